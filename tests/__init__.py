@@ -1,0 +1,1 @@
+"""The suite, the scenarios it runs, and the tests of the suite itself."""

@@ -1,0 +1,1 @@
+"""The scenarios: one file per factor, one literal row per scenario."""
