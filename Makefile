@@ -1,0 +1,53 @@
+# The commands of the README. Each sets up what it needs in .venv and can be run again; ARGS goes to pytest.
+# make itself exits 2 whenever a command failed: where the gate's own exit code matters, call .venv/bin/pytest.
+
+PYTHON ?= python3
+TARGET ?= embedded
+TIER ?= smoke
+RUN ?= results/latest
+ARGS ?=
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
+
+.PHONY: help gate test lint report clean
+
+help:
+	@echo 'make gate    run the scenarios and judge them   [TARGET=embedded] [TIER=smoke|nightly|full] [ARGS="-k batch"]'
+	@echo 'make test    test the suite itself              [ARGS="-k thresholds"]'
+	@echo 'make report  build a run'"'"'s HTML report again     [RUN=results/<run-id>]'
+	@echo 'make lint    ruff and mypy --strict'
+	@echo 'make clean   remove .venv and the caches inside the checkout; results stay'
+
+gate: $(VENV)/.run
+	@$(PY) -m pytest --target '$(TARGET)' --tier '$(TIER)' $(ARGS); code=$$?; \
+	case $$code in 0|1|6) $(PY) -m fixtures.report.html --if-new || { [ $$code -ne 0 ] || code=1; } ;; esac; \
+	exit $$code
+
+test: $(VENV)/.dev
+	@$(PY) -m pytest tests/harness $(ARGS)
+
+lint: $(VENV)/.dev
+	@$(PY) -m ruff format --check . && $(PY) -m ruff check . && $(PY) -m mypy
+
+report: $(VENV)/.run
+	@$(PY) -m fixtures.report.html '$(RUN)'
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .benchmarks
+
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(0 if sys.version_info >= (3, 11) else f"Python 3.11 or newer is needed, {sys.executable} is {v}; name another: make PYTHON=python3.12 ...")'
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.python requirements.txt constraints.txt
+	@echo 'installing requirements.txt into $(VENV)'
+	@$(PIP_INSTALL) -r requirements.txt
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run requirements-dev.txt
+	@echo 'installing requirements-dev.txt into $(VENV)'
+	@$(PIP_INSTALL) -r requirements-dev.txt
+	@touch $@

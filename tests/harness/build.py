@@ -1,0 +1,117 @@
+"""Builds model objects for tests: rounds with given rates, and measurements of them."""
+
+from collections.abc import Sequence
+
+from fixtures.histogram import LatencyRecorder
+from fixtures.load.protocol import LoadResult
+from fixtures.model import (
+    METRICS,
+    Accounting,
+    GeneratorReport,
+    Load,
+    Measurement,
+    Profile,
+    Relation,
+    Round,
+    Scenario,
+    Threshold,
+    TopicSpec,
+)
+
+
+def scenario(name: str = "batch-1k", families: tuple[str, ...] = ("batch-size",)) -> Scenario:
+    """Return a row of this name."""
+    return Scenario(
+        name=name,
+        summary="a row",
+        families=families,
+        factor=(("batch.size", "1024"),),
+        topic=TopicSpec(partitions=3, replication_factor=1),
+        producer=(("acks", "1"),),
+        record_bytes=1024,
+        load=Load(kind="capped", rate=1000.0),
+    )
+
+
+def histogram(latencies_s: Sequence[float]) -> str:
+    """Return the encoded histogram of these latencies."""
+    recorder = LatencyRecorder()
+    for value in latencies_s:
+        recorder.record(value)
+    return recorder.encoded()
+
+
+def accounting(records: int = 1000, **changes: int) -> Accounting:
+    """Return a sound accounting of `records`, with `changes`."""
+    values = {"attempted": records, "acked": records, "unresolved": 0, "offset_delta": records, **changes}
+    return Accounting(failed={}, **values)
+
+
+def one_round(index: int, rate: float, *, cpu_us: float = 50.0, invalid: tuple[str, ...] = ()) -> Round:
+    """Return a round with this rate and broker CPU per record."""
+    return Round(
+        index=index,
+        window_s=2.0,
+        warmup_s=1.0,
+        steady=True,
+        metrics={"records_per_s": rate, "broker_cpu_us_per_record": cpu_us, "broker_cpu_cores.1": 0.5},
+        accounting=accounting(),
+        generator=GeneratorReport(cpu_cores=0.5, pushback_share=0.9, schedule_delay_p99_ms=None),
+        latency_histogram=histogram([0.001, 0.002, 0.004]),
+        invalid=invalid,
+    )
+
+
+def measurement(rates: Sequence[float], name: str = "batch-1k", *, cpu_us: float = 50.0) -> Measurement:
+    """Return a measurement with a round per rate."""
+    rounds = tuple(one_round(i, rate, cpu_us=cpu_us) for i, rate in enumerate(rates, start=1))
+    return Measurement(scenario=scenario(name), rounds=rounds, rtt_ms={"same-zone": 0.3})
+
+
+def threshold(metric: str, baseline: float, tolerance: float = 0.1, name: str = "batch-1k") -> Threshold:
+    """Return a threshold of this metric."""
+    return Threshold(scenario=name, metric=METRICS[metric], baseline=baseline, tolerance=tolerance, source="test.toml")
+
+
+def profile(*thresholds: Threshold) -> Profile:
+    """Return a profile of these thresholds."""
+    names = dict.fromkeys(t.scenario for t in thresholds)
+    by_name = {name: tuple(t for t in thresholds if t.scenario == name) for name in names}
+    return Profile(name="test", facts={"target": "embedded"}, thresholds=by_name, path="thresholds/test.toml")
+
+
+def relation(at_least: float, metric: str = "records_per_s") -> Relation:
+    """Return the relation fast / slow."""
+    return Relation(
+        name="family-rate",
+        family="family",
+        claim="fast is faster than slow",
+        metric=METRICS[metric],
+        of="fast",
+        over="slow",
+        at_least=at_least,
+        source="test",
+    )
+
+
+def load_result(**changes: object) -> LoadResult:
+    """Return the result of a sound capped round of 2 s at 1,000 records/s, with `changes`."""
+    values: dict[str, object] = {
+        "warmup_s": 1.0,
+        "steady": True,
+        "window_s": 2.0,
+        "attempted_in_window": 2000,
+        "acked_in_window": 2000,
+        "pushback_s": 0.0,
+        "pushback_in_window_s": 0.0,
+        "cpu_s": 0.1,
+        "attempted": 3000,
+        "acked": 3000,
+        "failed": {},
+        "errors": {},
+        "unresolved": 0,
+        "latency": histogram([0.001]),
+        "schedule_delay": "",
+        **changes,
+    }
+    return LoadResult(**values)  # type: ignore[arg-type]  # the tests name the fields they change

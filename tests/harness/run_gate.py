@@ -1,0 +1,57 @@
+"""Runs the gate as a user does, in a process of its own, and reads what it left."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+PROBES = "tests/probes"
+HANG_BOUND_S = 240
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A gate run that has ended."""
+
+    code: int
+    output: str
+    results: Path
+
+    @property
+    def run(self) -> dict[str, Any]:
+        """The run.json that it left (exactly one)."""
+        (path,) = self.results.glob("2*/run.json")
+        document: dict[str, Any] = json.loads(path.read_text())
+        return document
+
+    @property
+    def allure(self) -> dict[str, dict[str, Any]]:
+        """The Allure results that it left, by test name."""
+        loaded = [json.loads(path.read_text()) for path in self.results.glob("2*/allure-results/*-result.json")]
+        return {result["name"]: result for result in loaded}
+
+    def scenario(self, name: str) -> dict[str, Any]:
+        """Return one scenario's entry of run.json."""
+        return next(entry for entry in self.run["scenarios"] if entry["name"] == name)
+
+
+def gate_command(results: Path, *arguments: object) -> list[str]:
+    """Return the command line of a gate run that leaves its results in `results`."""
+    return [sys.executable, "-m", "pytest", f"--results={results}", *map(str, arguments)]
+
+
+def gate(results: Path, *arguments: object, environment: dict[str, str] | None = None) -> Finished:
+    """Run the gate to its end."""
+    done = subprocess.run(
+        gate_command(results, *arguments),
+        cwd=ROOT,
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=HANG_BOUND_S,
+    )
+    return Finished(code=done.returncode, output=done.stdout + done.stderr, results=results)

@@ -1,0 +1,93 @@
+"""Nothing outlives a run: the guard ends its children however the run ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from fixtures.target.embedded import new_cluster_id
+from fixtures.target.guard import Guard
+
+RUN = """
+import sys, time
+from pathlib import Path
+from fixtures.target.guard import Guard
+folder = Path(sys.argv[1])
+guard = Guard()
+guard.owns(folder / "data")
+print(guard.spawn(["sleep", "600"], log=folder / "log"), guard._process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def wait_until(what: Callable[[], bool], seconds: float = 10) -> bool:
+    deadline = time.monotonic() + seconds
+    while not what() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return what()
+
+
+def gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> subprocess.Popen[str]:
+    """Return a running process that holds a guard with one child and one folder."""
+    (tmp_path / "data").mkdir()
+    return subprocess.Popen(
+        [sys.executable, "-c", RUN, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_the_child_and_the_folder_go_when_the_run_is_killed(
+    run: subprocess.Popen[str], tmp_path: Path, number: signal.Signals
+) -> None:
+    with run:
+        assert run.stdout is not None
+        child, guard = map(int, run.stdout.readline().split())
+        assert not gone(child)
+        run.send_signal(number)
+        run.wait()
+    assert wait_until(lambda: gone(child))
+    assert wait_until(lambda: gone(guard))
+    assert wait_until(lambda: not (tmp_path / "data").exists())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_PDEATHSIG is Linux's")
+def test_the_child_goes_when_the_guard_itself_is_killed(run: subprocess.Popen[str]) -> None:
+    with run:
+        assert run.stdout is not None
+        child, guard = map(int, run.stdout.readline().split())
+        os.kill(guard, signal.SIGKILL)
+        assert wait_until(lambda: gone(child))
+        run.kill()
+
+
+def test_the_guard_tells_how_a_child_ended(tmp_path: Path) -> None:
+    with Guard() as guard:
+        pid = guard.spawn(["sh", "-c", "echo hello; exit 3"], log=tmp_path / "log")
+        assert wait_until(lambda: guard.exit_status(pid) is not None)
+        assert guard.exit_status(pid) == 3
+        killed = guard.spawn(["sleep", "600"], log=tmp_path / "log")
+        assert guard.exit_status(killed) is None
+        guard.kill(killed)
+        assert guard.exit_status(killed) == -signal.SIGKILL
+    assert (tmp_path / "log").read_text() == "hello\n"
+
+
+def test_a_command_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
+    with Guard() as guard, pytest.raises(OSError, match="nowhere"):
+        guard.spawn(["/nowhere"], log=tmp_path / "log")
+
+
+def test_a_cluster_id_never_reads_as_an_option() -> None:
+    """One in 64 did, and Kafka's storage tool then refused it."""
+    assert not any(new_cluster_id().startswith("-") for _ in range(2000))

@@ -1,0 +1,164 @@
+"""Red paths on real brokers: whatever breaks a round is INVALID with its reason, within a bound, and nothing stays."""
+
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from tests.harness.run_gate import PROBES, ROOT, Finished, gate, gate_command
+
+SHORT = ("--rounds", "2", "--window", "2", "--warmup-max", "2", "--broker-warmup", "0")
+LONG_WINDOW = ("--rounds", "2", "--window", "60", "--warmup-max", "2", "--broker-warmup", "0")
+VERDICT_BOUND_S = 60
+ORPHAN_BOUND_S = 10
+UNDECIDED = 6
+
+
+def children(run: psutil.Process, words: str) -> list[psutil.Process]:
+    """Return the processes below `run` whose command line holds `words`."""
+    found = []
+    for process in run.children(recursive=True):
+        try:
+            if words in " ".join(process.cmdline()):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def wait_for(what: Callable[[], object], seconds: float, name: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, f"waited {seconds} s for {name}"
+        time.sleep(0.05)
+
+
+@contextmanager
+def running_gate(results: Path, *arguments: object) -> Iterator[tuple[subprocess.Popen[str], psutil.Process]]:
+    """Run the gate in the background until the block ends."""
+    command = gate_command(results, *arguments)
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as process:
+        try:
+            yield process, psutil.Process(process.pid)
+        finally:
+            process.kill()
+
+
+def in_the_middle_of_a_round(run: psutil.Process) -> None:
+    """Wait until a generator has been sending for a while."""
+    wait_for(lambda: children(run, "fixtures.load.worker"), 60, "a generator process")
+    time.sleep(4)
+
+
+def finished(process: subprocess.Popen[str], results: Path) -> Finished:
+    output, _ = process.communicate(timeout=VERDICT_BOUND_S)
+    return Finished(code=process.returncode, output=output, results=results)
+
+
+def only_reason(done: Finished, name: str) -> str:
+    entry = done.scenario(name)
+    assert entry["verdict"] == "INVALID"
+    assert done.code == UNDECIDED, done.output
+    assert done.allure[f"test_probe[{name}]"]["status"] == "failed"
+    (reason,) = entry["reasons"]
+    return str(reason)
+
+
+def test_a_broker_killed_in_a_round_is_invalid_with_its_reason(tmp_path: Path) -> None:
+    with running_gate(tmp_path, PROBES, "-k", "capped-wide", *LONG_WINDOW) as (process, run):
+        in_the_middle_of_a_round(run)
+        broker = children(run, "broker-2.properties")[0]
+        broker.kill()
+        done = finished(process, tmp_path)
+    reason = only_reason(done, "capped-wide")
+    assert f"target unhealthy: broker 2 (pid {broker.pid}) was killed by signal 9; end of its log:" in reason
+    assert "INVALID capped-wide" in done.output
+
+
+def test_a_generator_killed_in_a_round_is_invalid_with_its_reason(tmp_path: Path) -> None:
+    with running_gate(tmp_path, PROBES, "-k", "capped-wide", *LONG_WINDOW) as (process, run):
+        in_the_middle_of_a_round(run)
+        children(run, "fixtures.load.worker")[0].kill()
+        done = finished(process, tmp_path)
+    assert "the generator process was killed by signal 9 before its result" in only_reason(done, "capped-wide")
+
+
+def test_a_record_that_no_acknowledgement_accounts_for_is_invalid(tmp_path: Path) -> None:
+    with running_gate(tmp_path, PROBES, "-k", "paced-slow", *SHORT, "--window", "8") as (process, run):
+        in_the_middle_of_a_round(run)
+        command = " ".join(children(run, "broker-1.properties")[0].cmdline())
+        properties = re.search(r"\S+broker-1\.properties", command)
+        assert properties
+        listener = re.search(r"listeners=SAMEZONE://([\d.:]+)", Path(properties[0]).read_text())
+        assert listener
+        topics = AdminClient({"bootstrap.servers": listener[1]}).list_topics(timeout=10).topics
+        (topic,) = [name for name in topics if name.startswith("kpg-")]
+        foreign = Producer({"bootstrap.servers": listener[1]})
+        foreign.produce(topic, b"a record of somebody else", partition=0)
+        assert foreign.flush(10) == 0
+        done = finished(process, tmp_path)
+    reason = only_reason(done, "paced-slow")
+    assert "records unaccounted" in reason
+    assert "(+1)" in reason
+
+
+def test_all_sends_failing_is_invalid_with_the_brokers_reason(tmp_path: Path) -> None:
+    done = gate(tmp_path, PROBES, "-k", "capped-wide", *SHORT, "--set", "topic.max.message.bytes=100")
+    reason = only_reason(done, "capped-wide")
+    assert "every send failed" in reason
+    assert "Message size too large" in reason
+    assert done.run["modified"] == ["topic.max.message.bytes=100"]
+    assert "MODIFIED run: topic.max.message.bytes=100" in done.output
+
+
+@pytest.mark.parametrize("name", ["capped-by-generator", "paced-by-generator"])
+def test_a_generator_that_is_the_limit_is_invalid(tmp_path: Path, name: str) -> None:
+    done = gate(tmp_path, PROBES, "-k", name, *SHORT)
+    reason = only_reason(done, name)
+    assert "generator saturated" in reason
+    assert "its buffer never pushed back" in reason.replace("although ", "")
+    assert len(done.scenario(name)["discarded_rounds"]) == 2, "it was measured again before it was believed"
+
+
+def test_a_broker_that_cannot_start_is_a_clear_error(tmp_path: Path) -> None:
+    done = gate(tmp_path, PROBES, "-k", "paced-slow", *SHORT, "--set", "broker.num.io.threads=none")
+    assert done.code == 2, done.output
+    assert "broker settings of this run: {'num.io.threads': 'none'}" in done.output
+    assert "Invalid value none for configuration num.io.threads" in done.output
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda n: n.name)
+def test_a_killed_run_leaves_no_process_and_no_data_behind(tmp_path: Path, number: signal.Signals) -> None:
+    with running_gate(tmp_path, PROBES, "-k", "capped-wide", *LONG_WINDOW) as (process, run):
+        in_the_middle_of_a_round(run)
+        family = run.children(recursive=True)
+        data = Path(
+            re.findall(r"\S+(?=/broker-1\.properties)", " ".join(word for p in family for word in p.cmdline()))[0]
+        )
+        assert data.is_dir()
+        assert len(family) >= 5, "three brokers, their guard and a generator"
+        process.send_signal(number)
+        process.communicate(timeout=30)
+        wait_for(lambda: not any(alive(p) for p in family), ORPHAN_BOUND_S, f"the end of {family}")
+        wait_for(lambda: not data.exists(), ORPHAN_BOUND_S, f"the removal of {data}")
+    if number != signal.SIGKILL:
+        assert process.returncode == 2
+        (entry,) = [e for e in Finished(2, "", tmp_path).run["not_run"] if e["name"] == "capped-wide"]
+        assert entry["reason"] == "the run was interrupted before it"
+
+
+def alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

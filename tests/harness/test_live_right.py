@@ -1,0 +1,96 @@
+"""On real brokers: the numbers say what was done."""
+
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fixtures.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, TopicSpec
+from fixtures.target.embedded import EmbeddedCluster, EmbeddedTarget
+from fixtures.target.topics import Topics
+from tests.harness.run_gate import PROBES, Finished, gate
+
+SHORT = ("--rounds", "2", "--window", "3", "--warmup-max", "2", "--broker-warmup", "10")
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    return gate(tmp_path_factory.mktemp("plain"), PROBES, "-k", "paced-slow", *SHORT)
+
+
+@pytest.fixture(scope="module")
+def lingering(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    results = tmp_path_factory.mktemp("lingering")
+    return gate(results, PROBES, "-k", "paced-slow", *SHORT, "--set", "producer.linger.ms=100")
+
+
+def test_linger_shows_in_the_latency_of_a_row_below_its_capacity(plain: Finished, lingering: Finished) -> None:
+    """A record waits for its batch for up to 100 ms, for half of that on average."""
+    quick, slow = (done.scenario("paced-slow")["metrics"] for done in (plain, lingering))
+    assert slow["latency_ms.p50"]["value"] > quick["latency_ms.p50"]["value"] + 25
+    assert slow["latency_ms.p99"]["value"] > 90
+    assert lingering.run["modified"] == ["producer.linger.ms=100"]
+    assert plain.run["modified"] == []
+
+
+def test_a_paced_load_keeps_its_rate_and_its_schedule(plain: Finished) -> None:
+    entry = plain.scenario("paced-slow")
+    assert entry["load"] == {"kind": "paced", "rate": 500, "latency_basis": "intended-send"}
+    assert statistics.median(entry["metrics"]["records_per_s"]["rounds"]) == pytest.approx(500, rel=0.05)
+    assert entry["generator"]["schedule_delay_p99_ms_max"] < 10
+
+
+def test_every_record_is_accounted_for(plain: Finished) -> None:
+    for recorded in plain.scenario("paced-slow")["rounds"]:
+        accounting = recorded["accounting"]
+        assert accounting["attempted"] == accounting["acked"] == accounting["offset_delta"] > 0
+        assert accounting["failed"] == {}
+        assert accounting["unresolved"] == 0
+
+
+def test_without_thresholds_the_row_is_missing_not_green(plain: Finished) -> None:
+    assert plain.code == 0
+    assert plain.scenario("paced-slow")["verdict"] == "MISSING"
+    assert plain.allure["test_probe[paced-slow]"]["status"] == "skipped"
+    assert "GREEN WITHOUT THRESHOLDS" in plain.output
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    target = EmbeddedTarget(log_folder=tmp_path_factory.mktemp("logs"), cross_zone=True, say=print)
+    yield target.cluster(ClusterSpec())
+    target.close()
+
+
+def test_the_cross_zone_link_adds_its_delay(cluster: EmbeddedCluster) -> None:
+    added = cluster.rtt_ms(CROSS_ZONE) - cluster.rtt_ms(SAME_ZONE)
+    assert 0.5 * CROSS_ZONE.added_rtt_ms < added < 20
+
+
+def test_brokers_sit_in_three_racks_behind_both_links(cluster: EmbeddedCluster) -> None:
+    assert cluster.facts()["racks"] == ["az-1", "az-2", "az-3"]
+    assert len(cluster.bootstrap(SAME_ZONE).split(",")) == 3
+    assert not set(cluster.bootstrap(SAME_ZONE).split(",")) & set(cluster.bootstrap(CROSS_ZONE).split(","))
+
+
+def test_many_topics_in_a_row_become_ready(cluster: EmbeddedCluster) -> None:
+    """librdkafka's admin client went on calling 1 new topic in 17 leaderless for ever."""
+    topics = Topics(cluster)
+    for number in range(60):
+        spec = TopicSpec(partitions=3, replication_factor=1 + 2 * (number % 2))
+        topics.create(f"many-{number}", spec)
+        assert topics.end_offsets(f"many-{number}", 3) == 0
+        topics.delete(f"many-{number}")
+
+
+def test_equal_specs_share_a_cluster(tmp_path: Path) -> None:
+    target = EmbeddedTarget(log_folder=tmp_path, cross_zone=False, say=print)
+    try:
+        first = target.cluster(ClusterSpec(brokers=1))
+        assert target.cluster(ClusterSpec(brokers=1)) is first
+        other = target.cluster(ClusterSpec(brokers=1, config=(("num.io.threads", "2"),)))
+        assert other is not first
+        other.check()
+    finally:
+        target.close()

@@ -1,0 +1,234 @@
+"""Judge and reports on a recorded run, without Kafka: green as recorded, and red in all places alike when it should be.
+
+data/run.json is a smoke run of the five white-paper rows on the embedded target (broker logs left out).
+"""
+
+import json
+import re
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from fixtures.report.results import load_run, recorded_measurements, scenario_entry
+from tests.harness.run_gate import ROOT, Finished, gate
+
+RECORDED = Path(__file__).parent / "data" / "run.json"
+SCHEMA = json.loads((ROOT / "docs" / "run.schema.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    return load_run(RECORDED)
+
+
+@pytest.fixture(scope="module")
+def replayed(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    results = tmp_path_factory.mktemp("replayed")
+    return gate(results, f"--replay={RECORDED}", f"--benchmark-json={results / 'benchmark.json'}")
+
+
+@pytest.fixture
+def thresholds(tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that copies the shipped thresholds with one file changed."""
+
+    def changed(name: str, old: str, new: str) -> Path:
+        folder = tmp_path / "thresholds"
+        shutil.copytree(ROOT / "thresholds", folder)
+        path = folder / name
+        text, count = re.subn(old, new, path.read_text())
+        assert count, f"{old!r} does not stand in {name}"
+        path.write_text(text)
+        return folder
+
+    return changed
+
+
+def verdicts(document: dict[str, Any]) -> dict[str, str]:
+    return {entry["name"]: entry["verdict"] for entry in document["scenarios"] + document["relations"]}
+
+
+def test_the_recorded_run_and_its_replay_keep_to_the_schema(document: dict[str, Any], replayed: Finished) -> None:
+    for run in (document, replayed.run):
+        jsonschema.validate(run, SCHEMA, format_checker=jsonschema.FormatChecker())
+
+
+def test_the_schema_refuses_what_it_should(document: dict[str, Any]) -> None:
+    for key in ("schema", "target", "scenarios"):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({k: v for k, v in document.items() if k != key}, SCHEMA)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**document, "surprise": 1}, SCHEMA)
+
+
+def test_a_replay_gives_the_same_verdicts_without_a_cluster(document: dict[str, Any], replayed: Finished) -> None:
+    assert replayed.code == 0, replayed.output
+    assert verdicts(replayed.run) == verdicts(document)
+    assert replayed.run["replay_of"] == document["run_id"]
+    assert [e["metrics"] for e in replayed.run["scenarios"]] == [e["metrics"] for e in document["scenarios"]]
+    assert not (replayed.results / "latest").exists(), "a replay is not the newest run"
+
+
+def test_a_replay_is_quick(tmp_path: Path) -> None:
+    begin = time.monotonic()
+    gate(tmp_path, f"--replay={RECORDED}")
+    assert time.monotonic() - begin < 10, "the contract of --replay"
+
+
+def test_measurements_survive_the_way_through_run_json(document: dict[str, Any]) -> None:
+    for entry in document["scenarios"]:
+        measurement = recorded_measurements(document)[entry["name"]]
+        again = json.loads(json.dumps(scenario_entry(measurement, None)))
+        for key in ("metrics", "rounds", "accounting", "load", "link", "declared", "generator"):
+            assert again[key] == entry[key]
+
+
+def test_the_terminal_shows_every_row_and_relation_and_one_line_at_the_end(replayed: Finished) -> None:
+    for name in verdicts(replayed.run):
+        assert re.search(rf"^{name} .* PASS$", replayed.output, re.MULTILINE), name
+    assert "GREEN: scenarios 5 PASS; relations 8 PASS; 0 not run; exit code 0" in replayed.output
+
+
+def test_allure_has_labels_parameters_numbers_thresholds_and_logs(replayed: Finished) -> None:
+    (run_dir,) = replayed.results.glob("2*")
+    result = replayed.allure["test_batch_size[batch-1k]"]
+    labels = {label["name"]: label["value"] for label in result["labels"]}
+    assert labels["epic"] == "Kafka performance gate"
+    assert labels["feature"] == "batch-size"
+    assert labels["story"].startswith("batch-1k")
+    assert {"name": "batch.size", "value": "'1024'"} in result["parameters"]
+    attached = {attachment["name"] for attachment in result["attachments"]}
+    assert {"measurement", "thresholds used: embedded-2c", "broker log tail"} <= attached
+    assert "records_per_s" in result["descriptionHtml"]
+    environment = (run_dir / "allure-results" / "environment.properties").read_text()
+    assert "kafka_version=4.3.1" in environment
+    categories = json.loads((run_dir / "allure-results" / "categories.json").read_text())
+    assert "Regressed" in {category["name"] for category in categories}
+    assert len(replayed.allure) == 13
+
+
+def test_pytest_benchmark_carries_the_rounds(document: dict[str, Any], replayed: Finished) -> None:
+    written = json.loads((replayed.results / "benchmark.json").read_text())["benchmarks"]
+    by_name = {benchmark["param"]: benchmark for benchmark in written}
+    for entry in document["scenarios"]:
+        rates = entry["metrics"]["records_per_s"]["rounds"]
+        stats = by_name[entry["name"]]["stats"]
+        assert stats["rounds"] == len(rates)
+        assert stats["data"] == pytest.approx([1 / rate for rate in rates])
+
+
+def test_a_raised_threshold_is_red_in_pytest_allure_and_run_json(
+    tmp_path: Path, thresholds: Callable[..., Path]
+) -> None:
+    folder = thresholds("embedded-2c.toml", r"(\[batch-1k\][^\[]*?records_per_s = \{ baseline = )[\d.]+", r"\g<1>90000")
+    done = gate(tmp_path / "results", f"--replay={RECORDED}", f"--thresholds={folder}")
+    assert done.code == 1
+    assert done.run["exit_code"] == 1
+    assert verdicts(done.run)["batch-1k"] == "REGRESSED"
+    result = done.allure["test_batch_size[batch-1k]"]
+    assert result["status"] == "failed"
+    message = result["statusDetails"]["message"]
+    for part in (
+        "REGRESSED batch-1k",
+        "expected   90,000 records/s, tolerance",
+        "from the baseline",
+        "profile    embedded-2c",
+    ):
+        assert part in message
+        assert part in done.output
+    assert re.search(r"^batch-1k .* REGRESSED$", done.output, re.MULTILINE)
+    assert "RED: scenarios 4 PASS, 1 REGRESSED" in done.output
+    others = {name: verdict for name, verdict in verdicts(done.run).items() if name != "batch-1k"}
+    assert set(others.values()) == {"PASS"}
+
+
+def test_a_raised_relation_is_red(tmp_path: Path, thresholds: Callable[..., Path]) -> None:
+    folder = thresholds("relations.toml", r"(\[batch-size.rate\][^\[]*?at_least = )[\d.]+", r"\g<1>100")
+    done = gate(tmp_path / "results", f"--replay={RECORDED}", f"--thresholds={folder}")
+    assert done.code == 1
+    assert verdicts(done.run)["batch-size-rate"] == "REGRESSED"
+    assert done.allure["test_batch_size_relation[batch-size-rate]"]["status"] == "failed"
+
+
+def test_a_threshold_that_a_named_profile_lacks_is_red(tmp_path: Path, thresholds: Callable[..., Path]) -> None:
+    folder = thresholds("embedded-2c.toml", r"(?m)(\[cross-az\][^\[]*?)^records_per_s.*\n", r"\g<1>")
+    named = gate(tmp_path / "named", f"--replay={RECORDED}", f"--thresholds={folder}", "--profile", "embedded-2c")
+    assert named.code == 1
+    assert verdicts(named.run)["cross-az"] == "MISSING"
+    assert named.allure["test_cross_az[cross-az]"]["status"] == "failed"
+    found = gate(tmp_path / "found", f"--replay={RECORDED}", f"--thresholds={folder}")
+    assert found.code == 0
+    assert found.allure["test_cross_az[cross-az]"]["status"] == "skipped"
+    assert "1 MISSING" in found.output
+
+
+def test_only_invalid_has_an_exit_code_of_its_own(tmp_path: Path, document: dict[str, Any]) -> None:
+    broken = json.loads(json.dumps(document))
+    entry = next(e for e in broken["scenarios"] if e["name"] == "batch-16k")
+    entry["rounds"][1]["invalid"] = ["a broker died"]
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(broken))
+    done = gate(tmp_path / "results", f"--replay={path}", "--family", "batch-size")
+    assert done.code == 6
+    assert done.run["exit_code"] == 6
+    assert verdicts(done.run) == {
+        "batch-1k": "PASS",
+        "batch-16k": "INVALID",
+        "batch-size-rate": "INVALID",
+        "batch-size-cpu": "INVALID",
+    }
+    assert "UNDECIDED" in done.output
+
+
+def test_a_red_beside_an_invalid_is_still_red(tmp_path: Path, document: dict[str, Any], thresholds: Any) -> None:
+    broken = json.loads(json.dumps(document))
+    next(e for e in broken["scenarios"] if e["name"] == "batch-16k")["rounds"][1]["invalid"] = ["a broker died"]
+    (tmp_path / "run.json").write_text(json.dumps(broken))
+    folder = thresholds("embedded-2c.toml", r"(\[batch-1k\][^\[]*?records_per_s = \{ baseline = )[\d.]+", r"\g<1>90000")
+    done = gate(tmp_path / "results", f"--replay={tmp_path / 'run.json'}", f"--thresholds={folder}")
+    assert done.code == 1
+
+
+def test_a_relation_whose_row_is_left_out_is_not_run_and_says_so(tmp_path: Path) -> None:
+    done = gate(tmp_path, "tests/scenarios/test_cross_az.py", f"--replay={RECORDED}")
+    assert done.code == 0
+    reasons = {entry["name"]: entry["reason"] for entry in done.run["not_run"]}
+    assert reasons == dict.fromkeys(("cross-az-rate", "cross-az-cpu"), "needs batch-1k, which this run leaves out")
+    assert "2 not run" in done.output
+    assert "not run: cross-az-rate: needs batch-1k, which this run leaves out" in done.output
+
+
+def test_a_row_that_was_not_recorded_is_not_run(tmp_path: Path, document: dict[str, Any]) -> None:
+    partial = {**document, "scenarios": [e for e in document["scenarios"] if e["name"] != "acks-all"]}
+    (tmp_path / "run.json").write_text(json.dumps(partial))
+    done = gate(tmp_path / "results", f"--replay={tmp_path / 'run.json'}", "--family", "acks")
+    assert "acks-all" in {entry["name"] for entry in done.run["not_run"]}
+    assert "not run: acks-all: run" in done.output
+
+
+def test_a_family_brings_the_rows_it_compares_with(tmp_path: Path) -> None:
+    done = gate(tmp_path, f"--replay={RECORDED}", "--family", "cross-az")
+    assert set(verdicts(done.run)) == {"batch-1k", "cross-az", "cross-az-rate", "cross-az-cpu"}
+
+
+def test_a_proposal_is_written_beside_the_run_and_loads_as_a_profile(tmp_path: Path) -> None:
+    stored = {path: path.read_text() for path in (ROOT / "thresholds").iterdir()}
+    done = gate(tmp_path, f"--replay={RECORDED}", "--record-thresholds")
+    (path,) = tmp_path.glob("2*/thresholds-proposal.toml")
+    text = path.read_text()
+    assert "NOT ENOUGH RUNS: 1 of 5" in text
+    assert "[batch-1k]" in text
+    assert done.code == 0
+    assert {path: path.read_text() for path in (ROOT / "thresholds").iterdir()} == stored
+
+
+def test_list_scenarios_runs_nothing(tmp_path: Path) -> None:
+    done = gate(tmp_path, "--list-scenarios")
+    assert done.code == 0
+    for name in ("batch-1k", "batch-16k", "cross-az", "replicas-3", "acks-all", "acks-cpu"):
+        assert re.search(rf"^{name} ", done.output, re.MULTILINE)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,158 @@
+"""Every branch of the judge, on synthetic measurements."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fixtures.model import Profile, Verdict
+from fixtures.verdict.messages import relation_message, scenario_message
+from fixtures.verdict.rules import SEVERITY, judge_relation, judge_scenario, judge_threshold, worst
+from tests.harness.build import measurement, one_round, profile, relation, threshold
+
+RATE = threshold("records_per_s", 1000.0, 0.1)
+CPU = threshold("broker_cpu_us_per_record", 50.0, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "verdict"),
+    [
+        ([1000, 1010, 990], Verdict.PASS),
+        ([905, 950, 1000], Verdict.PASS),
+        ([880, 890, 895], Verdict.REGRESSED),
+        ([500, 500, 500], Verdict.REGRESSED),
+        ([880, 901, 905], Verdict.INCONCLUSIVE),
+        ([880, 890, 905], Verdict.INCONCLUSIVE),
+        ([700, 1000, 1300], Verdict.INCONCLUSIVE),
+        ([1150, 1200, 1180], Verdict.IMPROVED),
+        ([1090, 1200, 1180], Verdict.PASS),
+    ],
+)
+def test_a_higher_is_better_metric(rounds: list[float], verdict: Verdict) -> None:
+    assert judge_threshold(rounds, RATE).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("rounds", "verdict"),
+    [
+        ([50, 51, 49], Verdict.PASS),
+        ([56, 57, 60], Verdict.REGRESSED),
+        ([54, 55, 56], Verdict.INCONCLUSIVE),
+        ([40, 41, 42], Verdict.IMPROVED),
+    ],
+)
+def test_a_lower_is_better_metric(rounds: list[float], verdict: Verdict) -> None:
+    assert judge_threshold(rounds, CPU).verdict is verdict
+
+
+@given(st.lists(st.floats(100, 2000), min_size=2, max_size=9), st.floats(1.01, 3))
+def test_faster_rounds_never_get_a_worse_verdict_than_regressed_ones(rounds: list[float], factor: float) -> None:
+    before, after = judge_threshold(rounds, RATE), judge_threshold([r * factor for r in rounds], RATE)
+    if before.verdict is not Verdict.REGRESSED:
+        assert after.verdict is not Verdict.REGRESSED
+
+
+@given(st.lists(st.floats(100, 2000), min_size=2, max_size=9))
+def test_a_median_beyond_the_limit_is_never_green(rounds: list[float]) -> None:
+    judgement = judge_threshold(rounds, RATE)
+    assert judgement.measured is not None
+    if judgement.measured < RATE.limit:
+        assert not judgement.verdict.green
+
+
+def test_all_metrics_are_judged_and_the_worst_decides() -> None:
+    outcome = judge_scenario(measurement([1000, 1010, 990], cpu_us=80), profile(RATE, CPU))
+    assert [j.verdict for j in outcome.judgements] == [Verdict.PASS, Verdict.REGRESSED]
+    assert outcome.verdict is Verdict.REGRESSED
+
+
+def test_an_invalid_round_makes_the_scenario_invalid_whatever_its_numbers() -> None:
+    sound = measurement([1000, 1000])
+    broken = replace(sound, rounds=(*sound.rounds, one_round(3, 1000, invalid=("a broker died",))))
+    outcome = judge_scenario(broken, profile(RATE, CPU))
+    assert outcome.verdict is Verdict.INVALID
+    assert outcome.reasons == ("round 3: a broker died",)
+    assert outcome.judgements == ()
+
+
+def test_no_round_and_one_round_are_invalid() -> None:
+    assert judge_scenario(measurement([]), profile(RATE, CPU)).verdict is Verdict.INVALID
+    assert judge_scenario(measurement([1000]), profile(RATE, CPU)).verdict is Verdict.INVALID
+
+
+@pytest.mark.parametrize("held", [profile(), profile(RATE), profile(CPU), None])
+def test_throughput_and_cpu_must_both_be_held(held: Profile | None) -> None:
+    outcome = judge_scenario(measurement([1000, 1010, 990]), held)
+    assert outcome.verdict is Verdict.MISSING
+
+
+def test_a_metric_missing_from_a_round_is_invalid_not_green() -> None:
+    sound = measurement([1000, 1010, 990])
+    torn = replace(sound.rounds[2], metrics={"records_per_s": 990})
+    outcome = judge_scenario(replace(sound, rounds=(*sound.rounds[:2], torn)), profile(RATE, CPU))
+    assert outcome.verdict is Verdict.INVALID
+
+
+def test_severity_lists_every_verdict_once() -> None:
+    assert sorted(SEVERITY, key=lambda v: v.value) == sorted(Verdict, key=lambda v: v.value)
+    assert worst([Verdict.PASS, Verdict.MISSING, Verdict.REGRESSED]) is Verdict.REGRESSED
+    assert [v for v in Verdict if v.green] == [Verdict.PASS, Verdict.IMPROVED]
+
+
+@pytest.mark.parametrize(
+    ("at_least", "verdict"),
+    [(1.5, Verdict.PASS), (2.0, Verdict.INCONCLUSIVE), (3.0, Verdict.REGRESSED)],
+)
+def test_a_relation_is_judged_on_the_paired_rounds(at_least: float, verdict: Verdict) -> None:
+    pair = {"fast": measurement([2000, 2100, 1900], "fast"), "slow": measurement([1000, 1000, 1000], "slow")}
+    outcome = judge_relation(relation(at_least), pair)
+    assert outcome.verdict is verdict
+    assert outcome.rounds == (2.0, 2.1, 1.9)
+
+
+def test_a_relation_pairs_rounds_by_their_number_not_by_their_place() -> None:
+    fast = measurement([2000, 4000, 2000], "fast")
+    slow = replace(measurement([1000, 2000, 1000], "slow"))
+    slow = replace(slow, rounds=(slow.rounds[1], slow.rounds[0], slow.rounds[2]))
+    assert judge_relation(relation(1.5), {"fast": fast, "slow": slow}).rounds == (2.0, 2.0, 2.0)
+
+
+def test_a_relation_with_an_invalid_side_is_invalid() -> None:
+    bad = replace(measurement([1000, 1000], "slow"), rounds=(one_round(1, 1, invalid=("no acks\nlog line",)),))
+    outcome = judge_relation(relation(1.5), {"fast": measurement([2000, 2000], "fast"), "slow": bad})
+    assert outcome.verdict is Verdict.INVALID
+    assert outcome.reasons == ("slow: round 1: no acks",)
+
+
+def test_the_message_of_a_regression_names_all_that_is_needed() -> None:
+    outcome = judge_scenario(measurement([700, 710, 690]), profile(RATE, CPU))
+    message = scenario_message(outcome, measurement([700, 710, 690]), profile(RATE, CPU))
+    for part in (
+        "REGRESSED batch-1k",
+        "records_per_s",
+        "700 records/s (median of 3 rounds, spread 1.4 %",
+        "1,000 records/s, tolerance 10.0 %: at least 900",
+        "-30.0 % from the baseline",
+        "test (thresholds/test.toml)",
+        'make gate ARGS="-k batch-1k"',
+    ):
+        assert part in message
+    assert "broker_cpu" not in message, "what passed is not in the message of what failed"
+
+
+def test_the_message_of_a_broken_relation_names_all_that_is_needed() -> None:
+    pair = {"fast": measurement([2000, 2100, 1900], "fast"), "slow": measurement([1000, 1000, 1000], "slow")}
+    message = relation_message(judge_relation(relation(3.0), pair), relation(3.0))
+    for part in ("REGRESSED family-rate", "fast / slow", "2 (median of 3", "at least 3 x slow", "-33.3 %"):
+        assert part in message
+
+
+def test_the_messages_of_missing_and_inconclusive_say_what_to_do() -> None:
+    missing = judge_scenario(measurement([1000, 1000, 1000]), None)
+    assert "--record-thresholds" in scenario_message(missing, measurement([1000, 1000, 1000]), None)
+    noisy = measurement([700, 1000, 1300])
+    outcome = judge_scenario(noisy, profile(RATE, CPU))
+    text = scenario_message(outcome, noisy, profile(RATE, CPU))
+    assert "the rounds spread wider than the tolerance" in text
+    assert "--rounds 9" in text

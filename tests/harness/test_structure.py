@@ -1,0 +1,63 @@
+"""The import rule, and that a scenario file stays declarative."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("target", "load", "metrics", "verdict")
+PURE = (
+    "model.py",
+    "histogram.py",
+    "load/schedule.py",
+    "load/steady.py",
+    "load/validity.py",
+    "load/payload.py",
+    "metrics/summary.py",
+    "verdict/rules.py",
+    "verdict/statistics.py",
+    "verdict/messages.py",
+    "verdict/thresholds.py",
+)
+CLIENTS = {"pytest", "confluent_kafka", "testcontainers", "allure"}
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_parts_never_import_one_another(part: str) -> None:
+    others = tuple(f"fixtures.{other}" for other in PARTS if other != part)
+    for path in (ROOT / "fixtures" / part).glob("*.py"):
+        assert not [name for name in imports(path) if name.startswith(others)], path
+
+
+@pytest.mark.parametrize("module", PURE)
+def test_pure_modules_import_neither_pytest_nor_a_kafka_client(module: str) -> None:
+    path = ROOT / "fixtures" / module
+    assert not CLIENTS.intersection(name.partition(".")[0] for name in imports(path))
+
+
+def test_the_model_imports_nothing_of_the_suite() -> None:
+    assert not [name for name in imports(ROOT / "fixtures" / "model.py") if name.startswith("fixtures")]
+
+
+def test_scenario_bodies_have_no_logic_of_their_own() -> None:
+    forbidden = (ast.For, ast.While, ast.If, ast.Try, ast.With, ast.IfExp)
+    for path in (ROOT / "tests" / "scenarios").glob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            assert not isinstance(node, forbidden), f"{path}: line {getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.FunctionDef):
+                assert len(node.body) <= 4, f"{path}: {node.name}"
+
+
+def test_no_fixed_port_and_no_hidden_environment_read_in_scenarios() -> None:
+    for path in (ROOT / "tests" / "scenarios").glob("*.py"):
+        assert "os" not in imports(path)

@@ -1,0 +1,185 @@
+"""Threshold files: what is shipped is sound, and every slip of the pen is an error that names file, table and key."""
+
+from pathlib import Path
+
+import pytest
+
+from fixtures.errors import ConfigurationError
+from fixtures.model import CROSS_ZONE, SAME_ZONE, Scenario
+from fixtures.verdict.rules import REQUIRED
+from fixtures.verdict.thresholds import load_profile, load_profiles, load_relations, match_profile, named_profile
+from tests.scenarios import test_acks, test_batch_size, test_cross_az, test_replicas
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = ROOT / "thresholds"
+FAMILIES = {module.FAMILY: module.ROWS for module in (test_acks, test_batch_size, test_cross_az, test_replicas)}
+ROWS: dict[str, Scenario] = {row.name: row for rows in FAMILIES.values() for row in rows}
+GOOD = """
+[profile]
+target = "embedded"
+cores = 2
+[batch-1k]
+records_per_s = { baseline = 1000, tolerance = 0.1 }
+"""
+
+
+def test_every_shipped_profile_holds_rate_and_cpu_of_every_white_paper_row() -> None:
+    profiles = load_profiles(SHIPPED)
+    assert set(profiles) == {"embedded-2c", "dms-c6-large-2"}
+    for profile in profiles.values():
+        assert set(profile.thresholds) == set(ROWS)
+        for thresholds in profile.thresholds.values():
+            held = {threshold.metric.name for threshold in thresholds}
+            assert all(held.intersection(group) for group in REQUIRED)
+
+
+def test_every_shipped_relation_compares_rows_of_its_own_family() -> None:
+    relations = load_relations(SHIPPED / "relations.toml")
+    assert {relation.family for relation in relations} == set(FAMILIES)
+    for relation in relations:
+        assert relation.family in ROWS[relation.of].families
+        assert relation.family in ROWS[relation.over].families
+
+
+def test_the_rows_are_those_of_the_white_paper() -> None:
+    table = {
+        row.name: (
+            row.topic.replication_factor,
+            dict(row.producer)["acks"],
+            dict(row.producer)["batch.size"],
+            row.link,
+        )
+        for row in ROWS.values()
+    }
+    assert table == {
+        "batch-1k": (1, "1", "1024", SAME_ZONE),
+        "batch-16k": (1, "1", "16384", SAME_ZONE),
+        "cross-az": (1, "1", "1024", CROSS_ZONE),
+        "replicas-3": (3, "1", "1024", SAME_ZONE),
+        "acks-all": (3, "-1", "1024", SAME_ZONE),
+    }
+    for row in ROWS.values():
+        assert (row.topic.partitions, row.record_bytes, row.load.kind, row.load.rate) == (3, 1024, "capped", 102_400)
+        assert dict(row.producer)["linger.ms"] == "0"
+        assert dict(row.producer)["max.in.flight.requests.per.connection"] == "5"
+        assert dict(row.producer)["queue.buffering.max.kbytes"] == str(32 * 1024)
+
+
+def test_the_service_class_profile_has_the_papers_figures() -> None:
+    thresholds = load_profile(SHIPPED / "dms-c6-large-2.toml").thresholds
+    paper = {
+        "batch-1k": (34_128, (58.1, 56.7, 53.3)),
+        "batch-16k": (102_399, (24.1, 25.0, 23.3)),
+        "cross-az": (8_523, (17.2, 16.7, 18.8)),
+        "acks-all": (3_981, (60.0, 55.2, 50.0)),
+        "replicas-3": (14_468, (86.7, 80.6, 86.2)),
+    }
+    for name, (rate, percents) in paper.items():
+        baselines = {threshold.metric.name: threshold.baseline for threshold in thresholds[name]}
+        assert baselines["records_per_s"] == rate
+        assert baselines["broker_cpu_cores.sum"] == pytest.approx(sum(percents) / 100 * 2, abs=0.001)
+
+
+def write(folder: Path, text: str, name: str = "mine.toml") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_a_good_profile_loads(tmp_path: Path) -> None:
+    profile = load_profile(write(tmp_path, GOOD))
+    assert profile.name == "mine"
+    assert profile.facts == {"target": "embedded", "cores": "2"}
+    (threshold,) = profile.thresholds["batch-1k"]
+    assert (threshold.baseline, threshold.tolerance, threshold.limit) == (1000, 0.1, 900)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("baseline = 1000", "baseline = -1"), ["[batch-1k] records_per_s", "baseline = -1", "positive number"]),
+        (("baseline = 1000", "baseline = nan"), ["baseline = nan", "positive number"]),
+        (("baseline = 1000", "baseline = inf"), ["baseline = inf", "positive number"]),
+        (("baseline = 1000", "baseline = '1000'"), ["baseline = '1000'", "positive number"]),
+        (("baseline = 1000", "baseline = true"), ["baseline = True", "positive number"]),
+        (("tolerance = 0.1", "tolerance = 0"), ["tolerance = 0", "positive number"]),
+        (("tolerance = 0.1", "tolerance = 10"), ["tolerance = 10", "0.1 means 10 %"]),
+        (("tolerance = 0.1", "tolerence = 0.1"), ["unknown key 'tolerence'", "legal: baseline, tolerance"]),
+        ((", tolerance = 0.1", ""), ["[batch-1k] records_per_s", "lacks the key 'tolerance'"]),
+        (("records_per_s", "record_per_s"), ["[batch-1k]", "unknown metric 'record_per_s'", "legal: records_per_s"]),
+        (("{ baseline = 1000, tolerance = 0.1 }", "1000"), ["[batch-1k] records_per_s = 1000", "must be a table"]),
+        (("[batch-1k]", "[Batch 1k]"), ["mine.toml"]),
+        (("[batch-1k]", "[Batch_1k]"), ["[Batch_1k] is not a scenario name"]),
+        (("cores = 2", "cpus = 2"), ["[profile] has unknown key 'cpus'", "legal: description, target, cores"]),
+        (("cores = 2", "cores = 2.5"), ["[profile] cores = 2.5", "whole number"]),
+        (('target = "embedded"\n', ""), ["[profile] lacks the key 'target'"]),
+        (("[profile]", "[profil]"), ["table [profile] is missing"]),
+        (("cores = 2", "cores = 2\ncores = 3"), ["mine.toml", "overwrite"]),
+        (("[batch-1k]", "[batch-1k]\n[batch-1k]"), ["mine.toml"]),
+        (("[batch-1k]", "[batch-1k"), ["mine.toml"]),
+    ],
+)
+def test_a_bad_profile_is_an_error_that_names_the_place(
+    tmp_path: Path, change: tuple[str, str], words: list[str]
+) -> None:
+    path = write(tmp_path, GOOD.replace(*change))
+    with pytest.raises(ConfigurationError) as caught:
+        load_profile(path)
+    assert str(path) in str(caught.value)
+    for word in words:
+        assert word in str(caught.value)
+
+
+RELATION = """
+[batch-size.rate]
+claim = "larger is faster"
+metric = "records_per_s"
+of = "batch-16k"
+over = "batch-1k"
+at_least = 2.0
+source = "here"
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("at_least = 2.0", "at_least = -2"), ["[batch-size.rate] at_least = -2", "positive number"]),
+        (("at_least = 2.0", "at_most = 2"), ["unknown key 'at_most'", "legal: claim, metric"]),
+        (('of = "batch-16k"\n', ""), ["lacks the key 'of'"]),
+        (('of = "batch-16k"', "of = 3"), ["[batch-size.rate] of = 3 must be a text"]),
+        (('"records_per_s"', '"speed"'), ["unknown metric 'speed'"]),
+        (("[batch-size.rate]", "[batch-size]"), ["batch-size.claim", "must be a table"]),
+    ],
+)
+def test_a_bad_relation_is_an_error_that_names_the_place(
+    tmp_path: Path, change: tuple[str, str], words: list[str]
+) -> None:
+    path = write(tmp_path, RELATION.replace(*change), "relations.toml")
+    with pytest.raises(ConfigurationError) as caught:
+        load_relations(path)
+    for word in [str(path), *words]:
+        assert word in str(caught.value)
+
+
+def test_the_profile_is_found_by_its_facts(tmp_path: Path) -> None:
+    write(tmp_path, GOOD, "two-cores.toml")
+    write(tmp_path, GOOD.replace("cores = 2", "cores = 4"), "four-cores.toml")
+    profiles = load_profiles(tmp_path)
+    found = match_profile(profiles, {"target": "embedded", "cores": "4", "kafka": "4.3"})
+    assert found is not None
+    assert found.name == "four-cores"
+    assert match_profile(profiles, {"target": "embedded", "cores": "8"}) is None
+
+
+def test_two_profiles_that_match_are_an_error(tmp_path: Path) -> None:
+    write(tmp_path, GOOD, "a.toml")
+    write(tmp_path, GOOD, "b.toml")
+    with pytest.raises(ConfigurationError, match=r"several profiles match this target and machine: a, b"):
+        match_profile(load_profiles(tmp_path), {"target": "embedded", "cores": "2"})
+
+
+def test_an_unknown_profile_names_the_known_ones(tmp_path: Path) -> None:
+    write(tmp_path, GOOD, "a.toml")
+    with pytest.raises(ConfigurationError, match="unknown profile 'b'; legal: a"):
+        named_profile(load_profiles(tmp_path), "b")

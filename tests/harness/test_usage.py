@@ -1,0 +1,118 @@
+"""Bad input: one clear error that names the value and the legal ones, exit code 2, nothing started, nothing left."""
+
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+
+from fixtures.campaign import check_disk
+from fixtures.errors import ConfigurationError, TargetError
+from fixtures.model import Override, Tier
+from fixtures.options import parse_override
+from fixtures.target import ports
+from fixtures.target.java import find_java, kafka_jars
+from tests.harness.build import scenario
+from tests.harness.run_gate import ROOT, gate
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--tier", "huge"], "unknown tier 'huge'; legal: smoke, nightly, full"),
+        (["--target", "moon"], "unknown target 'moon'; legal: embedded"),
+        (["--driver", "go"], "unknown driver 'go'; legal: librdkafka"),
+        (["--profile", "mine"], "unknown profile 'mine'; legal: dms-c6-large-2, embedded-2c"),
+        (["--family", "colour"], "unknown family 'colour'; legal: acks, batch-size, cross-az, replicas"),
+        (["--set", "linger.ms=5"], "unknown scope 'linger'; legal: producer, broker, topic"),
+        (["--set", "producer.linger.ms"], "must read scope.key=value, as in producer.linger.ms=5"),
+        (["--set", "producer.lingr.ms=5"], 'No such configuration property: "lingr.ms"; legal: '),
+        (["--set", "producer.linger.ms=soon"], "Invalid value for configuration property"),
+        (["--set", "topic.min.insync=2"], "unknown topic setting 'min.insync'; legal: min."),
+        (["--set", "broker.num.io=1"], "unknown broker setting 'num.io'; legal: num."),
+        (["--rounds", "1"], "--rounds '1' must be a whole number from 2 to 1000"),
+        (["--rounds", "2.5"], "--rounds '2.5' must be a whole number"),
+        (["--window", "nan"], "--window 'nan' must be a number from 0.5 to 3600"),
+        (["--window", "-3"], "--window '-3' must be a number from 0.5 to 3600"),
+        (["--kafka-version", "newest"], "--kafka-version 'newest' is not a Kafka release"),
+        (["--replay", "nowhere/run.json"], "--replay nowhere/run.json: no such file"),
+        (["--replay", "pytest.ini"], "--replay pytest.ini"),
+        (["--thresholds", "nowhere"], "nowhere does not exist"),
+    ],
+)
+def test_a_bad_argument_is_one_error(tmp_path: Path, arguments: list[str], words: str) -> None:
+    done = gate(tmp_path, *arguments)
+    assert done.code == 2, done.output
+    assert words in done.output
+    assert "Traceback" not in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_broken_thresholds_file_is_one_error(tmp_path: Path) -> None:
+    thresholds = tmp_path / "thresholds"
+    shutil.copytree(ROOT / "thresholds", thresholds)
+    (thresholds / "mine.toml").write_text('[profile]\ntarget = "x"\n[row]\nrecords_per_s = { baseline = 1 }\n')
+    done = gate(tmp_path / "results", f"--thresholds={thresholds}")
+    assert done.code == 2
+    assert f"{thresholds / 'mine.toml'}: [row] records_per_s lacks the key 'tolerance'" in done.output
+
+
+def test_no_java_is_one_error_before_anything_starts(tmp_path: Path) -> None:
+    done = gate(tmp_path, environment={"JAVA_HOME": "/nowhere"})
+    assert done.code == 2, done.output
+    assert "no Java to be had: /nowhere/bin/java (from JAVA_HOME=/nowhere) does not start" in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_xdist_in_use_is_one_error(tmp_path: Path) -> None:
+    """The option is xdist's; a stand-in declares it, so that xdist need not be installed to be refused."""
+    (tmp_path / "standin.py").write_text(
+        "def pytest_addoption(parser):\n    parser.addoption('--numprocesses', dest='numprocesses', default=None)\n"
+    )
+    arguments = ["-p", "standin", "--numprocesses", "2"]
+    done = gate(tmp_path / "results", *arguments, environment={"PYTHONPATH": str(tmp_path)})
+    assert done.code == 2
+    assert "pytest-xdist is in use (-n)" in done.output
+
+
+def test_a_version_that_does_not_exist_is_one_error() -> None:
+    with pytest.raises(ConfigurationError, match=r"Kafka 0\.0\.1 does not resolve from Maven coordinates"):
+        kafka_jars("0.0.1")
+
+
+def test_java_home_that_is_no_java_is_one_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    java = tmp_path / "bin" / "java"
+    java.write_text("#!/bin/sh\nexit 3\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(ConfigurationError, match="exit status 3"):
+        find_java()
+
+
+def test_too_little_disk_is_one_error_with_need_and_have(tmp_path: Path) -> None:
+    forever = Tier(name="full", rounds=3, window_s=1e9, warmup_max_s=1, broker_warmup_s=1)
+    with pytest.raises(ConfigurationError, match=r"too little disk: tier 'full' can write [\d.]+ GB at a time.*free"):
+        check_disk([scenario()], forever, tmp_path)
+
+
+def test_all_ports_taken_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Taken:
+        def __enter__(self) -> "Taken":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def bind(self, address: object) -> None:
+            raise OSError(f"{address} in use")
+
+    monkeypatch.setattr(socket, "socket", Taken)
+    with pytest.raises(TargetError, match=r"ports taken: found 0 of 3 free ports on 127\.0\.0\.1 in 20000-32000"):
+        ports.free_ports(3)
+
+
+def test_an_override_is_stored_under_the_settings_usual_name() -> None:
+    """Two names for one setting in one client would leave it to chance which of them counts."""
+    assert parse_override("producer.queue.buffering.max.ms=7") == Override(scope="producer", key="linger.ms", value="7")
+    assert str(parse_override("topic.min.insync.replicas=2")) == "topic.min.insync.replicas=2"

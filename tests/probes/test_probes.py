@@ -1,0 +1,41 @@
+"""Small loads with a known answer, for the live tests."""
+
+import pytest
+
+from fixtures.gate import Gate
+from fixtures.model import KIB, Load, Scenario, TopicSpec, settings
+
+
+def probe(name: str, load: Load, *, record_bytes: int = KIB, **producer: object) -> Scenario:
+    """Return a probe; producer settings are named with underscores for dots."""
+    named = {key.replace("_", "."): value for key, value in producer.items()}
+    return Scenario(
+        name=name,
+        summary="a probe",
+        families=("probe",),
+        factor=(),
+        topic=TopicSpec(partitions=3, replication_factor=1),
+        producer=settings(named),
+        record_bytes=record_bytes,
+        load=load,
+    )
+
+
+ROWS = (
+    # Far below what brokers take: its latency is the brokers' and the client's own.
+    probe("paced-slow", Load(kind="paced", rate=500)),
+    # A buffer that no generator can fill in a round, and more records than it can make: the generator is the limit.
+    probe("capped-by-generator", Load(kind="capped", rate=10_000_000), record_bytes=64,
+          batch_size=1_000_000, queue_buffering_max_kbytes=2_000_000, queue_buffering_max_messages=100_000_000),
+    probe("paced-by-generator", Load(kind="paced", rate=5_000_000), record_bytes=64,
+          batch_size=1_000_000, queue_buffering_max_kbytes=2_000_000, queue_buffering_max_messages=100_000_000),
+    # As fast as the brokers take it, for tests that break something in the middle.
+    probe("capped-wide", Load(kind="capped", rate=100_000), batch_size=16 * KIB),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("scenario", ROWS, ids=repr)
+def test_probe(scenario: Scenario, gate: Gate) -> None:
+    """Measure the probe and judge it."""
+    measurement = gate.measure(scenario)
+    gate.hold(measurement)
