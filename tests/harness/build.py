@@ -110,6 +110,7 @@ def load_result(**changes: object) -> LoadResult:
         "failed": {},
         "errors": {},
         "unresolved": 0,
+        "unsent": 0,
         "latency": histogram([0.001]),
         "schedule_delay": "",
         **changes,

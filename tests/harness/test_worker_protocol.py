@@ -1,0 +1,75 @@
+"""The run's side of a generator process, against small processes that behave in ways real ones sometimes do."""
+
+import sys
+
+import pytest
+
+from fixtures.load import librdkafka
+from fixtures.load.librdkafka import LibrdkafkaDriver
+from fixtures.load.protocol import LoadError, LoadSpec, Observer
+from fixtures.model import Load
+
+TALK = """
+import json, sys, time
+def say(**message): print(json.dumps(message), flush=True)
+spec = json.loads(sys.stdin.readline())
+say(event="ready")
+start = json.loads(sys.stdin.readline())["start"]
+for i in range(40):
+    say(event="progress", at=start + i / 20, attempted=10 * i, acked=10 * i, failed=0, pushback_s=0, last_error="")
+opens, closes = json.loads(sys.stdin.readline())["window"]
+"""
+RESULT = """
+say(event="result", window=[opens, closes], attempted_in_window=5, acked_in_window=5, pushback_s_in_window=0,
+    cpu_s_in_window=0.1, pushback_s=0, attempted=10, acked=10, failed={}, errors={}, unresolved=0, unsent=0,
+    latency="", schedule_delay="")
+"""
+SPEC = LoadSpec(
+    bootstrap="",
+    security=(),
+    topic="t",
+    partitions=1,
+    producer=(("delivery.timeout.ms", "1000"),),
+    record_bytes=100,
+    load=Load(kind="paced", rate=10),
+    run_id="run",
+    seed=1,
+    window_s=0.5,
+    warmup_max_s=1,
+)
+
+
+def observer(edges: list[int]) -> Observer:
+    return Observer(edge=lambda: edges.append(1), check=lambda: None, progress=lambda phase, last: None)
+
+
+def with_worker(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    monkeypatch.setattr(librdkafka, "WORKER_COMMAND", [sys.executable, "-c", script])
+
+
+def test_a_result_that_comes_before_it_is_awaited_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A paced load with nothing left to wait for gives its result at the very end of the window, and exits."""
+    with_worker(monkeypatch, TALK + RESULT)
+    edges: list[int] = []
+    result = LibrdkafkaDriver().run(SPEC, observer(edges))
+    assert result.acked == 10
+    assert edges == [1, 1]
+
+
+def test_a_generator_that_exits_without_a_result_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_worker(monkeypatch, TALK + "raise SystemExit('the disk is full')")
+    with pytest.raises(LoadError, match=r"(?s)exited with code 1 before its result.*the disk is full"):
+        LibrdkafkaDriver().run(SPEC, observer([]))
+
+
+def test_a_generator_that_says_why_it_cannot_start_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_worker(monkeypatch, 'print(\'{"event": "failure", "reason": "no such topic"}\')')
+    with pytest.raises(LoadError, match="the generator could not start: no such topic"):
+        LibrdkafkaDriver().run(SPEC, observer([]))
+
+
+def test_a_generator_that_never_gives_its_result_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_worker(monkeypatch, TALK + "time.sleep(600)")
+    monkeypatch.setattr(librdkafka, "DRAIN_MARGIN_S", -5)
+    with pytest.raises(LoadError, match="the generator gave no result within 1 s"):
+        LibrdkafkaDriver().run(SPEC, observer([]))
