@@ -1,8 +1,13 @@
 """The suite's own tests leave no run behind: no results folder, no Allure results."""
 
+import hypothesis
 import pytest
 
 from fixtures.options import LEAVES_RESULTS
+
+# How long an example takes says more about the machine than about the code.
+hypothesis.settings.register_profile("suite", deadline=None)
+hypothesis.settings.load_profile("suite")
 
 
 @pytest.hookimpl(tryfirst=True)

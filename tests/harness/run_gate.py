@@ -30,9 +30,14 @@ class Finished:
 
     @property
     def allure(self) -> dict[str, dict[str, Any]]:
-        """The Allure results that it left, by test name."""
+        """The Allure results that it left, by the name of the row or relation."""
         loaded = [json.loads(path.read_text()) for path in self.results.glob("2*/allure-results/*-result.json")]
-        return {result["name"]: result for result in loaded}
+        return {
+            parameter["value"]: result
+            for result in loaded
+            for parameter in result["parameters"]
+            if parameter["name"] in ("scenario", "relation")
+        }
 
     def scenario(self, name: str) -> dict[str, Any]:
         """Return one scenario's entry of run.json."""

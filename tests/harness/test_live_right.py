@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.errors import TopicRefusedError
 from fixtures.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, TopicSpec
 from fixtures.target.embedded import EmbeddedCluster, EmbeddedTarget
 from fixtures.target.topics import Topics
@@ -52,7 +53,7 @@ def test_every_record_is_accounted_for(plain: Finished) -> None:
 def test_without_thresholds_the_row_is_missing_not_green(plain: Finished) -> None:
     assert plain.code == 0
     assert plain.scenario("paced-slow")["verdict"] == "MISSING"
-    assert plain.allure["test_probe[paced-slow]"]["status"] == "skipped"
+    assert plain.allure["paced-slow"]["status"] == "skipped"
     assert "GREEN WITHOUT THRESHOLDS" in plain.output
 
 
@@ -82,6 +83,11 @@ def test_many_topics_in_a_row_become_ready(cluster: EmbeddedCluster) -> None:
         topics.create(f"many-{number}", spec)
         assert topics.end_offsets(f"many-{number}", 3) == 0
         topics.delete(f"many-{number}")
+
+
+def test_a_topic_the_brokers_refuse_is_told_in_their_words(cluster: EmbeddedCluster) -> None:
+    with pytest.raises(TopicRefusedError, match=r"creating topic too-many .*replication factor"):
+        Topics(cluster).create("too-many", TopicSpec(partitions=1, replication_factor=4))
 
 
 def test_equal_specs_share_a_cluster(tmp_path: Path) -> None:

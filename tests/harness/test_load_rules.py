@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from fixtures.histogram import LatencyRecorder, latency_metrics, merged
 from fixtures.load.payload import HEADER, Payloads, time_of
 from fixtures.load.schedule import Schedule
-from fixtures.load.steady import Progress, has_stopped_growing, is_steady
+from fixtures.load.steady import Progress, has_grown, has_stopped_growing, is_steady
 from fixtures.load.validity import accounting_of, flaws
 from fixtures.model import Load
 from tests.harness.build import accounting, histogram, load_result
@@ -61,6 +61,9 @@ def test_one_slice_without_growth_is_not_the_end_of_a_warm_up() -> None:
     assert not has_stopped_growing([201, 572, 797, 800])
     assert has_stopped_growing([201, 4900, 4906, 4800])
     assert not has_stopped_growing([100, 100])
+    assert has_stopped_growing([1000, 1090, 1095]), "a step on the way looks like the end"
+    assert has_grown([1000, 1090, 1095], [1000, 1090, 1095, 3000]), "so a later pass has to confirm it"
+    assert not has_grown([5200, 5100], [5200, 5100, 5300])
 
 
 @given(st.lists(st.lists(st.floats(1e-6, 100), min_size=1, max_size=40), min_size=1, max_size=4))

@@ -14,6 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from fixtures.report.proposal import runs_alike
 from fixtures.report.results import load_run, recorded_measurements, scenario_entry
 from tests.harness.run_gate import ROOT, Finished, gate
 
@@ -73,6 +74,15 @@ def test_a_replay_gives_the_same_verdicts_without_a_cluster(document: dict[str, 
     assert not (replayed.results / "latest").exists(), "a replay is not the newest run"
 
 
+def test_a_replay_of_a_modified_run_stays_modified(tmp_path: Path, document: dict[str, Any]) -> None:
+    changed = {**document, "modified": ["producer.linger.ms=50"], "tier": {**document["tier"], "name": "nightly"}}
+    (tmp_path / "run.json").write_text(json.dumps(changed))
+    done = gate(tmp_path / "results", f"--replay={tmp_path / 'run.json'}")
+    assert done.run["modified"] == ["producer.linger.ms=50"]
+    assert done.run["tier"]["name"] == "nightly"
+    assert "MODIFIED run: producer.linger.ms=50" in done.output
+
+
 def test_a_replay_is_quick(tmp_path: Path) -> None:
     begin = time.monotonic()
     gate(tmp_path, f"--replay={RECORDED}")
@@ -95,12 +105,13 @@ def test_the_terminal_shows_every_row_and_relation_and_one_line_at_the_end(repla
 
 def test_allure_has_labels_parameters_numbers_thresholds_and_logs(replayed: Finished) -> None:
     (run_dir,) = replayed.results.glob("2*")
-    result = replayed.allure["test_batch_size[batch-1k]"]
+    result = replayed.allure["batch-1k"]
     labels = {label["name"]: label["value"] for label in result["labels"]}
+    assert re.fullmatch(r"batch-1k: PASS, [\d,]+ records/s, p99 .* ms, .* broker cores, .* us/record", result["name"])
     assert labels["epic"] == "Kafka performance gate"
     assert labels["feature"] == "batch-size"
     assert labels["story"].startswith("batch-1k")
-    assert {"name": "batch.size", "value": "'1024'"} in result["parameters"]
+    assert {"name": "batch.size", "value": "1024"} in result["parameters"]
     attached = {attachment["name"] for attachment in result["attachments"]}
     assert {"measurement", "thresholds used: embedded-2c", "broker log tail"} <= attached
     assert "records_per_s" in result["descriptionHtml"]
@@ -129,7 +140,7 @@ def test_a_raised_threshold_is_red_in_pytest_allure_and_run_json(
     assert done.code == 1
     assert done.run["exit_code"] == 1
     assert verdicts(done.run)["batch-1k"] == "REGRESSED"
-    result = done.allure["test_batch_size[batch-1k]"]
+    result = done.allure["batch-1k"]
     assert result["status"] == "failed"
     message = result["statusDetails"]["message"]
     for part in (
@@ -151,7 +162,7 @@ def test_a_raised_relation_is_red(tmp_path: Path, thresholds: Callable[..., Path
     done = gate(tmp_path / "results", f"--replay={RECORDED}", f"--thresholds={folder}")
     assert done.code == 1
     assert verdicts(done.run)["batch-size-rate"] == "REGRESSED"
-    assert done.allure["test_batch_size_relation[batch-size-rate]"]["status"] == "failed"
+    assert done.allure["batch-size-rate"]["status"] == "failed"
 
 
 def test_a_threshold_that_a_named_profile_lacks_is_red(tmp_path: Path, thresholds: Callable[..., Path]) -> None:
@@ -159,10 +170,10 @@ def test_a_threshold_that_a_named_profile_lacks_is_red(tmp_path: Path, threshold
     named = gate(tmp_path / "named", f"--replay={RECORDED}", f"--thresholds={folder}", "--profile", "embedded-2c")
     assert named.code == 1
     assert verdicts(named.run)["cross-az"] == "MISSING"
-    assert named.allure["test_cross_az[cross-az]"]["status"] == "failed"
+    assert named.allure["cross-az"]["status"] == "failed"
     found = gate(tmp_path / "found", f"--replay={RECORDED}", f"--thresholds={folder}")
     assert found.code == 0
-    assert found.allure["test_cross_az[cross-az]"]["status"] == "skipped"
+    assert found.allure["cross-az"]["status"] == "skipped"
     assert "1 MISSING" in found.output
 
 
@@ -224,6 +235,19 @@ def test_a_proposal_is_written_beside_the_run_and_loads_as_a_profile(tmp_path: P
     assert "[batch-1k]" in text
     assert done.code == 0
     assert {path: path.read_text() for path in (ROOT / "thresholds").iterdir()} == stored
+
+
+def test_a_proposal_counts_each_run_once(tmp_path: Path, document: dict[str, Any]) -> None:
+    """results/latest is one of the runs under another name."""
+    (tmp_path / document["run_id"]).mkdir()
+    (tmp_path / document["run_id"] / "run.json").write_text(json.dumps(document))
+    (tmp_path / "latest").symlink_to(document["run_id"])
+    other = {**document, "run_id": "20261119T000000Z-aaaa"}
+    assert [run["run_id"] for run in runs_alike(other, tmp_path)] == [other["run_id"], document["run_id"]]
+    modified = {**document, "run_id": "20261118T000000Z-bbbb", "modified": ["producer.linger.ms=5"]}
+    (tmp_path / "modified").mkdir()
+    (tmp_path / "modified" / "run.json").write_text(json.dumps(modified))
+    assert len(runs_alike(other, tmp_path)) == 2, "a modified run says nothing about thresholds"
 
 
 def test_list_scenarios_runs_nothing(tmp_path: Path) -> None:

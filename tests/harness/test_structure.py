@@ -11,6 +11,7 @@ PARTS = ("target", "load", "metrics", "verdict")
 PURE = (
     "model.py",
     "histogram.py",
+    "assembly.py",
     "load/schedule.py",
     "load/steady.py",
     "load/validity.py",

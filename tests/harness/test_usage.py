@@ -37,6 +37,7 @@ from tests.harness.run_gate import ROOT, gate
         (["--kafka-version", "newest"], "--kafka-version 'newest' is not a Kafka release"),
         (["--replay", "nowhere/run.json"], "--replay nowhere/run.json: no such file"),
         (["--replay", "pytest.ini"], "--replay pytest.ini"),
+        (["--replay", "tests/harness/data/run.json", "--set", "producer.linger.ms=5"], "leave one out"),
         (["--thresholds", "nowhere"], "nowhere does not exist"),
     ],
 )
