@@ -1,4 +1,4 @@
-"""The suite's own tests leave no run behind: no results folder, no Allure results."""
+"""The suite's own tests leave no run behind (no results folder, no Allure results), and a warning fails them."""
 
 import hypothesis
 import pytest
@@ -14,3 +14,4 @@ hypothesis.settings.load_profile("suite")
 def pytest_configure(config: pytest.Config) -> None:
     """Say so before the reports look."""
     config.stash[LEAVES_RESULTS] = False
+    config.addinivalue_line("filterwarnings", "error")

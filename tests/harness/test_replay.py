@@ -132,6 +132,16 @@ def test_pytest_benchmark_carries_the_rounds(document: dict[str, Any], replayed:
         assert stats["data"] == pytest.approx([1 / rate for rate in rates])
 
 
+def test_pytest_benchmark_compares_and_draws(tmp_path: Path) -> None:
+    storage = f"--benchmark-storage={tmp_path / 'storage'}"
+    gate(tmp_path / "first", f"--replay={RECORDED}", storage, "--benchmark-save=before")
+    drawn = f"--benchmark-histogram={tmp_path / 'drawn'}"
+    done = gate(tmp_path / "second", f"--replay={RECORDED}", storage, "--benchmark-compare", drawn)
+    assert done.code == 0, done.output
+    assert "0001_before" in done.output
+    assert list(tmp_path.glob("drawn*.svg"))
+
+
 def test_a_raised_threshold_is_red_in_pytest_allure_and_run_json(
     tmp_path: Path, thresholds: Callable[..., Path]
 ) -> None:
@@ -211,6 +221,24 @@ def test_a_relation_whose_row_is_left_out_is_not_run_and_says_so(tmp_path: Path)
     assert reasons == dict.fromkeys(("cross-az-rate", "cross-az-cpu"), "needs batch-1k, which this run leaves out")
     assert "2 not run" in done.output
     assert "not run: cross-az-rate: needs batch-1k, which this run leaves out" in done.output
+
+
+def test_rows_after_a_stop_are_not_run_and_say_so(tmp_path: Path, thresholds: Callable[..., Path]) -> None:
+    folder = thresholds("embedded-2c.toml", r"(\[acks-all\][^\[]*?records_per_s = \{ baseline = )[\d.]+", r"\g<1>90000")
+    done = gate(tmp_path / "results", f"--replay={RECORDED}", f"--thresholds={folder}", "--exitfirst")
+    assert done.code == 1
+    reasons = {entry["name"]: entry["reason"] for entry in done.run["not_run"]}
+    assert reasons["batch-1k"] == "the run stopped before it"
+    assert len(reasons) == 12
+
+
+def test_two_profiles_that_match_are_refused_before_anything_is_judged(tmp_path: Path) -> None:
+    folder = tmp_path / "thresholds"
+    shutil.copytree(ROOT / "thresholds", folder)
+    shutil.copy(folder / "embedded-2c.toml", folder / "again.toml")
+    done = gate(tmp_path / "results", f"--replay={RECORDED}", f"--thresholds={folder}")
+    assert done.code == 2
+    assert "several profiles match this target and machine: again, embedded-2c" in done.output
 
 
 def test_a_row_that_was_not_recorded_is_not_run(tmp_path: Path, document: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.campaign import check_disk
-from fixtures.errors import ConfigurationError, TargetError
+from fixtures.errors import ConfigurationError
 from fixtures.model import Override, Tier
 from fixtures.options import parse_override
 from fixtures.target import ports
@@ -38,6 +38,7 @@ from tests.harness.run_gate import ROOT, gate
         (["--replay", "nowhere/run.json"], "--replay nowhere/run.json: no such file"),
         (["--replay", "pytest.ini"], "--replay pytest.ini"),
         (["--replay", "tests/harness/data/run.json", "--set", "producer.linger.ms=5"], "leave one out"),
+        (["--record-thresholds", "--set", "producer.linger.ms=5"], "needs the rows as declared: leave --set out"),
         (["--thresholds", "nowhere"], "nowhere does not exist"),
     ],
 )
@@ -81,6 +82,15 @@ def test_a_version_that_does_not_exist_is_one_error() -> None:
         kafka_jars("0.0.1")
 
 
+def test_a_jar_that_is_not_what_was_locked_is_one_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    jar = next(jar for jar in kafka_jars("4.3.1").jars if jar.name == "kafka-server-4.3.1.jar")
+    jar.unlink()  # it may be a hard link to the local Maven repository's
+    jar.write_bytes(b"something else")
+    with pytest.raises(ConfigurationError, match=r"cached jars differ from their lock file: kafka-server-4\.3\.1\.jar"):
+        kafka_jars("4.3.1")
+
+
 def test_java_home_that_is_no_java_is_one_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     java = tmp_path / "bin" / "java"
@@ -109,7 +119,7 @@ def test_all_ports_taken_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
             raise OSError(f"{address} in use")
 
     monkeypatch.setattr(socket, "socket", Taken)
-    with pytest.raises(TargetError, match=r"ports taken: found 0 of 3 free ports on 127\.0\.0\.1 in 20000-32000"):
+    with pytest.raises(ConfigurationError, match=r"ports taken: found 0 of 3 free ports .* in 20000-32000"):
         ports.free_ports(3)
 
 
