@@ -1,0 +1,61 @@
+"""The HTML report, built by the real Allure from a replayed run and read back out of its single file."""
+
+import base64
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.report.html import HISTORY_NAME, ReportError, build_report
+from tests.harness.run_gate import ROOT, gate
+from tests.harness.test_replay import RECORDED
+
+
+def carried_by(report: Path) -> dict[str, dict[str, Any]]:
+    """Return the tests that the single file carries, by title."""
+    files = re.findall(r'd\("data/test-results/[0-9a-f]+\.json"\s*,\s*"([A-Za-z0-9+/=]+)"', report.read_text())
+    found = [json.loads(base64.b64decode(text)) for text in files]
+    return {test["name"]: test for test in found}
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a replayed run in which batch-1k has regressed."""
+    folder = tmp_path_factory.mktemp("report")
+    thresholds = folder / "thresholds"
+    shutil.copytree(ROOT / "thresholds", thresholds)
+    path = thresholds / "embedded-2c.toml"
+    path.write_text(re.sub(r"(\[batch-1k\][^\[]*?baseline = )[\d.]+", r"\g<1>90000", path.read_text()))
+    gate(folder / "results", f"--replay={RECORDED}", f"--thresholds={thresholds}")
+    (run,) = (folder / "results").glob("2*")
+    return run
+
+
+def test_the_report_is_one_file_with_rows_numbers_relations_and_what_went_red(run_dir: Path) -> None:
+    report = build_report(run_dir)
+    assert report == run_dir / "report" / "index.html"
+    assert "<script src=" not in report.read_text(), "all of it is in the one file"
+    tests = carried_by(report)
+    rows = json.loads((run_dir / "run.json").read_text())
+    for entry in rows["scenarios"]:
+        (title,) = [title for title in tests if title.startswith(f"{entry['name']}: ")]
+        assert f"{entry['metrics']['records_per_s']['value']:,.0f} records/s" in title
+    for entry in rows["relations"]:
+        assert [title for title in tests if title.startswith(f"{entry['name']}: PASS, {entry['ratio']:.3g} x")]
+    (red,) = [test for title, test in tests.items() if title.startswith("batch-1k: REGRESSED")]
+    assert red["status"] == "failed"
+    assert [category["name"] for category in red["categories"]] == ["Regressed"]
+
+
+def test_a_run_counts_once_in_the_history_however_often_its_report_is_built(run_dir: Path) -> None:
+    for _ in range(2):
+        build_report(run_dir)
+        assert len((run_dir.parent / HISTORY_NAME).read_text().splitlines()) == 1
+
+
+def test_a_folder_without_results_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match="holds no allure-results; a run of the gate leaves them"):
+        build_report(tmp_path)
