@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -47,6 +48,11 @@ class Finished:
 def gate_command(results: Path, *arguments: object) -> list[str]:
     """Return the command line of a gate run that leaves its results in `results`."""
     return [sys.executable, "-m", "pytest", f"--results={results}", *map(str, arguments)]
+
+
+def hear_interrupts() -> None:
+    """Undo, in a new process, that a shell starts what it runs in the background deaf to SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def gate(results: Path, *arguments: object, environment: dict[str, str] | None = None) -> Finished:

@@ -13,6 +13,7 @@ import pytest
 
 from fixtures.target.embedded import new_cluster_id
 from fixtures.target.guard import Guard
+from tests.harness.run_gate import ROOT, hear_interrupts
 
 RUN = """
 import sys, time
@@ -41,9 +42,8 @@ def gone(pid: int) -> bool:
 def run(tmp_path: Path) -> subprocess.Popen[str]:
     """Return a running process that holds a guard with one child and one folder."""
     (tmp_path / "data").mkdir()
-    return subprocess.Popen(
-        [sys.executable, "-c", RUN, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
-    )
+    command = [sys.executable, "-c", RUN, str(tmp_path)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, preexec_fn=hear_interrupts)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
@@ -55,7 +55,7 @@ def test_the_child_and_the_folder_go_when_the_run_is_killed(
         child, guard = map(int, run.stdout.readline().split())
         assert not gone(child)
         run.send_signal(number)
-        run.wait()
+        run.wait(timeout=10)
     assert wait_until(lambda: gone(child))
     assert wait_until(lambda: gone(guard))
     assert wait_until(lambda: not (tmp_path / "data").exists())

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.harness.run_gate import PROBES, ROOT, Finished, gate, gate_command
+from tests.harness.run_gate import PROBES, ROOT, Finished, gate, gate_command, hear_interrupts
 
 SHORT = ("--rounds", "2", "--window", "2", "--warmup-max", "2", "--broker-warmup", "0")
 LONG_WINDOW = ("--rounds", "2", "--window", "60", "--warmup-max", "2", "--broker-warmup", "0")
@@ -46,7 +46,13 @@ def running_gate(results: Path, *arguments: object) -> Iterator[tuple[subprocess
     """Run the gate in the background until the block ends."""
     command = gate_command(results, *arguments)
     with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        preexec_fn=hear_interrupts,
     ) as process:
         try:
             yield process, psutil.Process(process.pid)
