@@ -11,7 +11,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PROBES = "tests/probes"
-HANG_BOUND_S = 240
+HANG_BOUND_S = 300
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -39,23 +39,25 @@ def gone(pid: int) -> bool:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> subprocess.Popen[str]:
+def run(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """Return a running process that holds a guard with one child and one folder."""
     (tmp_path / "data").mkdir()
     command = [sys.executable, "-c", RUN, str(tmp_path)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, preexec_fn=hear_interrupts)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, preexec_fn=hear_interrupts)
+    yield process
+    process.kill()
+    process.communicate()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_the_child_and_the_folder_go_when_the_run_is_killed(
     run: subprocess.Popen[str], tmp_path: Path, number: signal.Signals
 ) -> None:
-    with run:
-        assert run.stdout is not None
-        child, guard = map(int, run.stdout.readline().split())
-        assert not gone(child)
-        run.send_signal(number)
-        run.wait(timeout=10)
+    assert run.stdout is not None
+    child, guard = map(int, run.stdout.readline().split())
+    assert not gone(child)
+    run.send_signal(number)
+    run.wait(timeout=10)
     assert wait_until(lambda: gone(child))
     assert wait_until(lambda: gone(guard))
     assert wait_until(lambda: not (tmp_path / "data").exists())
@@ -63,12 +65,10 @@ def test_the_child_and_the_folder_go_when_the_run_is_killed(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_PDEATHSIG is Linux's")
 def test_the_child_goes_when_the_guard_itself_is_killed(run: subprocess.Popen[str]) -> None:
-    with run:
-        assert run.stdout is not None
-        child, guard = map(int, run.stdout.readline().split())
-        os.kill(guard, signal.SIGKILL)
-        assert wait_until(lambda: gone(child))
-        run.kill()
+    assert run.stdout is not None
+    child, guard = map(int, run.stdout.readline().split())
+    os.kill(guard, signal.SIGKILL)
+    assert wait_until(lambda: gone(child))
 
 
 def test_the_guard_tells_how_a_child_ended(tmp_path: Path) -> None:
