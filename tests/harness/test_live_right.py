@@ -71,7 +71,8 @@ def test_the_cross_zone_link_adds_its_delay(cluster: EmbeddedCluster) -> None:
 
 
 def test_brokers_sit_in_three_racks_behind_both_links(cluster: EmbeddedCluster) -> None:
-    described = AdminClient({"bootstrap.servers": cluster.bootstrap(SAME_ZONE)}).describe_cluster().result(timeout=20)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap(SAME_ZONE)})
+    described = admin.describe_cluster().result(timeout=20)
     assert {node.id: node.rack for node in described.nodes} == {1: "az-1", 2: "az-2", 3: "az-3"}
     assert len(cluster.bootstrap(SAME_ZONE).split(",")) == 3
     assert not set(cluster.bootstrap(SAME_ZONE).split(",")) & set(cluster.bootstrap(CROSS_ZONE).split(","))
