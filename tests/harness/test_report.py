@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.report import html
 from fixtures.report.html import HISTORY_NAME, ReportError, build_report
 from tests.harness.run_gate import ROOT, gate
 from tests.harness.test_replay import RECORDED
@@ -54,6 +55,19 @@ def test_a_run_counts_once_in_the_history_however_often_its_report_is_built(run_
     for _ in range(2):
         build_report(run_dir)
         assert len((run_dir.parent / HISTORY_NAME).read_text().splitlines()) == 1
+
+
+def test_a_report_that_could_not_be_built_does_not_cost_the_run_its_place_in_the_history(
+    run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = tmp_path / run_dir.name
+    shutil.copytree(run_dir / "allure-results", again / "allure-results")
+    with monkeypatch.context() as broken:
+        broken.setattr(html, "GENERATE_TIMEOUT_S", 0.001)
+        with pytest.raises(ReportError, match="generating the report took more than"):
+            build_report(again)
+    build_report(again)
+    assert len((tmp_path / HISTORY_NAME).read_text().splitlines()) == 1
 
 
 def test_a_folder_without_results_is_an_error(tmp_path: Path) -> None:

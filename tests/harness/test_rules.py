@@ -118,6 +118,15 @@ def test_a_relation_pairs_rounds_by_their_number_not_by_their_place() -> None:
     assert judge_relation(relation(1.5), {"fast": fast, "slow": slow}).rounds == (2.0, 2.0, 2.0)
 
 
+def test_a_relation_that_lacks_a_round_is_invalid_not_judged_on_the_rest() -> None:
+    fast, slow = measurement([2000, 2000, 2000], "fast"), measurement([1000, 1000, 1000], "slow")
+    torn = replace(slow, rounds=(*slow.rounds[:2], replace(slow.rounds[2], metrics={})))
+    for other in (torn, replace(slow, rounds=slow.rounds[:2])):
+        outcome = judge_relation(relation(1.5), {"fast": fast, "slow": other})
+        assert outcome.verdict is Verdict.INVALID
+        assert outcome.reasons == ("records_per_s was measured in 2 of 3 rounds of both scenarios",)
+
+
 def test_a_relation_with_an_invalid_side_is_invalid() -> None:
     bad = replace(measurement([1000, 1000], "slow"), rounds=(one_round(1, 1, invalid=("no acks\nlog line",)),))
     outcome = judge_relation(relation(1.5), {"fast": measurement([2000, 2000], "fast"), "slow": bad})
