@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
-from fixtures.histogram import LatencyRecorder
-from fixtures.load.protocol import LoadResult
+import numpy as np
+
+from fixtures.histogram import LatencyRecorder, encode
+from fixtures.load.protocol import LoadResult, Received, Sent
 from fixtures.model import (
     METRICS,
     Accounting,
@@ -16,6 +18,10 @@ from fixtures.model import (
     Scenario,
     Threshold,
     TopicSpec,
+)
+
+GENERATOR = GeneratorReport(
+    cpu_cores=0.5, busiest_thread_cores=0.3, rss_mib=80.0, pushback_share=0.9, schedule_delay_p99_ms=None
 )
 
 
@@ -36,9 +42,8 @@ def scenario(name: str = "batch-1k", families: tuple[str, ...] = ("batch-size",)
 def histogram(latencies_s: Sequence[float]) -> str:
     """Return the encoded histogram of these latencies."""
     recorder = LatencyRecorder()
-    for value in latencies_s:
-        recorder.record(value)
-    return recorder.encoded()
+    recorder.record(np.array(latencies_s, np.float64))
+    return encode(recorder.histogram())
 
 
 def accounting(records: int = 1000, **changes: int) -> Accounting:
@@ -56,7 +61,7 @@ def one_round(index: int, rate: float, *, cpu_us: float = 50.0, invalid: tuple[s
         steady=True,
         metrics={"records_per_s": rate, "broker_cpu_us_per_record": cpu_us, "broker_cpu_cores.1": 0.5},
         accounting=accounting(),
-        generator=GeneratorReport(cpu_cores=0.5, pushback_share=0.9, schedule_delay_p99_ms=None),
+        generator=GENERATOR,
         latency_histogram=histogram([0.001, 0.002, 0.004]),
         invalid=invalid,
     )
@@ -94,17 +99,14 @@ def relation(at_least: float, metric: str = "records_per_s") -> Relation:
     )
 
 
-def load_result(**changes: object) -> LoadResult:
-    """Return the result of a sound capped round of 2 s at 1,000 records/s, with `changes`."""
+def sent(**changes: object) -> Sent:
+    """Return what the producers of a sound capped round of 2 s at 1,000 records/s say, with `changes`."""
     values: dict[str, object] = {
-        "warmup_s": 1.0,
-        "steady": True,
-        "window_s": 2.0,
         "attempted_in_window": 2000,
         "acked_in_window": 2000,
+        "acked_bytes_in_window": 2000 * 1024,
         "pushback_s": 0.0,
         "pushback_in_window_s": 0.0,
-        "cpu_s": 0.1,
         "attempted": 3000,
         "acked": 3000,
         "failed": {},
@@ -112,7 +114,43 @@ def load_result(**changes: object) -> LoadResult:
         "unresolved": 0,
         "unsent": 0,
         "latency": histogram([0.001]),
-        "schedule_delay": "",
         **changes,
     }
-    return LoadResult(**values)  # type: ignore[arg-type]  # the tests name the fields they change
+    return Sent(**values)  # type: ignore[arg-type]  # the tests name the fields they change
+
+
+def received(**changes: object) -> Received:
+    """Return what the consumers of a sound round of 2 s at 1,000 records/s say, with `changes`."""
+    values: dict[str, object] = {
+        "received_in_window": 2000,
+        "received_bytes_in_window": 2000 * 1024,
+        "read": 3000,
+        "received": 3000,
+        "foreign": 0,
+        "corrupt": 0,
+        "duplicated": 0,
+        "reordered": 0,
+        "redelivered": 0,
+        "negative_latencies": 0,
+        "errors": {},
+        "failed": {},
+        "fetch_ms": None,
+        **changes,
+    }
+    return Received(**values)  # type: ignore[arg-type]  # the tests name the fields they change
+
+
+def load_result(
+    *, sent: Sent | None = None, received: Received | None = None, busiest_thread_cores: float = 0.05
+) -> LoadResult:
+    """Return the result of a round of 2 s."""
+    return LoadResult(
+        warmup_s=1.0,
+        steady=True,
+        window_s=2.0,
+        cpu_cores=0.1,
+        busiest_thread_cores=busiest_thread_cores,
+        rss_mib=80.0,
+        sent=sent,
+        received=received,
+    )

@@ -11,14 +11,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from fixtures.guard import Guard
 from fixtures.target.embedded import new_cluster_id
-from fixtures.target.guard import Guard
 from tests.harness.run_gate import ROOT, hear_interrupts
 
 RUN = """
 import sys, time
 from pathlib import Path
-from fixtures.target.guard import Guard
+from fixtures.guard import Guard
 folder = Path(sys.argv[1])
 guard = Guard()
 guard.owns(folder / "data")

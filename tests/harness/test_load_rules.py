@@ -1,19 +1,20 @@
 """The pure parts of the load: schedule, warm-up, histograms, payloads, validity."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.histogram import LatencyRecorder, latency_metrics, merged
-from fixtures.load.payload import HEADER, Payloads, time_of
+from fixtures.histogram import LatencyRecorder, empty, encode, latency_metrics, merged
 from fixtures.load.schedule import Schedule
 from fixtures.load.steady import Progress, has_grown, has_stopped_growing, is_steady
-from fixtures.load.validity import accounting_of, flaws
+from fixtures.load.validity import accounting_of, flaws, not_sustained
 from fixtures.model import Load
-from tests.harness.build import accounting, histogram, load_result
+from tests.harness.build import accounting, histogram, load_result, received, sent
 
 CAPPED = Load(kind="capped", rate=1000.0)
 PACED = Load(kind="paced", rate=1000.0)
+BACKLOG = Load(kind="backlog", records=1000)
 
 
 @given(
@@ -41,7 +42,7 @@ def test_nothing_is_due_before_the_start() -> None:
 
 
 def progress(at: float, acked: int) -> Progress:
-    return Progress(at=at, attempted=acked, acked=acked, failed=0, pushback_s=0.0)
+    return Progress(at=at, attempted=acked, done=acked, failed=0)
 
 
 def test_an_even_rate_is_steady_and_a_rising_one_is_not() -> None:
@@ -74,6 +75,26 @@ def test_merged_percentiles_are_those_of_the_pooled_samples(processes: list[list
     assert merged(histogram(samples) for samples in processes).get_total_count() == len(pooled)
 
 
+@given(st.lists(st.integers(1, 3_600_000_000), min_size=1, max_size=200))
+def test_counting_whole_arrays_gives_what_hdrhistogram_gives_one_by_one(micros: list[int]) -> None:
+    one_by_one = empty()
+    for value in micros:
+        one_by_one.record_value(value)
+    recorder = LatencyRecorder()
+    recorder.record(np.array(micros) / 1e6)
+    ours = recorder.histogram()
+    assert ours.get_total_count() == len(micros)
+    for quantile in (1, 25, 50, 90, 99, 99.9, 99.99, 100):
+        assert ours.get_value_at_percentile(quantile) == one_by_one.get_value_at_percentile(quantile)
+
+
+def test_latencies_below_zero_are_counted_and_kept() -> None:
+    recorder = LatencyRecorder()
+    recorder.record(np.array([-0.5, -1e-6, 0.0, 0.25]))
+    assert recorder.histogram().get_total_count() == 4
+    assert recorder.negative == 2
+
+
 def test_percentiles_keep_three_digits() -> None:
     metrics = latency_metrics([histogram([i / 1000 for i in range(1, 1001)])])
     assert metrics["latency_ms.p50"] == pytest.approx(500, rel=2e-3)
@@ -82,72 +103,130 @@ def test_percentiles_keep_three_digits() -> None:
 
 
 def test_no_latency_gives_no_percentile_instead_of_zero() -> None:
-    assert latency_metrics([LatencyRecorder().encoded()]) == {}
+    assert latency_metrics([encode(LatencyRecorder().histogram())]) == {}
     assert latency_metrics([""]) == {}
 
 
-@given(sequence=st.integers(0, 2**40), time_s=st.floats(0, 1e6))
-def test_a_value_has_the_size_asked_for_and_carries_its_time(sequence: int, time_s: float) -> None:
-    value = Payloads(run_id=b"12345678", producer=0, record_bytes=100, seed=1).value(sequence, time_s)
-    assert len(value) == 100
-    assert time_of(value) == pytest.approx(time_s, abs=1e-8)
-
-
-def test_a_record_too_small_for_its_header_is_refused() -> None:
-    with pytest.raises(ValueError, match="record_bytes is 10; a record needs at least 28"):
-        Payloads(run_id=b"12345678", producer=0, record_bytes=10, seed=1)
-    assert HEADER.size == 28
-
-
 def test_a_sound_round_has_no_flaw() -> None:
-    assert flaws(CAPPED, load_result(), accounting(3000)) == ()
+    assert flaws(CAPPED, load_result(sent=sent()), accounting(3000)) == ()
+    assert flaws(CAPPED, load_result(sent=sent(), received=received()), accounting(3000)) == ()
+    assert flaws(BACKLOG, load_result(received=received()), accounting(0)) == ()
 
 
 def test_failed_sends_are_a_flaw_with_code_and_count() -> None:
-    result = load_result(acked=2990, failed={"MSG_SIZE_TOO_LARGE": 10}, errors={"MSG_SIZE_TOO_LARGE": "too large"})
-    (flaw,) = flaws(CAPPED, result, accounting_of(result, offset_delta=2990))
+    told = sent(acked=2990, failed={"MSG_SIZE_TOO_LARGE": 10}, errors={"MSG_SIZE_TOO_LARGE": "too large"})
+    (flaw,) = flaws(CAPPED, load_result(sent=told), accounting_of(told, offset_delta=2990))
     assert flaw.reason == "10 of 3,000 sends failed: 10 x MSG_SIZE_TOO_LARGE (too large)"
     assert not flaw.generator
 
 
 def test_unresolved_records_are_a_flaw() -> None:
-    result = load_result(acked=2995, unresolved=5)
-    assert [f.reason for f in flaws(CAPPED, result, accounting_of(result, offset_delta=2995))] == [
-        "5 of 3,000 records had no outcome when the wait ended"
-    ]
+    told = sent(acked=2995, unresolved=5)
+    found = flaws(CAPPED, load_result(sent=told), accounting_of(told, offset_delta=2995))
+    assert [f.reason for f in found] == ["5 of 3,000 records had no outcome when the wait ended"]
 
 
 @pytest.mark.parametrize("delta", [2999, 3001])
 def test_end_offsets_that_disagree_with_the_acknowledgements_are_a_flaw(delta: int) -> None:
-    (flaw,) = flaws(CAPPED, load_result(), accounting_of(load_result(), offset_delta=delta))
+    (flaw,) = flaws(CAPPED, load_result(sent=sent()), accounting_of(sent(), offset_delta=delta))
     assert "records unaccounted: 3,000 acknowledged" in flaw.reason
     assert f"({delta - 3000:+,})" in flaw.reason
 
 
 def test_a_sum_that_does_not_add_up_is_a_flaw() -> None:
-    (flaw,) = flaws(CAPPED, load_result(), accounting(3000, attempted=3001))
+    (flaw,) = flaws(CAPPED, load_result(sent=sent()), accounting(3000, attempted=3001))
     assert "attempted 3,001, but acked 3,000 + failed 0 + unresolved 0 = 3,000" in flaw.reason
 
 
 def test_a_capped_load_below_its_cap_without_push_back_was_limited_by_the_generator() -> None:
-    slow = load_result(attempted_in_window=1900)
-    (flaw,) = flaws(CAPPED, slow, accounting(3000))
+    (flaw,) = flaws(CAPPED, load_result(sent=sent(attempted_in_window=1900)), accounting(3000))
     assert flaw.generator
     assert "generator saturated: it offered 950 records/s of the cap of 1,000" in flaw.reason
 
 
 def test_a_capped_load_below_its_cap_with_push_back_was_limited_by_the_brokers() -> None:
-    assert flaws(CAPPED, load_result(attempted_in_window=500, pushback_s=1.5), accounting(3000)) == ()
+    assert flaws(CAPPED, load_result(sent=sent(attempted_in_window=500, pushback_s=1.5)), accounting(3000)) == ()
 
 
-def test_a_paced_load_sent_late_without_push_back_was_limited_by_the_generator() -> None:
-    late = load_result(schedule_delay=histogram([0.02] * 100))
-    (flaw,) = flaws(PACED, late, accounting(3000))
+def test_a_generator_thread_at_its_limit_while_the_brokers_idle_was_the_limit_itself() -> None:
+    busy = load_result(sent=sent(attempted_in_window=500, pushback_s=1.5), busiest_thread_cores=0.99)
+    (flaw,) = flaws(CAPPED, busy, accounting(3000), busiest_broker_cores=0.2)
     assert flaw.generator
-    assert "p99 of the schedule delay is 20.0 ms (limit 10 ms)" in flaw.reason
-    assert flaws(PACED, load_result(schedule_delay=histogram([0.001] * 100)), accounting(3000)) == ()
+    assert "one of its threads used 0.99 of a core, while the busiest broker used 0.20" in flaw.reason
+    assert flaws(CAPPED, busy, accounting(3000), busiest_broker_cores=0.8) == ()
+    assert flaws(CAPPED, busy, accounting(3000)) == ()
+
+
+@pytest.mark.parametrize(
+    ("delay_s", "latency_s", "limit"),
+    [(0.02, 1.0, "10.0"), (0.002, 0.004, "1.0"), (0.006, 0.1, "5.0")],
+)
+def test_a_paced_load_sent_late_without_push_back_was_limited_by_the_generator(
+    delay_s: float, latency_s: float, limit: str
+) -> None:
+    """10 ms, or 5 % of the latency, but not less than 1 ms."""
+    late = sent(schedule_delay=histogram([delay_s] * 100), latency=histogram([latency_s] * 100))
+    (flaw,) = flaws(PACED, load_result(sent=late), accounting(3000))
+    assert flaw.generator
+    assert f"p99 of the schedule delay is {delay_s * 1e3:.1f} ms (limit {limit} ms)" in flaw.reason
+
+
+def test_a_paced_load_sent_in_time_is_valid() -> None:
+    timely = sent(schedule_delay=histogram([0.0009] * 100), latency=histogram([0.002] * 100))
+    assert flaws(PACED, load_result(sent=timely), accounting(3000)) == ()
+
+
+def test_a_paced_load_that_offered_less_than_its_rate_was_limited_by_the_generator() -> None:
+    """Timely as far as it went, but 1.5 % short; 10 ms worth of records may fall behind the edge."""
+    short = sent(attempted_in_window=1970, schedule_delay=histogram([0.0001] * 100))
+    (flaw,) = flaws(PACED, load_result(sent=short), accounting(3000))
+    assert flaw.generator
+    assert "985 records/s offered" in flaw.reason
+    near = sent(attempted_in_window=1981, schedule_delay=histogram([0.0001] * 100))
+    assert flaws(PACED, load_result(sent=near), accounting(3000)) == ()
+
+
+def test_a_paced_load_that_the_brokers_did_not_take_is_a_result_of_its_own() -> None:
+    refused = sent(acked_in_window=1600, attempted_in_window=1600, pushback_s=1.0, schedule_delay=histogram([0.4]))
+    assert flaws(PACED, load_result(sent=refused), accounting(3000)) == ()
+    reason = "not sustained: the brokers took 800 of 1,000 records/s"
+    assert not_sustained(PACED, load_result(sent=refused)) == reason
+    queued = sent(acked_in_window=1600)  # sent in time, taken late
+    assert not_sustained(PACED, load_result(sent=queued)) == reason
+
+
+@pytest.mark.parametrize("acked", [2000, 1995, 1901])
+def test_acknowledgements_beyond_the_windows_edge_do_not_make_a_load_unsustained(acked: int) -> None:
+    assert not_sustained(PACED, load_result(sent=sent(acked_in_window=acked))) == ""
+
+
+def test_a_generator_that_is_short_says_nothing_about_what_the_brokers_take() -> None:
+    short = sent(acked_in_window=1000, attempted_in_window=1000)
+    assert not_sustained(PACED, load_result(sent=short)) == ""
+    assert not_sustained(CAPPED, load_result(sent=short)) == ""
 
 
 def test_a_window_without_an_acknowledgement_is_a_flaw() -> None:
-    reasons = [f.reason for f in flaws(CAPPED, load_result(acked_in_window=0), accounting(3000))]
+    reasons = [f.reason for f in flaws(CAPPED, load_result(sent=sent(acked_in_window=0)), accounting(3000))]
     assert "no record was acknowledged in the window" in reasons
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"foreign": 7}, "the consumers were given 7 foreign records, of 3,000"),
+        ({"corrupt": 1}, "1 records whose content is not what was sent"),
+        ({"duplicated": 2, "reordered": 3}, "2 records twice in the log, 3 records out of order"),
+        ({"failed": {"_ALL_BROKERS_DOWN": 1}, "errors": {"_ALL_BROKERS_DOWN": "down"}}, "1 fetches that failed"),
+        ({"received": 2999}, "3,000 acknowledged, 2,999 received (-1)"),
+        ({"received_in_window": 0}, "no record was received in the window"),
+    ],
+)
+def test_what_is_wrong_with_the_records_that_were_read_is_a_flaw(changes: dict[str, object], words: str) -> None:
+    (flaw,) = flaws(CAPPED, load_result(sent=sent(), received=received(**changes)), accounting(3000))
+    assert words in flaw.reason
+    assert not flaw.generator
+
+
+def test_redelivery_to_a_group_is_told_but_is_no_flaw() -> None:
+    assert flaws(CAPPED, load_result(sent=sent(), received=received(redelivered=5)), accounting(3000)) == ()

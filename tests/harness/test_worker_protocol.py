@@ -1,13 +1,15 @@
 """The run's side of a generator process, against small processes that behave in ways real ones sometimes do."""
 
 import sys
+from dataclasses import replace
 
 import pytest
 
-from fixtures.load import librdkafka
+from fixtures.load import librdkafka, processes
 from fixtures.load.librdkafka import LibrdkafkaDriver
 from fixtures.load.protocol import LoadError, LoadSpec, Observer
 from fixtures.model import Load
+from tests.harness.build import scenario
 
 TALK = """
 import json, sys, time
@@ -16,22 +18,21 @@ spec = json.loads(sys.stdin.readline())
 say(event="ready")
 start = json.loads(sys.stdin.readline())["start"]
 for i in range(40):
-    say(event="progress", at=start + i / 20, attempted=10 * i, acked=10 * i, failed=0, pushback_s=0, last_error="")
+    say(event="progress", at=start + i / 20, attempted=10 * i, done=10 * i, failed=0, last_error="")
 opens, closes = json.loads(sys.stdin.readline())["window"]
 """
 RESULT = """
-say(event="result", window=[opens, closes], attempted_in_window=5, acked_in_window=5, pushback_s_in_window=0,
-    cpu_s_in_window=0.1, pushback_s=0, attempted=10, acked=10, failed={}, errors={}, unresolved=0, unsent=0,
-    latency="", schedule_delay="")
+say(event="result", attempted_in_window=5, acked_in_window=5, acked_bytes_in_window=500, pushback_s=0,
+    pushback_in_window_s=0, attempted=10, acked=10, failed={}, errors={}, unresolved=0, unsent=0, clients=1,
+    cpu_cores=0.1, busiest_thread_cores=0.1, rss_mib=50)
 """
 SPEC = LoadSpec(
+    scenario=replace(
+        scenario(), load=Load(kind="paced", rate=10), producer=(("delivery.timeout.ms", "1000"),), record_bytes=100
+    ),
     bootstrap="",
     security=(),
     topic="t",
-    partitions=1,
-    producer=(("delivery.timeout.ms", "1000"),),
-    record_bytes=100,
-    load=Load(kind="paced", rate=10),
     run_id="run",
     seed=1,
     window_s=0.5,
@@ -40,11 +41,13 @@ SPEC = LoadSpec(
 
 
 def observer(edges: list[int]) -> Observer:
-    return Observer(edge=lambda: edges.append(1), check=lambda: None, progress=lambda phase, last: None)
+    return Observer(
+        edge=lambda: edges.append(1), check=lambda: None, progress=lambda phase, last: None, written=lambda: 0
+    )
 
 
 def with_worker(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    monkeypatch.setattr(librdkafka, "WORKER_COMMAND", [sys.executable, "-c", script])
+    monkeypatch.setattr(processes, "WORKER_COMMAND", [sys.executable, "-c", script])
 
 
 def test_a_result_that_comes_before_it_is_awaited_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +55,8 @@ def test_a_result_that_comes_before_it_is_awaited_is_not_lost(monkeypatch: pytes
     with_worker(monkeypatch, TALK + RESULT)
     edges: list[int] = []
     result = LibrdkafkaDriver().run(SPEC, observer(edges))
-    assert result.acked == 10
+    assert result.sent is not None
+    assert result.sent.acked == 10
     assert edges == [1, 1]
 
 
@@ -64,12 +68,12 @@ def test_a_generator_that_exits_without_a_result_is_an_error(monkeypatch: pytest
 
 def test_a_generator_that_says_why_it_cannot_start_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
     with_worker(monkeypatch, 'print(\'{"event": "failure", "reason": "no such topic"}\')')
-    with pytest.raises(LoadError, match="the generator could not start: no such topic"):
+    with pytest.raises(LoadError, match="the generator process producer-1 failed: no such topic"):
         LibrdkafkaDriver().run(SPEC, observer([]))
 
 
 def test_a_generator_that_never_gives_its_result_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     with_worker(monkeypatch, TALK + "time.sleep(600)")
     monkeypatch.setattr(librdkafka, "DRAIN_MARGIN_S", -5)
-    with pytest.raises(LoadError, match="the generator gave no result within 1 s"):
+    with pytest.raises(LoadError, match="the generator process producer-1 gave no result within 1 s"):
         LibrdkafkaDriver().run(SPEC, observer([]))
