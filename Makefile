@@ -11,11 +11,12 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help gate test lint report clean
+.PHONY: help gate test bench lint report clean
 
 help:
 	@echo 'make gate    run the scenarios and judge them   [TARGET=embedded] [TIER=smoke|nightly|full] [ARGS="-k batch"]'
 	@echo 'make test    test the suite itself              [ARGS="-k thresholds"]'
+	@echo 'make bench   measure the load engine beside Kafka'"'"'s own tools, about 25 min [ARGS="--only produce-16k --rounds 7"]'
 	@echo 'make report  build a run'"'"'s HTML report again     [RUN=results/<run-id>]'
 	@echo 'make lint    ruff and mypy --strict'
 	@echo 'make clean   remove .venv and the caches inside the checkout; results stay'
@@ -27,6 +28,9 @@ gate: $(VENV)/.run
 
 test: $(VENV)/.dev
 	@$(PY) -m pytest tests/harness $(ARGS)
+
+bench: $(VENV)/.run
+	@$(PY) -m benchmarks.load_engine $(ARGS)
 
 lint: $(VENV)/.dev
 	@$(PY) -m ruff format --check . && $(PY) -m ruff check . && $(PY) -m mypy

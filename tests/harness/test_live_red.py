@@ -19,6 +19,7 @@ SHORT = ("--rounds", "2", "--window", "2", "--warmup-max", "2", "--broker-warmup
 LONG_WINDOW = ("--rounds", "2", "--window", "60", "--warmup-max", "2", "--broker-warmup", "0")
 VERDICT_BOUND_S = 60
 ORPHAN_BOUND_S = 10
+GENERATOR_BOUND_S = 15
 UNDECIDED = 6
 
 
@@ -96,7 +97,21 @@ def test_a_generator_killed_in_a_round_is_invalid_with_its_reason(tmp_path: Path
         in_the_middle_of_a_round(run)
         children(run, "fixtures.load.worker")[0].kill()
         done = finished(process, tmp_path)
-    assert "the generator process was killed by signal 9 before its result" in only_reason(done, "capped-wide")
+    reason = only_reason(done, "capped-wide")
+    assert "the generator process producer-1 was killed by signal 9 before its result" in reason
+
+
+def test_one_of_several_generators_killed_stops_the_others(tmp_path: Path) -> None:
+    with running_gate(tmp_path, PROBES, "-k", "capped-by-four", *LONG_WINDOW) as (process, run):
+        in_the_middle_of_a_round(run)
+        generators = children(run, "fixtures.load.worker")
+        assert len(generators) == 3, "two of producers, one of consumers"
+        generators[0].kill()
+        killed_at = time.monotonic()
+        done = finished(process, tmp_path)
+        assert time.monotonic() - killed_at < GENERATOR_BOUND_S
+    assert "was killed by signal 9 before its result" in only_reason(done, "capped-by-four")
+    assert not [generator for generator in generators if alive(generator)]
 
 
 def test_a_record_that_no_acknowledgement_accounts_for_is_invalid(tmp_path: Path) -> None:
@@ -121,7 +136,7 @@ def test_a_record_that_no_acknowledgement_accounts_for_is_invalid(tmp_path: Path
 def test_all_sends_failing_is_invalid_with_the_brokers_reason(tmp_path: Path) -> None:
     done = gate(tmp_path, PROBES, "-k", "capped-wide", *SHORT, "--set", "topic.max.message.bytes=100")
     reason = only_reason(done, "capped-wide")
-    assert "every send failed" in reason
+    assert "every record failed" in reason
     assert "Message size too large" in reason
     assert done.run["modified"] == ["topic.max.message.bytes=100"]
     assert "MODIFIED run: topic.max.message.bytes=100" in done.output

@@ -1,9 +1,11 @@
 """Small loads with a known answer, for the live tests."""
 
+from dataclasses import replace
+
 import pytest
 
 from fixtures.gate import Gate
-from fixtures.model import KIB, Load, Scenario, TopicSpec, settings
+from fixtures.model import KIB, Consumers, Load, Scenario, TopicSpec, settings
 
 
 def probe(name: str, load: Load, *, record_bytes: int = KIB, **producer: object) -> Scenario:
@@ -31,6 +33,9 @@ ROWS = (
           batch_size=1_000_000, queue_buffering_max_kbytes=2_000_000, queue_buffering_max_messages=100_000_000),
     # As fast as the brokers take it, for tests that break something in the middle.
     probe("capped-wide", Load(kind="capped", rate=100_000), batch_size=16 * KIB),
+    # Two processes of two producers each, and consumers.
+    replace(probe("capped-by-four", Load(kind="capped", rate=20_000), batch_size=16 * KIB),
+            producers=2, threads=2, consumers=Consumers(membership="group")),
 )  # fmt: skip
 
 

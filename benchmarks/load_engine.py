@@ -1,0 +1,316 @@
+"""This suite's load engine beside Kafka's own tools and librdkafka's: same brokers, same settings, interleaved rounds.
+
+``make bench ARGS="--rounds 7 --window 4 --only produce-16k"``. Of each round the tools' rates and client CPU per record are
+paired; the table shows medians and the paired ratio with its interval (order statistics).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+
+from fixtures.assembly import done_in_window
+from fixtures.campaign import DRIVERS
+from fixtures.environment import environment_facts
+from fixtures.load.librdkafka import fill, producer_settings
+from fixtures.load.protocol import Driver, LoadError, LoadResult, LoadSpec, Observer
+from fixtures.load.validity import accounting_of, flaws
+from fixtures.model import (
+    DEFAULT_KAFKA_VERSION,
+    SAME_ZONE,
+    ClusterSpec,
+    Consumers,
+    Load,
+    Scenario,
+    TopicSpec,
+    settings,
+)
+from fixtures.target.embedded import EmbeddedCluster, EmbeddedTarget
+from fixtures.target.topics import Topics
+from fixtures.usage import Usage
+from fixtures.verdict.statistics import median_interval, spread
+
+RESULTS = Path(__file__).parent / "results" / "load_engine.json"
+ENGINE, JAVA, RDKAFKA = "librdkafka", "java", "rdkafka_performance"
+UNBOUNDED = 100_000_000.0
+WARM_S = 4.0
+BROKER_WARMUP_S = 40.0
+START_TIMEOUT_S = 15.0
+END_TIMEOUT_S = 60.0
+BACKLOG = 4_000_000
+
+
+def producing(name: str, summary: str, record_bytes: int, **producer: object) -> Scenario:
+    """Return a case that sends as fast as it can; settings are named with underscores for dots."""
+    return Scenario(
+        name=name,
+        summary=summary,
+        families=("benchmark",),
+        factor=(),
+        topic=TopicSpec(partitions=3, replication_factor=1),
+        producer=settings({"acks": 1, **{key.replace("_", "."): value for key, value in producer.items()}}),
+        record_bytes=record_bytes,
+        load=Load(kind="capped", rate=UNBOUNDED),
+    )
+
+
+CASES = (
+    producing("produce-16k", "1,024 B, batch.size 16 KiB", 1024, batch_size=16384, linger_ms=0),
+    producing("produce-1k", "1,024 B, batch.size 1 KiB", 1024, batch_size=1024, linger_ms=0),
+    producing("produce-100b", "100 B, batch.size 1 MB, linger 5 ms", 100, batch_size=1_000_000, linger_ms=5),
+    replace(
+        producing("consume", "1,024 B, every record checked", 1024, batch_size=131_072, linger_ms=5),
+        load=Load(kind="backlog", records=BACKLOG),
+        consumers=Consumers(membership="group"),
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One tool in one round."""
+
+    records_per_s: float
+    cpu_us_per_record: float
+    rss_mib: float
+
+
+Measure = Callable[[LoadSpec, Observer], Point]
+
+
+def by_driver(driver: Driver, topics: Topics) -> Measure:
+    """Return how a driver is measured: as in a gate's round, with all its checks; an invalid round is an error."""
+
+    def measure(spec: LoadSpec, observer: Observer) -> Point:
+        before = observer.written()
+        result = driver.run(spec, observer)
+        found = flaws(spec.scenario.load, result, accounting_of(result.sent, observer.written() - before))
+        if found:
+            raise LoadError("; ".join(flaw.reason for flaw in found))
+        return _point(result)
+
+    return measure
+
+
+def _point(result: LoadResult) -> Point:
+    records = done_in_window(result)
+    return Point(
+        records_per_s=records / result.window_s,
+        cpu_us_per_record=result.cpu_cores * result.window_s / records * 1e6,
+        rss_mib=result.rss_mib,
+    )
+
+
+def by_rdkafka_performance(program: str) -> Measure:
+    """Return how librdkafka's own benchmark program is measured: the end offsets say what it sent in the window."""
+
+    def measure(spec: LoadSpec, observer: Observer) -> Point:
+        asked = {**producer_settings(spec.scenario.producer), "queue.buffering.max.messages": "400000"}
+        acks = asked.pop("acks")
+        options = [option for name, value in asked.items() for option in ("-X", f"{name}={value}")]
+        command = [program, "-P", "-t", spec.topic, "-s", str(spec.scenario.record_bytes), "-b", spec.bootstrap,
+                   "-a", acks, "-q", *options]  # fmt: skip
+        with tempfile.TemporaryFile() as output:
+            process = subprocess.Popen(command, stdout=output, stderr=output)
+            try:
+                deadline = time.monotonic() + START_TIMEOUT_S
+                while not observer.written():
+                    if process.poll() is not None or time.monotonic() > deadline:
+                        raise LoadError(f"{program} sent nothing; exit code {process.poll()}")
+                    time.sleep(0.05)
+                time.sleep(spec.warmup_max_s)
+                usage, before = Usage([process.pid]), observer.written()
+                begin = time.monotonic()
+                usage.look()
+                time.sleep(spec.window_s)
+                after, end = observer.written(), time.monotonic()
+                usage.look()
+            finally:
+                process.kill()
+                process.wait()
+        records, span = after - before, usage.span()
+        return Point(
+            records_per_s=records / (end - begin),
+            cpu_us_per_record=span["cpu_cores"] * (end - begin) / records * 1e6,
+            rss_mib=span["rss_mib"],
+        )
+
+    return measure
+
+
+class Bench:
+    """Runs the cases' tools in interleaved rounds on one cluster."""
+
+    def __init__(self, cluster: EmbeddedCluster, *, window_s: float, seed: int) -> None:
+        self._cluster = cluster
+        self._topics = Topics(cluster)
+        self._window_s = window_s
+        self._random = random.Random(seed)
+        self._made = 0
+        self._tools: dict[str, Measure] = {
+            name: by_driver(DRIVERS[name](DEFAULT_KAFKA_VERSION), self._topics) for name in (ENGINE, JAVA)
+        }
+        if program := shutil.which(RDKAFKA):
+            self._tools[RDKAFKA] = by_rdkafka_performance(program)
+
+    def warm_up(self, case: Scenario) -> None:
+        """Load the brokers until their JVMs have compiled what they need."""
+        until = time.monotonic() + BROKER_WARMUP_S
+        while time.monotonic() < until:
+            with _Topic(self._topics, self._new_name(case), case) as topic:
+                self._tools[ENGINE](self._spec(case, topic, window_s=2.0), self._observer(topic, case))
+
+    def run(self, case: Scenario, rounds: int) -> dict[str, list[Point]]:
+        """Return every tool's points, round by round."""
+        backlog = case.load.kind == "backlog"
+        tools = [name for name in self._tools if not (backlog and name == RDKAFKA)]
+        points: dict[str, list[Point]] = {name: [] for name in tools}
+        kept = _Topic(self._topics, self._new_name(case), case)
+        if backlog:
+            fill(self._spec(case, kept.__enter__()), self._observer(kept.name, case))
+        for index in range(rounds + 1):  # round 0 warms each tool's rate estimate up and does not count
+            for name in self._random.sample(tools, len(tools)):
+                fresh = kept if backlog else _Topic(self._topics, self._new_name(case), case)
+                topic = fresh.name if backlog else fresh.__enter__()
+                try:
+                    point = self._tools[name](self._spec(case, topic), self._observer(topic, case))
+                finally:
+                    if not backlog:
+                        fresh.__exit__()
+                if index:
+                    points[name].append(point)
+                print(f"{case.name} round {index}/{rounds} {name}: {point.records_per_s:,.0f} records/s, "
+                      f"{point.cpu_us_per_record:.2f} us/record, {point.rss_mib:.0f} MiB", flush=True)  # fmt: skip
+        if backlog:
+            kept.__exit__()
+        return points
+
+    def _new_name(self, case: Scenario) -> str:
+        self._made += 1
+        return f"bench-{self._made:03d}-{case.name}"
+
+    def _spec(self, case: Scenario, topic: str, *, window_s: float | None = None) -> LoadSpec:
+        return LoadSpec(
+            scenario=case,
+            bootstrap=self._cluster.bootstrap(SAME_ZONE),
+            security=(),
+            topic=topic,
+            run_id="bench",
+            seed=self._made,
+            window_s=window_s or self._window_s,
+            warmup_max_s=WARM_S,
+        )
+
+    def _observer(self, topic: str, case: Scenario) -> Observer:
+        return Observer(
+            edge=lambda: None,
+            check=self._cluster.check,
+            progress=lambda phase, last: None,
+            written=lambda: self._topics.end_offsets(topic, case.topic.partitions),
+        )
+
+
+class _Topic:
+    def __init__(self, topics: Topics, name: str, case: Scenario) -> None:
+        self._topics, self.name, self._case = topics, name, case
+
+    def __enter__(self) -> str:
+        self._topics.create(self.name, self._case.topic)
+        return self.name
+
+    def __exit__(self, *_: object) -> None:
+        self._topics.delete(self.name)
+
+
+def compared(points: Mapping[str, Sequence[Point]]) -> dict[str, object]:
+    """Return the medians of every tool, and the engine's paired ratios to each other tool with their intervals."""
+    tools = {
+        name: {
+            "records_per_s": statistics.median(p.records_per_s for p in own),
+            "records_per_s_spread": spread([p.records_per_s for p in own]),
+            "cpu_us_per_record": statistics.median(p.cpu_us_per_record for p in own),
+            "rss_mib_max": max(p.rss_mib for p in own),
+            "rounds": [[p.records_per_s, p.cpu_us_per_record] for p in own],
+        }
+        for name, own in points.items()
+    }
+    against = {}
+    for name in points:
+        if name == ENGINE:
+            continue
+        pairs = list(zip(points[ENGINE], points[name], strict=True))
+        rates = [ours.records_per_s / theirs.records_per_s for ours, theirs in pairs]
+        cpu = [ours.cpu_us_per_record / theirs.cpu_us_per_record for ours, theirs in pairs]
+        against[name] = {
+            "rate_ratio": statistics.median(rates),
+            "rate_interval": median_interval(rates),
+            "cpu_ratio": statistics.median(cpu),
+            "cpu_interval": median_interval(cpu),
+        }
+    return {"rounds": len(points[ENGINE]), "tools": tools, "against": against}
+
+
+def table(case: Scenario, found: Mapping[str, object]) -> str:
+    """Return a case's lines for the terminal."""
+    tools, against = found["tools"], found["against"]
+    assert isinstance(tools, dict)
+    assert isinstance(against, dict)
+    lines = [f"{case.name}: {case.summary} ({found['rounds']} rounds)"]
+    for name, own in tools.items():
+        line = f"  {name:<20} {own['records_per_s']:>12,.0f} records/s  {own['cpu_us_per_record']:>7.2f} us/record"
+        if ratio := against.get(name):
+            (low, high), (cpu_low, cpu_high) = ratio["rate_interval"], ratio["cpu_interval"]
+            line += f"   engine: {ratio['rate_ratio']:.2f} x ({low:.2f} .. {high:.2f}) the rate"
+            line += f" at {ratio['cpu_ratio']:.2f} x ({cpu_low:.2f} .. {cpu_high:.2f}) the CPU"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run the cases, print the table, write the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7, help="interleaved rounds per case (default: 7)")
+    parser.add_argument("--window", type=float, default=4.0, help="seconds measured of each (default: 4)")
+    parser.add_argument("--only", choices=[case.name for case in CASES], action="append", help="this case (repeatable)")
+    options = parser.parse_args()
+    if psutil.cpu_percent(1.0) > 20:
+        print("note: this machine is busy; the figures below are not those of a quiet one")
+    cases = [case for case in CASES if not options.only or case.name in options.only]
+    document = json.loads(RESULTS.read_text()) if RESULTS.exists() and options.only else {"cases": {}}
+    with tempfile.TemporaryDirectory(prefix="kafka-perf-gate-logs-") as logs:
+        target = EmbeddedTarget(log_folder=Path(logs), cross_zone=False, say=print)
+        try:
+            bench = Bench(target.cluster(ClusterSpec()), window_s=options.window, seed=time.time_ns())
+            for case in cases:
+                bench.warm_up(CASES[0])
+                document["cases"][case.name] = compared(bench.run(case, options.rounds))
+        finally:
+            target.close()
+    document |= {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": f"make bench ARGS='--rounds {options.rounds} --window {options.window:g}'",
+        "environment": environment_facts(),
+        "kafka_version": DEFAULT_KAFKA_VERSION,
+        "window_s": options.window,
+    }
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(document, indent=1) + "\n")
+    for case in cases:
+        print(table(case, document["cases"][case.name]))
+    print(f"written to {RESULTS}")
+
+
+if __name__ == "__main__":
+    main()

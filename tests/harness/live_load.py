@@ -1,0 +1,68 @@
+"""Puts a driver's load on a real broker without the gate around it, for the tests of the load engine."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from fixtures.load.protocol import Driver, LoadResult, LoadSpec, Observer
+from fixtures.model import SAME_ZONE, Scenario
+from fixtures.target.embedded import EmbeddedCluster
+from fixtures.target.topics import Topics
+
+RUN_ID = "live"
+
+
+class LiveLoad:
+    """One cluster, and rounds of load on it."""
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self.cluster = cluster
+        self.topics = Topics(cluster)
+        self._made = 0
+
+    @contextmanager
+    def topic(self, scenario: Scenario) -> Iterator[str]:
+        """A topic as the row declares it, for the length of the block."""
+        self._made += 1
+        name = f"live-{self._made}"
+        self.topics.create(name, scenario.topic)
+        try:
+            yield name
+        finally:
+            self.topics.delete(name)
+
+    def spec(self, scenario: Scenario, topic: str, *, window_s: float = 2.0, warmup_max_s: float = 2.0) -> LoadSpec:
+        """Return a round of this row."""
+        return LoadSpec(
+            scenario=scenario,
+            bootstrap=self.cluster.bootstrap(SAME_ZONE),
+            security=(),
+            topic=topic,
+            run_id=RUN_ID,
+            seed=1,
+            window_s=window_s,
+            warmup_max_s=warmup_max_s,
+        )
+
+    def observer(self, topic: str, partitions: int, *, edge: Callable[[], None] = lambda: None) -> Observer:
+        """Return an observer that hears of the window's edges."""
+        return Observer(
+            edge=edge,
+            check=self.cluster.check,
+            progress=lambda phase, last: None,
+            written=lambda: self.topics.end_offsets(topic, partitions),
+        )
+
+    def run(
+        self, driver: Driver, scenario: Scenario, *, window_s: float = 2.0, edge: Callable[[], None] = lambda: None
+    ) -> tuple[LoadResult, int]:
+        """Run one round; return its result and the topic's end offsets added up."""
+        with self.topic(scenario) as topic:
+            observer = self.observer(topic, scenario.topic.partitions, edge=edge)
+            result = driver.run(self.spec(scenario, topic, window_s=window_s), observer)
+            return result, self.topics.end_offsets(topic, scenario.topic.partitions)
+
+
+def row(base: Scenario, **changes: object) -> Scenario:
+    """Return `base` with other fields."""
+    return replace(base, **changes)  # type: ignore[arg-type]  # the tests name the fields they change

@@ -1,0 +1,260 @@
+"""The load engine on a real broker: rates, records and latencies are what was declared, and what went wrong is told."""
+
+import struct
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import Producer
+
+from fixtures.campaign import DRIVERS
+from fixtures.histogram import merged
+from fixtures.load.librdkafka import LibrdkafkaDriver, fill
+from fixtures.load.payload import run_tag
+from fixtures.load.protocol import Received, Sent
+from fixtures.model import (
+    DEFAULT_KAFKA_VERSION,
+    SAME_ZONE,
+    ClusterSpec,
+    Consumers,
+    Keys,
+    Load,
+    Payload,
+    Scenario,
+    TopicSpec,
+    settings,
+)
+from fixtures.target.embedded import EmbeddedTarget
+from tests.harness.live_load import RUN_ID, LiveLoad, row
+
+MEMORY_BOUND_MIB = 300
+STALL_S = 1.0
+BASE = Scenario(
+    name="live",
+    summary="a load of the tests",
+    families=("live",),
+    factor=(),
+    topic=TopicSpec(partitions=3, replication_factor=1),
+    producer=settings({"acks": 1, "batch.size": 16384, "linger.ms": 0}),
+    record_bytes=1024,
+    load=Load(kind="capped", rate=20_000),
+)
+DRIVER = LibrdkafkaDriver()
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveLoad]:
+    target = EmbeddedTarget(log_folder=tmp_path_factory.mktemp("logs"), cross_zone=False, say=print)
+    try:
+        load = LiveLoad(target.cluster(ClusterSpec(brokers=1)))
+        load.run(DRIVER, row(BASE, load=Load(kind="capped", rate=50_000)), window_s=5)  # warm the broker up
+        yield load
+    finally:
+        target.close()
+
+
+def sound(sent: Sent | None, end_offsets: int) -> Sent:
+    """Return what was sent once every record of it is accounted for."""
+    assert sent is not None
+    assert sent.attempted == sent.acked == end_offsets > 0
+    assert (sent.failed, sent.unresolved, sent.unsent) == ({}, 0, 0)
+    return sent
+
+
+def clean(received: Received | None, expected: int) -> Received:
+    """Return what was received once every record of it is the one expected."""
+    assert received is not None
+    assert received.received == received.read == expected
+    assert (received.foreign, received.corrupt, received.duplicated, received.reordered) == (0, 0, 0, 0)
+    return received
+
+
+@pytest.mark.parametrize("rate", [1, 100, 5_000])
+def test_a_paced_load_offers_its_rate(live: LiveLoad, rate: int) -> None:
+    """Every slot of the window was used: the count is exact but for the record on its edge."""
+    result, end_offsets = live.run(DRIVER, row(BASE, load=Load(kind="paced", rate=rate)), window_s=4)
+    sent = sound(result.sent, end_offsets)
+    assert merged([sent.schedule_delay]).get_total_count() == pytest.approx(4 * rate, abs=1)
+    assert merged([sent.latency]).get_total_count() == pytest.approx(4 * rate, abs=1)
+
+
+def test_processes_and_threads_share_the_rate_and_the_window(live: LiveLoad) -> None:
+    scenario = row(BASE, producers=2, threads=2, load=Load(kind="paced", rate=400), keys=Keys(kind="set", count=10))
+    result, end_offsets = live.run(DRIVER, scenario)
+    sent = sound(result.sent, end_offsets)
+    assert merged([sent.latency]).get_total_count() == pytest.approx(800, abs=4)
+
+
+@pytest.mark.parametrize("membership", ["assigned", "group"])
+def test_what_is_sent_is_received_and_timed_from_its_intended_send(live: LiveLoad, membership: str) -> None:
+    consumers = Consumers(membership=membership, processes=2)  # type: ignore[arg-type]  # one of the two legal values
+    scenario = row(BASE, load=Load(kind="paced", rate=1000), consumers=consumers, producers=2)
+    result, end_offsets = live.run(DRIVER, scenario)
+    sent = sound(result.sent, end_offsets)
+    received = clean(result.received, end_offsets)
+    assert received.negative_latencies == 0
+    end_to_end, acknowledged = merged([received.latency]), merged([sent.latency])
+    assert end_to_end.get_total_count() == acknowledged.get_total_count() == pytest.approx(2000, abs=4)
+    assert end_to_end.get_min_value() > 0
+    assert received.fetch_ms is not None
+
+
+def test_a_backlog_is_read_over_and_over(live: LiveLoad) -> None:
+    backlog = row(
+        BASE,
+        load=Load(kind="backlog", records=60_000),
+        consumers=Consumers(membership="assigned", config=settings({"fetch.wait.max.ms": 50})),
+    )
+    with live.topic(backlog) as topic:
+        spec, observer = live.spec(backlog, topic), live.observer(topic, 3)
+        fill(spec, observer)
+        result = DRIVER.run(spec, observer)
+    assert result.sent is None
+    assert result.received is not None
+    clean(result.received, result.received.read)
+    assert result.received.read > 120_000
+    assert result.rss_mib < MEMORY_BOUND_MIB
+
+
+def test_small_records_at_full_speed_are_all_accounted_for_in_little_memory(live: LiveLoad) -> None:
+    small = row(BASE, record_bytes=40, load=Load(kind="capped", rate=1e9),
+                producer=settings({"acks": 1, "batch.size": 1_000_000, "linger.ms": 5}))  # fmt: skip
+    result, end_offsets = live.run(DRIVER, small, window_s=4)
+    sound(result.sent, end_offsets)
+    assert result.rss_mib < MEMORY_BOUND_MIB
+
+
+def test_a_stall_of_the_broker_shows_in_latency_from_the_intended_send_only(live: LiveLoad) -> None:
+    """Coordinated omission: 1 s without answers at 1,000 records/s must cost 1,000 records up to a second each.
+
+    The client's buffer holds 100 records, as a client does that waits: measured from the actual send, the others of
+    that second were quick.
+    """
+    rate, window_s = 1000, 6.0
+    broker = psutil.Process(live.cluster.broker_pids()[1])
+    stalled: list[float] = []
+
+    def stall() -> None:
+        time.sleep(2)
+        begin = time.monotonic()
+        broker.suspend()
+        time.sleep(STALL_S)
+        broker.resume()
+        stalled.append(time.monotonic() - begin)
+
+    edges: list[threading.Thread] = []
+
+    def at_edge() -> None:
+        if not edges:
+            edges.append(threading.Thread(target=stall))
+            edges[0].start()
+
+    scenario = row(
+        BASE,
+        load=Load(kind="paced", rate=rate),
+        producer=settings({"acks": 1, "batch.size": 16384, "linger.ms": 0, "queue.buffering.max.messages": 100}),
+    )
+    try:
+        result, end_offsets = live.run(DRIVER, scenario, window_s=window_s, edge=at_edge)
+    finally:
+        broker.resume()
+    edges[0].join()
+    sent = sound(result.sent, end_offsets)
+    intended, actual = merged([sent.latency]), merged([sent.send_latency])
+    # A record due t s into the stall waits for its rest. Those that wait more than 0.5 s were due in its first part.
+    slow = rate * (stalled[0] - 0.5)
+    p999 = 1e6 * (stalled[0] - window_s * 0.001)
+    assert over_half_a_second(intended) == pytest.approx(slow, rel=0.1)
+    assert intended.get_value_at_percentile(99.9) == pytest.approx(p999, rel=0.1)
+    assert over_half_a_second(actual) < slow / 2
+
+
+def over_half_a_second(histogram: object) -> int:
+    """Return how many values of the histogram lie above 500 ms."""
+    return sum(item.count_added_in_this_iter_step for item in histogram.get_recorded_iterator()  # type: ignore[attr-defined]
+               if item.value_iterated_to > 500_000)  # fmt: skip
+
+
+def value(sequence: int, *, run: str = RUN_ID, producer: int = 0, crc: int | None = None) -> bytes:
+    """Return a record value as a generator makes it, or as none does."""
+    body = b"x" * 68
+    header = struct.pack("<QIIQq", run_tag(run), producer, zlib.crc32(body) if crc is None else crc, sequence, 0)
+    return header + body
+
+
+def test_a_topic_with_foreign_duplicated_and_reordered_records_is_told(live: LiveLoad) -> None:
+    scenario = row(
+        BASE,
+        topic=TopicSpec(partitions=1, replication_factor=1),
+        load=Load(kind="backlog", records=1),
+        consumers=Consumers(membership="assigned"),
+    )
+    good = [value(n) for n in range(1000)]
+    foreign = [value(0, run="another"), b"too short", value(1000, producer=9)]
+    log = [*good[:500], *foreign, good[499], good[100], good[501], good[500], *good[502:]]
+    damaged = [value(1000 + n, crc=1) for n in range(128)]  # the CRC of 1 in 64 is looked at
+    with live.topic(scenario) as topic:
+        producer = Producer({"bootstrap.servers": live.cluster.bootstrap(SAME_ZONE), "acks": "1"})
+        for record in [*log, *damaged]:
+            producer.produce(topic, record)
+        assert producer.flush(20) == 0
+        received = DRIVER.run(live.spec(scenario, topic, window_s=1), live.observer(topic, 1)).received
+    assert received is not None
+    laps = received.read / (len(log) + len(damaged))  # the topic is read over and over
+    assert laps >= 1
+    assert received.foreign == pytest.approx(3 * laps, abs=3)
+    assert received.duplicated == pytest.approx(2 * laps, abs=2)
+    assert received.reordered == pytest.approx(1 * laps, abs=1)
+    assert received.corrupt == pytest.approx(2 * laps, abs=2)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "snappy", "zstd"])
+def test_text_is_as_compressible_as_stated(live: LiveLoad, codec: str) -> None:
+    """Stated for gzip in batches of 16 KiB; what the other codecs make of it lies within a factor of two."""
+    scenario = row(
+        BASE,
+        payload=Payload(kind="text", ratio=4.0),
+        producer=settings({"acks": 1, "batch.size": 16384, "linger.ms": 20, "compression.type": codec}),
+    )
+    with live.topic(scenario) as topic:
+        sent = DRIVER.run(live.spec(scenario, topic, window_s=1), live.observer(topic, 3)).sent
+        data = Path(next(p for p in live.cluster.log_dirs()))
+        stored = sum(segment.stat().st_size for segment in data.glob(f"{topic}-*/*.log"))
+    assert sent is not None
+    ratio = sent.acked * scenario.record_bytes / stored
+    print(f"{codec}: {ratio:.2f} for a stated 4.0")
+    assert ratio == pytest.approx(4.0, rel=0.1 if codec == "gzip" else 0.5)
+
+
+def test_lines_of_a_file_are_the_records(live: LiveLoad, tmp_path: Path) -> None:
+    lines = tmp_path / "lines.txt"
+    lines.write_text("".join(f"line {n} {'x' * (n % 50)}\n" for n in range(1000)) + "\n")
+    scenario = row(BASE, payload=Payload(kind="lines", path=str(lines)), consumers=Consumers(membership="assigned"))
+    result, end_offsets = live.run(DRIVER, scenario)
+    sent = sound(result.sent, end_offsets)
+    clean(result.received, end_offsets)
+    assert sent.acked_bytes_in_window / sent.acked_in_window == pytest.approx(32 + 33.4, abs=1)
+
+
+def test_the_official_producer_agrees_with_the_end_offsets(live: LiveLoad) -> None:
+    java = DRIVERS["java"](DEFAULT_KAFKA_VERSION)
+    result, end_offsets = live.run(java, row(BASE, producers=2, load=Load(kind="capped", rate=10_000)))
+    sent = sound(result.sent, end_offsets)
+    assert sent.acked_in_window / result.window_s == pytest.approx(10_000, rel=0.2)
+    assert set(sent.percentiles) == {"latency_ms.avg", "latency_ms.max"}, "percentiles of two clients do not merge"
+
+
+def test_the_official_consumer_reads_the_backlog(live: LiveLoad) -> None:
+    backlog = row(BASE, load=Load(kind="backlog", records=1_500_000), consumers=Consumers(membership="group"),
+                  record_bytes=100)  # fmt: skip
+    java = DRIVERS["java"](DEFAULT_KAFKA_VERSION)
+    with live.topic(backlog) as topic:
+        spec, observer = live.spec(backlog, topic, window_s=0.5, warmup_max_s=0.5), live.observer(topic, 3)
+        fill(spec, observer)
+        result = java.run(spec, observer)
+    assert result.received is not None
+    assert 0 < result.received.received_in_window < 1_500_000

@@ -1,0 +1,144 @@
+"""The official tools: what they printed (recorded: 3.9.1, 4.1.1, 4.3.1) is read strictly; rows become commands."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fixtures.load.official import OutputError, by_hand, inexpressible, java_settings, parse_consumer, parse_producer
+from fixtures.model import Consumers, Keys, Load, Payload, Scenario
+from tests.harness.build import scenario
+
+RECORDED = Path(__file__).parent / "data" / "official"
+VERSIONS = ("3.9.1", "4.1.1", "4.3.1")
+
+
+def recorded(name: str) -> str:
+    return (RECORDED / f"{name}.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("version", "rate", "p99"), [("3.9.1", 6350.550381, 2882), ("4.1.1", 7951.2, 1053), ("4.3.1", 7966.011683, 520)]
+)
+def test_a_producers_summary(version: str, rate: float, p99: float) -> None:
+    output = parse_producer(recorded(f"producer-{version}"))
+    assert (output.total.records, output.total.records_per_s, output.total.p99_ms) == (60_000, rate, p99)
+    assert output.steady is None
+    assert output.errors == {}
+
+
+def test_a_producers_steady_state_after_its_warm_up() -> None:
+    output = parse_producer(recorded("producer-4.3.1-warmup"), warmed_up=True)
+    assert output.total.records == 60_000
+    assert output.steady is not None
+    assert (output.steady.records, output.steady.avg_ms, output.steady.p999_ms) == (40_000, 15.49, 148)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_zero_records_with_exit_code_0_is_an_error_with_its_cause(version: str) -> None:
+    assert recorded(f"producer-{version}-all-failed").endswith("[exit 0]\n")
+    with pytest.raises(OutputError, match=r"sent 0 records: \d x RecordTooLargeException"):
+        parse_producer(recorded(f"producer-{version}-all-failed"))
+
+
+def test_a_producer_that_refused_its_settings() -> None:
+    with pytest.raises(OutputError, match="gave no summary: 1 x ConfigException"):
+        parse_producer(recorded("producer-4.3.1-refused"))
+
+
+SUMMARY = recorded("producer-4.3.1").splitlines()[-2]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no summary"),
+        (SUMMARY.partition(", 4 ms 50th")[0], "lacks its percentiles"),
+        (SUMMARY.replace("520 ms 99th", "NaN ms 99th"), "no number"),
+        (SUMMARY.replace("93.32 ms avg", "NaN ms avg"), "no number"),
+        (f"{SUMMARY}\n{SUMMARY}", "two summaries"),
+        ("499 records sent, 99.8 records/sec (0.10 MB/sec), 2.0 ms avg latency, 9.0 ms max latency.", "no summary"),
+    ],
+)
+def test_broken_output_of_a_producer(text: str, words: str) -> None:
+    with pytest.raises(OutputError, match=words):
+        parse_producer(text)
+
+
+def test_a_warm_up_without_its_second_summary() -> None:
+    with pytest.raises(OutputError, match="no summary of its steady state"):
+        parse_producer(recorded("producer-4.3.1"), warmed_up=True)
+
+
+def test_time_blocked_by_a_full_buffer_is_read_from_the_metrics() -> None:
+    metric = (
+        "producer-metrics:bufferpool-wait-time-ns-total:{client-id=perf-producer-client}             : 2333249817.000"
+    )
+    assert parse_producer(f"{SUMMARY}\n{metric}\n").blocked_s == pytest.approx(2.333, abs=1e-3)
+
+
+@pytest.mark.parametrize(("version", "records"), [("3.9.1", 45_726), ("4.1.1", 33_156), ("4.3.1", 48_236)])
+def test_a_consumers_progress(version: str, records: int) -> None:
+    lines = parse_consumer(recorded(f"consumer-{version}-detailed"))
+    assert [line.records for line in lines] == [1, records]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_consumer_that_read_nothing(version: str) -> None:
+    assert recorded(f"consumer-{version}-nothing").endswith("[exit 0]\n")
+    with pytest.raises(OutputError, match="read too few records"):
+        parse_consumer(recorded(f"consumer-{version}-nothing"))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_columns_that_are_not_the_detailed_ones(version: str) -> None:
+    with pytest.raises(OutputError, match="columns that are not known"):
+        parse_consumer(recorded(f"consumer-{version}"))
+
+
+def test_a_consumer_that_has_said_nothing_yet() -> None:
+    assert parse_consumer("") == []
+
+
+def test_settings_by_the_java_clients_names() -> None:
+    row = replace(scenario(), producer=(("queue.buffering.max.kbytes", "32768"), ("socket.nagle.disable", "true")))
+    settings = java_settings(row)
+    assert settings["buffer.memory"] == "33554432"
+    assert settings["enable.idempotence"] == "false"
+    assert "socket.nagle.disable" not in settings
+
+
+PACED = Load(kind="paced", rate=10)
+BACKLOG = Load(kind="backlog", records=1000)
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (replace(scenario(), load=PACED), "no open loop"),
+        (replace(scenario(), keys=Keys(kind="random")), "sends no keys"),
+        (replace(scenario(), payload=Payload(kind="text", ratio=2)), "makes its own payload"),
+        (replace(scenario(), producer=(("compression.type", "lz4"),)), "makes its own payload"),
+        (replace(scenario(), producer=(("sticky.partitioning.linger.ms", "1"),)), "no setting sticky.partitioning"),
+        (replace(scenario(), consumers=Consumers(membership="group")), "from send to receipt"),
+        (replace(scenario(), load=BACKLOG, consumers=Consumers(membership="assigned")), "always joins a group"),
+    ],
+)
+def test_what_the_official_tools_cannot_express(row: Scenario, reason: str) -> None:
+    assert reason in str(inexpressible(row))
+    assert reason in by_hand(row, "4.3.1", 30)
+
+
+def test_the_command_that_repeats_a_row_by_hand() -> None:
+    row = replace(scenario(), producers=2, load=Load(kind="capped", rate=1000))
+    assert by_hand(row, "4.3.1", 30) == (
+        "kafka-producer-perf-test.sh --bootstrap-server BROKERS --topic TOPIC --num-records 15000 --throughput 500 "
+        "--record-size 1024 --command-property acks=1 batch.size=16384 enable.idempotence=false linger.ms=0 "
+        "max.in.flight.requests.per.connection=5   # 2 of these side by side"
+    )
+    assert by_hand(row, "3.9.1", 30).startswith("kafka-producer-perf-test.sh --topic TOPIC --num-records 15000")
+    assert "--producer-props acks=1" in by_hand(row, "3.9.1", 30)
+    read = replace(row, load=BACKLOG, consumers=Consumers(membership="group"))
+    assert by_hand(read, "3.9.1", 30) == (
+        "kafka-consumer-perf-test.sh --bootstrap-server BROKERS --topic TOPIC --group GROUP --messages 1000"
+    )
