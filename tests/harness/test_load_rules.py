@@ -145,11 +145,15 @@ def test_a_capped_load_below_its_cap_without_push_back_was_limited_by_the_genera
 
 
 def test_a_capped_load_below_its_cap_with_push_back_was_limited_by_the_brokers() -> None:
-    assert flaws(CAPPED, load_result(sent=sent(attempted_in_window=500, pushback_s=1.5)), accounting(3000)) == ()
+    assert (
+        flaws(CAPPED, load_result(sent=sent(attempted_in_window=500, pushback_in_window_s=1.5)), accounting(3000)) == ()
+    )
 
 
 def test_a_generator_thread_at_its_limit_while_the_brokers_idle_was_the_limit_itself() -> None:
-    busy = load_result(sent=sent(attempted_in_window=500, pushback_s=1.5), busiest_thread_cores=0.99)
+    busy = load_result(
+        sent=sent(attempted_in_window=500, pushback_s=1.5, pushback_in_window_s=1.5), busiest_thread_cores=0.99
+    )
     (flaw,) = flaws(CAPPED, busy, accounting(3000), busiest_broker_cores=0.2)
     assert flaw.generator
     assert "one of its threads used 0.99 of a core, while the busiest broker used 0.20" in flaw.reason
