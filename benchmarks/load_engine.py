@@ -45,7 +45,7 @@ from fixtures.verdict.statistics import median_interval, spread
 RESULTS = Path(__file__).parent / "results" / "load_engine.json"
 ENGINE, JAVA, RDKAFKA = "librdkafka", "java", "rdkafka_performance"
 UNBOUNDED = 100_000_000.0
-WARM_S = 4.0
+WARM_S = 3.0
 BROKER_WARMUP_S = 40.0
 START_TIMEOUT_S = 15.0
 END_TIMEOUT_S = 60.0

@@ -75,7 +75,7 @@ def test_the_memory_of_the_checks_is_bounded() -> None:
 
 
 def values(payload: Payload, record_bytes: int = 100) -> Values:
-    return Values(payload, run=run_tag("run"), producer=2, record_bytes=record_bytes, seed=1)
+    return Values(payload, run=run_tag("run"), producer=2, record_bytes=record_bytes, seed=1, compressed=True)
 
 
 def rows_of(made: Values) -> list[bytes]:
