@@ -26,8 +26,6 @@ NOWHERE = {
     "log_level": "0",
     "queue.buffering.max.messages": "1000000",
     "queue.buffering.max.kbytes": "1000000",
-    "queue.buffering.max.kbytes": "1000000",
-    "queue.buffering.max.kbytes": "1000000",
 }
 
 

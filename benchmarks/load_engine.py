@@ -94,9 +94,10 @@ def by_driver(driver: Driver, topics: Topics) -> Measure:
     """Return how a driver is measured: as in a gate's round, with all its checks; an invalid round is an error."""
 
     def measure(spec: LoadSpec, observer: Observer) -> Point:
-        before = observer.written()
+        before = topics.end_offsets(spec.topic, spec.scenario.topic.partitions)
         result = driver.run(spec, observer)
-        found = flaws(spec.scenario.load, result, accounting_of(result.sent, observer.written() - before))
+        after = topics.end_offsets(spec.topic, spec.scenario.topic.partitions)
+        found = flaws(spec.scenario.load, result, accounting_of(result.sent, before, after))
         # That the generator is the limit is what is measured here; anything else is wrong.
         if wrong := [flaw.reason for flaw in found if not flaw.generator]:
             raise LoadError("; ".join(wrong))
@@ -219,7 +220,7 @@ class Bench:
             edge=lambda: None,
             check=self._cluster.check,
             progress=lambda phase, last: None,
-            written=lambda: self._topics.end_offsets(topic, case.topic.partitions),
+            written=lambda: sum(self._topics.end_offsets(topic, case.topic.partitions)),
         )
 
 

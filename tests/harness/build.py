@@ -1,6 +1,7 @@
 """Builds model objects for tests: rounds with given rates, and measurements of them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +49,13 @@ def histogram(latencies_s: Sequence[float]) -> str:
 
 def accounting(records: int = 1000, **changes: int) -> Accounting:
     """Return a sound accounting of `records`, with `changes`."""
-    values = {"attempted": records, "acked": records, "unresolved": 0, "offset_delta": records, **changes}
+    values: dict[str, Any] = {
+        "attempted": records,
+        "acked": records,
+        "unresolved": 0,
+        "offset_delta": records,
+        **changes,
+    }
     return Accounting(failed={}, **values)
 
 

@@ -50,7 +50,7 @@ class LiveLoad:
             edge=edge,
             check=self.cluster.check,
             progress=lambda phase, last: None,
-            written=lambda: self.topics.end_offsets(topic, partitions),
+            written=lambda: sum(self.topics.end_offsets(topic, partitions)),
         )
 
     def run(
@@ -60,7 +60,7 @@ class LiveLoad:
         with self.topic(scenario) as topic:
             observer = self.observer(topic, scenario.topic.partitions, edge=edge)
             result = driver.run(self.spec(scenario, topic, window_s=window_s), observer)
-            return result, self.topics.end_offsets(topic, scenario.topic.partitions)
+            return result, sum(self.topics.end_offsets(topic, scenario.topic.partitions))
 
 
 def row(base: Scenario, **changes: object) -> Scenario:

@@ -115,22 +115,29 @@ def test_a_sound_round_has_no_flaw() -> None:
 
 def test_failed_sends_are_a_flaw_with_code_and_count() -> None:
     told = sent(acked=2990, failed={"MSG_SIZE_TOO_LARGE": 10}, errors={"MSG_SIZE_TOO_LARGE": "too large"})
-    (flaw,) = flaws(CAPPED, load_result(sent=told), accounting_of(told, offset_delta=2990))
+    (flaw,) = flaws(CAPPED, load_result(sent=told), accounting_of(told, [0], [2990]))
     assert flaw.reason == "10 of 3,000 sends failed: 10 x MSG_SIZE_TOO_LARGE (too large)"
     assert not flaw.generator
 
 
 def test_unresolved_records_are_a_flaw() -> None:
     told = sent(acked=2995, unresolved=5)
-    found = flaws(CAPPED, load_result(sent=told), accounting_of(told, offset_delta=2995))
+    found = flaws(CAPPED, load_result(sent=told), accounting_of(told, [0], [2995]))
     assert [f.reason for f in found] == ["5 of 3,000 records had no outcome when the wait ended"]
 
 
 @pytest.mark.parametrize("delta", [2999, 3001])
 def test_end_offsets_that_disagree_with_the_acknowledgements_are_a_flaw(delta: int) -> None:
-    (flaw,) = flaws(CAPPED, load_result(sent=sent()), accounting_of(sent(), offset_delta=delta))
+    (flaw,) = flaws(CAPPED, load_result(sent=sent()), accounting_of(sent(), [5], [5 + delta]))
     assert "records unaccounted: 3,000 acknowledged" in flaw.reason
     assert f"({delta - 3000:+,})" in flaw.reason
+
+
+def test_a_record_in_another_partition_than_the_acknowledged_one_is_a_flaw() -> None:
+    told = sent(acked_by_partition=[1500, 1500])
+    (flaw,) = flaws(CAPPED, load_result(sent=told), accounting_of(told, [0, 0], [1499, 1501]))
+    assert "partition 0: 1,500 and 1,499; partition 1: 1,500 and 1,501" in flaw.reason
+    assert flaws(CAPPED, load_result(sent=told), accounting_of(told, [7, 0], [1507, 1500])) == ()
 
 
 def test_a_sum_that_does_not_add_up_is_a_flaw() -> None:
