@@ -131,7 +131,7 @@ def test_small_records_at_full_speed_are_all_accounted_for_in_little_memory(live
 def test_a_stall_of_the_broker_shows_in_latency_from_the_intended_send_only(live: LiveLoad) -> None:
     """Coordinated omission: 1 s without answers at 1,000 records/s must cost 1,000 records up to a second each.
 
-    The client's buffer holds 100 records, as a client does that waits: measured from the actual send, the others of
+    The client's buffer holds 200 records, as a client does that waits: measured from the actual send, the others of
     that second were quick.
     """
     rate, window_s = 1000, 6.0
@@ -156,7 +156,7 @@ def test_a_stall_of_the_broker_shows_in_latency_from_the_intended_send_only(live
     scenario = row(
         BASE,
         load=Load(kind="paced", rate=rate),
-        producer=settings({"acks": 1, "batch.size": 16384, "linger.ms": 0, "queue.buffering.max.messages": 100}),
+        producer=settings({"acks": 1, "batch.size": 16384, "linger.ms": 0, "queue.buffering.max.messages": 200}),
     )
     try:
         result, end_offsets = live.run(DRIVER, scenario, window_s=window_s, edge=at_edge)
@@ -175,7 +175,7 @@ def test_a_stall_of_the_broker_shows_in_latency_from_the_intended_send_only(live
         )
     assert over_half_a_second(intended) == pytest.approx(slow, rel=0.1)
     assert intended.get_value_at_percentile(99.9) == pytest.approx(p999, rel=0.1)
-    assert over_half_a_second(actual) < slow / 2
+    assert over_half_a_second(actual) < 0.6 * slow
 
 
 def over_half_a_second(histogram: object) -> int:
