@@ -147,7 +147,7 @@ def test_a_generator_that_is_the_limit_is_invalid(tmp_path: Path, name: str) -> 
     done = gate(tmp_path, PROBES, "-k", name, *SHORT)
     reason = only_reason(done, name)
     assert "generator saturated" in reason
-    assert "its buffer never pushed back" in reason.replace("although ", "")
+    assert re.search(r"although its buffer (never pushed|did not push) back", reason)
     assert len(done.scenario(name)["discarded_rounds"]) == 2, "it was measured again before it was believed"
 
 
