@@ -3,6 +3,7 @@
 import re
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -70,6 +71,11 @@ def in_the_middle_of_a_round(run: psutil.Process) -> None:
 def finished(process: subprocess.Popen[str], results: Path) -> Finished:
     output, _ = process.communicate(timeout=VERDICT_BOUND_S)
     return Finished(code=process.returncode, output=output, results=results)
+
+
+def run_folders() -> set[Path]:
+    """Return the temporary folders that runs have at present."""
+    return set(Path(tempfile.gettempdir()).glob("kafka-perf-gate-*"))
 
 
 def only_reason(done: Finished, name: str) -> str:
@@ -156,6 +162,25 @@ def test_a_broker_that_cannot_start_is_a_clear_error(tmp_path: Path) -> None:
     assert done.code == 2, done.output
     assert "broker settings of this run: {'num.io.threads': 'none'}" in done.output
     assert "Invalid value none for configuration num.io.threads" in done.output
+
+
+def test_a_paced_load_that_the_brokers_do_not_take_is_red_without_thresholds(tmp_path: Path) -> None:
+    done = gate(tmp_path, PROBES, "-k", "paced-by-brokers", *SHORT)
+    entry = done.scenario("paced-by-brokers")
+    assert (done.code, entry["verdict"]) == (1, "REGRESSED"), done.output
+    assert "not sustained: the brokers took" in done.output
+    assert entry["accounting"]["attempted"] == entry["accounting"]["acked"], "all of it was sent in the end"
+
+
+def test_a_killed_run_of_the_official_tools_leaves_nothing_behind(tmp_path: Path) -> None:
+    before = run_folders()
+    with running_gate(tmp_path, PROBES, "-k", "capped-wide", "--driver", "java", *LONG_WINDOW) as (process, run):
+        wait_for(lambda: children(run, "tools.ProducerPerformance"), 90, "an official tool")
+        family = run.children(recursive=True)
+        process.kill()
+        process.communicate(timeout=30)
+        wait_for(lambda: not any(alive(p) for p in family), ORPHAN_BOUND_S, f"the end of {family}")
+        wait_for(lambda: run_folders() <= before, ORPHAN_BOUND_S, "the removal of its folders")
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda n: n.name)

@@ -206,6 +206,11 @@ def test_a_paced_load_that_the_brokers_did_not_take_is_a_result_of_its_own() -> 
     assert not_sustained(PACED, load_result(sent=queued)) == reason
 
 
+def test_what_was_never_handed_over_was_not_sustained() -> None:
+    owed = sent(unsent=3, pushback_s=1.0)
+    assert not_sustained(PACED, load_result(sent=owed)).startswith("not sustained: 3 records of the schedule")
+
+
 @pytest.mark.parametrize("acked", [2000, 1995, 1901])
 def test_acknowledgements_beyond_the_windows_edge_do_not_make_a_load_unsustained(acked: int) -> None:
     assert not_sustained(PACED, load_result(sent=sent(acked_in_window=acked))) == ""

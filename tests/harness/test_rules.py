@@ -165,3 +165,16 @@ def test_the_messages_of_missing_and_inconclusive_say_what_to_do() -> None:
     text = scenario_message(outcome, noisy, profile(RATE, CPU))
     assert "the rounds spread wider than the tolerance" in text
     assert "--rounds 9" in text
+
+
+@pytest.mark.parametrize(
+    ("short", "verdict"), [(0, Verdict.PASS), (1, Verdict.INCONCLUSIVE), (2, Verdict.REGRESSED), (3, Verdict.REGRESSED)]
+)
+def test_a_load_that_was_not_sustained_is_never_green(short: int, verdict: Verdict) -> None:
+    """Whatever the thresholds say: these all pass."""
+    taken = measurement([1000, 1001, 1002])
+    rounds = [replace(r, not_sustained="not sustained: 5 of 10" if r.index <= short else "") for r in taken.rounds]
+    limits = profile(threshold("records_per_s", 1000), threshold("broker_cpu_us_per_record", 50))
+    outcome = judge_scenario(replace(taken, rounds=tuple(rounds)), limits)
+    assert outcome.verdict is verdict
+    assert ("not sustained" in str(outcome.reasons)) == (short > 0)

@@ -31,6 +31,8 @@ ROWS = (
           batch_size=1_000_000, queue_buffering_max_kbytes=2_000_000, queue_buffering_max_messages=100_000_000),
     probe("paced-by-generator", Load(kind="paced", rate=5_000_000), record_bytes=64,
           batch_size=1_000_000, queue_buffering_max_kbytes=2_000_000, queue_buffering_max_messages=100_000_000),
+    # One request per record, several times as many as the brokers take.
+    probe("paced-by-brokers", Load(kind="paced", rate=60_000), batch_size=KIB, queue_buffering_max_kbytes=4096),
     # As fast as the brokers take it, for tests that break something in the middle.
     probe("capped-wide", Load(kind="capped", rate=100_000), batch_size=16 * KIB),
     # Two processes of two producers each, and consumers.
