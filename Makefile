@@ -6,15 +6,19 @@ TARGET ?= embedded
 TIER ?= smoke
 RUN ?= results/latest
 ARGS ?=
+CHANGE ?=
 
 VENV := .venv
 PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help gate test bench lint report clean
+.PHONY: help gate compare thresholds history test bench lint report clean
 
 help:
 	@echo 'make gate    run the scenarios and judge them   [TARGET=embedded] [TIER=smoke|nightly|full] [ARGS="-k batch"]'
+	@echo 'make compare CHANGE=changes/linger-5.toml   what would this change do?   [ARGS="--budget 10m -k batch-1k"]'
+	@echo 'make thresholds   what the recorded runs would change in thresholds/   [ARGS=--accept]'
+	@echo 'make history   the runs so far, and what has drifted   [ARGS="--prune-before 2026-01-31"]'
 	@echo 'make test    test the suite itself              [ARGS="-k thresholds"]'
 	@echo 'make bench   measure the load engine beside Kafka'"'"'s own tools, about 25 min [ARGS="--only produce-16k --rounds 7"]'
 	@echo 'make report  build a run'"'"'s HTML report again     [RUN=results/<run-id>]'
@@ -25,6 +29,18 @@ gate: $(VENV)/.run
 	@$(PY) -m pytest --target '$(TARGET)' --tier '$(TIER)' $(ARGS); code=$$?; \
 	case $$code in 0|1|6) $(PY) -m fixtures.report.html --if-new || { [ $$code -ne 0 ] || code=1; } ;; esac; \
 	exit $$code
+
+compare: $(VENV)/.run
+	@test -n '$(CHANGE)' || { echo 'name the change: make compare CHANGE=changes/linger-5.toml (others: $(wildcard changes/*.toml))'; exit 2; }
+	@$(PY) -m pytest --target '$(TARGET)' --tier '$(TIER)' '--compare=$(CHANGE)' $(ARGS); code=$$?; \
+	case $$code in 0|1|6) $(PY) -m fixtures.report.html --if-new || { [ $$code -ne 0 ] || code=1; } ;; esac; \
+	exit $$code
+
+thresholds: $(VENV)/.run
+	@$(PY) -m fixtures.report.proposal $(ARGS)
+
+history: $(VENV)/.run
+	@$(PY) -m fixtures.report.history $(ARGS)
 
 test: $(VENV)/.dev
 	@$(PY) -m pytest tests/harness $(ARGS)
@@ -46,9 +62,10 @@ $(VENV)/.python:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.run: $(VENV)/.python requirements.txt constraints.txt
+$(VENV)/.run: $(VENV)/.python requirements.txt requirements-no-deps.txt constraints.txt
 	@echo 'installing requirements.txt into $(VENV)'
 	@$(PIP_INSTALL) -r requirements.txt
+	@$(PIP_INSTALL) --no-deps -r requirements-no-deps.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run requirements-dev.txt

@@ -82,7 +82,14 @@ def measurement(rates: Sequence[float], name: str = "batch-1k", *, cpu_us: float
 
 def threshold(metric: str, baseline: float, tolerance: float = 0.1, name: str = "batch-1k") -> Threshold:
     """Return a threshold of this metric."""
-    return Threshold(scenario=name, metric=METRICS[metric], baseline=baseline, tolerance=tolerance, source="test.toml")
+    return Threshold(
+        scenario=name,
+        metric=METRICS[metric],
+        baseline=baseline,
+        tolerance=tolerance,
+        reach=tolerance,
+        source="test.toml",
+    )
 
 
 def profile(*thresholds: Threshold) -> Profile:

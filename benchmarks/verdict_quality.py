@@ -1,0 +1,197 @@
+"""How often a comparison's verdict is wrong: ``python -m benchmarks.verdict_quality collect|report``.
+
+`collect` makes live comparisons on a three-broker cluster of this machine, one after another, and appends every unit to
+benchmarks/results/verdict_quality.jsonl.gz at once; started again it goes on where it was stopped. The candidate's
+slowdown is real: while it has its turn, the link to another zone adds more milliseconds to every round trip. Its true size is
+measured separately, by whole rounds with either delay. `report` judges the recorded units
+by the suite's rules and by those of others, and prints the tables of docs/verdict-quality.md.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+
+from fixtures.comparing import Comparing
+from fixtures.load.librdkafka import LibrdkafkaDriver
+from fixtures.load.protocol import LoadResult, LoadSpec, Observer
+from fixtures.load.turns import Pace
+from fixtures.model import Change, Tier
+from fixtures.stand import Stand
+from fixtures.target.embedded import EmbeddedTarget
+from fixtures.verdict.comparisons import judge_comparison
+from tests.scenarios.test_cross_az import ROWS as CROSS_AZ
+
+RAW = Path(__file__).parent / "results" / "verdict_quality.jsonl.gz"
+TIER = Tier(name="quality", rounds=2, window_s=6, warmup_max_s=2, broker_warmup_s=60)
+ROW = CROSS_AZ[0]
+BUDGET_S = 600.0
+"""The budget of every comparison: 10 minutes."""
+TRUE_ROUNDS = 5
+RESAMPLED = 300
+BLOCK = 2
+"""Recorded units are drawn in blocks of so many neighbours, so that what lasts longer than a unit stays together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """How many milliseconds the link adds to a round trip while either side has its turn."""
+
+    baseline: int
+    candidate: int
+    live: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.baseline}:{self.candidate}"
+
+
+CASES = (Case(8, 8, 18), Case(18, 18, 12), Case(8, 9, 20), Case(18, 19, 20), Case(9, 8, 4), Case(19, 18, 4))
+DELAYS = sorted({delay for case in CASES for delay in (case.baseline, case.candidate)})
+
+
+class SlowedDriver(LibrdkafkaDriver):
+    """Sets the delay of the link to that of the side whose turn it is."""
+
+    def __init__(self, set_delay: Callable[[int], None], delays: Mapping[str, int]) -> None:
+        self._set_delay, self._delays = set_delay, delays
+
+    def take_turns(
+        self, specs: Mapping[str, LoadSpec], order: str, at: Pace, observer: Observer
+    ) -> tuple[dict[str, LoadResult], int]:
+        edges = 0
+        self._set_delay(self._delays[order[0]])
+
+        def edge() -> None:
+            nonlocal edges
+            observer.edge()
+            edges += 1
+            if edges % 2 == 0 and edges // 2 < len(order):
+                self._set_delay(self._delays[order[edges // 2]])
+
+        return super().take_turns(specs, order, at, replace(observer, edge=edge))
+
+
+class Quiet:
+    """Says nothing."""
+
+    def __call__(self, text: str, left_s: float | None) -> None:
+        pass
+
+    def clear(self) -> None:
+        pass
+
+
+def recorded() -> list[dict[str, Any]]:
+    """Return what has been collected."""
+    if not RAW.exists():
+        return []
+    # A stopped collection may leave the last member cut off; what came before it counts.
+    entries = []
+    with gzip.open(RAW, "rt") as lines:
+        try:
+            for line in lines:
+                entries.append(json.loads(line))
+        except (EOFError, ValueError):
+            pass
+    return entries
+
+
+def note(entry: Mapping[str, Any]) -> None:
+    """Append an entry, as a compressed member of its own."""
+    RAW.parent.mkdir(exist_ok=True)
+    with gzip.open(RAW, "at") as lines:
+        lines.write(json.dumps(entry) + "\n")
+
+
+def collect(minutes: float) -> None:
+    """Make live comparisons until all are there or the time is up."""
+    deadline = time.monotonic() + 60 * minutes
+    logs = Path(tempfile.mkdtemp(prefix="verdict-quality-"))
+    target = EmbeddedTarget(log_folder=logs, cross_zone=True, say=lambda text: print(text, flush=True))
+    target.prepare([ROW.cluster])
+    try:
+        cluster = target.cluster(ROW.cluster)
+        stand = Stand(cluster, LibrdkafkaDriver(), tier=TIER, run_id=f"q{int(time.time())}", say=Quiet())
+        stand.warm_up([ROW])
+
+        def set_delay(added_rtt_ms: int) -> None:
+            assert cluster._proxy is not None
+            for broker in cluster.broker_pids():
+                cluster._proxy.set_added_rtt(f"broker-{broker}", added_rtt_ms)
+
+        _true_sizes(stand, set_delay)
+        while time.monotonic() < deadline and (case := _next_case()) is not None:
+            _compare(target, set_delay, case)
+    finally:
+        target.close()
+
+
+def _true_sizes(stand: Stand, set_delay: Callable[[int], None]) -> None:
+    """Measure by whole rounds what rate each delay gives, if that is not there yet."""
+    made = Counter(entry["delay"] for entry in recorded() if entry["kind"] == "true")
+    for index in range(1, TRUE_ROUNDS + 1):
+        for delay in random.sample(DELAYS, len(DELAYS)):
+            if made[delay] < index:
+                set_delay(delay)
+                found = stand.round(ROW, index, None, "true size").round
+                note({"kind": "true", "delay": delay, "invalid": found.invalid,
+                      "records_per_s": found.metrics.get("records_per_s")})  # fmt: skip
+
+
+def _next_case() -> Case | None:
+    """Return the case that lacks the largest share of its comparisons, or None when all are there."""
+    made = Counter(entry["case"] for entry in recorded() if entry["kind"] == "comparison")
+    case = max(CASES, key=lambda c: 1 - made[c.name] / c.live)
+    return case if made[case.name] < case.live else None
+
+
+def _compare(target: EmbeddedTarget, set_delay: Callable[[int], None], case: Case) -> None:
+    """Make one live comparison with the product's own code and note it."""
+    set_delay(case.baseline)
+    comparing = Comparing(
+        change=Change(name=case.name), budget_s=BUDGET_S, tier=replace(TIER, broker_warmup_s=3.0),
+        driver=SlowedDriver(set_delay, {"A": case.baseline, "B": case.candidate}), target=_Kept(target),
+        scenarios=[ROW], run_id=f"q{time.time_ns() // 1_000_000}", say=Quiet(),
+    )  # fmt: skip
+    begin = time.time()
+    comparison = comparing.compare(ROW)
+    outcome = judge_comparison(comparison)
+    note({
+        "kind": "comparison", "case": case.name, "started": round(begin), "verdict": outcome.effect.value,
+        "units": outcome.units, "planned": comparison.planned_units, "minutes": round(comparison.minutes, 3),
+        "orders": comparison.orders, "reasons": outcome.reasons,
+        **{side: [r.metrics.get("records_per_s") for r in m.rounds]
+           for side, m in (("baseline", comparison.baseline), ("candidate", comparison.candidate))},
+    })  # fmt: skip
+    found = f"{outcome.primary.estimate * 100:+.1f} %" if outcome.primary else "-"
+    print(f"{time.strftime('%T')} {case.name}: {outcome.effect.value} {found}, {outcome.units} of "
+          f"{comparison.planned_units} units, {comparison.minutes:.1f} min {outcome.reasons}", flush=True)  # fmt: skip
+
+
+class _Kept:
+    """A target whose cluster stays for the next comparison."""
+
+    kind = "embedded"
+
+    def __init__(self, target: EmbeddedTarget) -> None:
+        self._target = target
+        self.prepare = target.prepare
+        self.cluster = target.cluster
+
+    def close(self) -> None:
+        """Keep the cluster."""
+
+
+if __name__ == "__main__":
+    collect(float(sys.argv[2]))

@@ -1,0 +1,115 @@
+"""The file that states a change: what it may say, and one clear error for what it may not."""
+
+from pathlib import Path
+
+import pytest
+
+from fixtures.change import load_change
+from fixtures.errors import ConfigurationError
+from fixtures.model import Change
+from fixtures.report.comparisons import change_entry
+from tests.harness.run_gate import ROOT, gate
+
+FULL = """
+name = "all of it"
+[producer]
+"linger.ms" = 5
+acks = "all"
+"enable.idempotence" = true
+[consumer]
+"fetch.min.bytes" = 1024
+[topic]
+"min.insync.replicas" = 2
+[broker]
+"num.io.threads" = 2
+[cluster]
+kafka-version = "3.9.1"
+jvm-options = ["-Xmx1g"]
+cpus-per-broker = 0.5
+"""
+
+
+def test_every_table_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "change.toml"
+    path.write_text(FULL)
+    change = load_change(path)
+    assert change == Change(
+        name="all of it",
+        producer=(("acks", "all"), ("enable.idempotence", "true"), ("linger.ms", "5")),
+        consumer=(("fetch.min.bytes", "1024"),),
+        topic=(("min.insync.replicas", "2"),),
+        broker=(("num.io.threads", "2"),),
+        kafka_version="3.9.1",
+        jvm_options=("-Xmx1g",),
+        cpus_per_broker=0.5,
+    )
+    assert change_entry(change)["cluster"] == {
+        "kafka-version": "3.9.1",
+        "jvm-options": ["-Xmx1g"],
+        "cpus-per-broker": 0.5,
+    }
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "changes").glob("*.toml")), ids=lambda path: path.stem)
+def test_the_shipped_examples_can_be_read(path: Path) -> None:
+    assert load_change(path).name
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "name = None must be a short text"),
+        ('name = ""', "name = '' must be a short text"),
+        ('name = "x"\n[producers]\n', "unknown key or table 'producers'; legal: name, [producer], [consumer], [topic]"),
+        ('name = "x"\nproducer = 5', "producer = 5 must be a table [producer]"),
+        ('name = "x"\n[producer]\nlinger.ms = 5', "a setting's name has dots and is quoted"),
+        ('name = "x"\n[producer]\n"lingr.ms" = 5', "[producer] lingr.ms = 5: No such configuration property"),
+        ('name = "x"\n[producer]\n"linger.ms" = "soon"', "Invalid value for configuration property"),
+        ('name = "x"\n[producer]\n"linger.ms" = [5]', "must be a text, a number, true or false"),
+        ('name = "x"\n[consumer]\n"fetch.min" = 5', "[consumer] fetch.min = 5: No such configuration property"),
+        (
+            'name = "x"\n[topic]\n"min.insync" = 2',
+            "[topic] min.insync = 2: unknown topic setting 'min.insync'; legal: min.",
+        ),
+        ('name = "x"\n[broker]\n"num.io" = 2', "[broker] num.io = 2: unknown broker setting"),
+        ('name = "x"\n[cluster]\nversion = "4"', "[cluster] has unknown key 'version'; legal: kafka-version, image"),
+        ('name = "x"\n[cluster]\nkafka-version = "4"', "[cluster] kafka-version '4' is not a Kafka release"),
+        ('name = "x"\n[cluster]\nimage = "apache/kafka"', "the embedded target runs no images"),
+        ('name = "x"\n[cluster]\njvm-options = "-Xmx1g"', "must be a list of texts"),
+        ('name = "x"\n[cluster]\ncpus-per-broker = 0', "must be a number of cores from 0.05"),
+        ("name = ", "Invalid value"),
+    ],
+)
+def test_a_slip_is_one_error_that_names_the_file(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "change.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError) as error:
+        load_change(path)
+    assert str(error.value).startswith(f"--compare {path}: ")
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--compare=nowhere.toml"], "--compare nowhere.toml: no such file; examples lie in changes/"),
+        (["--compare=changes/nothing.toml", "--replay=tests/harness/data/run.json"], "exclude one another"),
+        (["--compare=changes/nothing.toml", "--record-thresholds"], "exclude one another"),
+        (["--compare=changes/nothing.toml", "--budget", "ten"], "--budget 'ten' must be a time from 1s to 24h"),
+        (["--budget", "5m"], "--budget bounds a comparison: it needs --compare"),
+    ],
+)
+def test_wrong_use_is_one_error(tmp_path: Path, arguments: list[str], words: str) -> None:
+    done = gate(tmp_path, *arguments)
+    assert done.code == 2, done.output
+    assert words in done.output
+    assert "Traceback" not in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_change_that_concerns_no_selected_row_is_one_error(tmp_path: Path) -> None:
+    change = tmp_path / "change.toml"
+    change.write_text('name = "x"\n[consumer]\n"fetch.min.bytes" = 5\n')
+    done = gate(tmp_path / "results", f"--compare={change}")
+    assert done.code == 2, done.output
+    assert "no selected row can be compared: the change concerns consumers, and this row has none" in done.output

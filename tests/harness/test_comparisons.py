@@ -1,0 +1,176 @@
+"""What a change does to a row, on synthetic rounds, and the words that a person reads of it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fixtures.model import Change, Comparison, Effect, Load, changed
+from fixtures.report.plots import paired_rounds
+from fixtures.verdict.advice import comparison_message, recommendation
+from fixtures.verdict.comparisons import judge_comparison, primary_metric, with_notable
+from tests.harness.build import measurement, one_round, scenario
+
+NOISE = (1.00, 1.01, 0.99, 1.005, 0.995, 1.0, 1.01, 0.99, 1.0, 1.0)
+
+
+def comparison(
+    factor: float, *, noise: Sequence[float] = NOISE, cpu_us: float = 50.0, cap: float = 1e6, **changes: Any
+) -> Comparison:
+    """Return a comparison whose candidate's rate is `factor` times the baseline's, give or take `noise`."""
+    row = replace(scenario(), load=Load(kind="capped", rate=cap))
+    before = measurement([1000.0 * (2 - x) for x in noise])
+    after = measurement([1000.0 * factor * x for x in noise], cpu_us=cpu_us)
+    return Comparison(**{
+        "change": "a change",
+        "baseline": replace(before, scenario=row),
+        "candidate": replace(after, scenario=row),
+        "method": "turns",
+        "rounds_per_unit": 1,
+        "planned_units": len(noise),
+        "orders": ("ABBA",) * len(noise),
+        "minutes": 2.0,
+        **changes,
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("factor", "effect"),
+    [(1.0, Effect.SAME), (0.98, Effect.SAME), (0.9, Effect.SLOWER), (1.12, Effect.FASTER), (0.95, Effect.SLOWER)],
+)
+def test_the_rate_decides(factor: float, effect: Effect) -> None:
+    outcome = judge_comparison(comparison(factor))
+    assert outcome.effect is effect
+    assert outcome.primary is not None
+    assert outcome.primary.metric.name == "records_per_s"
+    low, high = outcome.primary.interval
+    assert low < factor - 1 < high
+    assert outcome.effect.green == (effect is not Effect.SLOWER)
+
+
+def test_noise_is_inconclusive_and_says_what_more_time_would_resolve() -> None:
+    outcome = judge_comparison(comparison(0.96, noise=(1.3, 0.7, 1.2, 0.8, 1.25, 0.75, 1.1, 0.9)))
+    assert outcome.effect is Effect.INCONCLUSIVE
+    assert outcome.more_minutes is not None and outcome.more_minutes > 0  # noqa: PT018 - one fact
+    message = comparison_message(outcome, "a change")
+    assert "min more would tell: raise --budget" in message
+    assert "would have shown" in message
+
+
+@settings(deadline=None)
+@given(st.floats(0.01, 100))
+def test_the_unit_of_the_rates_does_not_count(scale: float) -> None:
+    found = comparison(0.9)
+    sides = {}
+    for side in ("baseline", "candidate"):
+        m = getattr(found, side)
+        rounds = [replace(r, metrics={n: v * scale for n, v in r.metrics.items()}) for r in m.rounds]
+        sides[side] = replace(m, rounds=tuple(rounds))
+    scaled = judge_comparison(replace(found, **sides))
+    assert scaled.effect is Effect.SLOWER
+    assert scaled.unit_effects == pytest.approx(judge_comparison(found).unit_effects)
+
+
+def test_at_the_cap_the_brokers_cpu_decides_and_more_of_it_is_slower() -> None:
+    at_cap = comparison(1.0, noise=(1.0,) * 10, cap=1000.0)
+    assert primary_metric(at_cap).name == "broker_cpu_us_per_record"
+    dearer = replace(
+        at_cap,
+        candidate=replace(
+            at_cap.candidate,
+            rounds=tuple(one_round(i, 1000.0, cpu_us=60 + i % 3) for i in range(1, 11)),
+        ),
+    )
+    outcome = judge_comparison(dearer)
+    assert outcome.effect is Effect.SLOWER
+    assert primary_metric(comparison(0.5, noise=(1.0,) * 10, cap=1000.0)).name == "records_per_s", (
+        "no longer at the cap"
+    )
+
+
+def test_a_paced_load_is_judged_by_its_latency_and_is_slower_when_not_sustained() -> None:
+    found = comparison(1.0)
+    row = replace(found.scenario, load=Load(kind="paced", rate=1000.0))
+    rounds = {}
+    for side in ("baseline", "candidate"):
+        m = getattr(found, side)
+        timed = [replace(r, metrics={**r.metrics, "latency_ms.p99": 5.0 + 0.01 * (r.index % 3)}) for r in m.rounds]
+        rounds[side] = replace(m, scenario=row, rounds=tuple(timed))
+    same = replace(found, **rounds)
+    assert primary_metric(same).name == "latency_ms.p99"
+    assert judge_comparison(same).effect is Effect.SAME
+    short = tuple(replace(r, not_sustained="not sustained: 5 of 10") for r in rounds["candidate"].rounds)
+    failing = replace(same, candidate=replace(rounds["candidate"], rounds=short))
+    outcome = judge_comparison(failing)
+    assert outcome.effect is Effect.SLOWER
+    assert outcome.reasons == ("candidate: not sustained: 5 of 10",)
+
+
+def test_an_invalid_round_on_either_side_is_invalid_whatever_the_numbers() -> None:
+    found = comparison(1.0)
+    for side in ("baseline", "candidate"):
+        m = getattr(found, side)
+        broken = replace(m, rounds=(*m.rounds[:-1], one_round(10, 1, invalid=("a broker died",))))
+        outcome = judge_comparison(replace(found, **{side: broken}))
+        assert outcome.effect is Effect.INVALID
+        assert outcome.reasons == (f"{side}: round 10: a broker died",)
+        assert not outcome.effect.green
+
+
+def test_too_few_units_are_inconclusive() -> None:
+    assert judge_comparison(comparison(0.5, noise=(1.0,))).effect is Effect.INCONCLUSIVE
+    assert judge_comparison(comparison(0.5, noise=(1.0, 1.01), planned_units=30)).effect is not Effect.SAME
+
+
+def test_the_rounds_of_a_unit_are_taken_together() -> None:
+    outcome = judge_comparison(comparison(0.97, noise=(1.2, 0.8) * 5, rounds_per_unit=2, planned_units=5))
+    assert len(outcome.unit_effects) == 5
+
+
+def test_secondary_metrics_are_marked_by_their_false_discovery_rate() -> None:
+    dearer = judge_comparison(comparison(1.0, cpu_us=60.0))
+    plain = judge_comparison(comparison(1.0))
+    marked, unmarked = with_notable([dearer, plain])
+    cpu = next(other for other in marked.others if other.metric.name == "broker_cpu_us_per_record")
+    assert cpu.notable
+    assert cpu.worse
+    assert not any(other.notable for other in unmarked.others)
+    assert "broker CPU" not in recommendation([unmarked], "x")
+    assert "But look at CPU of all brokers per record, which got worse." in recommendation([marked], "x")
+
+
+def test_the_recommendation_says_what_to_do() -> None:
+    slower, same, faster = (judge_comparison(comparison(factor)) for factor in (0.8, 1.0, 1.3))
+    assert recommendation([slower, same], "x").startswith("Do not apply 'x' as it is: it costs speed in batch-1k (-")
+    assert recommendation([same, faster], "x").startswith("Apply 'x': faster in batch-1k")
+    assert "changes no row's speed by more than 5 %" in recommendation([same], "x")
+    noisy = judge_comparison(comparison(0.96, noise=(1.3, 0.7, 1.2, 0.8)))
+    assert recommendation([same, noisy], "x").startswith("Do not decide on 'x' yet")
+    assert recommendation([], "x") == "Nothing can be said about 'x': no row was compared."
+
+
+def test_the_message_of_a_slowdown_has_the_effect_with_its_interval() -> None:
+    message = comparison_message(judge_comparison(comparison(0.9)), "linger 5")
+    assert message.startswith("SLOWER batch-1k with 'linger 5': the change makes it slower")
+    assert "% records/s, 95 % interval -" in message
+    assert "12 pairs in 6 units, 2.0 min" in message, "each burst holds two pairs, and the second look decided"
+
+
+def test_a_change_is_laid_over_the_row_and_over_nothing_else() -> None:
+    row = scenario()
+    assert changed(row, Change(name="nothing")) == row
+    other = changed(row, Change(name="x", producer=(("linger.ms", "5"),), topic=(("flush.messages", "1"),)))
+    assert dict(other.producer) == {"acks": "1", "linger.ms": "5"}
+    assert other.topic.config == (("flush.messages", "1"),)
+    assert other.cluster == row.cluster
+    assert Change(name="x", broker=(("num.io.threads", "2"),)).needs_fresh_brokers
+    assert not Change(name="x", producer=(("linger.ms", "5"),)).needs_fresh_brokers
+
+
+def test_the_picture_is_a_picture() -> None:
+    outcome = judge_comparison(comparison(0.9))
+    assert paired_rounds(outcome.unit_effects, 10, "records_per_s").startswith(b"\x89PNG")
+    assert paired_rounds(outcome.unit_effects[:1], 10, "records_per_s").startswith(b"\x89PNG")

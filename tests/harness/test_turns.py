@@ -1,0 +1,36 @@
+"""When two loads take turns."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fixtures.load.turns import LARGEST_GAP_S, SIDES, pace, timetable
+from fixtures.model import KIB, with_settings
+from tests.harness.build import scenario
+
+PACE = pace([scenario(), scenario()], 10_000)
+
+
+@given(st.lists(st.sampled_from(("ABBA", "BAAB")), min_size=1, max_size=6), st.floats(0, 1e6))
+def test_turns_never_overlap_and_both_sides_get_the_same(quads: list[str], begin: float) -> None:
+    turns = timetable(" ".join(quads), begin, PACE)
+    for earlier, later in zip(turns, turns[1:], strict=False):
+        assert earlier.closes <= later.starts + 1e-9
+        assert later.opens - later.starts >= 0
+    measured = [turn for turn in turns if turn.closes > turn.opens]
+    assert "".join(turn.side for turn in measured) == "".join(quads)
+    assert [sum(turn.side == side for turn in measured) for side in SIDES] == [2 * len(quads)] * 2
+    assert [turn.side for turn in turns if turn.closes == turn.opens] == list(SIDES)
+
+
+@given(st.floats(1, 1e6), st.sampled_from((1, 16, 256)), st.integers(0, 200))
+def test_the_gap_lets_a_buffer_drain(rate: float, batch_kib: int, linger_ms: int) -> None:
+    row = scenario()
+    other = replace(row, producer=with_settings(row.producer, {"batch.size": batch_kib * KIB, "linger.ms": linger_ms}))
+    at = pace([row, other], rate)
+    assert at.gap_s <= LARGEST_GAP_S
+    assert at.gap_s == LARGEST_GAP_S or at.gap_s >= 2 * linger_ms / 1e3
+    drained = at.buffer_kib * KIB / (rate * row.record_bytes)
+    assert at.gap_s == LARGEST_GAP_S or drained <= at.gap_s
+    assert at.buffer_kib >= min(32 * KIB, 2 * 3 * batch_kib * 6)
