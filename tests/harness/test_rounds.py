@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fixtures import rounds
+from fixtures import stand
 from fixtures.load.librdkafka import LibrdkafkaDriver
 from fixtures.load.protocol import LoadError, Observer
 from fixtures.model import Consumers, Load, Scenario, Tier
@@ -39,9 +39,9 @@ def test_a_backlog_that_was_written_in_part_is_not_read(monkeypatch: pytest.Monk
         if error := outcomes.pop(0):
             raise error
 
-    monkeypatch.setattr(rounds, "fill", fill)
+    monkeypatch.setattr(stand, "fill", fill)
     cluster: Any = Cluster()
-    block = rounds.Rounds(cluster, LibrdkafkaDriver(), tier=TIER, run_id="r", say=lambda text, left_s: None)  # type: ignore[arg-type]
+    block = stand.Stand(cluster, LibrdkafkaDriver(), tier=TIER, run_id="r", say=lambda text, left_s: None)  # type: ignore[arg-type]
     with suppress(LoadError):
         block._backlog(BACKLOG, OBSERVER)
     assert deleted == created[:1]

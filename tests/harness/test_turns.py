@@ -1,6 +1,7 @@
 """When two loads take turns."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ PACE = pace([scenario(), scenario()], 10_000)
 @given(st.lists(st.sampled_from(("ABBA", "BAAB")), min_size=1, max_size=6), st.floats(0, 1e6))
 def test_turns_never_overlap_and_both_sides_get_the_same(quads: list[str], begin: float) -> None:
     turns = timetable(" ".join(quads), begin, PACE)
-    for earlier, later in zip(turns, turns[1:], strict=False):
+    for earlier, later in pairwise(turns):
         assert earlier.closes <= later.starts + 1e-9
         assert later.opens - later.starts >= 0
     measured = [turn for turn in turns if turn.closes > turn.opens]

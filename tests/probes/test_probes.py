@@ -35,6 +35,8 @@ ROWS = (
     probe("paced-by-brokers", Load(kind="paced", rate=60_000), batch_size=KIB, queue_buffering_max_kbytes=4096),
     # As fast as the brokers take it, for tests that break something in the middle.
     probe("capped-wide", Load(kind="capped", rate=100_000), batch_size=16 * KIB),
+    # A request per record, as fast as the brokers take it: what a change costs shows at once.
+    probe("capped-plain", Load(kind="capped", rate=100_000), batch_size=KIB),
     # Two processes of two producers each, and consumers.
     replace(probe("capped-by-four", Load(kind="capped", rate=20_000), batch_size=16 * KIB),
             producers=2, threads=2, consumers=Consumers(membership="group")),

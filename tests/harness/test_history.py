@@ -1,0 +1,164 @@
+"""The history of runs: a line each, drift as a note, pruning when asked; and thresholds made from recorded runs."""
+
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tomlkit
+
+from fixtures.report import history
+from fixtures.report.proposal import main as propose
+from fixtures.report.proposal import proposed, updated
+from fixtures.report.results import load_run
+from fixtures.verdict.thresholds import load_profile
+from tests.harness.run_gate import ROOT
+
+RECORDED = Path(__file__).parent / "data" / "run.json"
+
+
+@pytest.fixture
+def document() -> dict[str, Any]:
+    return load_run(RECORDED)
+
+
+def night(document: dict[str, Any], number: int, factor: float) -> dict[str, Any]:
+    """Return the recorded run as if of another night, with batch-1k's rate times `factor`."""
+    run: dict[str, Any] = json.loads(json.dumps(document))
+    run["run_id"] = f"202601{number:02d}T000000Z-0000"
+    run["started"] = f"2026-01-{number:02d}T00:00:00+00:00"
+    run["replay_of"] = None
+    entry = next(e for e in run["scenarios"] if e["name"] == "batch-1k")
+    entry["metrics"]["records_per_s"]["value"] *= factor
+    return run
+
+
+def test_a_drift_is_found_with_its_date_and_a_flat_row_has_none(tmp_path: Path, document: dict[str, Any]) -> None:
+    path = tmp_path / "shared" / "history.jsonl"
+    noise = np.random.default_rng(1).normal(0, 0.01, 24)
+    for number in range(1, 25):
+        level = 0.85 if number >= 14 else 1.0
+        history.append(path, night(document, number, level * (1 + noise[number - 1])))
+    entries = history.load(path)
+    found = history.drifts(entries, entries[-1])
+    assert [(drift.scenario, drift.metric) for drift in found] == [("batch-1k", "records_per_s")]
+    assert found[0].since == "2026-01-14"
+    assert found[0].moved == pytest.approx(-0.15, abs=0.02)
+    assert str(found[0]).startswith("batch-1k records_per_s -1")
+    assert str(found[0]).endswith("% since 2026-01-14 (worse)")
+
+
+def test_runs_of_another_kind_and_modified_ones_say_nothing(tmp_path: Path, document: dict[str, Any]) -> None:
+    path = tmp_path / "history.jsonl"
+    for number in range(1, 25):
+        run = night(document, number, 0.5 if number >= 14 else 1.0)
+        if number >= 14:
+            run["modified"] = ["producer.linger.ms=5"]
+        history.append(path, run)
+    entries = history.load(path)
+    assert history.drifts(entries, entries[0]) == []
+    assert history.drifts(entries, {**entries[0], "tier": "full"}) == []
+
+
+def test_too_few_runs_are_no_drift_and_a_torn_line_is_left_out(tmp_path: Path, document: dict[str, Any]) -> None:
+    path = tmp_path / "history.jsonl"
+    for number in range(1, 9):
+        history.append(path, night(document, number, 0.5 if number > 4 else 1.0))
+    with path.open("a") as lines:
+        lines.write('{"run_id": "cut of')
+    entries = history.load(path)
+    assert len(entries) == 8
+    assert history.drifts(entries, entries[-1]) == []
+
+
+def test_pruning_removes_what_is_older_and_nothing_else(tmp_path: Path, document: dict[str, Any]) -> None:
+    path = tmp_path / "history.jsonl"
+    for number in range(1, 11):
+        history.append(path, night(document, number, 1.0))
+    assert history.prune(path, date(2026, 1, 4)) == 3
+    assert [entry["started"][:10] for entry in history.load(path)] == [f"2026-01-{n:02d}" for n in range(4, 11)]
+
+
+def results_of(tmp_path: Path, document: dict[str, Any], runs: int) -> Path:
+    results = tmp_path / "results"
+    for number in range(1, runs + 1):
+        run = night(document, number, 1 + 0.01 * number)
+        (results / run["run_id"]).mkdir(parents=True)
+        (results / run["run_id"] / "run.json").write_text(json.dumps(run))
+    (results / "latest").symlink_to(run["run_id"])
+    return results
+
+
+@pytest.fixture
+def thresholds(tmp_path: Path, document: dict[str, Any]) -> Path:
+    folder = tmp_path / "thresholds"
+    folder.mkdir()
+    facts = f'target = "embedded"\ncores = {document["environment"]["cores"]}\n'
+    (folder / "mine.toml").write_text(
+        f"# why this file is\n\n[profile]\n{facts}\n[batch-1k]\n# a person wrote this\n"
+        "records_per_s = { baseline = 1000, tolerance = 0.20 } # old runs\n"
+    )
+    return folder
+
+
+def run_propose(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr("sys.argv", ["proposal", *map(str, arguments)])
+    return propose()
+
+
+def test_old_new_and_why_are_shown_and_nothing_is_written_unasked(
+    tmp_path: Path, document: dict[str, Any], thresholds: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    results = results_of(tmp_path, document, 5)
+    before = (thresholds / "mine.toml").read_text()
+    assert run_propose(monkeypatch, "--results", results, "--thresholds", thresholds) == 0
+    shown = capsys.readouterr().out
+    assert "5 run(s) like 20260105T000000Z-0000" in shown
+    assert "nothing was written; to write it: make thresholds ARGS=--accept" in shown
+    (line,) = (line for line in shown.splitlines() if line.startswith("batch-1k      records_per_s"))
+    assert "1,000" in line
+    assert (thresholds / "mine.toml").read_text() == before
+
+
+def test_accepted_baselines_keep_tolerance_and_comments_and_load(
+    tmp_path: Path, document: dict[str, Any], thresholds: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = results_of(tmp_path, document, 5)
+    assert run_propose(monkeypatch, "--results", results, "--thresholds", thresholds, "--accept") == 0
+    text = (thresholds / "mine.toml").read_text()
+    assert text.startswith("# why this file is\n")
+    assert "# a person wrote this" in text
+    assert "5 runs, tier smoke" in text
+    profile = load_profile(thresholds / "mine.toml")
+    rate = next(t for t in profile.thresholds["batch-1k"] if t.metric.name == "records_per_s")
+    recorded = next(e for e in document["scenarios"] if e["name"] == "batch-1k")["metrics"]["records_per_s"]["value"]
+    assert (rate.tolerance, rate.runs) == (0.20, 5)
+    assert rate.baseline == pytest.approx(1.03 * recorded, rel=1e-3)
+    assert set(profile.thresholds) == {entry["name"] for entry in document["scenarios"]}
+    assert run_propose(monkeypatch, "--results", results, "--thresholds", thresholds, "--accept") == 0
+    assert load_profile(thresholds / "mine.toml").thresholds == profile.thresholds
+
+
+def test_fewer_than_five_runs_are_not_accepted(
+    tmp_path: Path, document: dict[str, Any], thresholds: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    before = (thresholds / "mine.toml").read_text()
+    results = results_of(tmp_path, document, 4)
+    assert run_propose(monkeypatch, "--results", results, "--thresholds", thresholds, "--accept") == 1
+    assert "too few runs: 4 of 5" in capsys.readouterr().out
+    assert (thresholds / "mine.toml").read_text() == before
+
+
+def test_a_new_file_can_be_made_from_nothing(document: dict[str, Any]) -> None:
+    runs = [night(document, number, 1 + 0.01 * number) for number in range(1, 7)]
+    text = updated("", {"target": "embedded", "cores": "2"}, proposed(runs), runs)
+    parsed = tomlkit.parse(text)
+    assert parsed["profile"] == {"target": "embedded", "cores": 2}
+    assert parsed["batch-1k"]["records_per_s"]["runs"] == 6
+
+
+def test_no_run_to_start_from_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    assert run_propose(monkeypatch, "--results", tmp_path, "--thresholds", ROOT / "thresholds") == 2
+    assert "no such file; a run is recorded in results/<run-id>/run.json" in capsys.readouterr().err

@@ -1,0 +1,93 @@
+"""On real brokers: what a change does is seen, what does nothing is not called a difference."""
+
+from pathlib import Path
+
+import jsonschema
+import psutil
+import pytest
+
+from tests.harness.run_gate import PROBES, Finished, gate
+from tests.harness.test_replay import SCHEMA
+
+SHORT = ("-k", "capped-plain", "--broker-warmup", "10", "--warmup-max", "1", "--window", "1")
+
+
+def compare(folder: Path, change: str, budget: str, *arguments: str) -> Finished:
+    path = folder / "change.toml"
+    path.write_text(change)
+    return gate(folder / "results", PROBES, *SHORT, f"--compare={path}", "--budget", budget, *arguments)
+
+
+@pytest.fixture(scope="module")
+def fsync(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """Every record is written through to the disk: many times slower wherever there is one."""
+    change = 'name = "fsync each"\n[topic]\n"flush.messages" = 1\n[producer]\n"linger.ms" = 0\n'
+    return compare(tmp_path_factory.mktemp("fsync"), change, "150s")
+
+
+def test_a_change_that_costs_much_is_slower_and_red(fsync: Finished) -> None:
+    assert fsync.code == 1, fsync.output
+    (found,) = fsync.run["comparisons"]
+    assert (found["scenario"], found["verdict"], found["metric"]) == ("capped-plain", "SLOWER", "records_per_s")
+    assert found["method"] == "turns"
+    assert found["interval"][1] < 0
+    assert "SLOWER capped-plain with 'fsync each'" in fsync.output
+    assert "Do not apply 'fsync each' as it is" in fsync.output
+    assert "RED: rows 1 SLOWER" in fsync.output
+    assert fsync.run["change"]["topic"] == {"flush.messages": "1"}
+
+
+def test_both_sides_account_for_every_record(fsync: Finished) -> None:
+    (found,) = fsync.run["comparisons"]
+    for side in ("baseline", "candidate"):
+        for entry in found[side]["rounds"]:
+            accounting = entry["accounting"]
+            assert entry["invalid"] == []
+            assert accounting["attempted"] == accounting["acked"] == accounting["offset_delta"] > 0
+    assert set("".join(found["orders"])) == {"A", "B"}
+
+
+def test_the_run_keeps_to_the_schema_and_replays_to_the_same_verdict(fsync: Finished, tmp_path: Path) -> None:
+    jsonschema.validate(fsync.run, SCHEMA, format_checker=jsonschema.FormatChecker())
+    (recorded,) = fsync.results.glob("2*/run.json")
+    again = gate(tmp_path, PROBES, "-k", "capped-plain", f"--replay={recorded}")
+    assert again.code == 1, again.output
+    (first,), (second,) = fsync.run["comparisons"], again.run["comparisons"]
+    assert [second[key] for key in ("verdict", "estimate", "interval", "pairs")] == [
+        first[key] for key in ("verdict", "estimate", "interval", "pairs")
+    ]
+
+
+def test_the_report_has_the_comparison_with_its_picture(fsync: Finished) -> None:
+    result = fsync.allure["capped-plain"]
+    assert result["status"] == "failed"
+    assert result["name"].startswith("capped-plain: SLOWER, -")
+    assert "95 % interval" in result["descriptionHtml"]
+    assert {"paired rounds", "comparison", "verdict"} <= {a["name"] for a in result["attachments"]}
+
+
+def test_no_change_is_no_difference(tmp_path: Path) -> None:
+    done = compare(tmp_path, 'name = "nothing"\n', "75s")
+    assert done.code in (0, 6), done.output
+    (found,) = done.run["comparisons"]
+    assert found["verdict"] in ("SAME", "INCONCLUSIVE")
+    assert found["units"] >= 4
+
+
+def test_a_broker_change_alternates_fresh_brokers_and_leaves_none(tmp_path: Path) -> None:
+    done = compare(tmp_path, 'name = "2 io"\n[broker]\n"num.io.threads" = 2\n', "100s")
+    assert done.code in (0, 1, 6), done.output
+    (found,) = done.run["comparisons"]
+    assert found["method"] == "epochs"
+    assert found["units"] >= 1
+    assert found["verdict"] != "INVALID", found["reasons"]
+    assert dict(found["candidate"]["declared"]["cluster"]["config"]) == {"num.io.threads": "2"}
+    assert found["baseline"]["declared"]["cluster"]["config"] == {}
+    assert not [p for p in psutil.process_iter(["cmdline"]) if "kafka.Kafka" in (p.info["cmdline"] or [])]
+
+
+def test_brokers_that_refuse_the_change_are_one_error(tmp_path: Path) -> None:
+    done = compare(tmp_path, 'name = "x"\n[broker]\n"num.io.threads" = -3\n', "100s")
+    assert done.code == 2, done.output
+    assert "num.io.threads" in done.output
+    assert "Traceback" not in done.output

@@ -1,0 +1,119 @@
+"""Noise between runs and of the machine: how wide a limit is, when nothing can be said, what a second look decides."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fixtures.metrics.canary import read_canary
+from fixtures.model import CanaryReading, Outcome, Verdict
+from fixtures.verdict.limits import FALSE_RED, METRICS_PER_ROW, ROWS, false_red, night, noise_factor, reach_of
+from fixtures.verdict.messages import scenario_message
+from fixtures.verdict.noise import CANARY_OFF, disturbed, hopeless
+from fixtures.verdict.rules import judge_scenario, second_look
+from tests.harness.build import measurement, profile, threshold
+
+QUIET = CanaryReading(cpu_mib_per_s=1000.0, loopback_per_s=20_000.0, pressure=0.0, steal=0.0)
+RATE, CPU = threshold("records_per_s", 1000.0, 0.1), threshold("broker_cpu_us_per_record", 50.0, 0.1)
+
+
+def test_a_night_without_change_is_red_as_rarely_as_stated_by_simulation() -> None:
+    """Of one metric, with an eased limit so that it can be counted: the integral against drawn baselines and looks."""
+    rng, runs, factor, nights = np.random.default_rng(5), 6, 2.0, 400_000
+    baselines = rng.normal(size=(nights, runs))
+    limit = baselines.mean(axis=1) - factor * baselines.std(axis=1, ddof=1)
+    red = (rng.normal(size=nights) < limit) & (rng.normal(size=nights) < limit)
+    assert red.mean() == pytest.approx(false_red(factor, runs), rel=0.05)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(5, 60))
+def test_the_factor_keeps_the_chance_for_all_rows_of_a_night(runs: int) -> None:
+    assert night(ROWS, runs) <= FALSE_RED
+    assert night(ROWS, runs) == pytest.approx(FALSE_RED, rel=0.05)
+    assert night(5, runs) < night(ROWS, runs)
+    assert false_red(noise_factor(runs), runs) * ROWS * METRICS_PER_ROW == pytest.approx(FALSE_RED)
+
+
+def test_more_runs_allow_a_narrower_limit_and_the_tolerance_stays_the_least() -> None:
+    factors = [noise_factor(runs) for runs in (5, 8, 15, 40)]
+    assert factors == sorted(factors, reverse=True)
+    assert reach_of(0.10, 0.001, 5) == 0.10
+    assert reach_of(0.10, 0.05, 5) > reach_of(0.10, 0.05, 15) > 0.10
+    assert reach_of(0.10, 0.0, 0) == 0.10
+
+
+def test_a_quiet_machine_is_left_in_peace_and_a_disturbed_one_is_named() -> None:
+    assert disturbed([QUIET] * 5, {"cpu_mib_per_s": 1000.0, "loopback_per_s": 20_000.0}) == ""
+    assert disturbed([QUIET] * 5, None) == ""
+    slow = replace(QUIET, cpu_mib_per_s=300.0)
+    assert "varied by" in disturbed([QUIET, slow, QUIET, slow], None)
+    assert disturbed([QUIET, slow], None) == "", "two readings are no spread"
+    assert "steal" in disturbed([QUIET, QUIET, replace(QUIET, steal=0.3)], None)
+    assert "lies -70 % off its recorded 1,000" in disturbed([slow] * 4, {"cpu_mib_per_s": 1000.0})
+    faster = replace(QUIET, cpu_mib_per_s=1000.0 * (1 + 2 * CANARY_OFF))
+    assert "+50 %" in disturbed([faster] * 4, {"cpu_mib_per_s": 1000.0}), "a faster machine would hide a regression"
+
+
+@pytest.mark.parametrize("rates", [[1000, 1010, 990], [500, 510, 505], [1500, 1510, 1505]])
+def test_on_a_disturbed_machine_a_row_is_neither_red_nor_green(rates: list[float]) -> None:
+    noisy = replace(measurement(rates), canary=(QUIET, replace(QUIET, loopback_per_s=5_000.0), QUIET))
+    outcome = judge_scenario(noisy, profile(RATE, CPU))
+    assert outcome.verdict is Verdict.INCONCLUSIVE
+    message = scenario_message(outcome, noisy, profile(RATE, CPU))
+    assert "the canary loopback_per_s varied by" in message
+
+
+def test_a_run_that_the_canary_ended_early_is_inconclusive_not_invalid() -> None:
+    none = replace(measurement([]), canary=(QUIET, replace(QUIET, steal=0.5), QUIET))
+    outcome = judge_scenario(none, profile(RATE, CPU))
+    assert outcome.verdict is Verdict.INCONCLUSIVE
+    assert "steal" in scenario_message(outcome, none, profile(RATE, CPU))
+
+
+def test_rounds_too_wild_to_be_judged_end_early_and_others_do_not() -> None:
+    wild = [1000.0, 200.0, 1800.0, 600.0]
+    assert hopeless(wild, 7, 0.1)
+    assert not hopeless(wild[:3], 7, 0.1), "not before half of the rounds"
+    assert not hopeless([1000.0, 1010.0, 990.0, 1000.0], 7, 0.1)
+
+
+def test_the_canary_reads_this_machine() -> None:
+    reading = read_canary()
+    assert reading.cpu_mib_per_s > 10
+    assert reading.loopback_per_s > 100
+    assert 0 <= reading.steal <= 1
+    assert reading.pressure >= 0
+
+
+def looks(first: list[float], second: list[float]) -> Outcome:
+    held = profile(RATE, CPU)
+    return second_look(judge_scenario(measurement(first), held), judge_scenario(measurement(second), held))
+
+
+@pytest.mark.parametrize(
+    ("second", "verdict", "word"),
+    [
+        ([700, 705, 695], Verdict.REGRESSED, "confirms the first, which was red"),
+        ([1000, 1005, 995], Verdict.PASS, "does not confirm the first, which was red"),
+        ([880, 901, 905], Verdict.INCONCLUSIVE, "does not confirm the first"),
+        ([], Verdict.INCONCLUSIVE, "was not valid: no round was measured"),
+    ],
+)
+def test_red_counts_when_a_second_look_is_red_too(second: list[float], verdict: Verdict, word: str) -> None:
+    outcome = looks([700, 710, 690], second)
+    assert outcome.verdict is verdict
+    assert word in outcome.reasons[-1]
+    assert outcome.first_look is not None
+    assert outcome.first_look.verdict is Verdict.REGRESSED
+    message = scenario_message(outcome, measurement(second), profile(RATE, CPU))
+    assert "first look: records_per_s 700 (at least 900)" in message
+
+
+def test_a_limit_that_noise_widened_says_so() -> None:
+    wide = replace(RATE, spread=0.05, runs=5, reach=0.3)
+    outcome = judge_scenario(measurement([600, 610, 590]), profile(wide, CPU))
+    message = scenario_message(outcome, measurement([600, 610, 590]), profile(wide, CPU))
+    assert "tolerance 10.0 %, widened to 30.0 % by the noise between runs: at least 700" in message
