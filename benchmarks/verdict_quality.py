@@ -43,7 +43,7 @@ from tests.scenarios.test_cross_az import ROWS as CROSS_AZ
 from tests.scenarios.test_replicas import ROWS as REPLICAS
 
 RAW = Path(__file__).parent / "results" / "verdict_quality.jsonl.gz"
-TIER = Tier(name="quality", rounds=2, window_s=6, warmup_max_s=2, broker_warmup_s=60)
+TIER = Tier(name="quality", rounds=2, window_s=6, warmup_max_s=2, broker_warmup_s=45)
 # The declared buffer of 32 MiB would take 40 s to drain over these links.
 ROW = replace(CROSS_AZ[0], producer=with_settings(CROSS_AZ[0].producer, {"queue.buffering.max.kbytes": 512}))
 TRUE_ROUNDS = 5
@@ -195,7 +195,7 @@ def _compare(target: EmbeddedTarget, set_delay: Callable[[int], None], case: Cas
     """Make one live comparison with the product's own code and note it."""
     set_delay(case.baseline)
     comparing = Comparing(
-        change=Change(name=case.name), budget_s=case.budget_s, tier=replace(TIER, broker_warmup_s=3.0),
+        change=Change(name=case.name), budget_s=case.budget_s, tier=replace(TIER, broker_warmup_s=0.0),
         driver=SlowedDriver(set_delay, {"A": case.baseline, "B": case.candidate}), target=_Kept(target),
         scenarios=[ROW], run_id=f"q{time.time_ns() // 1_000_000}", say=Quiet(),
     )  # fmt: skip

@@ -15,6 +15,7 @@ PURE = (
     "histogram.py",
     "assembly.py",
     "load/schedule.py",
+    "load/turns.py",
     "load/steady.py",
     "load/validity.py",
     "load/payload.py",
@@ -26,6 +27,11 @@ PURE = (
     "verdict/statistics.py",
     "verdict/messages.py",
     "verdict/thresholds.py",
+    "verdict/limits.py",
+    "verdict/noise.py",
+    "verdict/sequential.py",
+    "verdict/comparisons.py",
+    "verdict/advice.py",
 )
 CLIENTS = {"pytest", "confluent_kafka", "testcontainers", "allure"}
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures.load.producing import chunk_of
 from fixtures.load.turns import LARGEST_GAP_S, SIDES, pace, timetable
 from fixtures.model import KIB, with_settings
 from tests.harness.build import scenario
@@ -35,3 +36,11 @@ def test_the_gap_lets_a_buffer_drain(rate: float, batch_kib: int, linger_ms: int
     drained = at.buffer_kib * KIB / (rate * row.record_bytes)
     assert at.gap_s == LARGEST_GAP_S or drained <= at.gap_s
     assert at.buffer_kib >= min(32 * KIB, 2 * 3 * batch_kib * 6)
+
+
+@given(st.integers(16, 1 << 20), st.integers(40, 4096), st.integers(1, 100))
+def test_a_buffer_never_holds_one_partition_only(buffer_kib: int, record_bytes: int, partitions: int) -> None:
+    """With chunks as large as the buffer, one partition at a time was served: 40 % of the rate over a slow link."""
+    chunk = chunk_of({"queue.buffering.max.kbytes": str(buffer_kib)}, record_bytes, partitions)
+    assert 1 <= chunk <= 256
+    assert chunk == 1 or chunk * partitions * record_bytes <= buffer_kib * KIB / 8
