@@ -2,8 +2,15 @@
 
 options      what was asked for, checked before anything starts
 collection   which rows and relations that selects
-gate         the scenario tests' fixture: measure (campaign -> rounds -> target, load, metrics), judge (verdict)
+sources      where measurements come from: campaign -> rounds or (--compare) comparing -> stand -> target, load, metrics
+gate         the scenario tests' fixture: measure, judge (verdict)
 report       the terminal's table, run.json, Allure results, the exit code
 """
 
-pytest_plugins = ("fixtures.options", "fixtures.collection", "fixtures.gate", "fixtures.report.plugin")
+pytest_plugins = (
+    "fixtures.options",
+    "fixtures.collection",
+    "fixtures.sources",
+    "fixtures.gate",
+    "fixtures.report.plugin",
+)

@@ -1,11 +1,10 @@
 """How often a comparison's verdict is wrong: ``python -m benchmarks.verdict_quality collect|report``.
 
-`collect` makes live comparisons on a three-broker cluster of this machine, one after another, and appends every unit to
-benchmarks/results/verdict_quality.jsonl.gz at once; started again it goes on where it was stopped. The candidate's
-slowdown is real: while it has its turn, the link to another zone adds more milliseconds to every round trip. Its
-true size is
-measured separately, by whole rounds with either delay. `report` judges the recorded units
-by the suite's rules and by those of others, and prints the tables of docs/verdict-quality.md.
+`collect` makes live comparisons on a three-broker cluster of this machine, one after another, and appends every unit
+to benchmarks/results/verdict_quality.jsonl.gz at once; started again it goes on where it was stopped. The candidate's
+slowdown is real: while it has its turn, the link to another zone adds more milliseconds to every round trip. Its true
+size is measured separately, by whole rounds with either delay. `report` judges the recorded units by the suite's rules
+and by those of others, and prints the tables of docs/verdict-quality.md.
 """
 
 from __future__ import annotations
@@ -260,10 +259,9 @@ def resampled(pools: Sequence[Sequence[float]], planned: int, shift: float, seed
 def others_say(before: Sequence[float], after: Sequence[float], limit: float) -> dict[str, bool]:
     """Return which of the usual ways call the candidate slower, from the same raw rounds.
 
-    Median: pytest-benchmark's compare-fail of median:5 %. Mann-Whitney: two-sided, p < 0.05, and slower. Fixed
-    limit: below 95 % of
-    the `limit` that was stored once. Otava: a change point where the candidate's rounds follow the baseline's, and
-    lower.
+    Median: pytest-benchmark's compare-fail of median:5 %. Mann-Whitney: two-sided, p < 0.05, and slower. Fixed limit:
+    below 95 % of the `limit` that was stored once. Otava: a change point where the candidate's rounds follow the
+    baseline's, and lower.
     """
     from otava.analysis import compute_change_points
 

@@ -22,7 +22,7 @@ def compare(folder: Path, change: str, budget: str, *arguments: str) -> Finished
 def fsync(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """Every record is written through to the disk: many times slower wherever there is one."""
     change = 'name = "fsync each"\n[topic]\n"flush.messages" = 1\n[producer]\n"linger.ms" = 0\n'
-    return compare(tmp_path_factory.mktemp("fsync"), change, "150s")
+    return compare(tmp_path_factory.mktemp("fsync"), change, "75s")
 
 
 def test_a_change_that_costs_much_is_slower_and_red(fsync: Finished) -> None:
@@ -67,7 +67,7 @@ def test_the_report_has_the_comparison_with_its_picture(fsync: Finished) -> None
 
 
 def test_no_change_is_no_difference(tmp_path: Path) -> None:
-    done = compare(tmp_path, 'name = "nothing"\n', "75s")
+    done = compare(tmp_path, 'name = "nothing"\n', "45s")
     assert done.code in (0, 6), done.output
     (found,) = done.run["comparisons"]
     assert found["verdict"] in ("SAME", "INCONCLUSIVE")
@@ -75,7 +75,7 @@ def test_no_change_is_no_difference(tmp_path: Path) -> None:
 
 
 def test_a_broker_change_alternates_fresh_brokers_and_leaves_none(tmp_path: Path) -> None:
-    done = compare(tmp_path, 'name = "2 io"\n[broker]\n"num.io.threads" = 2\n', "100s")
+    done = compare(tmp_path, 'name = "2 io"\n[broker]\n"num.io.threads" = 2\n', "60s")
     assert done.code in (0, 1, 6), done.output
     (found,) = done.run["comparisons"]
     assert found["method"] == "epochs"
@@ -87,7 +87,7 @@ def test_a_broker_change_alternates_fresh_brokers_and_leaves_none(tmp_path: Path
 
 
 def test_brokers_that_refuse_the_change_are_one_error(tmp_path: Path) -> None:
-    done = compare(tmp_path, 'name = "x"\n[broker]\n"num.io.threads" = -3\n', "100s")
+    done = compare(tmp_path, 'name = "x"\n[broker]\n"num.io.threads" = -3\n', "60s")
     assert done.code == 2, done.output
     assert "num.io.threads" in done.output
     assert "Traceback" not in done.output

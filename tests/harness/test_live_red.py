@@ -261,7 +261,7 @@ def one_broker_at_half_speed() -> Iterator[None]:
 
 
 def test_a_broker_at_half_its_cpu_is_red_and_the_same_cluster_without_is_not(tmp_path: Path) -> None:
-    row = ("-k", "capped-plain", "--rounds", "3", "--window", "2", "--warmup-max", "2", "--broker-warmup", "25")
+    row = ("-k", "capped-plain", "--rounds", "3", "--window", "2", "--warmup-max", "2", "--broker-warmup", "15")
     folder = tmp_path / "thresholds"
     folder.mkdir()
     (folder / "relations.toml").write_text("")
