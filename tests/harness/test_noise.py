@@ -49,9 +49,11 @@ def test_a_quiet_machine_is_left_in_peace_and_a_disturbed_one_is_named() -> None
     assert disturbed([QUIET] * 5, {"cpu_mib_per_s": 1000.0, "loopback_per_s": 20_000.0}) == ""
     assert disturbed([QUIET] * 5, None) == ""
     slow = replace(QUIET, cpu_mib_per_s=300.0)
-    assert "varied by" in disturbed([QUIET, slow, QUIET, slow], None)
-    assert disturbed([QUIET, slow], None) == "", "two readings are no spread"
+    assert "fell to 30 % of what it was before the cluster started" in disturbed([QUIET, QUIET, QUIET, slow], None)
+    idle_brokers = replace(QUIET, cpu_mib_per_s=800.0, loopback_per_s=45_000.0)
+    assert disturbed([QUIET, QUIET, QUIET, idle_brokers], None) == "", "seen on a quiet machine"
     assert "steal" in disturbed([QUIET, QUIET, replace(QUIET, steal=0.3)], None)
+    assert disturbed([QUIET, slow], None) == "", "two readings say nothing"
     assert "lies -70 % off its recorded 1,000" in disturbed([slow] * 4, {"cpu_mib_per_s": 1000.0})
     faster = replace(QUIET, cpu_mib_per_s=1000.0 * (1 + 2 * CANARY_OFF))
     assert "+50 %" in disturbed([faster] * 4, {"cpu_mib_per_s": 1000.0}), "a faster machine would hide a regression"
@@ -59,11 +61,11 @@ def test_a_quiet_machine_is_left_in_peace_and_a_disturbed_one_is_named() -> None
 
 @pytest.mark.parametrize("rates", [[1000, 1010, 990], [500, 510, 505], [1500, 1510, 1505]])
 def test_on_a_disturbed_machine_a_row_is_neither_red_nor_green(rates: list[float]) -> None:
-    noisy = replace(measurement(rates), canary=(QUIET, replace(QUIET, loopback_per_s=5_000.0), QUIET))
+    noisy = replace(measurement(rates), canary=(QUIET, QUIET, QUIET, replace(QUIET, loopback_per_s=5_000.0)))
     outcome = judge_scenario(noisy, profile(RATE, CPU))
     assert outcome.verdict is Verdict.INCONCLUSIVE
     message = scenario_message(outcome, noisy, profile(RATE, CPU))
-    assert "the canary loopback_per_s varied by" in message
+    assert "the canary loopback_per_s fell to 25 %" in message
 
 
 def test_a_run_that_the_canary_ended_early_is_inconclusive_not_invalid() -> None:
