@@ -70,7 +70,7 @@ def run(name: str, row: str) -> None:
 def main() -> int:
     """Record, run unchanged, run limited."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--row", default="acks-all")
+    parser.add_argument("--row", default="cross-az")
     parser.add_argument("--baseline", type=int, default=8, help="runs that the baseline is recorded from")
     parser.add_argument("--unchanged", type=int, default=10)
     arguments = parser.parse_args()
