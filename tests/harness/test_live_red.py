@@ -58,6 +58,10 @@ def running_gate(results: Path, *arguments: object) -> Iterator[tuple[subprocess
     ) as process:
         try:
             yield process, psutil.Process(process.pid)
+        except BaseException:
+            process.kill()
+            print(process.stdout.read() if process.stdout and not process.stdout.closed else "")
+            raise
         finally:
             process.kill()
 
