@@ -4,7 +4,7 @@
 to benchmarks/results/verdict_quality.jsonl.gz at once; started again it goes on where it was stopped. The candidate's
 slowdown is real: while it has its turn, the link to another zone adds more milliseconds to every round trip. Its true
 size is measured separately, by whole rounds with either delay. `report` judges the recorded units by the suite's rules
-and by those of others, and prints the tables of docs/verdict-quality.md.
+and by those of others, and prints them as tables.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ def upper_bound(hits: int, tries: int) -> float:
 
 
 def report() -> None:
-    """Print the tables of docs/verdict-quality.md."""
+    """Print what was found, as tables."""
     entries = recorded()
     live = [entry for entry in entries if entry["kind"] == "comparison"]
     rates = {
