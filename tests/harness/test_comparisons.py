@@ -107,6 +107,9 @@ def test_a_paced_load_is_judged_by_its_latency_and_is_slower_when_not_sustained(
     outcome = judge_comparison(failing)
     assert outcome.effect is Effect.SLOWER
     assert outcome.reasons == ("candidate: not sustained: 5 of 10",)
+    for candidate in (failing.candidate, same.candidate):
+        neither = judge_comparison(replace(failing, baseline=failing.candidate, candidate=candidate))
+        assert neither.effect is Effect.INCONCLUSIVE, "the row as declared was not sustained: nothing was compared"
 
 
 def test_an_invalid_round_on_either_side_is_invalid_whatever_the_numbers() -> None:

@@ -6,6 +6,9 @@ import jsonschema
 import psutil
 import pytest
 
+from fixtures.model import ClusterSpec
+from fixtures.target.cpu_quota import GROUPS
+from fixtures.target.embedded import EmbeddedTarget
 from tests.harness.run_gate import PROBES, Finished, gate
 from tests.harness.test_replay import SCHEMA
 
@@ -84,6 +87,38 @@ def test_a_broker_change_alternates_fresh_brokers_and_leaves_none(tmp_path: Path
     assert dict(found["candidate"]["declared"]["cluster"]["config"]) == {"num.io.threads": "2"}
     assert found["baseline"]["declared"]["cluster"]["config"] == {}
     assert not [p for p in psutil.process_iter(["cmdline"]) if "kafka.Kafka" in (p.info["cmdline"] or [])]
+
+
+def test_rows_with_consumers_alternate_by_whole_rounds(tmp_path: Path) -> None:
+    path = tmp_path / "change.toml"
+    path.write_text('name = "fetch 1 KiB"\n[consumer]\n"fetch.min.bytes" = 1024\n')
+    rows = ("-k", "capped-by-four or capped-plain", *SHORT[2:])
+    done = gate(tmp_path / "results", PROBES, *rows, f"--compare={path}", "--budget", "40s")
+    assert done.code in (0, 1, 6), done.output
+    (found,) = done.run["comparisons"]
+    assert (found["scenario"], found["method"], found["rounds_per_unit"]) == ("capped-by-four", "rounds", 2)
+    assert found["verdict"] != "INVALID", found["reasons"]
+    assert len(found["baseline"]["rounds"]) == len(found["candidate"]["rounds"]) == 2 * len(found["orders"]) > 0
+    assert found["candidate"]["declared"]["consumers"]["config"]["fetch.min.bytes"] == "1024"
+    (absent,) = done.run["not_run"]
+    assert absent == {"name": "capped-plain", "reason": "the change concerns consumers, and this row has none"}
+
+
+def test_a_cpu_quota_and_jvm_options_reach_the_brokers_and_leave_nothing(tmp_path: Path) -> None:
+    groups = set(GROUPS.glob("**/kafka-perf-gate-*"))
+    spec = ClusterSpec(brokers=1, cpus_per_broker=0.5, jvm_options=("-Dkafka.perf.gate=1",))
+    target = EmbeddedTarget(log_folder=tmp_path, cross_zone=False, say=print)
+    target.prepare([spec])
+    try:
+        (pid,) = target.cluster(spec).broker_pids().values()
+        process = psutil.Process(pid)
+        assert "-Dkafka.perf.gate=1" in process.cmdline()
+        (made,) = set(GROUPS.glob("**/kafka-perf-gate-*")) - groups
+        assert str(pid) in (made / "cgroup.procs").read_text().split()
+    finally:
+        target.close()
+    assert set(GROUPS.glob("**/kafka-perf-gate-*")) == groups
+    assert not psutil.pid_exists(pid)
 
 
 def test_brokers_that_refuse_the_change_are_one_error(tmp_path: Path) -> None:

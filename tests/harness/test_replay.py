@@ -249,6 +249,13 @@ def test_a_row_that_was_not_recorded_is_not_run(tmp_path: Path, document: dict[s
     assert "not run: acks-all: run" in done.output
 
 
+def test_a_run_that_judged_nothing_is_not_green(tmp_path: Path) -> None:
+    done = gate(tmp_path, "tests/probes", f"--replay={RECORDED}")
+    assert done.code == 6, done.output
+    assert "GREEN" not in done.output
+    assert f"{len(done.run['not_run'])} not run" in done.output
+
+
 def test_a_family_brings_the_rows_it_compares_with(tmp_path: Path) -> None:
     done = gate(tmp_path, f"--replay={RECORDED}", "--family", "cross-az")
     assert set(verdicts(done.run)) == {"batch-1k", "cross-az", "cross-az-rate", "cross-az-cpu"}
