@@ -3,6 +3,7 @@
 options      what was asked for, checked before anything starts
 collection   which rows and relations that selects
 sources      where measurements come from: campaign -> rounds or (--compare) comparing -> stand -> target, load, metrics
+dry_run      or only what that would do to the target
 gate         the scenario tests' fixture: measure, judge (verdict)
 report       the terminal's table, run.json, Allure results, the exit code
 """
@@ -11,6 +12,7 @@ pytest_plugins = (
     "fixtures.options",
     "fixtures.collection",
     "fixtures.sources",
+    "fixtures.dry_run",
     "fixtures.gate",
     "fixtures.report.plugin",
 )

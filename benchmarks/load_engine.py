@@ -22,7 +22,6 @@ from pathlib import Path
 import psutil
 
 from fixtures.assembly import done_in_window
-from fixtures.campaign import DRIVERS
 from fixtures.environment import environment_facts
 from fixtures.load.librdkafka import fill, producer_settings
 from fixtures.load.protocol import Driver, LoadError, LoadResult, LoadSpec, Observer
@@ -37,6 +36,7 @@ from fixtures.model import (
     TopicSpec,
     settings,
 )
+from fixtures.rig import make_driver
 from fixtures.target.embedded import EmbeddedCluster, EmbeddedTarget
 from fixtures.target.topics import Topics
 from fixtures.usage import Usage
@@ -162,7 +162,7 @@ class Bench:
         self._random = random.Random(seed)
         self._made = 0
         self._tools: dict[str, Measure] = {
-            name: by_driver(DRIVERS[name](DEFAULT_KAFKA_VERSION), self._topics) for name in (ENGINE, JAVA)
+            name: by_driver(make_driver(name, DEFAULT_KAFKA_VERSION), self._topics) for name in (ENGINE, JAVA)
         }
         if program := shutil.which(RDKAFKA):
             self._tools[RDKAFKA] = by_rdkafka_performance(program)

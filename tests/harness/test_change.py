@@ -74,7 +74,7 @@ def test_the_shipped_examples_can_be_read(path: Path) -> None:
         ('name = "x"\n[broker]\n"num.io" = 2', "[broker] num.io = 2: unknown broker setting"),
         ('name = "x"\n[cluster]\nversion = "4"', "[cluster] has unknown key 'version'; legal: kafka-version, image"),
         ('name = "x"\n[cluster]\nkafka-version = "4"', "[cluster] kafka-version '4' is not a Kafka release"),
-        ('name = "x"\n[cluster]\nimage = "apache/kafka"', "the embedded target runs no images"),
+        ('name = "x"\n[cluster]\nimage = 4', "must name an image"),
         ('name = "x"\n[cluster]\njvm-options = "-Xmx1g"', "must be a list of texts"),
         ('name = "x"\n[cluster]\ncpus-per-broker = 0', "must be a number of cores from 0.05"),
         ("name = ", "Invalid value"),

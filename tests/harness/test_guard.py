@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from fixtures.guard import Guard
-from fixtures.target.embedded import new_cluster_id
+from fixtures.target.brokers import new_cluster_id
 from tests.harness.run_gate import ROOT, hear_interrupts
 
 RUN = """

@@ -48,6 +48,8 @@ def test_both_sides_account_for_every_record(fsync: Finished) -> None:
             assert entry["invalid"] == []
             assert accounting["attempted"] == accounting["acked"] == accounting["offset_delta"] > 0
     assert set("".join(found["orders"])) == {"A", "B"}
+    mirrored = str.maketrans("AB", "BA")
+    assert all(b == a.translate(mirrored) for a, b in zip(found["orders"][::2], found["orders"][1::2], strict=False))
 
 
 def test_the_run_keeps_to_the_schema_and_replays_to_the_same_verdict(fsync: Finished, tmp_path: Path) -> None:

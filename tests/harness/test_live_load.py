@@ -11,7 +11,6 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 
-from fixtures.campaign import DRIVERS
 from fixtures.histogram import merged
 from fixtures.load.librdkafka import LibrdkafkaDriver, fill
 from fixtures.load.payload import run_tag
@@ -28,6 +27,7 @@ from fixtures.model import (
     TopicSpec,
     settings,
 )
+from fixtures.rig import make_driver
 from fixtures.target.embedded import EmbeddedTarget
 from tests.harness.live_load import RUN_ID, LiveLoad, row
 
@@ -246,7 +246,7 @@ def test_lines_of_a_file_are_the_records(live: LiveLoad, tmp_path: Path) -> None
 
 
 def test_the_official_producer_agrees_with_the_end_offsets(live: LiveLoad) -> None:
-    java = DRIVERS["java"](DEFAULT_KAFKA_VERSION)
+    java = make_driver("java", DEFAULT_KAFKA_VERSION)
     result, end_offsets = live.run(java, row(BASE, producers=2, load=Load(kind="capped", rate=10_000)))
     sent = sound(result.sent, end_offsets)
     # The tool's throttle holds the average since its start: after a slow start it sends faster than that.
@@ -257,7 +257,7 @@ def test_the_official_producer_agrees_with_the_end_offsets(live: LiveLoad) -> No
 def test_the_official_consumer_reads_the_backlog(live: LiveLoad) -> None:
     backlog = row(BASE, load=Load(kind="backlog", records=5_000_000), consumers=Consumers(membership="group"),
                   record_bytes=100)  # fmt: skip
-    java = DRIVERS["java"](DEFAULT_KAFKA_VERSION)
+    java = make_driver("java", DEFAULT_KAFKA_VERSION)
     with live.topic(backlog) as topic:
         spec, observer = live.spec(backlog, topic, window_s=0.5, warmup_max_s=0.5), live.observer(topic, 3)
         fill(spec, observer)

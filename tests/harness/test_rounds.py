@@ -8,6 +8,7 @@ import pytest
 from fixtures import stand
 from fixtures.load.librdkafka import LibrdkafkaDriver
 from fixtures.load.protocol import LoadError, Observer
+from fixtures.metrics.process import process_sampler
 from fixtures.model import Consumers, Load, Scenario, Tier
 from fixtures.target.topics import Topics
 from tests.harness.build import scenario
@@ -27,6 +28,10 @@ class Cluster:
     def client_settings(self) -> tuple[()]:
         return ()
 
+    def topics(self) -> Topics:
+        cluster: Any = self
+        return Topics(cluster)
+
 
 def test_a_backlog_that_was_written_in_part_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     created: list[str] = []
@@ -41,7 +46,8 @@ def test_a_backlog_that_was_written_in_part_is_not_read(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(stand, "fill", fill)
     cluster: Any = Cluster()
-    block = stand.Stand(cluster, LibrdkafkaDriver(), tier=TIER, run_id="r", say=lambda text, left_s: None)  # type: ignore[arg-type]
+    say: Any = lambda text, left_s: None  # noqa: E731 - Say has a second method, which is not called
+    block = stand.Stand(cluster, LibrdkafkaDriver(), lambda: process_sampler({}), tier=TIER, run_id="r", say=say)
     with suppress(LoadError):
         block._backlog(BACKLOG, OBSERVER)
     assert deleted == created[:1]

@@ -23,6 +23,7 @@ PURE = (
     "load/official.py",
     "load/protocol.py",
     "metrics/summary.py",
+    "metrics/health.py",
     "verdict/rules.py",
     "verdict/statistics.py",
     "verdict/messages.py",

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.campaign import check_disk
 from fixtures.errors import ConfigurationError
-from fixtures.model import Override, Tier
+from fixtures.model import Override
 from fixtures.options import parse_override
 from fixtures.target import ports
 from fixtures.target.java import find_java, kafka_jars
+from fixtures.target.room import check_disk, most_bytes_at_a_time
 from tests.harness.build import scenario
 from tests.harness.run_gate import ROOT, gate
 
@@ -102,9 +102,8 @@ def test_java_home_that_is_no_java_is_one_error(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_too_little_disk_is_one_error_with_need_and_have(tmp_path: Path) -> None:
-    forever = Tier(name="full", rounds=3, window_s=1e9, warmup_max_s=1, broker_warmup_s=1)
-    with pytest.raises(ConfigurationError, match=r"too little disk: tier 'full' can write [\d.]+ GB at a time.*free"):
-        check_disk([scenario()], forever, tmp_path)
+    with pytest.raises(ConfigurationError, match=r"too little disk: the run can write [\d.]+ GB at a time.*free"):
+        check_disk(most_bytes_at_a_time([scenario()], 1e9), tmp_path)
 
 
 def test_all_ports_taken_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:

