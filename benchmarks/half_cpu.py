@@ -1,7 +1,8 @@
 """Is the nightly gate red when one broker has half of its CPU, and only then? ``python -m benchmarks.half_cpu``.
 
 Records a baseline from separate runs of the gate (with the product's own commands), then runs the gate unchanged, then
-with broker 1 of every cluster stopped for half of the time, in slices of 50 ms. Results go to results/half-cpu.
+with broker 1 of every cluster stopped for half of the time, in slices of 50 ms. Results go to results/half-cpu, and
+a line per run to benchmarks/results/half_cpu.jsonl.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ import psutil
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "results" / "half-cpu"
+RAW = Path(__file__).parent / "results" / "half_cpu.jsonl"
 SLICE_S = 0.05
+METRICS = ("records_per_s", "broker_cpu_us_per_record")
 
 
 @contextmanager
@@ -57,11 +60,17 @@ def run(name: str, row: str) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     document = json.loads((FOLDER / name / "latest" / "run.json").read_text())
     (entry,) = document["scenarios"]
+    entries = [entry, *document["second_looks"]]
+    with RAW.open("a") as lines:
+        line = {"run": name, "started": document["started"], "exit": done.returncode, "verdict": entry["verdict"],
+                "metrics": [{m: e["metrics"][m]["rounds"] for m in METRICS if m in e["metrics"]} for e in entries],
+                "judgements": entry["judgements"]}  # fmt: skip
+        lines.write(json.dumps(line) + "\n")
     measured = ", ".join(f"{j['metric']} {j['measured'] or 0:,.4g} ({j['verdict']})" for j in entry["judgements"])
     again = ", ".join(
         f"{metric} {second['metrics'][metric]['value']:,.4g}"
         for second in document["second_looks"]
-        for metric in ("records_per_s", "broker_cpu_us_per_record")
+        for metric in METRICS
     )
     second_look = f"; second look {again}" if again else ""
     print(f"{name}: exit {done.returncode}, {entry['verdict']}: {measured}{second_look}", flush=True)
