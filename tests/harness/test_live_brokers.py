@@ -1,0 +1,216 @@
+"""Real brokers by file: what a run does to them, what it leaves, and what it says when it cannot reach them."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AclOperation, NewTopic
+
+from fixtures.model import SAME_ZONE
+from fixtures.target.ports import HOST
+from fixtures.target.topics import PREFIX
+from tests.harness.run_gate import PROBES, ROOT, Finished, gate, gate_command
+from tests.harness.secured import ALL_ACTIONS, PASSWORD, STORE_PASSWORD, Secured, certificate, secured
+
+SHORT = ("-k", "paced-slow", "--rounds", 2, "--window", 1, "--broker-warmup", 0)
+MESSAGE_BOUND_S = 30
+"""So long a wrong set-up may take to be told, the start of Python included."""
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    with secured(tmp_path_factory.mktemp("secured")) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the manifests of these runs apart from those of others."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def run(folder: Path, target: Path, *arguments: object) -> Finished:
+    return gate(folder / "results", PROBES, *(arguments or SHORT), "--target", target)
+
+
+def topics(brokers: Secured) -> list[str]:
+    return sorted(name for name in brokers.admin.list_topics(timeout=20).topics if not name.startswith("__"))
+
+
+def test_a_row_runs_over_tls_and_scram_and_leaves_nothing(brokers: Secured, tmp_path: Path) -> None:
+    benchmark, junit = tmp_path / "results" / "benchmark.json", tmp_path / "results" / "junit.xml"
+    done = run(tmp_path, brokers.target_file(tmp_path), *SHORT, f"--benchmark-json={benchmark}", f"--junit-xml={junit}")
+    assert done.code == 0, done.output
+    target = done.run["target"]
+    assert (target["kind"], target["name"], target["brokers"]) == ("brokers", "staging", 1)
+    entry = done.scenario("paced-slow")
+    assert entry["verdict"] == "MISSING"
+    assert entry["accounting"]["attempted"] == entry["accounting"]["acked"] == entry["accounting"]["offset_delta"] > 0
+    assert "no [prometheus]" in entry["rounds"][0]["usage_unavailable"]
+    assert topics(brokers) == []
+    assert not list((tmp_path / "state").rglob("*.jsonl"))
+    for path in (p for p in tmp_path.rglob("*") if p.is_file() and p.name != "staging.toml"):
+        assert PASSWORD.encode() not in path.read_bytes(), path
+    assert PASSWORD not in done.output
+    assert benchmark.exists()
+    assert junit.exists()
+
+
+def test_passwords_are_not_in_any_command_line(brokers: Secured, tmp_path: Path) -> None:
+    command = gate_command(tmp_path / "results", PROBES, *SHORT, "--target", brokers.target_file(tmp_path))
+    seen: set[str] = set()
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            seen.update(subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True).stdout.split("\n"))
+            time.sleep(0.2)
+    assert process.returncode == 0
+    assert any("fixtures.load.worker" in line for line in seen)
+    assert not [line for line in seen if PASSWORD in line or STORE_PASSWORD in line]
+
+
+def wrong(brokers: Secured, folder: Path, case: str) -> Path:
+    """Return a target file with this one thing wrong."""
+    closed = f"{HOST}:9"
+    match case:
+        case "password":
+            return brokers.target_file(folder, sasl_password="wrong-s3cr3t")
+        case "authority":
+            (folder / "other").mkdir()
+            certificate(folder / "other", "other", san="dns:other")
+            return brokers.target_file(folder, ssl_ca_location=str(folder / "other" / "ca.pem"))
+        case "no tls":
+            return brokers.target_file(folder, security_protocol="SASL_PLAINTEXT")
+        case "closed port":
+            path = brokers.target_file(folder)
+            path.write_text(path.read_text().replace(brokers.bootstrap, closed))
+            return path
+        case "name":
+            path = brokers.target_file(folder)
+            path.write_text(path.read_text().replace(brokers.bootstrap, "no-such-host.invalid:9093"))
+            return path
+    raise AssertionError(case)
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ("password", "refused the log-in as 'gate'"),
+        ("authority", "unknown issuer"),
+        ("no tls", "check security.protocol"),
+        ("closed port", "nothing listens there"),
+        ("name", "does not resolve"),
+    ],
+)
+def test_what_is_wrong_is_one_message_with_the_remedy(brokers: Secured, tmp_path: Path, case: str, words: str) -> None:
+    refused(run(tmp_path, wrong(brokers, tmp_path, case)), words, tmp_path)
+
+
+def refused(done: Finished, words: str, folder: Path) -> None:
+    """Hold a run that must have been refused before anything was measured."""
+    assert done.code == 2, done.output
+    assert words in done.output
+    assert "s3cr3t" not in done.output
+    assert "Traceback" not in done.output
+    assert not list((folder / "results").glob("2*"))
+
+
+def test_each_message_comes_in_time(brokers: Secured, tmp_path: Path) -> None:
+    begin = time.monotonic()
+    run(tmp_path, wrong(brokers, tmp_path, "password"))
+    assert time.monotonic() - begin < MESSAGE_BOUND_S
+
+
+def test_an_address_that_swallows_everything_is_one_message(brokers: Secured, tmp_path: Path) -> None:
+    with socket.create_server((HOST, 0), backlog=1) as server:  # accepts connections and never answers
+        path = brokers.target_file(tmp_path)
+        path.write_text(path.read_text().replace(brokers.bootstrap, f"{HOST}:{server.getsockname()[1]}"))
+        refused(run(tmp_path, path), "no answer within", tmp_path)
+
+
+def test_one_of_several_servers_down_is_a_note(brokers: Secured, tmp_path: Path) -> None:
+    path = brokers.target_file(tmp_path)
+    path.write_text(path.read_text().replace(brokers.bootstrap, f"{HOST}:9,{brokers.bootstrap}"))
+    done = run(tmp_path, path)
+    assert done.code == 0, done.output
+    assert "note: 127.0.0.1:9: nothing listens there" in done.output
+
+
+@pytest.mark.parametrize(
+    ("store", "words"),
+    [({"san": "dns:kafka-1.example"}, "is not for the name"), ({"start": "-30d", "days": 10}, "has expired")],
+)
+def test_a_certificate_that_is_not_good_is_one_message(tmp_path: Path, store: dict[str, object], words: str) -> None:
+    options = {"san": f"ip:{HOST}", **store}
+    with secured(tmp_path, store=certificate(tmp_path, "bad", **options)) as brokers:  # type: ignore[arg-type]
+        refused(run(tmp_path, brokers.target_file(tmp_path)), words, tmp_path)
+
+
+@pytest.mark.parametrize("missing", ["create", "write", "describe", "delete"])
+def test_a_missing_permission_is_named_with_the_command_that_grants_it(
+    brokers: Secured, tmp_path: Path, missing: str
+) -> None:
+    user = f"without-{missing}"
+    brokers.add_user(user)
+    implied = (AclOperation.DESCRIBE, AclOperation.WRITE, AclOperation.READ, AclOperation.DELETE)
+    left_out = implied if missing == "describe" else (getattr(AclOperation, missing.upper()),)
+    brokers.allow(user, *(action for action in ALL_ACTIONS if action not in left_out))
+    done = run(tmp_path, brokers.target_file(tmp_path, sasl_username=user))
+    refused(done, "the brokers do not let", tmp_path)
+    assert missing in done.output.partition("do not let")[2].partition("topics")[0]
+    assert "kafka-acls --add" in done.output
+    left = topics(brokers)
+    for name in left:
+        brokers.admin.delete_topics([name])[name].result(timeout=20)
+    # What may be made but not deleted can only be found out by making it: it is empty, and the message names it.
+    assert [f"topic {name} is empty and stays" in done.output for name in left] == [True] * (missing in ("delete", "describe"))
+
+
+def produce(brokers: Secured, topic: str, values: Sequence[bytes]) -> None:
+    reply = brokers.admin.create_topics([NewTopic(topic, num_partitions=1, replication_factor=1)])[topic]
+    reply.result(timeout=20)
+    producer = Producer({"bootstrap.servers": brokers.cluster.bootstrap(SAME_ZONE)})
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(20) == 0
+
+
+def content(brokers: Secured, topic: str, count: int) -> list[bytes]:
+    consumer = Consumer({"bootstrap.servers": brokers.cluster.bootstrap(SAME_ZONE), "group.id": "reader",
+                         "auto.offset.reset": "earliest"})  # fmt: skip
+    try:
+        consumer.subscribe([topic])
+        messages = consumer.consume(count, timeout=20)
+        return [bytes(message.value() or b"") for message in messages]
+    finally:
+        consumer.close()
+
+
+def test_a_killed_run_is_cleaned_up_by_the_next_and_nothing_else_is_touched(brokers: Secured, tmp_path: Path) -> None:
+    foreign = {f"{PREFIX}foreign": [b"ours", b"not yours"], "payments": [b"1", b"2"]}
+    for topic, values in foreign.items():
+        produce(brokers, topic, values)
+    path = brokers.target_file(tmp_path)
+    command = gate_command(tmp_path / "results", PROBES, "-k", "paced-slow", "--window", 60, "--target", path)
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 60
+        while not (left := [name for name in topics(brokers) if name.endswith("paced-slow")]):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    (name,) = left
+    done = run(tmp_path, path)
+    assert done.code == 0, done.output
+    assert f"removed topic {name}, left by run" in done.output
+    assert topics(brokers) == sorted(foreign)
+    for topic, values in foreign.items():
+        assert content(brokers, topic, len(values)) == values
+    assert "removed" not in run(tmp_path / "again", path).output
