@@ -255,12 +255,12 @@ def test_the_official_producer_agrees_with_the_end_offsets(live: LiveLoad) -> No
 
 
 def test_the_official_consumer_reads_the_backlog(live: LiveLoad) -> None:
-    backlog = row(BASE, load=Load(kind="backlog", records=5_000_000), consumers=Consumers(membership="group"),
+    backlog = row(BASE, load=Load(kind="backlog", records=10_000_000), consumers=Consumers(membership="group"),
                   record_bytes=100)  # fmt: skip
     java = make_driver("java", DEFAULT_KAFKA_VERSION)
     with live.topic(backlog) as topic:
-        spec, observer = live.spec(backlog, topic, window_s=0.5, warmup_max_s=0.5), live.observer(topic, 3)
+        spec, observer = live.spec(backlog, topic, window_s=0.3, warmup_max_s=0.2), live.observer(topic, 3)
         fill(spec, observer)
         result = java.run(spec, observer)
     assert result.received is not None
-    assert 0 < result.received.received_in_window < 5_000_000
+    assert 0 < result.received.received_in_window < 10_000_000
