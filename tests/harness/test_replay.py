@@ -145,7 +145,9 @@ def test_pytest_benchmark_compares_and_draws(tmp_path: Path) -> None:
 def test_a_raised_threshold_is_red_in_pytest_allure_and_run_json(
     tmp_path: Path, thresholds: Callable[..., Path]
 ) -> None:
-    folder = thresholds("embedded-2c.toml", r"(\[batch-1k\][^\[]*?records_per_s = \{ baseline = )[\d.]+", r"\g<1>90000")
+    folder = thresholds(
+        "embedded-2c.toml", r"(\[batch-1k\][^\[]*?records_per_s = \{ ?baseline = )[\d.]+", r"\g<1>90000"
+    )
     done = gate(tmp_path / "results", f"--replay={RECORDED}", f"--thresholds={folder}")
     assert done.code == 1
     assert done.run["exit_code"] == 1
@@ -205,11 +207,28 @@ def test_only_invalid_has_an_exit_code_of_its_own(tmp_path: Path, document: dict
     assert "UNDECIDED" in done.output
 
 
+def test_a_row_that_the_canary_kept_from_being_measured_is_inconclusive(
+    tmp_path: Path, document: dict[str, Any]
+) -> None:
+    disturbed = json.loads(json.dumps(document))
+    for entry in disturbed["scenarios"]:
+        quiet = {"cpu_mib_per_s": 3000.0, "loopback_per_s": 20_000.0, "pressure": 0.0, "steal": 0.0}
+        entry["rounds"], entry["canary"] = [], [quiet, quiet, quiet, {**quiet, "cpu_mib_per_s": 900.0}]
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(disturbed))
+    done = gate(tmp_path / "results", f"--replay={path}", "-k", "batch-16k and not relation")
+    assert done.code == 6, done.output
+    assert verdicts(done.run)["batch-16k"] == "INCONCLUSIVE"
+    assert "canary" in done.output
+
+
 def test_a_red_beside_an_invalid_is_still_red(tmp_path: Path, document: dict[str, Any], thresholds: Any) -> None:
     broken = json.loads(json.dumps(document))
     next(e for e in broken["scenarios"] if e["name"] == "batch-16k")["rounds"][1]["invalid"] = ["a broker died"]
     (tmp_path / "run.json").write_text(json.dumps(broken))
-    folder = thresholds("embedded-2c.toml", r"(\[batch-1k\][^\[]*?records_per_s = \{ baseline = )[\d.]+", r"\g<1>90000")
+    folder = thresholds(
+        "embedded-2c.toml", r"(\[batch-1k\][^\[]*?records_per_s = \{ ?baseline = )[\d.]+", r"\g<1>90000"
+    )
     done = gate(tmp_path / "results", f"--replay={tmp_path / 'run.json'}", f"--thresholds={folder}")
     assert done.code == 1
 
@@ -224,7 +243,9 @@ def test_a_relation_whose_row_is_left_out_is_not_run_and_says_so(tmp_path: Path)
 
 
 def test_rows_after_a_stop_are_not_run_and_say_so(tmp_path: Path, thresholds: Callable[..., Path]) -> None:
-    folder = thresholds("embedded-2c.toml", r"(\[acks-all\][^\[]*?records_per_s = \{ baseline = )[\d.]+", r"\g<1>90000")
+    folder = thresholds(
+        "embedded-2c.toml", r"(\[acks-all\][^\[]*?records_per_s = \{ ?baseline = )[\d.]+", r"\g<1>90000"
+    )
     done = gate(tmp_path / "results", f"--replay={RECORDED}", f"--thresholds={folder}", "--exitfirst")
     assert done.code == 1
     reasons = {entry["name"]: entry["reason"] for entry in done.run["not_run"]}
