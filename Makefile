@@ -12,7 +12,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help gate compare thresholds history test bench lint report clean
+.PHONY: help gate compare thresholds history test test-slow bench lint report clean
 
 help:
 	@echo 'make gate    run the scenarios and judge them   [TARGET=embedded] [TIER=smoke|nightly|full] [ARGS="-k batch"]'
@@ -20,6 +20,7 @@ help:
 	@echo 'make thresholds   what the recorded runs would change in thresholds/   [ARGS=--accept]'
 	@echo 'make history   the runs so far, and what has drifted   [ARGS="--prune-before 2026-01-31"]'
 	@echo 'make test    test the suite itself              [ARGS="-k thresholds"]'
+	@echo 'make test-slow   the rest of them: every target, old Kafka, long faults'
 	@echo 'make bench   measure the load engine beside Kafka'"'"'s own tools, about 25 min [ARGS="--only produce-16k --rounds 7"]'
 	@echo 'make report  build a run'"'"'s HTML report again     [RUN=results/<run-id>]'
 	@echo 'make lint    ruff and mypy --strict'
@@ -43,7 +44,10 @@ history: $(VENV)/.run
 	@$(PY) -m fixtures.report.history $(ARGS)
 
 test: $(VENV)/.dev
-	@$(PY) -m pytest tests/harness $(ARGS)
+	@$(PY) -m pytest tests/harness -m 'not slow' $(ARGS)
+
+test-slow: $(VENV)/.dev
+	@$(PY) -m pytest tests/harness -m slow $(ARGS)
 
 bench: $(VENV)/.run
 	@$(PY) -m benchmarks.load_engine $(ARGS)

@@ -142,7 +142,7 @@ def collect(minutes: float) -> None:
     try:
         cluster = target.cluster(ROW.cluster)
         rig = Rig(tier=TIER, driver=LibrdkafkaDriver(), target=target, scenarios=[ROW], run_id=f"q{int(time.time())}",
-                  say=Quiet(), sampler=process_usage)  # fmt: skip
+                  say=Quiet(), sampler=process_usage, histories=logs)  # fmt: skip
         stand = rig.stand(cluster, rig.run_id)
         stand.warm_up([ROW])
 
@@ -205,6 +205,7 @@ def _compare(target: KeptTarget, set_delay: Callable[[int], None], case: Case) -
         tier=replace(TIER, broker_warmup_s=0.0),
         driver=SlowedDriver(set_delay, {"A": case.baseline, "B": case.candidate}), target=target,
         scenarios=[ROW], run_id=f"q{time.time_ns() // 1_000_000}", say=Quiet(), sampler=process_usage,
+        histories=RAW.parent,
     )  # fmt: skip
     comparing = Comparing(change=Change(name=case.name), budget_s=case.budget_s, rig=rig)
     begin = time.time()

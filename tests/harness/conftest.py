@@ -1,9 +1,13 @@
 """The suite's own tests leave no run behind (no results folder, no Allure results), and a warning fails them."""
 
+import re
+from pathlib import Path
+
 import hypothesis
 import pytest
 
 from fixtures.options import LEAVES_RESULTS
+from tests.harness.run_gate import ROOT
 
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("suite", deadline=None)
@@ -15,3 +19,16 @@ def pytest_configure(config: pytest.Config) -> None:
     """Say so before the reports look."""
     config.stash[LEAVES_RESULTS] = False
     config.addinivalue_line("filterwarnings", "error")
+
+
+@pytest.fixture
+def relations_only(tmp_path: Path) -> Path:
+    """A thresholds folder of no machine: fine margins must not point the other way, wide ones must hold.
+
+    Without a profile the canary does not speak either, which brokers disturb that were hardly warmed up.
+    """
+    folder = tmp_path / "relations-only"
+    folder.mkdir()
+    text = (ROOT / "thresholds" / "relations.toml").read_text()
+    (folder / "relations.toml").write_text(re.sub(r"^(at_least = )1\.[012]\d*$", r"\g<1>0.9", text, flags=re.M))
+    return folder

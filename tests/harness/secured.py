@@ -21,8 +21,10 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from fixtures.model import DEFAULT_KAFKA_VERSION, SAME_ZONE, ClusterSpec, settings
-from fixtures.target.embedded import EmbeddedCluster, EmbeddedTarget
+from fixtures.model import DEFAULT_KAFKA_VERSION, SAME_ZONE, ClusterSpec, Link, settings
+from fixtures.target.embedded import EmbeddedCluster
+from fixtures.target.java import find_java, kafka_jars
+from fixtures.target.own_cluster import NOT_MONITORED, Monitoring
 from fixtures.target.ports import HOST
 from fixtures.target.topics import PREFIX
 
@@ -33,18 +35,35 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 ALL_ACTIONS = (AclOperation.CREATE, AclOperation.DESCRIBE, AclOperation.WRITE, AclOperation.READ, AclOperation.DELETE)
 
 
+class SecuredCluster(EmbeddedCluster):
+    """Its listeners for clients are secured; who administers it comes in by the brokers' own."""
+
+    def bootstrap(self, link: Link) -> str:
+        """Return the plain-text addresses that brokers use among themselves."""
+        return self._addresses("INTERNAL")
+
+    def secured(self, listener: str) -> str:
+        """Return the addresses of a secured listener."""
+        return self._addresses(listener)
+
+
 @dataclass(frozen=True)
 class Secured:
     """The cluster, an admin client that may do anything, and the authority's certificate."""
 
-    cluster: EmbeddedCluster
+    cluster: SecuredCluster
     admin: AdminClient
     ca: Path
 
     @property
     def bootstrap(self) -> str:
         """The addresses of the secured listeners."""
-        return ",".join(f"{HOST}:{port}" for port in self.cluster._ports["CROSSZONE"].values())
+        return self.cluster.secured("SAMEZONE")
+
+    @property
+    def across_zones(self) -> str:
+        """The addresses of the listeners behind the link to the other zone."""
+        return self.cluster.secured("PROXY")
 
     def allow(self, user: str, *actions: AclOperation) -> None:
         """Let the user do this with the topics and groups of runs."""
@@ -54,6 +73,16 @@ class Secured:
             for action in actions
             if kind == ResourceType.TOPIC or action != AclOperation.CREATE
         ]
+        for reply in self.admin.create_acls(bindings).values():
+            reply.result(timeout=20)
+
+    def allow_settings(self, user: str) -> None:
+        """Let the user read and set the brokers' own settings."""
+        bindings = [
+            AclBinding(ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, f"User:{user}", "*", action,
+                       AclPermissionType.ALLOW)
+            for action in (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
+        ]  # fmt: skip
         for reply in self.admin.create_acls(bindings).values():
             reply.result(timeout=20)
 
@@ -80,55 +109,81 @@ class Secured:
         return path
 
 
-def keytool(*arguments: object) -> None:
+def keytool(*arguments: object, store_type: str = "PKCS12") -> None:
     """Run keytool with the store's password."""
-    command = [KEYTOOL, *arguments, "-storepass", STORE_PASSWORD, "-storetype", "PKCS12"]
+    command = [KEYTOOL, *arguments, "-storepass", STORE_PASSWORD, "-storetype", store_type]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=60, check=False)
     assert not done.returncode, done.stdout
 
 
-def certificate(folder: Path, name: str, *, san: str, start: str = "-1d", days: int = 30) -> Path:
+def certificate(
+    folder: Path, name: str, *, san: str, start: str = "-1d", days: int = 30, store_type: str = "PKCS12"
+) -> Path:
     """Return a key store with a certificate of the folder's authority (made on first use) for these names."""
     ca, pem = folder / "ca.p12", folder / "ca.pem"
     if not ca.exists():
         keytool("-genkeypair", "-alias", "ca", "-keyalg", "EC", "-dname", "CN=test-ca", "-ext", "bc:c", "-keystore", ca,
                 "-startdate", "-400d", "-validity", 800)  # fmt: skip
         keytool("-exportcert", "-rfc", "-alias", "ca", "-keystore", ca, "-file", pem)
-    store, request, signed = (folder / f"{name}.{ending}" for ending in ("p12", "csr", "crt"))
-    keytool("-genkeypair", "-alias", name, "-keyalg", "EC", "-dname", f"CN={name}", "-keystore", store)
-    keytool("-certreq", "-alias", name, "-keystore", store, "-file", request)
+    store, request, signed = (folder / f"{name}.{ending}" for ending in (store_type.lower(), "csr", "crt"))
+    kind = {"store_type": store_type}
+    keytool("-genkeypair", "-alias", name, "-keyalg", "EC", "-dname", f"CN={name}", "-keystore", store,
+            "-keypass", STORE_PASSWORD, **kind)  # fmt: skip
+    keytool("-certreq", "-alias", name, "-keystore", store, "-file", request, **kind)
     keytool("-gencert", "-alias", "ca", "-keystore", ca, "-infile", request, "-outfile", signed, "-rfc",
             "-ext", f"san={san}", "-startdate", start, "-validity", days)  # fmt: skip
-    keytool("-importcert", "-noprompt", "-alias", "ca", "-keystore", store, "-file", pem)
-    keytool("-importcert", "-noprompt", "-alias", name, "-keystore", store, "-file", signed)
+    keytool("-importcert", "-noprompt", "-alias", "ca", "-keystore", store, "-file", pem, **kind)
+    keytool("-importcert", "-noprompt", "-alias", name, "-keystore", store, "-file", signed, **kind)
     return store
+
+
+def run_tool(cluster: EmbeddedCluster, main: str, *arguments: str) -> None:
+    """Run one of Kafka's own command-line tools against the cluster."""
+    command = [find_java(), "-cp", kafka_jars(cluster.spec.kafka_version).classpath, main, "--bootstrap-server",
+               cluster.bootstrap(SAME_ZONE), *arguments]  # fmt: skip
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=60, check=False)
+    assert not done.returncode, done.stdout + done.stderr
 
 
 @contextmanager
 def secured(
-    folder: Path, *, brokers: int = 1, version: str = DEFAULT_KAFKA_VERSION, store: Path | None = None
-) -> Iterator[Secured]:
-    """Start a cluster whose listener for clients wants TLS and SCRAM, and which denies what no list allows."""
+    folder: Path, *, brokers: int = 1, version: str = DEFAULT_KAFKA_VERSION, store: Path | None = None,
+    cross_zone: bool = False, protocol: str = "SASL_SSL", monitoring: Monitoring = NOT_MONITORED,
+) -> Iterator[Secured]:  # fmt: skip
+    """Start a cluster whose listeners for clients want TLS and SCRAM, and which denies what no list allows.
+
+    With the protocol SSL the clients' certificates say who they are.
+    """
     store = store or certificate(folder, "broker", san=f"ip:{HOST},dns:localhost")
-    listener = "listener.name.crosszone"
-    config = {
-        "listener.security.protocol.map": "SAMEZONE:PLAINTEXT,CROSSZONE:SASL_SSL,CONTROLLER:PLAINTEXT",
+    config: dict[str, object] = {
+        "listener.security.protocol.map":
+            f"SAMEZONE:{protocol},CROSSZONE:{protocol},INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "sasl.enabled.mechanisms": "SCRAM-SHA-512",
-        f"{listener}.scram-sha-512.sasl.jaas.config": SCRAM,
-        f"{listener}.ssl.keystore.location": store,
-        f"{listener}.ssl.keystore.password": STORE_PASSWORD,
-        f"{listener}.ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": store,
+        "ssl.keystore.password": STORE_PASSWORD,
+        "ssl.keystore.type": "PKCS12",
+        "ssl.truststore.location": store,
+        "ssl.truststore.password": STORE_PASSWORD,
+        "ssl.truststore.type": "PKCS12",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
-    }
+    }  # fmt: skip
+    config |= {f"listener.name.{name}.scram-sha-512.sasl.jaas.config": SCRAM for name in ("samezone", "crosszone")}
+    config |= {"ssl.client.auth": "required"} if protocol == "SSL" else {}
     spec = ClusterSpec(brokers=brokers, config=settings(config), kafka_version=version)
-    target = EmbeddedTarget(log_folder=folder / "logs", cross_zone=False, say=print)
-    target.prepare([spec])
+    cluster = SecuredCluster(
+        spec,
+        java=find_java(),
+        jars=kafka_jars(version),
+        logs=folder / "logs",
+        cross_zone=cross_zone,
+        monitoring=monitoring,
+    )
     try:
-        cluster = target.cluster(spec)
+        cluster.start()
         made = Secured(cluster, AdminClient({"bootstrap.servers": cluster.bootstrap(SAME_ZONE)}), folder / "ca.pem")
         made.add_user(USER)
         made.allow(USER, *ALL_ACTIONS)
         yield made
     finally:
-        target.close()
+        cluster.close()

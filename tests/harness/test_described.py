@@ -55,6 +55,17 @@ def test_the_least_that_a_file_says_is_where_and_how_much(tmp_path: Path) -> Non
     assert (target.limits.under_replicated, target.limits.error_rate, target.broker_config_allowed) == (0, 0, False)
 
 
+def test_fault_commands_are_checked(tmp_path: Path) -> None:
+    assert described(tmp_path, LEAST).faults == {}
+    target = described(tmp_path, LEAST + '[faults]\nstop = "ssh {host} stop"\ntimeout-s = 20\n')
+    assert (target.faults, target.fault_timeout_s) == ({"stop": "ssh {host} stop"}, 20.0)
+    assert "[faults] stop: only {host}, {port} and {broker}" in refused(
+        tmp_path, LEAST + '[faults]\nstop = "ssh {node} stop"\n'
+    )
+    assert "unknown key 'explode'" in refused(tmp_path, LEAST + '[faults]\nexplode = "x"\n')
+    assert "[faults] timeout-s" in refused(tmp_path, LEAST + "[faults]\ntimeout-s = 0\n")
+
+
 def test_secrets_come_from_the_environment_or_a_file_and_are_never_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,11 +1,10 @@
 """Real brokers by file: what a run does to them, what it leaves, and what it says when it cannot reach them."""
 
-import os
-import signal
 import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,11 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AclOperation, NewTopic
 
 from fixtures.model import SAME_ZONE
+from fixtures.target.admin import dynamic_value
 from fixtures.target.ports import HOST
 from fixtures.target.topics import PREFIX
 from tests.harness.run_gate import PROBES, ROOT, Finished, gate, gate_command
-from tests.harness.secured import ALL_ACTIONS, PASSWORD, STORE_PASSWORD, Secured, certificate, secured
+from tests.harness.secured import ALL_ACTIONS, PASSWORD, STORE_PASSWORD, USER, Secured, certificate, run_tool, secured
 
 SHORT = ("-k", "paced-slow", "--rounds", 2, "--window", 1, "--broker-warmup", 0)
 MESSAGE_BOUND_S = 30
@@ -37,6 +37,17 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(folder: Path, target: Path, *arguments: object) -> Finished:
     return gate(folder / "results", PROBES, *(arguments or SHORT), "--target", target)
+
+
+@contextmanager
+def running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a run and kill it in the end, if it is still there."""
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def topics(brokers: Secured) -> list[str]:
@@ -192,22 +203,23 @@ def content(brokers: Secured, topic: str, count: int) -> list[bytes]:
         consumer.close()
 
 
+def topic_of_a_run(brokers: Secured) -> list[str]:
+    """Wait until a run has made the topic of its row."""
+    deadline = time.monotonic() + 60
+    while not (found := [name for name in topics(brokers) if name.endswith("paced-slow")]):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    return found
+
+
 def test_a_killed_run_is_cleaned_up_by_the_next_and_nothing_else_is_touched(brokers: Secured, tmp_path: Path) -> None:
     foreign = {f"{PREFIX}foreign": [b"ours", b"not yours"], "payments": [b"1", b"2"]}
     for topic, values in foreign.items():
         produce(brokers, topic, values)
     path = brokers.target_file(tmp_path)
     command = gate_command(tmp_path / "results", PROBES, "-k", "paced-slow", "--window", 60, "--target", path)
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 60
-        while not (left := [name for name in topics(brokers) if name.endswith("paced-slow")]):
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-    finally:
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    (name,) = left
+    with running(command):
+        (name,) = topic_of_a_run(brokers)
     done = run(tmp_path, path)
     assert done.code == 0, done.output
     assert f"removed topic {name}, left by run" in done.output
@@ -215,3 +227,86 @@ def test_a_killed_run_is_cleaned_up_by_the_next_and_nothing_else_is_touched(brok
     for topic, values in foreign.items():
         assert content(brokers, topic, len(values)) == values
     assert "removed" not in run(tmp_path / "again", path).output
+    for topic in foreign:
+        brokers.admin.delete_topics([topic])[topic].result(timeout=20)
+
+
+def test_a_quota_is_told_and_no_number_is_judged(brokers: Secured, tmp_path: Path) -> None:
+    entity = ("--alter", "--entity-type", "users", "--entity-name", USER)
+    run_tool(brokers.cluster, "kafka.admin.ConfigCommand", *entity, "--add-config", "producer_byte_rate=50000")
+    try:
+        done = run(tmp_path, brokers.target_file(tmp_path))
+    finally:
+        run_tool(brokers.cluster, "kafka.admin.ConfigCommand", *entity, "--delete-config", "producer_byte_rate")
+    assert done.code == 6, done.output
+    assert done.scenario("paced-slow")["verdict"] == "INVALID"
+    assert "the brokers throttled this client" in done.output
+    assert "lift it for this client" in done.output
+    assert topics(brokers) == []
+
+
+def test_a_run_stops_at_once_when_too_many_sends_fail(brokers: Secured, tmp_path: Path) -> None:
+    done = run(tmp_path, brokers.target_file(tmp_path), *SHORT, "--set", "topic.max.message.bytes=200")
+    assert done.code == 6, done.output
+    assert "stopped at once, as the target file asks for" in done.output
+    assert "sends failed" in done.output
+    assert topics(brokers) == []
+
+
+SETTING = "log.cleaner.backoff.ms"
+
+
+def dynamic(brokers: Secured) -> str | None:
+    return dynamic_value(brokers.admin, "1", SETTING)
+
+
+def test_broker_settings_are_only_changed_when_file_and_person_say_so(brokers: Secured, tmp_path: Path) -> None:
+    change = (*SHORT, "--set", f"broker.{SETTING}=16000")
+    allowed = brokers.target_file(tmp_path, more="[broker-config]\nallowed = true\n")
+    done = run(tmp_path, allowed, *change)
+    assert done.code == 6, "nothing was judged: " + done.output
+    assert "not run: paced-slow: it needs broker settings" in done.output
+    brokers.allow_settings(USER)
+    command = gate_command(tmp_path / "long", PROBES, *change, "--window", 60, "--target", allowed,
+                           "--allow-broker-config")  # fmt: skip
+    with running(command):
+        topic_of_a_run(brokers)
+        assert dynamic(brokers) == "16000"
+    assert dynamic(brokers) == "16000", "it was killed"
+    done = run(tmp_path / "next", allowed)
+    assert done.code == 0, done.output
+    assert f"put {SETTING} of broker 1 back" in done.output
+    assert dynamic(brokers) is None
+    done = run(tmp_path / "whole", allowed, *change, "--allow-broker-config")
+    assert done.code == 0, done.output
+    assert dynamic(brokers) is None
+    assert topics(brokers) == []
+
+
+@pytest.mark.parametrize("store_type", ["PKCS12", pytest.param("JKS", marks=pytest.mark.slow)])
+def test_certificates_of_clients_from_a_java_properties_file(tmp_path: Path, store_type: str) -> None:
+    with secured(tmp_path, protocol="SSL") as brokers:
+        store = certificate(tmp_path, "gate", san="dns:gate", store_type=store_type)
+        brokers.allow("CN=gate", *ALL_ACTIONS)
+        (tmp_path / "client.properties").write_text(
+            f"security.protocol=SSL\nssl.keystore.location={store}\nssl.keystore.password={STORE_PASSWORD}\n"
+            f"ssl.keystore.type={store_type}\nssl.truststore.location={store}\nssl.truststore.type={store_type}\n"
+            f"ssl.truststore.password={STORE_PASSWORD}\nssl.key.password={STORE_PASSWORD}\n"
+        )
+        path = tmp_path / "staging.toml"
+        path.write_text(
+            f'bootstrap-servers = "{brokers.bootstrap}"\n[client]\nproperties-file = "client.properties"\n'
+            '[limits]\nbytes = "200 GB"\nmib-per-s = 400\n'
+        )
+        done = run(tmp_path, path)
+    assert done.code == 0, done.output
+    assert STORE_PASSWORD not in done.output
+    assert done.scenario("paced-slow")["accounting"]["acked"] > 0
+
+
+def test_results_that_cannot_be_written_are_told_before_anything_is_loaded(brokers: Secured, tmp_path: Path) -> None:
+    done = gate(Path("/proc/results"), PROBES, *SHORT, "--target", brokers.target_file(tmp_path))
+    assert done.code == 2, done.output
+    assert "results cannot be written to /proc/results" in done.output
+    assert "Traceback" not in done.output
+    assert topics(brokers) == []

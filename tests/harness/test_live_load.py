@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from fixtures.histogram import merged
 from fixtures.load.librdkafka import LibrdkafkaDriver, fill
 from fixtures.load.payload import run_tag
-from fixtures.load.protocol import Received, Sent
+from fixtures.load.protocol import LoadError, Received, Sent
 from fixtures.model import (
     DEFAULT_KAFKA_VERSION,
     SAME_ZONE,
@@ -264,3 +264,13 @@ def test_the_official_consumer_reads_the_backlog(live: LiveLoad) -> None:
         result = java.run(spec, observer)
     assert result.received is not None
     assert 0 < result.received.received_in_window < 10_000_000
+
+
+def test_a_backlog_that_is_read_too_soon_says_so(live: LiveLoad) -> None:
+    backlog = row(BASE, load=Load(kind="backlog", records=200_000), consumers=Consumers(membership="group"))
+    java = make_driver("java", DEFAULT_KAFKA_VERSION)
+    with live.topic(backlog) as topic:
+        spec, observer = live.spec(backlog, topic, window_s=20, warmup_max_s=0.2), live.observer(topic, 3)
+        fill(spec, observer)
+        with pytest.raises(LoadError, match="had read the backlog of 200,000 records before its window"):
+            java.run(spec, observer)

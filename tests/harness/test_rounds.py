@@ -1,6 +1,7 @@
 """What a block of rows does with its topics, without brokers."""
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,7 +48,8 @@ def test_a_backlog_that_was_written_in_part_is_not_read(monkeypatch: pytest.Monk
     monkeypatch.setattr(stand, "fill", fill)
     cluster: Any = Cluster()
     say: Any = lambda text, left_s: None  # noqa: E731 - Say has a second method, which is not called
-    block = stand.Stand(cluster, LibrdkafkaDriver(), lambda: process_sampler({}), tier=TIER, run_id="r", say=say)
+    block = stand.Stand(cluster, LibrdkafkaDriver(), lambda: process_sampler({}), tier=TIER, run_id="r", say=say,
+                        histories=Path("none"))  # fmt: skip
     with suppress(LoadError):
         block._backlog(BACKLOG, OBSERVER)
     assert deleted == created[:1]

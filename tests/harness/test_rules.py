@@ -127,6 +127,14 @@ def test_a_relation_that_lacks_a_round_is_invalid_not_judged_on_the_rest() -> No
         assert outcome.reasons == ("records_per_s was measured in 2 of 3 rounds of both scenarios",)
 
 
+def test_a_relation_whose_metric_is_unavailable_is_inconclusive_and_says_why() -> None:
+    fast, slow = measurement([2000, 2000], "fast"), measurement([1000, 1000], "slow")
+    blind = replace(slow.rounds[1], metrics={}, usage_unavailable="2 scrapes in a window of 2 s")
+    outcome = judge_relation(relation(1.5), {"fast": fast, "slow": replace(slow, rounds=(slow.rounds[0], blind))})
+    assert outcome.verdict is Verdict.INCONCLUSIVE
+    assert "2 scrapes in a window of 2 s" in relation_message(outcome, relation(1.5))
+
+
 def test_a_relation_with_an_invalid_side_is_invalid() -> None:
     bad = replace(measurement([1000, 1000], "slow"), rounds=(one_round(1, 1, invalid=("no acks\nlog line",)),))
     outcome = judge_relation(relation(1.5), {"fast": measurement([2000, 2000], "fast"), "slow": bad})

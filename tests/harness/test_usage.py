@@ -23,7 +23,7 @@ from tests.harness.run_gate import ROOT, gate
         (["--target", "moon"], "unknown target 'moon'; legal: embedded"),
         (["--driver", "go"], "unknown driver 'go'; legal: librdkafka"),
         (["--profile", "mine"], "unknown profile 'mine'; legal: dms-c6-large-2, embedded-2c"),
-        (["--family", "colour"], "unknown family 'colour'; legal: acks, batch-size, cross-az, replicas"),
+        (["--family", "colour"], "unknown family 'colour'; legal: acks, batch-size, cross-az, failover, replicas"),
         (["--set", "linger.ms=5"], "unknown scope 'linger'; legal: producer, broker, topic"),
         (["--set", "producer.linger.ms"], "must read scope.key=value, as in producer.linger.ms=5"),
         (["--set", "producer.lingr.ms=5"], 'No such configuration property: "lingr.ms"; legal: '),
@@ -40,6 +40,11 @@ from tests.harness.run_gate import ROOT, gate
         (["--replay", "tests/harness/data/run.json", "--set", "producer.linger.ms=5"], "leave one out"),
         (["--record-thresholds", "--set", "producer.linger.ms=5"], "needs the rows as declared: leave --set out"),
         (["--thresholds", "nowhere"], "nowhere does not exist"),
+        (["--controllers", "0"], "--controllers '0' must be a whole number from 1 to 9"),
+        (["--broker-cpus", "much"], "--broker-cpus 'much' must be a number"),
+        (["--broker-memory", "1"], "--broker-memory '1' must be a whole number from 256"),
+        (["--prometheus-url", "nowhere"], "--prometheus-url 'nowhere' must read like https://prometheus:9090"),
+        (["--prometheus-url", "http://p:9090", "--with-prometheus"], "exclude one another"),
     ],
 )
 def test_a_bad_argument_is_one_error(tmp_path: Path, arguments: list[str], words: str) -> None:
@@ -47,6 +52,15 @@ def test_a_bad_argument_is_one_error(tmp_path: Path, arguments: list[str], words
     assert done.code == 2, done.output
     assert words in done.output
     assert "Traceback" not in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_says_what_would_be_written_and_starts_nothing(tmp_path: Path) -> None:
+    done = gate(tmp_path, "--dry-run", "--family", "cross-az")
+    assert done.code == 0, done.output
+    assert "written at the most:" in done.output
+    assert "time at the most: about" in done.output
+    assert "cross-az" in done.output
     assert list(tmp_path.iterdir()) == []
 
 

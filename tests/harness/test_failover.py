@@ -1,0 +1,188 @@
+"""Rounds with a fault: from a history whose answer is known to metrics, phases and the verdict."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+
+from fixtures.assembly import unmeasured
+from fixtures.errors import ConfigurationError
+from fixtures.failover.analysis import Written, analyse, schedule_delay_s
+from fixtures.failover.record import history_path, judged_again, keep, recall
+from fixtures.failover.watching import State
+from fixtures.load.history import OUTCOME, RECEIPT, SEND
+from fixtures.model import Failover, Fault, FaultKind, Measurement, Profile, Round, Scenario, Verdict, settings
+from fixtures.report.plots import fault_timeline
+from fixtures.report.results import _plain, recorded_measurement, scenario_entry
+from fixtures.verdict.expectation import expected_outage
+from fixtures.verdict.faults import durability_of, judge_fault
+from fixtures.verdict.rules import judge_scenario
+from tests.harness.build import scenario, threshold
+
+RATE, PARTITIONS, START, FAULT, END = 200.0, 2, 100.0, 120.0, 160.0
+OUTAGE = 8.0
+LATENCY = 0.004
+SAFE = settings({"acks": "all", "enable.idempotence": "true"})
+
+
+def state(at: float, leader: int, in_sync: tuple[int, ...], brokers: tuple[int, ...]) -> State:
+    both = (in_sync, (1, 2, 3))
+    return State(at, (leader, 2), both, ((1, 2, 3), (2, 3, 1)), brokers)
+
+
+def history(*, lose: int = 0, again: int = 0) -> Written:
+    """Two partitions at 100 records/s each; the first takes none from the fault on for 8 s, then all that waited."""
+    count = int((END - START) * RATE)
+    sequence = np.arange(count)
+    due, partition = START + sequence / RATE, sequence % PARTITIONS
+    down = (partition == 0) & (due + LATENCY >= FAULT) & (due < FAULT + OUTAGE)
+    at = np.where(down, FAULT + OUTAGE + LATENCY, due + LATENCY)
+    offset = sequence // PARTITIONS
+    sends, outcomes = np.zeros(count, SEND), np.zeros(count, OUTCOME)
+    sends["at"], sends["first"], sends["count"], sends["partition"] = due, sequence, 1, partition
+    for name, values in (("at", at), ("sequence", sequence), ("partition", partition), ("offset", offset)):
+        outcomes[name] = values
+    receipts, log = np.zeros(count, RECEIPT), np.zeros(count, RECEIPT)
+    for rows in (receipts, log):
+        for name, values in (("at", at + 0.001), ("sequence", sequence), ("partition", partition), ("offset", offset)):
+            rows[name] = values
+    extra = log[len(log) - again * PARTITIONS :: PARTITIONS].copy()
+    extra["offset"] += 10_000
+    log = np.concatenate((log[: count - lose], extra))
+    return Written(
+        start=START, rate=RATE, partitions=PARTITIONS, sends=[sends], outcomes=[outcomes], receipts=[receipts],
+        log=log, end_offsets=[count // 2, count // 2], marks=[(FAULT, "kill broker 1"), (FAULT + 15, "start node 1")],
+        states=[
+            state(START, 1, (1, 2, 3), (1, 2, 3)), state(FAULT + 7.9, 3, (2, 3), (2, 3)),
+            state(FAULT + 20, 3, (1, 2, 3), (1, 2, 3)), state(FAULT + 24, 1, (1, 2, 3), (1, 2, 3)),
+        ],
+        end=END,
+    )  # fmt: skip
+
+
+def test_a_known_history_gives_the_known_answer() -> None:
+    failover, metrics, accounting, integrity = analyse(history())
+    assert metrics["outage_s.max"] == pytest.approx(OUTAGE, abs=0.03)
+    assert metrics["outage_affected"] == 1
+    assert metrics["outage_all_s"] == 0
+    assert metrics["receive_outage_s.max"] == pytest.approx(OUTAGE, abs=0.03)
+    assert metrics["recovery_s"] == pytest.approx(9.0)
+    assert metrics["full_isr_s"] == pytest.approx(20.0)
+    assert metrics["preferred_leaders_s"] == pytest.approx(24.0)
+    assert metrics["leader_changes"] == 2
+    assert metrics["records_per_s"] == pytest.approx(RATE)
+    assert metrics["latency_before_ms.p99"] == pytest.approx(4.0, abs=0.1)
+    assert metrics["latency_during_ms.max"] == pytest.approx(OUTAGE * 1e3, rel=0.01), "from the intended send"
+    assert not any(found.total for found in integrity.faults.values())
+    assert accounting.attempted == accounting.acked == accounting.offset_delta == 12_000
+    assert failover.phases["no leader"] == pytest.approx((0.0, OUTAGE), abs=0.02)
+    assert failover.phases["shrunken ISR"] == pytest.approx((OUTAGE, 20.0), abs=0.02)
+    assert failover.shares["no leader"] == {"0": 1.0, "1": 1.0}, "late, but acknowledged"
+    assert failover.split == pytest.approx({"fenced_s": 7.9, "elected_s": 7.9, "first_ack_s": OUTAGE}, abs=0.02)
+    assert failover.in_sync[0] == 6
+    assert min(failover.in_sync) == 5
+    assert failover.acknowledged["0"][12] == 0
+    assert sum(failover.acknowledged["1"]) == pytest.approx(100 * 50, abs=2)
+
+
+def test_a_generator_that_was_late_is_seen() -> None:
+    assert schedule_delay_s(history()) == pytest.approx(0.0, abs=1e-6)
+    late = history()
+    late.sends[0]["at"] += 0.03
+    assert schedule_delay_s(late) == pytest.approx(0.03, abs=1e-6)
+
+
+def test_a_history_that_was_kept_is_judged_the_same(tmp_path: Path) -> None:
+    keep(tmp_path / "one.npz", history(lose=3))
+    assert analyse(recall(tmp_path / "one.npz")) == analyse(history(lose=3))
+    (tmp_path / "two.npz").write_text("no history")
+    with pytest.raises(ConfigurationError, match="not the history of a round"):
+        recall(tmp_path / "two.npz")
+
+
+def faulty(producer: Mapping[str, str] = MappingProxyType({}), kind: FaultKind = "kill-leader") -> Scenario:
+    return replace(scenario("kill-leader"), producer=settings({**dict(SAFE), **producer}),
+                   fault=Fault(kind=kind))  # fmt: skip
+
+
+def one_fault(written: Written, index: int = 1) -> Round:
+    failover, metrics, accounting, _ = analyse(written)
+    return replace(unmeasured(index, ""), invalid=(), metrics=metrics, accounting=accounting, failover=failover)
+
+
+def measured(row: Scenario, *histories: Written) -> Measurement:
+    rounds = tuple(one_fault(written, index) for index, written in enumerate(histories, start=1))
+    return Measurement(scenario=row, rounds=rounds, rtt_ms={})
+
+
+def test_one_round_without_loss_within_what_the_settings_predict_passes() -> None:
+    outcome = judge_scenario(measured(faulty(), history()), None)
+    assert outcome.verdict is Verdict.PASS
+    assert outcome.judgements[0].limit == pytest.approx(12.125)
+
+
+@pytest.mark.parametrize(
+    ("producer", "lose", "again", "verdict"),
+    [
+        ({}, 2, 0, Verdict.REGRESSED),
+        ({}, 0, 2, Verdict.REGRESSED),
+        ({"enable.idempotence": "false"}, 0, 2, Verdict.PASS),
+        ({"enable.idempotence": "false"}, 2, 0, Verdict.REGRESSED),
+        ({"enable.idempotence": "false", "acks": "1"}, 2, 2, Verdict.PASS),
+    ],
+)
+def test_a_loss_is_red_where_the_settings_rule_it_out(
+    producer: dict[str, str], lose: int, again: int, verdict: Verdict
+) -> None:
+    row = faulty(producer)
+    outcome = judge_scenario(measured(row, history(), history(lose=lose, again=again)), None)
+    assert outcome.verdict is verdict, durability_of(row)
+    if verdict is Verdict.REGRESSED:
+        assert "record 0/1199" in outcome.judgements[0].reason
+        assert outcome.judgements[0].measured == 2
+
+
+def test_an_outage_beyond_the_prediction_is_red_unless_its_own_threshold_allows_it() -> None:
+    row = replace(faulty(), cluster=replace(faulty().cluster, config=settings({"broker.session.timeout.ms": 3000})))
+    expected = expected_outage(row)
+    assert (expected.low_s, expected.high_s) == pytest.approx((1.0, 5.375))
+    late = measured(row, history())
+    assert judge_scenario(late, None).verdict is Verdict.REGRESSED
+    assert judge_fault(late, [threshold("outage_s.max", 8.0, name="kill-leader")]).verdict is Verdict.PASS
+    profile = Profile(name="p", facts={}, thresholds={row.name: (threshold("recovery_s", 2.0),)}, path="p")
+    assert judge_scenario(late, profile).verdict is Verdict.REGRESSED
+
+
+def test_a_round_that_never_recovered_is_red_where_recovery_is_held() -> None:
+    taken = measured(faulty(), history())
+    never = {name: value for name, value in taken.rounds[0].metrics.items() if name != "recovery_s"}
+    taken = replace(taken, rounds=(replace(taken.rounds[0], metrics=never),))
+    outcome = judge_fault(taken, [threshold("recovery_s", 20.0)])
+    assert outcome.verdict is Verdict.REGRESSED
+    assert "never got there" in outcome.reasons[0]
+
+
+def test_run_json_keeps_a_round_with_a_fault() -> None:
+    taken = measured(faulty(), history(lose=1))
+    again = recorded_measurement(_plain(scenario_entry(taken, None)))
+    assert again.rounds == taken.rounds
+    assert again.scenario.fault == Fault(kind="kill-leader")
+
+
+def test_a_recorded_round_is_analysed_again_from_its_history(tmp_path: Path) -> None:
+    taken = measured(faulty(), history(lose=2))
+    keep(history_path(tmp_path, "kill-leader", 1), history(lose=2))
+    forgotten = replace(taken.rounds[0], metrics={"broker_cpu_cores.sum": 1.0, "lost_records": 0.0})
+    (again,) = judged_again(replace(taken, rounds=(forgotten,)), tmp_path).rounds
+    assert again.metrics["lost_records"] == 2
+    assert again.metrics["broker_cpu_cores.sum"] == 1.0, "not of the history"
+    assert judged_again(replace(taken, rounds=(forgotten,)), tmp_path / "none").rounds == (forgotten,)
+
+
+def test_the_timeline_is_a_picture() -> None:
+    failover = analyse(history())[0]
+    assert isinstance(failover, Failover)
+    assert fault_timeline("kill-leader", failover).startswith(b"\x89PNG")

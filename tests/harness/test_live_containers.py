@@ -1,0 +1,141 @@
+"""The containers target, with a real Docker engine and local images that keep the official images' contracts."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from fixtures.errors import ConfigurationError
+from fixtures.target.containers import OWNER, docker_engine, remove_leftovers
+from tests.containers import images
+from tests.harness.run_gate import PROBES, ROOT, Finished, gate, gate_command
+
+SHORT = ("--rounds", 2, "--window", 2, "--broker-warmup", 20)
+BOTH_IMAGES = ("--kafka-image", images.kafka_image("4.3.1"), "--toxiproxy-image", images.TOXIPROXY_IMAGE)
+
+
+@pytest.fixture(scope="module")
+def engine() -> None:
+    """Have an engine and the images. Where CONTAINERS_REQUIRED is set an engine has to be there."""
+    try:
+        docker_engine()
+    except ConfigurationError as error:
+        if os.environ.get("CONTAINERS_REQUIRED"):
+            raise
+        pytest.skip(f"{error}; tests/containers/engine starts one (Debian, root)")
+    images.build()
+
+
+@pytest.fixture(autouse=True)
+def no_ryuk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its image cannot be pulled everywhere; the suite's own clean-up is what is tested here."""
+    monkeypatch.setenv("TESTCONTAINERS_RYUK_DISABLED", "true")
+
+
+def on_containers(folder: Path, *arguments: object) -> Finished:
+    return gate(folder / "results", PROBES, "--target", "containers", *BOTH_IMAGES, *SHORT, *arguments)
+
+
+def ours() -> list[str]:
+    client = docker_engine()
+    containers = [str(one.name) for one in client.containers.list(all=True, filters={"label": OWNER})]
+    return containers + [str(one.name) for one in client.networks.list(filters={"label": OWNER})]
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_row_runs_on_containers_and_leaves_none(tmp_path: Path) -> None:
+    done = on_containers(tmp_path, "-k", "capped-plain", "--broker-cpus", 1, "--broker-memory", 900)
+    assert done.code == 0, done.output
+    target = done.run["target"]
+    assert (target["kind"], target["brokers"], target["image"]) == ("containers", 3, images.kafka_image("4.3.1"))
+    assert (target["broker_cpus"], target["broker_memory_mib"]) == (1, 900)
+    assert "MODIFIED run: --broker-cpus 1, --broker-memory 900" in done.output
+    metrics = done.scenario("capped-plain")["metrics"]
+    assert 0 < metrics["broker_cpu_cores.max"]["value"] <= 1.2
+    assert 100 < metrics["broker_rss_mib.max"]["value"] <= 900
+    assert metrics["broker_disk_write_mib_per_s"]["value"] >= 0
+    logs = list((tmp_path / "results").glob("2*/logs/cluster-1/broker-*.log"))
+    assert len(logs) == 3
+    assert all("started" in log.read_text() for log in logs)
+    assert ours() == []
+
+
+@pytest.mark.usefixtures("engine")
+def test_what_a_killed_run_leaves_is_removed_at_the_next_start(tmp_path: Path) -> None:
+    command = gate_command(tmp_path / "results", PROBES, "--target", "containers", *BOTH_IMAGES, "-k", "paced-slow",
+                           "--window", 60)  # fmt: skip
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 60
+        while len(ours()) < 4:
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    left = ours()
+    assert left
+    assert sorted(remove_leftovers(docker_engine())) == sorted(left)
+    assert ours() == []
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_broker_that_is_killed_makes_the_row_invalid_with_its_log(tmp_path: Path) -> None:
+    command = gate_command(tmp_path / "results", PROBES, "--target", "containers", *BOTH_IMAGES, "-k", "paced-slow",
+                           "--window", 60, "--broker-warmup", 0)  # fmt: skip
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    client, deadline = docker_engine(), time.monotonic() + 90
+    while not (tmp_path / "results").exists() or len(ours()) < 4:
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    time.sleep(15)
+    victim = client.containers.list(filters={"label": OWNER})[0]
+    victim.kill()
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 6, output
+    assert "its container ended with 137" in output
+    assert ours() == []
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("engine")
+@pytest.mark.skipif(
+    shutil.which("prometheus") is None and not os.environ.get("PROMETHEUS_REQUIRED"),
+    reason="no `prometheus` on the PATH to make an image of",
+)
+def test_prometheus_scrapes_the_containers(tmp_path: Path) -> None:
+    done = on_containers(tmp_path, "-k", "capped-plain", "--with-prometheus", "--prometheus-image",
+                         images.PROMETHEUS_IMAGE)  # fmt: skip
+    assert done.code == 0, done.output
+    assert done.run["tier"]["window_s"] == 5
+    metrics = done.scenario("capped-plain")["metrics"]
+    assert all(metrics[f"broker_cpu_cores.{broker}"]["value"] > 0 for broker in (1, 2, 3))
+    assert metrics["isr_shrinks"]["value"] == 0
+    assert ours() == []
+
+
+@pytest.mark.usefixtures("engine")
+def test_an_image_that_cannot_be_had_is_one_message(tmp_path: Path) -> None:
+    done = gate(tmp_path / "results", PROBES, "--target", "containers", "--kafka-image", "kafka-perf-gate-test/none:1")
+    assert done.code == 2, done.output
+    assert "image kafka-perf-gate-test/none:1 is not on this machine and cannot be pulled" in done.output
+    assert "Traceback" not in done.output
+
+
+def test_no_engine_is_one_message(tmp_path: Path) -> None:
+    nowhere = {"DOCKER_HOST": f"unix://{tmp_path}/docker.sock"}
+    done = gate(tmp_path / "results", PROBES, "--target", "containers", environment=nowhere)
+    assert done.code == 2, done.output
+    assert "needs a Docker engine, and none answers" in done.output
+    assert "Traceback" not in done.output
+    assert not list((tmp_path / "results").glob("2*"))
+
+
+def test_an_image_needs_the_containers_target(tmp_path: Path) -> None:
+    done = gate(tmp_path / "results", PROBES, "--kafka-image", "apache/kafka:4.3.1")
+    assert done.code == 2, done.output
+    assert "need --target containers" in done.output

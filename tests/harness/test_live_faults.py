@@ -1,0 +1,85 @@
+"""What faults do to the nodes of an embedded cluster, seen from a client."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fixtures.errors import TargetError
+from fixtures.model import SAME_ZONE, ClusterSpec, settings
+from fixtures.target.embedded import EmbeddedCluster, EmbeddedTarget
+from fixtures.target.topics import admin_client
+
+BOUND_S = 60
+QUICK = settings({"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500})
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    target = EmbeddedTarget(log_folder=tmp_path_factory.mktemp("logs"), cross_zone=False, say=print)
+    spec = ClusterSpec(brokers=3, controllers=3, severable=True, config=QUICK)
+    target.prepare([spec])
+    try:
+        yield target.cluster(spec)
+    finally:
+        target.close()
+
+
+def brokers(cluster: EmbeddedCluster) -> set[int]:
+    return set(admin_client(cluster.bootstrap(SAME_ZONE), ()).list_topics(timeout=20).brokers)
+
+
+def until(true: Callable[[], bool]) -> float:
+    """Wait until it is true; return how long that took."""
+    begin = time.monotonic()
+    while not true():
+        assert time.monotonic() - begin < BOUND_S
+        time.sleep(0.1)
+    return time.monotonic() - begin
+
+
+@pytest.mark.parametrize(("take", "give_back"), [("kill", "start"), ("pause", "resume"), ("cut_off", "heal")])
+def test_a_broker_goes_and_comes_back(cluster: EmbeddedCluster, take: str, give_back: str) -> None:
+    until(lambda: brokers(cluster) == {1, 2, 3})
+    getattr(cluster.faults, take)(2)
+    print(f"{take}: gone after {until(lambda: brokers(cluster) == {1, 3}):.1f} s")
+    cluster.check()
+    getattr(cluster.faults, give_back)(2)
+    print(f"{give_back}: back after {until(lambda: brokers(cluster) == {1, 2, 3}):.1f} s")
+
+
+def test_an_orderly_stop_ends_the_process(cluster: EmbeddedCluster) -> None:
+    cluster.faults.stop(3)
+    cluster.faults.wait_until_ended(3)
+    until(lambda: brokers(cluster) == {1, 2})
+    cluster.faults.start(3)
+    until(lambda: brokers(cluster) == {1, 2, 3})
+
+
+def test_another_controller_leads_once_the_active_one_is_killed(cluster: EmbeddedCluster) -> None:
+    first = cluster.faults.active_controller()
+    assert first in (101, 102, 103)
+    cluster.faults.kill(first)
+    cluster.check()
+
+    def replaced() -> bool:
+        try:
+            return cluster.faults.active_controller() != first
+        except TargetError:
+            return False
+
+    until(replaced)
+    cluster.faults.start(first)
+    assert brokers(cluster) == {1, 2, 3}
+
+
+def test_links_without_proxies_cannot_be_cut(tmp_path: Path) -> None:
+    target = EmbeddedTarget(log_folder=tmp_path, cross_zone=False, say=print)
+    spec = ClusterSpec(brokers=1)
+    target.prepare([spec])
+    try:
+        with pytest.raises(TargetError, match="nothing can be severed"):
+            target.cluster(spec).faults.cut_off(1)
+    finally:
+        target.close()

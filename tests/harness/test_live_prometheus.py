@@ -1,0 +1,147 @@
+"""Brokers' CPU from a real Prometheus with JMX exporters, beside the kernel's own counters over the same window."""
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fixtures.errors import ConfigurationError
+from fixtures.guard import Guard
+from fixtures.load.librdkafka import LibrdkafkaDriver
+from fixtures.metrics.process import process_sampler
+from fixtures.metrics.prometheus import Prometheus, PrometheusSource
+from fixtures.metrics.prometheus_sampler import PrometheusSampler
+from fixtures.model import KIB, ClusterSpec, Load, settings
+from fixtures.target.embedded import EmbeddedCluster, EmbeddedTarget
+from fixtures.target.monitoring import AGENT_FIRST_PORT, prometheus_server, server_config
+from fixtures.target.own_cluster import Monitoring
+from fixtures.target.ports import HOST, free_ports
+from tests.harness.build import scenario
+from tests.harness.live_load import LiveLoad, row
+from tests.harness.run_gate import PROBES, gate
+
+AGREE = 0.05
+SHORT = ("--rounds", 2, "--window", 1, "--broker-warmup", 15)
+WINDOW_S = 30.0
+PLAIN = row(scenario(), load=Load(kind="capped", rate=100_000), producer=settings({"batch.size": KIB}))
+
+needs_prometheus = pytest.mark.skipif(
+    shutil.which("prometheus") is None and not os.environ.get("PROMETHEUS_REQUIRED"),
+    reason="no `prometheus` on the PATH",
+)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    target = EmbeddedTarget(log_folder=tmp_path_factory.mktemp("logs"), cross_zone=False, say=print,
+                            monitoring=Monitoring(own=True))  # fmt: skip
+    spec = ClusterSpec(brokers=2)
+    target.prepare([spec])
+    try:
+        yield target.cluster(spec)
+    finally:
+        target.close()
+
+
+@needs_prometheus
+def test_prometheus_and_the_kernel_agree_on_the_brokers_cpu(cluster: EmbeddedCluster) -> None:
+    prometheus = Prometheus(PrometheusSource(url=cluster.prometheus_url, brokers=cluster.agents()))
+    assert prometheus.scrape_interval_s() == 1
+    here = process_sampler(cluster.broker_pids())
+    there = PrometheusSampler(prometheus, {broker: HOST for broker in cluster.broker_pids()})
+
+    def edge() -> None:
+        here.edge()
+        there.edge()
+
+    result, _ = LiveLoad(cluster).run(LibrdkafkaDriver(), PLAIN, window_s=WINDOW_S, edge=edge)
+    assert result.sent is not None
+    rate = result.sent.acked_in_window / result.window_s
+    mine, theirs = here.metrics(rate, [-1]), there.metrics(rate, [-1])
+    assert not there.unavailable
+    for metric in ("broker_cpu_cores.1", "broker_cpu_cores.2", "broker_cpu_cores.sum", "broker_cpu_us_per_record"):
+        print(f"{metric}: kernel {mine[metric]:.4f}, Prometheus {theirs[metric]:.4f}")
+        assert theirs[metric] == pytest.approx(mine[metric], rel=AGREE)
+    assert theirs["under_replicated_partitions.max"] == theirs["isr_shrinks"] == 0
+    assert 0 < theirs["request_handler_idle_ratio.min"] <= 1
+    assert theirs["network_in_mib_per_s"] > 0
+
+
+@needs_prometheus
+def test_too_few_scrapes_are_no_answer(cluster: EmbeddedCluster) -> None:
+    prometheus = Prometheus(PrometheusSource(url=cluster.prometheus_url, brokers=cluster.agents()))
+    sampler = PrometheusSampler(prometheus, {broker: HOST for broker in cluster.broker_pids()})
+    sampler.edge()
+    sampler.edge()
+    assert sampler.metrics(1000, [-1]) == {}
+    assert "scrapes in a window of 0 s, 4 are needed" in sampler.unavailable
+
+
+@needs_prometheus
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ({"preset": "cadvisor"}, "no series for container_cpu_usage_seconds_total"),
+        ({"query": "no_such_metric"}, "no series for (no_such_metric)"),
+        ({"query": "sum("}, "refused the query"),
+        ({"preset": "jmx-exporter", "brokers": {}}, "is a broker's host; state [prometheus] brokers"),
+    ],
+)
+def test_what_does_not_answer_says_why(cluster: EmbeddedCluster, source: dict[str, object], words: str) -> None:
+    stated = PrometheusSource(url=cluster.prometheus_url, **source)  # type: ignore[arg-type]  # as the rows name them
+    sampler = PrometheusSampler(Prometheus(stated), {1: "kafka-1:9092", 2: "kafka-2:9092"})
+    sampler.edge()
+    sampler.edge()
+    assert sampler.metrics(1000, [-1]) == {}
+    assert words in sampler.unavailable
+
+
+@pytest.mark.slow
+@needs_prometheus
+def test_a_gate_lengthens_its_rounds_for_prometheus(tmp_path: Path, relations_only: Path) -> None:
+    done = gate(tmp_path / "results", PROBES, "-k", "paced-slow", "--with-prometheus", *SHORT,
+                f"--thresholds={relations_only}")  # fmt: skip
+    assert done.code == 0, done.output
+    assert "rounds of 5 s: Prometheus needs 4 scrapes in each" in done.output
+    assert done.run["tier"]["window_s"] == 5
+    metrics = done.scenario("paced-slow")["metrics"]
+    assert metrics["broker_cpu_cores.sum"]["value"] > 0
+    assert metrics["isr_shrinks"]["value"] == 0
+
+
+def scrapes(url: str) -> bool:
+    """Return whether the Prometheus is there and has begun."""
+    try:
+        return Prometheus(PrometheusSource(url=url)).scrape_interval_s() == 1
+    except ConfigurationError:
+        return False
+
+
+@needs_prometheus
+def test_a_prometheus_that_was_there_before(tmp_path: Path, relations_only: Path) -> None:
+    (port,), config = free_ports(1), tmp_path / "prometheus.yml"
+    config.write_text(server_config(f"localhost:{AGENT_FIRST_PORT + broker}" for broker in range(3)))
+    with Guard() as guard:
+        guard.spawn([prometheus_server(), f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'data'}",
+                     f"--web.listen-address={HOST}:{port}"], log=tmp_path / "prometheus.log")  # fmt: skip
+        url = f"http://{HOST}:{port}"
+        deadline = time.monotonic() + 20
+        while not scrapes(url):
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+        done = gate(tmp_path / "results", PROBES, "-k", "paced-slow", "--prometheus-url", url, *SHORT,
+                    f"--thresholds={relations_only}")  # fmt: skip
+    assert done.code == 0, done.output
+    assert done.run["tier"]["window_s"] == 5
+    assert done.scenario("paced-slow")["metrics"]["broker_cpu_cores.3"]["value"] > 0
+
+
+def test_a_prometheus_that_is_down_is_one_message_before_the_start(tmp_path: Path) -> None:
+    done = gate(tmp_path / "results", PROBES, "-k", "paced-slow", "--prometheus-url", f"http://{HOST}:9")
+    assert done.code == 2, done.output
+    assert "no answer" in done.output
+    assert "Traceback" not in done.output
+    assert not list((tmp_path / "results").glob("2*"))

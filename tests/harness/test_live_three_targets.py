@@ -1,0 +1,131 @@
+"""The white paper's rows on containers and on a TLS + SCRAM cluster; .ci/run has them on the embedded target."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fixtures.target.own_cluster import Monitoring
+from fixtures.target.ports import HOST
+from tests.harness.run_gate import Finished, gate, gate_command
+from tests.harness.secured import Secured, secured
+from tests.harness.test_live_brokers import own_state, running, topics
+from tests.harness.test_live_containers import BOTH_IMAGES, engine, no_ryuk
+
+__all__ = ["engine", "no_ryuk", "own_state"]
+pytestmark = pytest.mark.slow
+SCENARIOS = "tests/scenarios"
+WHITE_PAPER = ("batch-1k", "batch-16k", "replicas-3", "acks-all", "cross-az")
+
+
+def green(done: Finished) -> dict[str, str]:
+    """Hold that every row was measured and nothing is red; return the relations' verdicts."""
+    run = done.run
+    assert sorted(entry["name"] for entry in run["scenarios"]) == sorted(WHITE_PAPER), done.output
+    # No profile is of these brokers: MISSING, and nothing worse.
+    assert {entry["verdict"] for entry in run["scenarios"]} == {"MISSING"}, done.output
+    verdicts = {entry["name"]: entry["verdict"] for entry in run["relations"]}
+    assert set(verdicts.values()) <= {"PASS", "INCONCLUSIVE"}, done.output
+    assert done.code == (0 if "INCONCLUSIVE" not in verdicts.values() else 6), done.output
+    return verdicts
+
+
+@pytest.mark.usefixtures("engine")
+def test_the_white_papers_rows_on_containers(tmp_path: Path, relations_only: Path) -> None:
+    done = gate(tmp_path / "results", SCENARIOS, "--target", "containers", *BOTH_IMAGES, "--rounds", 5,
+                f"--thresholds={relations_only}")  # fmt: skip
+    assert len(green(done)) == 8
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """Three brokers with TLS and SCRAM in two zones, scraped by a Prometheus where there is one."""
+    monitoring = Monitoring(own=shutil.which("prometheus") is not None)
+    with secured(tmp_path_factory.mktemp("three"), brokers=3, cross_zone=True, monitoring=monitoring) as made:
+        yield made
+
+
+def described(brokers: Secured, folder: Path) -> Path:
+    agents = ", ".join(f'"{address}" = {broker}' for address, broker in brokers.cluster.agents().items())
+    scraped = f'[prometheus]\nurl = "{brokers.cluster.prometheus_url}"\nbrokers = {{ {agents} }}\n'
+    zones = f'[zones]\ncross-zone = "{brokers.across_zones}"\n'
+    return brokers.target_file(folder, more=zones + (scraped if brokers.cluster.prometheus_url else ""))
+
+
+def test_the_white_papers_rows_on_brokers_by_file(three: Secured, tmp_path: Path, relations_only: Path) -> None:
+    done = gate(tmp_path / "results", SCENARIOS, "--target", described(three, tmp_path), "--rounds", 5,
+                f"--thresholds={relations_only}")  # fmt: skip
+    verdicts = green(done)
+    assert len(verdicts) == (8 if three.cluster.prometheus_url else 4)
+    assert topics(three) == []
+
+
+def by_command(brokers: Secured, folder: Path, pause: str) -> Path:
+    """Return a target file whose fault commands signal the brokers' processes."""
+    for broker, pid in brokers.cluster.broker_pids().items():
+        (folder / f"broker-{broker}.pid").write_text(str(pid))
+    process = f"$(cat {folder}/broker-{{broker}}.pid)"
+    faults = f'[faults]\npause = "{pause} {process}"\nresume = "kill -CONT {process}"\ntimeout-s = 10\n'
+    return brokers.target_file(folder, more=faults)
+
+
+def test_a_fault_on_brokers_by_file_is_brought_about_by_its_commands(three: Secured, tmp_path: Path) -> None:
+    path, row = by_command(three, tmp_path, "kill -STOP"), ("-k", "pause-leader")
+    done = gate(tmp_path / "asked", SCENARIOS, *row, "--target", path)
+    assert done.code == 6, done.output
+    assert "faults on real brokers need --allow-faults" in done.output
+    done = gate(tmp_path / "done", SCENARIOS, *row, "--target", path, "--allow-faults")
+    assert done.code == 0, done.output
+    (one,) = done.scenario("pause-leader")["rounds"]
+    assert one["failover"]["integrity"]["lost"] == 0
+    assert one["metrics"]["outage_s.max"] > 5
+    done = gate(tmp_path / "none", SCENARIOS, "-k", "kill-leader and not kill-leader-", "--target", path,
+                "--allow-faults")  # fmt: skip
+    assert "no fault command: the target file states no [faults] kill and start" in done.output
+    assert topics(three) == []
+
+
+def test_a_fault_command_that_fails_is_told(three: Secured, tmp_path: Path) -> None:
+    done = gate(tmp_path / "results", SCENARIOS, "-k", "pause-leader", "--target",
+                by_command(three, tmp_path, "kill -NONSENSE"), "--allow-faults")  # fmt: skip
+    assert done.code == 6, done.output
+    assert "[faults] pause for broker" in done.output
+    assert topics(three) == []
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("row", ["kill-leader and not kill-leader-", "pause-leader", "cut-off", "kill-controller"])
+def test_a_fault_on_containers(tmp_path: Path, row: str) -> None:
+    done = gate(tmp_path / "results", SCENARIOS, "-k", row, "--target", "containers", *BOTH_IMAGES)
+    assert done.code == 0, done.output
+    (entry,) = done.run["scenarios"]
+    (one,) = entry["rounds"]
+    assert one["failover"]["integrity"]["lost"] == 0
+    print(f"{row}: outage {one['metrics']['outage_s.max']:.1f} s")
+
+
+def test_a_run_stops_when_a_broker_of_the_cluster_dies(three: Secured, tmp_path: Path) -> None:
+    path = described(three, tmp_path)
+    command = gate_command(tmp_path / "results", SCENARIOS, "-k", "test_replicas and replicas-3", "--window", 60,
+                           "--broker-warmup", 0, "--target", path)  # fmt: skip
+    with running(command) as process:
+        deadline = time.monotonic() + 60
+        while not topics(three):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        time.sleep(5)
+        three.cluster.faults.kill(3)
+        killed = time.monotonic()
+        assert process.wait(timeout=120) == 6
+    assert time.monotonic() - killed < 60
+    (entry,) = Finished(code=6, output="", results=tmp_path / "results").run["scenarios"]
+    assert entry["verdict"] == "INVALID"
+    assert "stopped at once, as the target file asks for" in entry["reasons"][0]
+    assert "under-replicated" in entry["reasons"][0]
+    refused = gate(tmp_path / "again", SCENARIOS, "-k", "batch-1k", "--target", path)
+    assert refused.code == 2
+    assert "--allow-unhealthy" in refused.output
+    assert HOST in refused.output or "staging" in refused.output
+    assert topics(three) == []

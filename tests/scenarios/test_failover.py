@@ -1,0 +1,104 @@
+"""Failover: what the loss of a broker costs, and whether a record is lost with it.
+
+Three brokers with their controllers apart, so that a killed broker takes no vote of the quorum along; 6 partitions of
+3 replicas; 100 records/s per partition, paced: gaps of 10 ms and more are what can be told.
+"""
+
+import pytest
+
+from fixtures.gate import Gate
+from fixtures.model import (
+    KIB,
+    ClusterSpec,
+    Consumers,
+    Fault,
+    FaultKind,
+    Load,
+    Scenario,
+    TopicSpec,
+    settings,
+    with_settings,
+)
+
+FAMILY = "failover"
+RATE_PER_PARTITION, PARTITIONS = 100, 6
+SAFE = settings({
+    "acks": "all", "enable.idempotence": "true", "batch.size": 16 * KIB, "linger.ms": 5,
+    # What waits for the longest outage must fit, or the blocked generator would hide it.
+    "queue.buffering.max.kbytes": 512 * KIB,
+})  # fmt: skip
+
+
+ALONG = Consumers(membership="assigned")
+
+
+def group(**config: object) -> Consumers:
+    """Return a group of three members that is told of a dead one after 6 s."""
+    return Consumers(
+        membership="group", processes=3, config=settings({name.replace("_", "."): v for name, v in config.items()})
+    )
+
+
+def row(
+    name: str, summary: str, kind: FaultKind, *, hold_s: float = 15.0, repeats: int = 1,
+    producer: dict[str, object] | None = None, broker: dict[str, object] | None = None,
+    consumers: Consumers = ALONG, producers: int = 1,
+) -> Scenario:  # fmt: skip
+    """Return a row of this family, with what differs from the others."""
+    return Scenario(
+        name=name,
+        summary=summary,
+        families=(FAMILY,),
+        factor=settings({"fault": kind, **(producer or {}), **(broker or {})}),
+        topic=TopicSpec(partitions=PARTITIONS, replication_factor=3, config=settings({"min.insync.replicas": 2})),
+        producer=with_settings(SAFE, producer or {}),
+        record_bytes=KIB,
+        load=Load(kind="paced", rate=RATE_PER_PARTITION * PARTITIONS),
+        producers=producers,
+        consumers=consumers,
+        cluster=ClusterSpec(brokers=3, controllers=3, severable=True, config=settings(broker or {})),
+        fault=Fault(kind=kind, hold_s=hold_s, repeats=repeats),
+    )
+
+
+ROWS = (
+    row("kill-leader", "a broker loses power (SIGKILL)", "kill-leader", repeats=5),
+    row("stop-leader", "a broker is shut down in good order (SIGTERM)", "stop-leader", repeats=2),
+    row("pause-leader", "a broker stands still for 20 s (SIGSTOP)", "pause-leader", hold_s=20),
+    row("cut-off", "a broker's links are severed for 20 s", "cut-off", hold_s=20),
+    row("kill-controller", "the active controller loses power", "kill-controller"),
+    row("rolling-restart", "all three brokers are restarted, one after another", "rolling-restart"),
+    row("two-down", "two of three brokers lose power, then one returns", "two-down"),
+    row("return", "a broker comes back after 30 s and catches up", "return", hold_s=30),
+    row("kill-leader-not-idempotent", "acks=all alone: duplicates may be", "kill-leader",
+        producer={"enable.idempotence": "false"}),
+    row("kill-leader-acks-1", "acks=1: what was not yet copied is lost", "kill-leader", repeats=3,
+        producer={"acks": 1, "enable.idempotence": "false"}),
+    row("kill-leader-lag-10s", "replicas fall out of sync after 10 s instead of 30", "kill-leader",
+        broker={"replica.lag.time.max.ms": 10_000}),
+    row("kill-leader-lag-60s", "replicas fall out of sync after 60 s instead of 30", "kill-leader",
+        broker={"replica.lag.time.max.ms": 60_000}),
+    row("kill-leader-session-3s", "brokers are fenced after 3 s of silence instead of 9", "kill-leader",
+        broker={"broker.session.timeout.ms": 3_000, "broker.heartbeat.interval.ms": 1_000}),
+    row("kill-leader-request-3s", "requests time out after 3 s", "kill-leader",
+        producer={"request.timeout.ms": 3_000, "socket.timeout.ms": 3_000}),
+    row("kill-leader-request-10s", "requests time out after 10 s", "kill-leader",
+        producer={"request.timeout.ms": 10_000, "socket.timeout.ms": 10_000}),
+    row("consumer-kill-eager", "a consumer dies; its group stops and shares out anew", "consumer-kill",
+        consumers=group(session_timeout_ms=6_000, partition_assignment_strategy="range")),
+    row("consumer-kill-cooperative", "a consumer dies; only its partitions move", "consumer-kill",
+        consumers=group(session_timeout_ms=6_000, partition_assignment_strategy="cooperative-sticky")),
+    row("consumer-kill-new-protocol", "a consumer dies; the brokers share out (KIP-848)", "consumer-kill",
+        consumers=group(group_protocol="consumer"),
+        broker={"group.consumer.session.timeout.ms": 6_000, "group.consumer.min.session.timeout.ms": 6_000,
+                "group.consumer.heartbeat.interval.ms": 2_000, "group.consumer.min.heartbeat.interval.ms": 2_000}),
+    row("client-crash", "one of two producers is killed with records in its buffer", "client-crash",
+        producers=2, producer={"linger.ms": 100}),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("scenario", ROWS, ids=repr)
+def test_failover(scenario: Scenario, gate: Gate) -> None:
+    """Outage, recovery, and the fate of every record."""
+    measurement = gate.measure(scenario)
+    gate.hold(measurement)
