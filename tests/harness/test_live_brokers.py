@@ -119,7 +119,9 @@ def wrong(brokers: Secured, folder: Path, case: str) -> Path:
     ],
 )
 def test_what_is_wrong_is_one_message_with_the_remedy(brokers: Secured, tmp_path: Path, case: str, words: str) -> None:
-    refused(run(tmp_path, wrong(brokers, tmp_path, case)), words, tmp_path)
+    path, begin = wrong(brokers, tmp_path, case), time.monotonic()
+    refused(run(tmp_path, path), words, tmp_path)
+    assert time.monotonic() - begin < MESSAGE_BOUND_S
 
 
 def refused(done: Finished, words: str, folder: Path) -> None:
@@ -129,12 +131,6 @@ def refused(done: Finished, words: str, folder: Path) -> None:
     assert "s3cr3t" not in done.output
     assert "Traceback" not in done.output
     assert not list((folder / "results").glob("2*"))
-
-
-def test_each_message_comes_in_time(brokers: Secured, tmp_path: Path) -> None:
-    begin = time.monotonic()
-    run(tmp_path, wrong(brokers, tmp_path, "password"))
-    assert time.monotonic() - begin < MESSAGE_BOUND_S
 
 
 def test_an_address_that_swallows_everything_is_one_message(brokers: Secured, tmp_path: Path) -> None:
@@ -233,7 +229,7 @@ def test_a_killed_run_is_cleaned_up_by_the_next_and_nothing_else_is_touched(brok
 
 def test_a_quota_is_told_and_no_number_is_judged(brokers: Secured, tmp_path: Path) -> None:
     entity = ("--alter", "--entity-type", "users", "--entity-name", USER)
-    run_tool(brokers.cluster, "kafka.admin.ConfigCommand", *entity, "--add-config", "producer_byte_rate=50000")
+    run_tool(brokers.cluster, "kafka.admin.ConfigCommand", *entity, "--add-config", "producer_byte_rate=300000")
     try:
         done = run(tmp_path, brokers.target_file(tmp_path))
     finally:

@@ -91,6 +91,7 @@ def test_a_broker_change_alternates_fresh_brokers_and_leaves_none(tmp_path: Path
     assert not [p for p in psutil.process_iter(["cmdline"]) if "kafka.Kafka" in (p.info["cmdline"] or [])]
 
 
+@pytest.mark.slow
 def test_rows_with_consumers_alternate_by_whole_rounds(tmp_path: Path) -> None:
     path = tmp_path / "change.toml"
     path.write_text('name = "fetch 1 KiB"\n[consumer]\n"fetch.min.bytes" = 1024\n')

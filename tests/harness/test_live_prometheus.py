@@ -102,12 +102,12 @@ def test_what_does_not_answer_says_why(cluster: EmbeddedCluster, source: dict[st
 @pytest.mark.slow
 @needs_prometheus
 def test_a_gate_lengthens_its_rounds_for_prometheus(tmp_path: Path, relations_only: Path) -> None:
-    done = gate(tmp_path / "results", PROBES, "-k", "paced-slow", "--with-prometheus", *SHORT,
+    done = gate(tmp_path / "results", PROBES, "-k", "capped-plain", "--with-prometheus", *SHORT,
                 f"--thresholds={relations_only}")  # fmt: skip
     assert done.code == 0, done.output
     assert "rounds of 5 s: Prometheus needs 4 scrapes in each" in done.output
     assert done.run["tier"]["window_s"] == 5
-    metrics = done.scenario("paced-slow")["metrics"]
+    metrics = done.scenario("capped-plain")["metrics"]
     assert metrics["broker_cpu_cores.sum"]["value"] > 0
     assert metrics["isr_shrinks"]["value"] == 0
 
@@ -120,6 +120,7 @@ def scrapes(url: str) -> bool:
         return False
 
 
+@pytest.mark.slow
 @needs_prometheus
 def test_a_prometheus_that_was_there_before(tmp_path: Path, relations_only: Path) -> None:
     (port,), config = free_ports(1), tmp_path / "prometheus.yml"
@@ -132,15 +133,15 @@ def test_a_prometheus_that_was_there_before(tmp_path: Path, relations_only: Path
         while not scrapes(url):
             assert time.monotonic() < deadline
             time.sleep(0.5)
-        done = gate(tmp_path / "results", PROBES, "-k", "paced-slow", "--prometheus-url", url, *SHORT,
+        done = gate(tmp_path / "results", PROBES, "-k", "capped-plain", "--prometheus-url", url, *SHORT,
                     f"--thresholds={relations_only}")  # fmt: skip
     assert done.code == 0, done.output
     assert done.run["tier"]["window_s"] == 5
-    assert done.scenario("paced-slow")["metrics"]["broker_cpu_cores.3"]["value"] > 0
+    assert done.scenario("capped-plain")["metrics"]["broker_cpu_cores.3"]["value"] > 0
 
 
 def test_a_prometheus_that_is_down_is_one_message_before_the_start(tmp_path: Path) -> None:
-    done = gate(tmp_path / "results", PROBES, "-k", "paced-slow", "--prometheus-url", f"http://{HOST}:9")
+    done = gate(tmp_path / "results", PROBES, "-k", "capped-plain", "--prometheus-url", f"http://{HOST}:9")
     assert done.code == 2, done.output
     assert "no answer" in done.output
     assert "Traceback" not in done.output

@@ -152,7 +152,7 @@ def test_all_sends_failing_is_invalid_with_the_brokers_reason(tmp_path: Path) ->
     assert "MODIFIED run: topic.max.message.bytes=100" in done.output
 
 
-@pytest.mark.parametrize("name", ["capped-by-generator", "paced-by-generator"])
+@pytest.mark.parametrize("name", ["capped-by-generator", pytest.param("paced-by-generator", marks=pytest.mark.slow)])
 def test_a_generator_that_is_the_limit_is_invalid(tmp_path: Path, name: str) -> None:
     done = gate(tmp_path, PROBES, "-k", name, *SHORT)
     reason = only_reason(done, name)
