@@ -71,6 +71,7 @@ def test_the_report_has_the_comparison_with_its_picture(fsync: Finished) -> None
     assert {"paired rounds", "comparison", "verdict"} <= {a["name"] for a in result["attachments"]}
 
 
+@pytest.mark.slow
 def test_no_change_is_no_difference(tmp_path: Path) -> None:
     done = compare(tmp_path, 'name = "nothing"\n', "45s")
     assert done.code in (0, 6), done.output
