@@ -8,28 +8,71 @@ import pytest
 from fixtures import secret as secrets_module
 from fixtures.errors import TargetError
 from fixtures.secret import MASK, Secret
-from fixtures.target.command_faults import CommandFaults, lacking
+from fixtures.target.command_faults import CommandFaults, FaultJournal, lacking
+from fixtures.target.manifest import Manifest, leftovers
 
 BROKERS = {1: "kafka-1.example:9093", 2: "kafka-2.example:9094"}
 
 
-def faults(begun: list[str], timeout_s: float = 5.0, **commands: str) -> CommandFaults:
+class Noted:
+    """A journal in memory."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def takes(self, broker: int, address: str, back: str) -> None:
+        self.lines.append(f"{broker} at {address}: {back}")
+
+    def gives_back(self, broker: int) -> None:
+        self.lines.append(f"{broker} is back")
+
+
+def faults(timeout_s: float = 5.0, journal: FaultJournal | None = None, **commands: str) -> CommandFaults:
     named = {name.replace("_", "-"): command for name, command in commands.items()}
-    return CommandFaults(named, timeout_s, BROKERS, lambda: begun.append("begun"))
+    return CommandFaults(named, timeout_s, BROKERS, journal or Noted())
 
 
 def test_the_command_is_run_for_the_broker(tmp_path: Path) -> None:
-    begun: list[str] = []
-    faults(begun, cut_off=f"echo {{host}} {{port}} {{broker}} > {tmp_path}/told").cut_off(2)
+    faults(cut_off=f"echo {{host}} {{port}} {{broker}} > {tmp_path}/told").cut_off(2)
     assert (tmp_path / "told").read_text() == "kafka-2.example 9094 2\n"
-    assert begun == ["begun"]
+
+
+def test_what_is_away_is_noted_before_and_brought_back_at_the_end(tmp_path: Path) -> None:
+    journal, done = Noted(), tmp_path / "done"
+    made = faults(journal=journal, kill=f"echo kill {{broker}} >> {done}; false", start=f"echo start >> {done}")
+    with pytest.raises(TargetError, match="kill for broker 2 ended with 1"):
+        made.kill(2)
+    assert made.any_away, "a command that failed may have done half of it"
+    made.restore()
+    assert done.read_text() == "kill 2\nstart\n"
+    assert journal.lines == ["2 at kafka-2.example:9094: start", "2 is back"]
+    assert not made.any_away
+
+
+def test_a_killed_run_leaves_a_note_of_who_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = Manifest(tmp_path, cluster_id="c", run_id="r")
+    made = faults(journal=manifest, pause="true", resume="true")
+    made.pause(1)
+    made.pause(2)
+    made.resume(1)
+    manifest.close()
+    monkeypatch.setattr("fixtures.target.manifest.is_alive", lambda owner: False)
+    (left,) = leftovers(tmp_path, "c")
+    assert left.away == {2: ("kafka-2.example:9094", "resume")}
+    left.path.unlink()
+    whole = Manifest(tmp_path, cluster_id="c", run_id="s")
+    again = faults(journal=whole, pause="true", resume="true")
+    again.pause(1)
+    again.restore()
+    whole.close()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_command_that_fails_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets_module, "_known", set())
     password = Secret("s3cr3t-word")
     with pytest.raises(TargetError) as caught:
-        faults([], stop=f"echo no route to {{host}} with {password!s}; exit 3").stop(1)
+        faults(stop=f"echo no route to {{host}} with {password!s}; exit 3").stop(1)
     message = str(caught.value)
     assert "[faults] stop for broker 1 ended with 3" in message
     assert "no route to kafka-1.example" in message
@@ -40,7 +83,7 @@ def test_a_command_that_fails_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
     begin = time.monotonic()
     with pytest.raises(TargetError, match=r"did not end within 0\.5 s"):
-        faults([], 0.5, kill="sleep 60; true").kill(1)
+        faults(0.5, kill="sleep 60; true").kill(1)
     assert time.monotonic() - begin < 30
 
 

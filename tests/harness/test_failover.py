@@ -129,6 +129,7 @@ def test_one_round_without_loss_within_what_the_settings_predict_passes() -> Non
     [
         ({}, 2, 0, Verdict.REGRESSED),
         ({}, 0, 2, Verdict.REGRESSED),
+        ({"enable.idempotence": "True"}, 0, 2, Verdict.REGRESSED),
         ({"enable.idempotence": "false"}, 0, 2, Verdict.PASS),
         ({"enable.idempotence": "false"}, 2, 0, Verdict.REGRESSED),
         ({"enable.idempotence": "false", "acks": "1"}, 2, 2, Verdict.PASS),
@@ -154,6 +155,23 @@ def test_an_outage_beyond_the_prediction_is_red_unless_its_own_threshold_allows_
     assert judge_fault(late, [threshold("outage_s.max", 8.0, name="kill-leader")]).verdict is Verdict.PASS
     profile = Profile(name="p", facts={}, thresholds={row.name: (threshold("recovery_s", 2.0),)}, path="p")
     assert judge_scenario(late, profile).verdict is Verdict.REGRESSED
+
+
+def test_one_outage_of_several_beyond_the_prediction_is_not_green() -> None:
+    taken = measured(faulty(), history(), history(), history())
+    slow = replace(taken.rounds[2], metrics={**taken.rounds[2].metrics, "outage_s.max": 40.0})
+    outcome = judge_scenario(replace(taken, rounds=(*taken.rounds[:2], slow)), None)
+    assert outcome.verdict is Verdict.INCONCLUSIVE
+    assert "1 of 3 rounds beyond it" in outcome.reasons[0]
+
+
+def test_a_load_that_was_never_as_before_again_is_not_green() -> None:
+    taken = measured(faulty(), history())
+    never = {name: value for name, value in taken.rounds[0].metrics.items() if name != "recovery_s"}
+    taken = replace(taken, rounds=(replace(taken.rounds[0], metrics=never),))
+    assert judge_scenario(taken, None).verdict is Verdict.INCONCLUSIVE
+    crashed = replace(taken, scenario=faulty(kind="client-crash"))
+    assert "recovery_s" not in {judgement.metric for judgement in judge_scenario(crashed, None).judgements}
 
 
 def test_a_round_that_never_recovered_is_red_where_recovery_is_held() -> None:
