@@ -169,11 +169,7 @@ def test_a_broker_that_cannot_start_is_a_clear_error(tmp_path: Path) -> None:
 
 
 def test_a_paced_load_that_the_brokers_do_not_take_is_red_without_thresholds(tmp_path: Path) -> None:
-    # No profile either: cold brokers under twice their load disturb the canary, which guards thresholds.
-    folder = tmp_path / "thresholds"
-    folder.mkdir()
-    (folder / "relations.toml").write_text("")
-    done = gate(tmp_path / "results", PROBES, "-k", "paced-by-brokers", *SHORT, f"--thresholds={folder}")
+    done = gate(tmp_path, PROBES, "-k", "paced-by-brokers", *SHORT)
     entry = done.scenario("paced-by-brokers")
     assert (done.code, entry["verdict"]) == (1, "REGRESSED"), done.output
     assert "not sustained: the brokers took" in done.output
@@ -228,7 +224,10 @@ def test_a_red_row_is_measured_again_on_a_fresh_cluster_before_it_counts(tmp_pat
         "broker_cpu_us_per_record = { baseline = 500, tolerance = 0.9 }\n"
     )
     warm = ("--broker-warmup", "10")
-    done = gate(tmp_path / "results", PROBES, "-k", "paced-slow", *SHORT, *warm, f"--thresholds={folder}")
+    for attempt in "123":  # with a profile the canary speaks, and a machine may well be too noisy at times
+        done = gate(tmp_path / attempt, PROBES, "-k", "paced-slow", *SHORT, *warm, f"--thresholds={folder}")
+        if done.code != UNDECIDED or "canary" not in done.output:
+            break
     assert done.code == 1, done.output
     entry = done.scenario("paced-slow")
     assert entry["verdict"] == "REGRESSED"
