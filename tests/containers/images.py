@@ -71,6 +71,7 @@ def build(version: str = DEFAULT_KAFKA_VERSION) -> None:
         kafka_image(version),
         {**_kafka_files(version), **_host_files(["/bin/bash", *_java_binaries()])},
         ['CMD ["/etc/kafka/docker/run"]', f"USER {USER}", "WORKDIR /opt/kafka", "EXPOSE 9092",
+         "ENV PATH=/opt/java/bin:/bin:/usr/bin",
          'VOLUME ["/etc/kafka/secrets", "/var/lib/kafka/data", "/mnt/shared/config"]'],
     )  # fmt: skip
     _make(TOXIPROXY_IMAGE, {"toxiproxy": toxiproxy_server()}, ['ENTRYPOINT ["/toxiproxy"]'])

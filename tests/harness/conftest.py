@@ -21,14 +21,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "error")
 
 
-@pytest.fixture
-def relations_only(tmp_path: Path) -> Path:
+@pytest.fixture(scope="session")
+def relations_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A thresholds folder of no machine: fine margins must not point the other way, wide ones must hold.
 
     Without a profile the canary does not speak either, which brokers disturb that were hardly warmed up.
     """
-    folder = tmp_path / "relations-only"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("relations-only")
     text = (ROOT / "thresholds" / "relations.toml").read_text()
     (folder / "relations.toml").write_text(re.sub(r"^(at_least = )1\.[012]\d*$", r"\g<1>0.9", text, flags=re.M))
     return folder

@@ -7,16 +7,32 @@ from types import MappingProxyType
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fixtures.assembly import unmeasured
 from fixtures.errors import ConfigurationError
-from fixtures.failover.analysis import Written, analyse, schedule_delay_s
+from fixtures.failover.analysis import Written, analyse, cores, schedule_delay_s
+from fixtures.failover.metadata_log import changes
 from fixtures.failover.record import history_path, judged_again, keep, recall
+from fixtures.failover.scripts import with_newcomer
 from fixtures.failover.watching import State
 from fixtures.load.history import OUTCOME, RECEIPT, SEND
-from fixtures.model import Failover, Fault, FaultKind, Measurement, Profile, Round, Scenario, Verdict, settings
+from fixtures.model import (
+    Failover,
+    Fault,
+    FaultKind,
+    Measurement,
+    Profile,
+    Round,
+    Scenario,
+    TopicSpec,
+    Verdict,
+    settings,
+)
 from fixtures.report.plots import fault_timeline
 from fixtures.report.results import _plain, recorded_measurement, scenario_entry
+from fixtures.target.topics import assignment
 from fixtures.verdict.expectation import expected_outage
 from fixtures.verdict.faults import durability_of, judge_fault
 from fixtures.verdict.rules import judge_scenario
@@ -59,12 +75,14 @@ def history(*, lose: int = 0, again: int = 0) -> Written:
             state(START, 1, (1, 2, 3), (1, 2, 3)), state(FAULT + 7.9, 3, (2, 3), (2, 3)),
             state(FAULT + 20, 3, (1, 2, 3), (1, 2, 3)), state(FAULT + 24, 1, (1, 2, 3), (1, 2, 3)),
         ],
+        changes=None, cpu=[(second, {"1": 0.5 * (second - START), "2": 0.5 * (second - START)})
+                           for second in np.arange(START, END, 0.5).tolist()],
         end=END,
     )  # fmt: skip
 
 
 def test_a_known_history_gives_the_known_answer() -> None:
-    failover, metrics, accounting, integrity = analyse(history())
+    failover, metrics, accounting = analyse(history())
     assert metrics["outage_s.max"] == pytest.approx(OUTAGE, abs=0.03)
     assert metrics["outage_affected"] == 1
     assert metrics["outage_all_s"] == 0
@@ -73,10 +91,13 @@ def test_a_known_history_gives_the_known_answer() -> None:
     assert metrics["full_isr_s"] == pytest.approx(20.0)
     assert metrics["preferred_leaders_s"] == pytest.approx(24.0)
     assert metrics["leader_changes"] == 2
+    assert metrics["lag_drained_s"] == pytest.approx(0.0), "nothing waited to be read: nothing was taken"
+    for phase in ("before", "during", "after"):
+        assert metrics[f"broker_cpu_{phase}_cores"] == pytest.approx(1.0)
     assert metrics["records_per_s"] == pytest.approx(RATE)
     assert metrics["latency_before_ms.p99"] == pytest.approx(4.0, abs=0.1)
     assert metrics["latency_during_ms.max"] == pytest.approx(OUTAGE * 1e3, rel=0.01), "from the intended send"
-    assert not any(found.total for found in integrity.faults.values())
+    assert not any(failover.integrity.values())
     assert accounting.attempted == accounting.acked == accounting.offset_delta == 12_000
     assert failover.phases["no leader"] == pytest.approx((0.0, OUTAGE), abs=0.02)
     assert failover.phases["shrunken ISR"] == pytest.approx((OUTAGE, 20.0), abs=0.02)
@@ -86,6 +107,68 @@ def test_a_known_history_gives_the_known_answer() -> None:
     assert min(failover.in_sync) == 5
     assert failover.acknowledged["0"][12] == 0
     assert sum(failover.acknowledged["1"]) == pytest.approx(100 * 50, abs=2)
+
+
+LOG = """\
+Dumping /data/__cluster_metadata-0/00000000000000000000.log
+baseOffset: 0 lastOffset: 0 count: 1 partitionLeaderEpoch: 1 isControl: true CreateTime: 1000000 size: 106
+| offset: 0 CreateTime: 1000000 keySize: 4 valueSize: 34 sequence: -1 headerKeys: [] LeaderChange: {"version":0,"leaderId":102,"voters":[{"voterId":101}]}
+| offset: 4 CreateTime: 1001000 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: {"type":"TOPIC_RECORD","version":0,"data":{"name":"ours","topicId":"A"}}
+| offset: 5 CreateTime: 1001000 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: {"type":"PARTITION_RECORD","version":2,"data":{"partitionId":0,"topicId":"A","isr":[1,2],"leader":1}}
+| offset: 6 CreateTime: 1001000 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: {"type":"PARTITION_RECORD","version":2,"data":{"partitionId":0,"topicId":"B","isr":[1,2],"leader":1}}
+| offset: 7 CreateTime: 1023500 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: {"type":"BROKER_REGISTRATION_CHANGE_RECORD","version":2,"data":{"brokerId":1,"brokerEpoch":7,"fenced":1}}
+| offset: 8 CreateTime: 1023500 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: {"type":"PARTITION_CHANGE_RECORD","version":1,"data":{"partitionId":0,"topicId":"A","isr":[2],"leader":2}}
+| offset: 9 CreateTime: 1023600 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: {"type":"PARTITION_CHANGE_RECORD","version":1,"data":{"partitionId":0,"topicId":"B","isr":[2],"leader":2}}
+| offset: 10 CreateTime: 1024000 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: {"type":"PARTITION_CHANGE_RECORD","version":1,"data":{"partitionId":0,"topicId":"A","isr":[2]}}
+| offset: 11 CreateTime: 1024000 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: {"type":"NO_OP_RECORD","version":0,"data":{}}
+| offset: 12 CreateTime: 1035000 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: {"type":"BROKER_REGISTRATION_CHANGE_RECORD","version":2,"data":{"brokerId":1,"brokerEpoch":7,"fenced":-1}}
+| offset: 13 CreateTime: 1040000 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: {"type":"PARTITION_CHANGE_RECORD","version":1,"data":{"partitionId":0,"topicId":"A","leader":1,"leaderRecoveryState":1}}
+"""  # noqa: E501 - as the dump tool prints it; shortened
+
+
+def test_the_controllers_log_tells_the_steps_of_an_outage() -> None:
+    found = changes(LOG, "ours", -900.0)
+    assert [(change.at, change.what, change.number, change.leader) for change in found] == [
+        (100.0, "controller", 102, -1), (101.0, "leader", 0, 1), (123.5, "fenced", 1, -1), (123.5, "leader", 0, 2),
+        (135.0, "back", 1, -1), (140.0, "leader", 0, 1),
+    ]  # fmt: skip
+    failover, metrics, _ = analyse(replace(history(), changes=found))
+    assert failover.split == pytest.approx({"fenced_s": 3.5, "elected_s": 3.5, "first_ack_s": OUTAGE}, abs=0.02)
+    assert "log" in failover.split_source
+    assert (metrics["unclean_elections"], metrics["controller_changes"]) == (1, 0)
+
+
+def test_a_broker_that_starts_again_counts_its_cpu_from_the_start() -> None:
+    looks = [(0.0, {"1": 10.0, "2": 5.0}), (1.0, {"1": 11.0}), (2.0, {"1": 12.0, "2": 0.5}), (3.0, {"2": 1.5})]
+    assert cores(looks, 0.0, 1.0) == pytest.approx(1.0)
+    assert cores(looks, 0.0, 2.0) == pytest.approx((1.0 + 1.0 + 0.5) / 2)
+    assert cores(looks, 2.0, 3.0) == pytest.approx(1.0)
+    assert cores(looks, 2.5, 3.0) is None
+
+
+@given(partitions=st.integers(1, 30), brokers=st.integers(1, 6), data=st.data())
+def test_a_newcomer_takes_its_share_and_no_more(partitions: int, brokers: int, data: st.DataObject) -> None:
+    replicas = assignment(TopicSpec(partitions=partitions, replication_factor=data.draw(st.integers(1, brokers)),
+                                    on_brokers=brokers))  # fmt: skip
+    before = tuple(map(tuple, replicas))
+    after = with_newcomer(before, brokers + 1)
+    held = sum(brokers + 1 in ids for ids in after)
+    present = {broker for ids in before for broker in ids}
+    assert held == min(sum(map(len, before)) // (len(present) + 1), partitions)
+    for old, new in zip(before, after, strict=True):
+        assert len(set(new)) == len(old)
+        assert len(set(new) - set(old)) <= 1
+
+
+def test_consumers_that_lag_behind_are_seen_until_they_have_caught_up() -> None:
+    written = history()
+    late = written.receipts[0].copy()
+    stuck = (late["at"] >= FAULT) & (late["at"] < FAULT + 12)
+    late["at"][stuck] = FAULT + 12
+    metrics = analyse(replace(written, receipts=[late]))[1]
+    assert metrics["lag_drained_s"] == pytest.approx(12.0, abs=0.2)
+    late["at"][late["at"] >= FAULT] = END + 1
+    assert "lag_drained_s" not in analyse(replace(written, receipts=[late]))[1]
 
 
 def test_a_generator_that_was_late_is_seen() -> None:
@@ -109,7 +192,7 @@ def faulty(producer: Mapping[str, str] = MappingProxyType({}), kind: FaultKind =
 
 
 def one_fault(written: Written, index: int = 1) -> Round:
-    failover, metrics, accounting, _ = analyse(written)
+    failover, metrics, accounting = analyse(written)
     return replace(unmeasured(index, ""), invalid=(), metrics=metrics, accounting=accounting, failover=failover)
 
 

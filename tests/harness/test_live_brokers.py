@@ -229,8 +229,8 @@ def test_a_killed_run_is_cleaned_up_by_the_next_and_nothing_else_is_touched(brok
 
 def test_a_quota_is_told_and_no_number_is_judged(brokers: Secured, tmp_path: Path) -> None:
     entity = ("--alter", "--entity-type", "users", "--entity-name", USER)
-    # Kafka averages over ten seconds: what the run sends in its first second must exceed this tenfold.
-    run_tool(brokers.cluster, "kafka.admin.ConfigCommand", *entity, "--add-config", "producer_byte_rate=20000")
+    # Kafka averages over ten seconds: what the run sends in two seconds must exceed this tenfold.
+    run_tool(brokers.cluster, "kafka.admin.ConfigCommand", *entity, "--add-config", "producer_byte_rate=60000")
     try:
         done = run(tmp_path, brokers.target_file(tmp_path))
     finally:

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from fixtures.histogram import merged
+from fixtures.load import journaled
 from fixtures.load.librdkafka import LibrdkafkaDriver, fill
 from fixtures.load.payload import run_tag
 from fixtures.load.protocol import LoadError, Received, Sent
@@ -274,3 +275,19 @@ def test_a_backlog_that_is_read_too_soon_says_so(live: LiveLoad) -> None:
         fill(spec, observer)
         with pytest.raises(LoadError, match="had read the backlog of 200,000 records before its window"):
             java.run(spec, observer)
+
+
+def test_a_final_read_that_does_not_reach_the_end_is_told(
+    live: LiveLoad, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journaled, "LEAST_READ_S", 5.0)
+    scenario = row(BASE, load=Load(kind="backlog", records=1_000))
+    with live.topic(scenario) as topic:
+        spec, observer = live.spec(scenario, topic), live.observer(topic, 3)
+        fill(spec, observer)
+        ends = live.topics.end_offsets(topic, 3)
+        rows = journaled.read_everything(spec, tmp_path / "whole", ends, observer)
+        assert len(rows) == sum(ends) == 1_000
+        beyond = (ends[0], ends[1] + 5, ends[2])
+        with pytest.raises(LoadError, match=rf"did not reach the end .* partition 1 {ends[1]} of {ends[1] + 5}$"):
+            journaled.read_everything(spec, tmp_path / "short", beyond, observer)

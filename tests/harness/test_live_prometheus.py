@@ -50,7 +50,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 def test_prometheus_and_the_kernel_agree_on_the_brokers_cpu(cluster: EmbeddedCluster) -> None:
     prometheus = Prometheus(PrometheusSource(url=cluster.prometheus_url, brokers=cluster.agents()))
     assert prometheus.scrape_interval_s() == 1
-    here = process_sampler(cluster.broker_pids())
+    here = process_sampler(cluster.broker_pids)
     there = PrometheusSampler(prometheus, {broker: HOST for broker in cluster.broker_pids()})
 
     def edge() -> None:
@@ -101,9 +101,9 @@ def test_what_does_not_answer_says_why(cluster: EmbeddedCluster, source: dict[st
 
 @pytest.mark.slow
 @needs_prometheus
-def test_a_gate_lengthens_its_rounds_for_prometheus(tmp_path: Path, relations_only: Path) -> None:
+def test_a_gate_lengthens_its_rounds_for_prometheus(tmp_path: Path, relations_folder: Path) -> None:
     done = gate(tmp_path / "results", PROBES, "-k", "capped-plain", "--with-prometheus", *SHORT,
-                f"--thresholds={relations_only}")  # fmt: skip
+                f"--thresholds={relations_folder}")  # fmt: skip
     assert done.code == 0, done.output
     assert "rounds of 5 s: Prometheus needs 4 scrapes in each" in done.output
     assert done.run["tier"]["window_s"] == 5
@@ -122,7 +122,7 @@ def scrapes(url: str) -> bool:
 
 @pytest.mark.slow
 @needs_prometheus
-def test_a_prometheus_that_was_there_before(tmp_path: Path, relations_only: Path) -> None:
+def test_a_prometheus_that_was_there_before(tmp_path: Path, relations_folder: Path) -> None:
     (port,), config = free_ports(1), tmp_path / "prometheus.yml"
     config.write_text(server_config(f"localhost:{AGENT_FIRST_PORT + broker}" for broker in range(3)))
     with Guard() as guard:
@@ -134,7 +134,7 @@ def test_a_prometheus_that_was_there_before(tmp_path: Path, relations_only: Path
             assert time.monotonic() < deadline
             time.sleep(0.5)
         done = gate(tmp_path / "results", PROBES, "-k", "capped-plain", "--prometheus-url", url, *SHORT,
-                    f"--thresholds={relations_only}")  # fmt: skip
+                    f"--thresholds={relations_folder}")  # fmt: skip
     assert done.code == 0, done.output
     assert done.run["tier"]["window_s"] == 5
     assert done.scenario("capped-plain")["metrics"]["broker_cpu_cores.3"]["value"] > 0

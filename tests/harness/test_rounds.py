@@ -48,7 +48,7 @@ def test_a_backlog_that_was_written_in_part_is_not_read(monkeypatch: pytest.Monk
     monkeypatch.setattr(stand, "fill", fill)
     cluster: Any = Cluster()
     say: Any = lambda text, left_s: None  # noqa: E731 - Say has a second method, which is not called
-    block = stand.Stand(cluster, LibrdkafkaDriver(), lambda: process_sampler({}), tier=TIER, run_id="r", say=say,
+    block = stand.Stand(cluster, LibrdkafkaDriver(), lambda: process_sampler(dict), tier=TIER, run_id="r", say=say,
                         histories=Path("none"))  # fmt: skip
     with suppress(LoadError):
         block._backlog(BACKLOG, OBSERVER)

@@ -21,7 +21,7 @@ from fixtures.model import (
 )
 
 FAMILY = "failover"
-RATE_PER_PARTITION, PARTITIONS = 100, 6
+BROKERS, PARTITIONS, RATE_PER_PARTITION = 3, 6, 100
 SAFE = settings({
     "acks": "all", "enable.idempotence": "true", "batch.size": 16 * KIB, "linger.ms": 5,
     # What waits for the longest outage must fit, or the blocked generator would hide it.
@@ -42,7 +42,8 @@ def group(**config: object) -> Consumers:
 def row(
     name: str, summary: str, kind: FaultKind, *, hold_s: float = 15.0, repeats: int = 1,
     producer: dict[str, object] | None = None, broker: dict[str, object] | None = None,
-    consumers: Consumers = ALONG, producers: int = 1,
+    consumers: Consumers = ALONG, producers: int = 1, brokers: int = BROKERS,
+    on_brokers: int = 0,
 ) -> Scenario:  # fmt: skip
     """Return a row of this family, with what differs from the others."""
     return Scenario(
@@ -50,15 +51,17 @@ def row(
         summary=summary,
         families=(FAMILY,),
         factor=settings({"fault": kind, **(producer or {}), **(broker or {})}),
-        topic=TopicSpec(partitions=PARTITIONS, replication_factor=3, config=settings({"min.insync.replicas": 2})),
+        topic=TopicSpec(partitions=PARTITIONS, replication_factor=3, config=settings({"min.insync.replicas": 2}),
+                        on_brokers=on_brokers),
         producer=with_settings(SAFE, producer or {}),
         record_bytes=KIB,
         load=Load(kind="paced", rate=RATE_PER_PARTITION * PARTITIONS),
         producers=producers,
         consumers=consumers,
-        cluster=ClusterSpec(brokers=3, controllers=3, severable=True, config=settings(broker or {})),
+        cluster=ClusterSpec(brokers=brokers, controllers=3, severable=True,
+                            config=settings(broker or {})),
         fault=Fault(kind=kind, hold_s=hold_s, repeats=repeats),
-    )
+    )  # fmt: skip
 
 
 ROWS = (
@@ -70,6 +73,8 @@ ROWS = (
     row("rolling-restart", "all three brokers are restarted, one after another", "rolling-restart"),
     row("two-down", "two of three brokers lose power, then one returns", "two-down"),
     row("return", "a broker comes back after 30 s and catches up", "return", hold_s=30),
+    row("scale-out", "a fourth broker joins and takes its share of the replicas", "scale-out",
+        brokers=BROKERS + 1, on_brokers=BROKERS),
     row("kill-leader-not-idempotent", "acks=all alone: duplicates may be", "kill-leader",
         producer={"enable.idempotence": "false"}),
     row("kill-leader-acks-1", "acks=1: what was not yet copied is lost", "kill-leader", repeats=3,

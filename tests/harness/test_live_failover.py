@@ -1,0 +1,75 @@
+"""A fault as a row, run as a user does: its cost, the fate of every record, and what must not pass for a result."""
+
+import json
+import re
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from fixtures.failover.analysis import LOGGED
+from tests.harness.run_gate import Finished, gate
+from tests.harness.test_live_red import UNDECIDED, children, finished, run_folders, running_gate, wait_for
+
+ROW = "kill-leader-session-3s"
+ASKED = ("-k", ROW, "--family", "failover", "--broker-warmup", "5")
+EXIT_BOUND_S = 120
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory, relations_folder: Path) -> Finished:
+    return gate(tmp_path_factory.mktemp("killed"), *ASKED, f"--thresholds={relations_folder}")
+
+
+def test_a_killed_leader_costs_what_its_session_says_and_no_record(killed: Finished) -> None:
+    entry = killed.scenario(ROW)
+    assert entry["verdict"] in ("PASS", "INCONCLUSIVE"), killed.output
+    (measured,) = entry["rounds"]
+    metrics, failover = measured["metrics"], measured["failover"]
+    assert 1.0 < metrics["outage_s.max"] < 20
+    assert metrics["outage_affected"] == 6, "where the killed broker followed, its acknowledgement is waited for too"
+    for kind in ("lost", "duplicated", "reordered", "phantom", "divergent"):
+        assert failover["integrity"][kind] == 0
+    assert failover["split_source"] == LOGGED
+    assert 0 < failover["split"]["fenced_s"] <= failover["split"]["elected_s"] < metrics["outage_s.max"] + 0.1
+    assert metrics["controller_changes"] == metrics["unclean_elections"] == 0
+    assert metrics["broker_cpu_during_cores"] > 0
+    (picture,) = killed.results.glob("2*/timelines/*.png")
+    assert picture.stat().st_size > 20_000
+
+
+def test_its_history_gives_the_same_answer_again(killed: Finished, tmp_path: Path) -> None:
+    (recorded,) = killed.results.glob("2*/run.json")
+    again = gate(tmp_path, f"--replay={recorded}", "--family", "failover")
+    assert again.code == killed.code, again.output
+    old, new = killed.scenario(ROW)["rounds"][0], again.scenario(ROW)["rounds"][0]
+    assert new["failover"] == old["failover"]
+    assert new["metrics"] == pytest.approx(old["metrics"])
+
+
+def test_a_broker_that_does_not_come_back_is_invalid_with_its_log(tmp_path: Path, relations_folder: Path) -> None:
+    before = run_folders()
+    with running_gate(tmp_path, *ASKED, f"--thresholds={relations_folder}") as (process, run):
+        wait_for(lambda: len(brokers_of(run)) == 3, 60, "three brokers")
+        seen = brokers_of(run)
+        wait_for(lambda: len(brokers_of(run)) < 3, 120, "the fault")
+        (properties,) = set(seen) - set(brokers_of(run))
+        text = Path(properties).read_text()
+        Path(properties).write_text(re.sub(r"(?m)^node\.id=.*$", "node.id=77", text))
+        spoilt_at = time.monotonic()
+        done = finished(process, tmp_path)
+        assert time.monotonic() - spoilt_at < EXIT_BOUND_S
+    entry = done.scenario(ROW)
+    assert (entry["verdict"], done.code) == ("INVALID", UNDECIDED), done.output
+    (reason,) = entry["reasons"]
+    assert f"{Path(properties).stem.replace('-', ' ')} (pid" in reason
+    assert "exited with code 1; end of its log:" in reason
+    assert json.dumps(entry["rounds"][-1]["failover"]) == "null"
+    assert run_folders() == before
+
+
+def brokers_of(run: psutil.Process) -> list[str]:
+    """Return the settings files of the brokers that run."""
+    found = [re.search(r"\S+/broker-\d\.properties", " ".join(p.cmdline())) for p in children(run, "kafka.Kafka")]
+    return [match[0] for match in found if match]
