@@ -3,20 +3,23 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Generic, TypeVar
 
 from fixtures.load.protocol import Driver, LoadResult, LoadSpec, Observer
 from fixtures.model import SAME_ZONE, Scenario
+from fixtures.target.containers import ContainersCluster
 from fixtures.target.embedded import EmbeddedCluster
 from fixtures.target.topics import Topics
 
 RUN_ID = "live"
+C = TypeVar("C", EmbeddedCluster, ContainersCluster)
 
 
-class LiveLoad:
+class LiveLoad(Generic[C]):
     """One cluster, and rounds of load on it."""
 
-    def __init__(self, cluster: EmbeddedCluster) -> None:
-        self.cluster = cluster
+    def __init__(self, cluster: C) -> None:
+        self.cluster: C = cluster
         self.topics = Topics(cluster)
         self._made = 0
 

@@ -250,18 +250,26 @@ def test_one_outage_of_several_beyond_the_prediction_is_not_green() -> None:
 
 def test_a_load_that_was_never_as_before_again_is_not_green() -> None:
     taken = measured(faulty(), history())
-    never = {name: value for name, value in taken.rounds[0].metrics.items() if name != "recovery_s"}
-    taken = replace(taken, rounds=(replace(taken.rounds[0], metrics=never),))
-    assert judge_scenario(taken, None).verdict is Verdict.INCONCLUSIVE
-    crashed = replace(taken, scenario=faulty(kind="client-crash"))
-    assert "recovery_s" not in {judgement.metric for judgement in judge_scenario(crashed, None).judgements}
+    slow, halved = without(taken, "recovery_s"), without(taken, "recovery_s", "rate_recovery_s")
+    outcome = judge_scenario(slow, None)
+    assert outcome.verdict is Verdict.PASS
+    assert "the p99 was not as before when the load ended" in [judgement.reason for judgement in outcome.judgements][-1]
+    assert judge_scenario(halved, None).verdict is Verdict.REGRESSED
+    half = replace(halved, rounds=(*halved.rounds, *taken.rounds))
+    assert judge_scenario(half, None).verdict is Verdict.INCONCLUSIVE
+    crashed = replace(halved, scenario=faulty(kind="client-crash"))
+    assert {judgement.metric for judgement in judge_scenario(crashed, None).judgements} == {"outage_s.max"}
+
+
+def without(taken: Measurement, *metrics: str) -> Measurement:
+    """Return the measurement as if these had not been found."""
+    (one,) = taken.rounds
+    return replace(taken, rounds=(replace(one, metrics={k: v for k, v in one.metrics.items() if k not in metrics}),))
 
 
 def test_a_round_that_never_recovered_is_red_where_recovery_is_held() -> None:
     taken = measured(faulty(), history())
-    never = {name: value for name, value in taken.rounds[0].metrics.items() if name != "recovery_s"}
-    taken = replace(taken, rounds=(replace(taken.rounds[0], metrics=never),))
-    outcome = judge_fault(taken, [threshold("recovery_s", 20.0)])
+    outcome = judge_fault(without(taken, "recovery_s"), [threshold("recovery_s", 20.0)])
     assert outcome.verdict is Verdict.REGRESSED
     assert "never got there" in outcome.reasons[0]
 

@@ -159,6 +159,19 @@ def test_a_new_file_can_be_made_from_nothing(document: dict[str, Any]) -> None:
     assert parsed["batch-1k"]["records_per_s"]["runs"] == 6
 
 
+def test_a_row_with_a_fault_is_held_to_its_outage_and_recovery(document: dict[str, Any]) -> None:
+    def value(of: float) -> dict[str, object]:
+        return {"value": of, "unit": "s"}
+
+    runs = [night(document, number, 1.0) for number in range(1, 7)]
+    for number, run in enumerate(runs):
+        entry = run["scenarios"][0]
+        entry["declared"]["fault"] = {"kind": "kill-leader", "hold_s": 15.0, "repeats": 5}
+        entry["metrics"] |= {"outage_s.max": value(9.0 + number / 10), "recovery_s": value(0.0)}
+    found = {new.metric: new.baseline for new in proposed(runs) if new.scenario == runs[0]["scenarios"][0]["name"]}
+    assert found == {"outage_s.max": 9.25}, "not the rate, which is declared, and nothing of which there is no share"
+
+
 def test_no_run_to_start_from_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     assert run_propose(monkeypatch, "--results", tmp_path, "--thresholds", ROOT / "thresholds") == 2
     assert "no such file; a run is recorded in results/<run-id>/run.json" in capsys.readouterr().err

@@ -243,7 +243,9 @@ def test_a_quota_is_told_and_no_number_is_judged(brokers: Secured, tmp_path: Pat
 
 
 def test_a_run_stops_at_once_when_too_many_sends_fail(brokers: Secured, tmp_path: Path) -> None:
-    done = run(tmp_path, brokers.target_file(tmp_path), *SHORT, "--set", "topic.max.message.bytes=200")
+    shown = ("--showlocals", "--full-trace", "--tb=long")
+    done = run(tmp_path, brokers.target_file(tmp_path), *SHORT, *shown, "--set", "topic.max.message.bytes=200")
+    assert PASSWORD not in done.output
     assert done.code == 6, done.output
     assert "stopped at once, as the target file asks for" in done.output
     assert "sends failed" in done.output

@@ -29,7 +29,7 @@ from fixtures.model import (
     settings,
 )
 from fixtures.rig import make_driver
-from fixtures.target.embedded import EmbeddedTarget
+from fixtures.target.embedded import EmbeddedCluster, EmbeddedTarget
 from tests.harness.live_load import RUN_ID, LiveLoad, row
 
 MEMORY_BOUND_MIB = 300
@@ -48,7 +48,7 @@ DRIVER = LibrdkafkaDriver()
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveLoad]:
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveLoad[EmbeddedCluster]]:
     target = EmbeddedTarget(log_folder=tmp_path_factory.mktemp("logs"), cross_zone=False, say=print)
     try:
         load = LiveLoad(target.cluster(ClusterSpec(brokers=1)))
@@ -75,7 +75,7 @@ def clean(received: Received | None, expected: int) -> Received:
 
 
 @pytest.mark.parametrize("rate", [1, 100, 5_000])
-def test_a_paced_load_offers_its_rate(live: LiveLoad, rate: int) -> None:
+def test_a_paced_load_offers_its_rate(live: LiveLoad[EmbeddedCluster], rate: int) -> None:
     """Every slot of the window was used: the count is exact but for the record on its edge."""
     result, end_offsets = live.run(DRIVER, row(BASE, load=Load(kind="paced", rate=rate)), window_s=4)
     sent = sound(result.sent, end_offsets)
@@ -83,7 +83,7 @@ def test_a_paced_load_offers_its_rate(live: LiveLoad, rate: int) -> None:
     assert merged([sent.latency]).get_total_count() == pytest.approx(4 * rate, abs=1)
 
 
-def test_processes_and_threads_share_the_rate_and_the_window(live: LiveLoad) -> None:
+def test_processes_and_threads_share_the_rate_and_the_window(live: LiveLoad[EmbeddedCluster]) -> None:
     scenario = row(BASE, producers=2, threads=2, load=Load(kind="paced", rate=400), keys=Keys(kind="set", count=10))
     result, end_offsets = live.run(DRIVER, scenario)
     sent = sound(result.sent, end_offsets)
@@ -91,7 +91,9 @@ def test_processes_and_threads_share_the_rate_and_the_window(live: LiveLoad) -> 
 
 
 @pytest.mark.parametrize("membership", ["assigned", "group"])
-def test_what_is_sent_is_received_and_timed_from_its_intended_send(live: LiveLoad, membership: str) -> None:
+def test_what_is_sent_is_received_and_timed_from_its_intended_send(
+    live: LiveLoad[EmbeddedCluster], membership: str
+) -> None:
     consumers = Consumers(membership=membership, processes=2)  # type: ignore[arg-type]  # one of the two legal values
     scenario = row(BASE, load=Load(kind="paced", rate=1000), consumers=consumers, producers=2)
     result, end_offsets = live.run(DRIVER, scenario)
@@ -104,7 +106,7 @@ def test_what_is_sent_is_received_and_timed_from_its_intended_send(live: LiveLoa
     assert received.fetch_ms is not None
 
 
-def test_a_backlog_is_read_over_and_over(live: LiveLoad) -> None:
+def test_a_backlog_is_read_over_and_over(live: LiveLoad[EmbeddedCluster]) -> None:
     backlog = row(
         BASE,
         load=Load(kind="backlog", records=60_000),
@@ -121,7 +123,7 @@ def test_a_backlog_is_read_over_and_over(live: LiveLoad) -> None:
     assert result.rss_mib < MEMORY_BOUND_MIB
 
 
-def test_small_records_at_full_speed_are_all_accounted_for_in_little_memory(live: LiveLoad) -> None:
+def test_small_records_at_full_speed_are_all_accounted_for_in_little_memory(live: LiveLoad[EmbeddedCluster]) -> None:
     small = row(BASE, record_bytes=40, load=Load(kind="capped", rate=1e9),
                 producer=settings({"acks": 1, "batch.size": 1_000_000, "linger.ms": 5}))  # fmt: skip
     result, end_offsets = live.run(DRIVER, small, window_s=4)
@@ -129,7 +131,7 @@ def test_small_records_at_full_speed_are_all_accounted_for_in_little_memory(live
     assert result.rss_mib < MEMORY_BOUND_MIB
 
 
-def test_a_stall_of_the_broker_shows_in_latency_from_the_intended_send_only(live: LiveLoad) -> None:
+def test_a_stall_of_the_broker_shows_in_latency_from_the_intended_send_only(live: LiveLoad[EmbeddedCluster]) -> None:
     """Coordinated omission: 1 s without answers at 1,000 records/s must cost 1,000 records up to a second each.
 
     The client's buffer holds 200 records, as a client does that waits: measured from the actual send, the others of
@@ -192,7 +194,7 @@ def value(sequence: int, *, run: str = RUN_ID, producer: int = 0, crc: int | Non
     return header + body
 
 
-def test_a_topic_with_foreign_duplicated_and_reordered_records_is_told(live: LiveLoad) -> None:
+def test_a_topic_with_foreign_duplicated_and_reordered_records_is_told(live: LiveLoad[EmbeddedCluster]) -> None:
     scenario = row(
         BASE,
         topic=TopicSpec(partitions=1, replication_factor=1),
@@ -219,7 +221,7 @@ def test_a_topic_with_foreign_duplicated_and_reordered_records_is_told(live: Liv
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "snappy", "zstd"])
-def test_text_is_as_compressible_as_stated(live: LiveLoad, codec: str) -> None:
+def test_text_is_as_compressible_as_stated(live: LiveLoad[EmbeddedCluster], codec: str) -> None:
     """Stated for gzip in batches of 16 KiB; what the other codecs make of it lies within a factor of two."""
     scenario = row(
         BASE,
@@ -236,7 +238,7 @@ def test_text_is_as_compressible_as_stated(live: LiveLoad, codec: str) -> None:
     assert ratio == pytest.approx(4.0, rel=0.1 if codec == "gzip" else 0.5)
 
 
-def test_lines_of_a_file_are_the_records(live: LiveLoad, tmp_path: Path) -> None:
+def test_lines_of_a_file_are_the_records(live: LiveLoad[EmbeddedCluster], tmp_path: Path) -> None:
     lines = tmp_path / "lines.txt"
     lines.write_text("".join(f"line {n} {'x' * (n % 50)}\n" for n in range(1000)) + "\n")
     scenario = row(BASE, payload=Payload(kind="lines", path=str(lines)), consumers=Consumers(membership="assigned"))
@@ -246,7 +248,7 @@ def test_lines_of_a_file_are_the_records(live: LiveLoad, tmp_path: Path) -> None
     assert sent.acked_bytes_in_window / sent.acked_in_window == pytest.approx(32 + 33.4, abs=1)
 
 
-def test_the_official_producer_agrees_with_the_end_offsets(live: LiveLoad) -> None:
+def test_the_official_producer_agrees_with_the_end_offsets(live: LiveLoad[EmbeddedCluster]) -> None:
     java = make_driver("java", DEFAULT_KAFKA_VERSION)
     result, end_offsets = live.run(java, row(BASE, producers=2, load=Load(kind="capped", rate=10_000)))
     sent = sound(result.sent, end_offsets)
@@ -255,7 +257,7 @@ def test_the_official_producer_agrees_with_the_end_offsets(live: LiveLoad) -> No
     assert set(sent.percentiles) == {"latency_ms.avg", "latency_ms.max"}, "percentiles of two clients do not merge"
 
 
-def test_the_official_consumer_reads_the_backlog(live: LiveLoad) -> None:
+def test_the_official_consumer_reads_the_backlog(live: LiveLoad[EmbeddedCluster]) -> None:
     backlog = row(BASE, load=Load(kind="backlog", records=10_000_000), consumers=Consumers(membership="group"),
                   record_bytes=100)  # fmt: skip
     java = make_driver("java", DEFAULT_KAFKA_VERSION)
@@ -267,7 +269,7 @@ def test_the_official_consumer_reads_the_backlog(live: LiveLoad) -> None:
     assert 0 < result.received.received_in_window < 10_000_000
 
 
-def test_a_backlog_that_is_read_too_soon_says_so(live: LiveLoad) -> None:
+def test_a_backlog_that_is_read_too_soon_says_so(live: LiveLoad[EmbeddedCluster]) -> None:
     backlog = row(BASE, load=Load(kind="backlog", records=200_000), consumers=Consumers(membership="group"))
     java = make_driver("java", DEFAULT_KAFKA_VERSION)
     with live.topic(backlog) as topic:
@@ -278,7 +280,7 @@ def test_a_backlog_that_is_read_too_soon_says_so(live: LiveLoad) -> None:
 
 
 def test_a_final_read_that_does_not_reach_the_end_is_told(
-    live: LiveLoad, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    live: LiveLoad[EmbeddedCluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journaled, "LEAST_READ_S", 5.0)
     scenario = row(BASE, load=Load(kind="backlog", records=1_000))

@@ -169,7 +169,7 @@ def test_a_broker_that_cannot_start_is_a_clear_error(tmp_path: Path) -> None:
 
 
 def test_a_paced_load_that_the_brokers_do_not_take_is_red_without_thresholds(tmp_path: Path) -> None:
-    done = gate(tmp_path, PROBES, "-k", "paced-by-brokers", *SHORT)
+    done = gate(tmp_path, PROBES, "-k", "paced-by-brokers", *SHORT, "--window", "1")
     entry = done.scenario("paced-by-brokers")
     assert (done.code, entry["verdict"]) == (1, "REGRESSED"), done.output
     assert "not sustained: the brokers took" in done.output
