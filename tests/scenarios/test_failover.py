@@ -23,7 +23,8 @@ from fixtures.model import (
 FAMILY = "failover"
 BROKERS, PARTITIONS, RATE_PER_PARTITION = 3, 6, 100
 SAFE = settings({
-    "acks": "all", "enable.idempotence": "true", "batch.size": 16 * KIB, "linger.ms": 20,  # a request for each record takes 1.4 cores
+    "acks": "all", "enable.idempotence": "true", "batch.size": 16 * KIB,
+    "linger.ms": 20,  # a request for each record would take 1.4 cores of three brokers
     # What waits for the longest outage must fit, or the blocked generator would hide it.
     "queue.buffering.max.kbytes": 512 * KIB,
 })  # fmt: skip
