@@ -79,7 +79,7 @@ ROWS = (
     row("kill-leader-not-idempotent", "acks=all alone: duplicates may be", "kill-leader",
         producer={"enable.idempotence": "false"}),
     row("kill-leader-acks-1", "acks=1: what was not yet copied is lost", "kill-leader", repeats=3,
-        producer={"acks": 1, "enable.idempotence": "false"}),
+        producer={"acks": 1, "enable.idempotence": "false", "linger.ms": 0}),
     row("kill-leader-lag-10s", "replicas fall out of sync after 10 s instead of 30", "kill-leader",
         broker={"replica.lag.time.max.ms": 10_000}),
     row("kill-leader-lag-60s", "replicas fall out of sync after 60 s instead of 30", "kill-leader",
