@@ -1,5 +1,6 @@
 """Rounds with a fault: from a history whose answer is known to metrics, phases and the verdict."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -102,6 +103,7 @@ def test_a_known_history_gives_the_known_answer() -> None:
     assert failover.phases["no leader"] == pytest.approx((0.0, OUTAGE), abs=0.02)
     assert failover.phases["shrunken ISR"] == pytest.approx((OUTAGE, 20.0), abs=0.02)
     assert failover.shares["no leader"] == {"0": 1.0, "1": 1.0}, "late, but acknowledged"
+    assert failover.shares_at_once["no leader"] == pytest.approx({"0": 1 / OUTAGE, "1": 1.0}, abs=0.01)
     assert failover.split == pytest.approx({"fenced_s": 7.9, "elected_s": 7.9, "first_ack_s": OUTAGE}, abs=0.02)
     assert [sizes for _, sizes in failover.in_sync] == [(3, 3), (2, 3), (3, 3), (3, 3)]
     assert failover.in_sync[1][0] == pytest.approx(7.9)
@@ -279,6 +281,13 @@ def test_run_json_keeps_a_round_with_a_fault() -> None:
     again = recorded_measurement(_plain(scenario_entry(taken, None)))
     assert again.rounds == taken.rounds
     assert again.scenario.fault == Fault(kind="kill-leader")
+
+
+def test_a_loss_in_one_round_of_three_can_be_written_down() -> None:
+    taken = measured(faulty({"acks": "1"}), history(), history(), history(lose=15))
+    entry = json.loads(json.dumps(_plain(scenario_entry(taken, None)), allow_nan=False))
+    assert entry["metrics"]["lost_records"]["rounds"] == [0, 0, 15]
+    assert entry["metrics"]["lost_records"]["spread"] is None, "of nothing there is no share"
 
 
 def test_a_recorded_round_is_analysed_again_from_its_history(tmp_path: Path) -> None:

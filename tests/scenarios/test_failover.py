@@ -88,6 +88,8 @@ ROWS = (
         broker={"broker.session.timeout.ms": 3_000, "broker.heartbeat.interval.ms": 1_000}),
     row("kill-leader-request-3s", "requests time out after 3 s", "kill-leader",
         producer={"request.timeout.ms": 3_000, "socket.timeout.ms": 3_000}),
+    row("kill-leader-request-5s", "requests time out after 5 s", "kill-leader",
+        producer={"request.timeout.ms": 5_000, "socket.timeout.ms": 5_000}),
     row("kill-leader-request-10s", "requests time out after 10 s", "kill-leader",
         producer={"request.timeout.ms": 10_000, "socket.timeout.ms": 10_000}),
     row("consumer-kill-eager", "a consumer dies; its group stops and shares out anew", "consumer-kill",
