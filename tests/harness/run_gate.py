@@ -61,7 +61,9 @@ def hear_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def gate(results: Path, *arguments: object, environment: dict[str, str] | None = None) -> Finished:
+def gate(
+    results: Path, *arguments: object, environment: dict[str, str] | None = None, within_s: float = HANG_BOUND_S
+) -> Finished:
     """Run the gate to its end."""
     done = subprocess.run(
         gate_command(results, *arguments),
@@ -69,6 +71,6 @@ def gate(results: Path, *arguments: object, environment: dict[str, str] | None =
         env={**os.environ, **(environment or {})},
         capture_output=True,
         text=True,
-        timeout=HANG_BOUND_S,
+        timeout=within_s,
     )
     return Finished(code=done.returncode, output=done.stdout + done.stderr, results=results)

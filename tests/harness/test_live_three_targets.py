@@ -26,6 +26,7 @@ from tests.harness.test_live_prometheus import PLAIN
 __all__ = ["engine", "no_ryuk", "own_state"]
 pytestmark = pytest.mark.slow
 SCENARIOS = "tests/scenarios"
+ALL_ROWS_S = 900
 WHITE_PAPER = ("batch-1k", "batch-16k", "replicas-3", "acks-all", "cross-az")
 
 
@@ -44,7 +45,7 @@ def green(done: Finished) -> dict[str, str]:
 @pytest.mark.usefixtures("engine")
 def test_the_white_papers_rows_on_containers(tmp_path: Path, relations_folder: Path) -> None:
     done = gate(tmp_path / "results", SCENARIOS, "--target", "containers", *BOTH_IMAGES, "--rounds", 5,
-                f"--thresholds={relations_folder}")  # fmt: skip
+                f"--thresholds={relations_folder}", within_s=ALL_ROWS_S)  # fmt: skip
     assert len(green(done)) == 8
 
 
@@ -65,7 +66,7 @@ def described(brokers: Secured, folder: Path) -> Path:
 
 def test_the_white_papers_rows_on_brokers_by_file(three: Secured, tmp_path: Path, relations_folder: Path) -> None:
     done = gate(tmp_path / "results", SCENARIOS, "--target", described(three, tmp_path), "--rounds", 5,
-                f"--thresholds={relations_folder}")  # fmt: skip
+                f"--thresholds={relations_folder}", within_s=ALL_ROWS_S)  # fmt: skip
     verdicts = green(done)
     assert len(verdicts) == (8 if three.cluster.prometheus_url else 4)
     assert topics(three) == []
