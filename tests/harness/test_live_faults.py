@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 
 from fixtures.errors import TargetError
-from fixtures.model import SAME_ZONE, ClusterSpec, settings
+from fixtures.failover.watching import MetadataWatch
+from fixtures.model import SAME_ZONE, ClusterSpec, TopicSpec, settings
 from fixtures.target.embedded import EmbeddedCluster, EmbeddedTarget
 from fixtures.target.topics import admin_client
 
 BOUND_S = 60
+SEEN_BOUND_S = 15
+"""Sessions of 3 s; a client that waits for the broker that stands still waits for 60."""
 QUICK = settings({"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500})
 
 
@@ -47,6 +50,22 @@ def test_a_broker_goes_and_comes_back(cluster: EmbeddedCluster, take: str, give_
     cluster.check()
     getattr(cluster.faults, give_back)(2)
     print(f"{give_back}: back after {until(lambda: brokers(cluster) == {1, 2, 3}):.1f} s")
+
+
+def test_the_watch_is_not_held_up_by_whichever_broker_stands_still(cluster: EmbeddedCluster) -> None:
+    until(lambda: brokers(cluster) == {1, 2, 3})
+    topics = cluster.topics()
+    topics.create("watched", TopicSpec(partitions=3, replication_factor=3))
+    with MetadataWatch(cluster.bootstrap(SAME_ZONE), (), "watched") as watch:
+        for broker in (1, 2, 3):
+            cluster.faults.pause(broker)
+            try:
+                took = until(lambda gone=broker: gone not in watch.last.brokers)  # type: ignore[misc]
+            finally:
+                cluster.faults.resume(broker)
+            assert took < SEEN_BOUND_S
+            until(lambda: watch.last.full and len(watch.last.brokers) == 3)
+    topics.delete("watched")
 
 
 def test_an_orderly_stop_ends_the_process(cluster: EmbeddedCluster) -> None:
