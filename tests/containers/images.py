@@ -37,8 +37,10 @@ RUN = """\
 #!/bin/bash
 set -e
 # As the official image does: its wrapper turns KAFKA_* into properties and formats the log folder, then Kafka starts.
-/opt/java/bin/java -cp '/opt/kafka/libs/*' kafka.docker.KafkaDockerWrapper setup \\
-    --default-configs-dir /etc/kafka/docker --mounted-configs-dir /mnt/shared/config --final-configs-dir /opt/kafka/config
+# A container that is started again finds that folder formatted.
+result=$(/opt/java/bin/java -cp '/opt/kafka/libs/*' kafka.docker.KafkaDockerWrapper setup \\
+    --default-configs-dir /etc/kafka/docker --mounted-configs-dir /mnt/shared/config \\
+    --final-configs-dir /opt/kafka/config 2>&1) || [[ "$result" == *"already formatted"* ]] || { echo "$result"; exit 1; }
 exec /opt/java/bin/java ${KAFKA_HEAP_OPTS:--Xmx1G -Xms1G} \\
     ${KAFKA_JVM_PERFORMANCE_OPTS:--server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true} \\
     $KAFKA_OPTS -Dlog4j2.configurationFile=/opt/kafka/config/log4j2.yaml \\

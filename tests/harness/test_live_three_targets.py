@@ -189,7 +189,7 @@ def test_a_fault_on_containers(tmp_path: Path, row: str) -> None:
 
 def test_a_run_stops_when_a_broker_of_the_cluster_dies(three: Secured, tmp_path: Path) -> None:
     path = described(three, tmp_path)
-    command = gate_command(tmp_path / "results", SCENARIOS, "-k", "test_replicas and replicas-3", "--window", 60,
+    command = gate_command(tmp_path / "results", SCENARIOS, "-k", "test_replicas and replicas-3", "--window", 40,
                            "--broker-warmup", 0, "--target", path)  # fmt: skip
     with running(command) as process:
         deadline = time.monotonic() + 60

@@ -13,7 +13,7 @@ __all__ = ["own_state"]
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("version", ["2.8.2", "3.3.2", "3.9.1", "4.3.1"])
+@pytest.mark.parametrize("version", ["2.8.2", "3.9.1", "4.3.1"])
 def test_a_row_runs_on_brokers_of_this_version(version: str, tmp_path: Path) -> None:
     target = EmbeddedTarget(log_folder=tmp_path / "logs", cross_zone=False, say=print)
     spec = ClusterSpec(brokers=1, kafka_version=version)
