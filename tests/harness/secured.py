@@ -76,6 +76,13 @@ class Secured:
         for reply in self.admin.create_acls(bindings).values():
             reply.result(timeout=20)
 
+    def allow_sight(self, user: str) -> None:
+        """Let the user see every topic."""
+        binding = AclBinding(ResourceType.TOPIC, "*", ResourcePatternType.LITERAL, f"User:{user}", "*",
+                             AclOperation.DESCRIBE, AclPermissionType.ALLOW)  # fmt: skip
+        for reply in self.admin.create_acls([binding]).values():
+            reply.result(timeout=20)
+
     def allow_settings(self, user: str) -> None:
         """Let the user read and set the brokers' own settings."""
         bindings = [

@@ -64,6 +64,7 @@ def test_a_row_runs_over_tls_and_scram_and_leaves_nothing(brokers: Secured, tmp_
     assert entry["verdict"] == "MISSING"
     assert entry["accounting"]["attempted"] == entry["accounting"]["acked"] == entry["accounting"]["offset_delta"] > 0
     assert "no [prometheus]" in entry["rounds"][0]["usage_unavailable"]
+    assert "gate sees no topic but those of runs" in done.output
     assert topics(brokers) == []
     assert not list((tmp_path / "state").rglob("*.jsonl"))
     for path in (p for p in tmp_path.rglob("*") if p.is_file() and p.name != "staging.toml"):

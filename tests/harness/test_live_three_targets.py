@@ -19,7 +19,7 @@ from fixtures.target.own_cluster import Monitoring
 from fixtures.target.ports import HOST
 from tests.harness.live_load import LiveLoad
 from tests.harness.run_gate import PROBES, Finished, gate, gate_command
-from tests.harness.secured import Secured, secured
+from tests.harness.secured import USER, Secured, secured
 from tests.harness.test_live_brokers import SHORT, own_state, running, topics
 from tests.harness.test_live_containers import BOTH_IMAGES, engine, no_ryuk
 from tests.harness.test_live_prometheus import PLAIN
@@ -193,6 +193,7 @@ def test_a_run_stops_when_a_broker_of_the_cluster_dies(three: Secured, tmp_path:
     # What is under-replicated once the run has removed its own topic, and lets no other run begin.
     theirs = NewTopic("orders", num_partitions=1, replication_factor=3)
     three.admin.create_topics([theirs])["orders"].result(timeout=20)
+    three.allow_sight(USER)
     command = gate_command(tmp_path / "results", SCENARIOS, "-k", "test_replicas and replicas-3", "--window", 40,
                            "--broker-warmup", 0, "--target", path)  # fmt: skip
     with running(command) as process:
