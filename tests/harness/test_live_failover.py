@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -71,5 +72,8 @@ def test_a_broker_that_does_not_come_back_is_invalid_with_its_log(tmp_path: Path
 
 def brokers_of(run: psutil.Process) -> list[str]:
     """Return the settings files of the brokers that run."""
-    found = [re.search(r"\S+/broker-\d\.properties", " ".join(p.cmdline())) for p in children(run, "kafka.Kafka")]
-    return [match[0] for match in found if match]
+    found = []
+    for process in children(run, "/broker-"):
+        with suppress(psutil.Error):  # it may end, or be killed, between two looks
+            found += re.findall(r"\S+/broker-\d\.properties", " ".join(process.cmdline()))
+    return found
