@@ -73,7 +73,7 @@ def test_a_broker_that_does_not_come_back_is_invalid_with_its_log(tmp_path: Path
 def brokers_of(run: psutil.Process) -> list[str]:
     """Return the settings files of the brokers that run."""
     found = []
-    for process in children(run, "/broker-"):
+    for process in children(run, "kafka.Kafka"):
         with suppress(psutil.Error):  # it may end, or be killed, between two looks
             found += re.findall(r"\S+/broker-\d\.properties", " ".join(process.cmdline()))
     return found
