@@ -20,6 +20,7 @@ from fixtures.failover.scripts import with_newcomer
 from fixtures.failover.watching import State
 from fixtures.load.history import OUTCOME, RECEIPT, SEND
 from fixtures.model import (
+    Consumers,
     Failover,
     Fault,
     FaultKind,
@@ -50,13 +51,13 @@ def state(at: float, leader: int, in_sync: tuple[int, ...], brokers: tuple[int, 
     return State(at, (leader, 2), both, ((1, 2, 3), (2, 3, 1)), brokers)
 
 
-def history(*, lose: int = 0, again: int = 0) -> Written:
+def history(*, lose: int = 0, again: int = 0, down: bool = True) -> Written:
     """Two partitions at 100 records/s each; the first takes none from the fault on for 8 s, then all that waited."""
     count = int((END - START) * RATE)
     sequence = np.arange(count)
     due, partition = START + sequence / RATE, sequence % PARTITIONS
-    down = (partition == 0) & (due + LATENCY >= FAULT) & (due < FAULT + OUTAGE)
-    at = np.where(down, FAULT + OUTAGE + LATENCY, due + LATENCY)
+    waiting = down & (partition == 0) & (due + LATENCY >= FAULT) & (due < FAULT + OUTAGE)
+    at = np.where(waiting, FAULT + OUTAGE + LATENCY, due + LATENCY)
     offset = sequence // PARTITIONS
     sends, outcomes = np.zeros(count, SEND), np.zeros(count, OUTCOME)
     sends["at"], sends["first"], sends["count"], sends["partition"] = due, sequence, 1, partition
@@ -260,7 +261,26 @@ def test_a_load_that_was_never_as_before_again_is_not_green() -> None:
     half = replace(halved, rounds=(*halved.rounds, *taken.rounds))
     assert judge_scenario(half, None).verdict is Verdict.INCONCLUSIVE
     crashed = replace(halved, scenario=faulty(kind="client-crash"))
-    assert {judgement.metric for judgement in judge_scenario(crashed, None).judgements} == {"outage_s.max"}
+    held = {judgement.metric for judgement in judge_scenario(crashed, None).judgements}
+    assert held == {"outage_s.max", "receive_outage_s.max"}
+
+
+@pytest.mark.parametrize(("kind", "session", "until", "verdict"), [
+    ("kill-leader", "6000", FAULT + 14, Verdict.PASS), ("kill-leader", "6000", END + 1, Verdict.REGRESSED),
+    ("consumer-kill", "6000", FAULT + 9, Verdict.PASS), ("consumer-kill", "6000", FAULT + 14, Verdict.REGRESSED),
+    ("consumer-kill", "10000", FAULT + 14, Verdict.PASS), ("consumer-kill", "45000", END + 1, Verdict.PASS),
+])  # fmt: skip
+def test_consumers_that_wait_longer_than_the_settings_say_are_red(
+    kind: FaultKind, session: str, until: float, verdict: Verdict
+) -> None:
+    written = history(down=kind == "kill-leader")
+    late = written.receipts[0].copy()
+    late["at"][(late["at"] >= FAULT) & (late["at"] < until)] = until
+    consumers = Consumers(membership="group", config=settings({"session.timeout.ms": session}))
+    taken = measured(replace(faulty(kind=kind), consumers=consumers), replace(written, receipts=[late]))
+    outcome = judge_scenario(taken, None)
+    assert outcome.verdict is verdict, outcome.judgements
+    assert verdict is Verdict.PASS or "receive_outage_s.max" in outcome.reasons[0]
 
 
 def without(taken: Measurement, *metrics: str) -> Measurement:
