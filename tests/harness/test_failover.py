@@ -1,24 +1,29 @@
 """Rounds with a fault: from a history whose answer is known to metrics, phases and the verdict."""
 
 import json
+import subprocess
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.assembly import unmeasured
-from fixtures.errors import ConfigurationError
+from fixtures.errors import ConfigurationError, TargetError
 from fixtures.failover.analysis import Written, analyse, cores, schedule_delay_s
 from fixtures.failover.metadata_log import changes
 from fixtures.failover.record import history_path, judged_again, keep, recall
 from fixtures.failover.scripts import with_newcomer
 from fixtures.failover.watching import State
 from fixtures.load.history import OUTCOME, RECEIPT, SEND
+from fixtures.metrics.process import process_sampler
+from fixtures.metrics.usage import WATCH_EVERY_S, UsageWatch
 from fixtures.model import (
     Consumers,
     Failover,
@@ -34,6 +39,8 @@ from fixtures.model import (
 )
 from fixtures.report.plots import fault_timeline
 from fixtures.report.results import _plain, recorded_measurement, scenario_entry
+from fixtures.target.kafka_tools import KafkaTools
+from fixtures.target.session import run_in_session
 from fixtures.target.topics import assignment
 from fixtures.verdict.expectation import expected_outage
 from fixtures.verdict.faults import durability_of, judge_fault
@@ -324,3 +331,55 @@ def test_the_timeline_is_a_picture() -> None:
     failover = analyse(history())[0]
     assert isinstance(failover, Failover)
     assert fault_timeline("kill-leader", failover).startswith(b"\x89PNG")
+
+
+def test_a_broker_that_is_gone_is_told_at_an_edge_and_left_out_by_the_watch() -> None:
+    with subprocess.Popen(["sleep", "60"]) as broker, subprocess.Popen(["sleep", "60"]) as other:
+        sampler = process_sampler(lambda: {1: broker.pid, 2: other.pid})
+        try:
+            sampler.edge()
+            with UsageWatch(sampler.read) as watch:
+                time.sleep(2 * WATCH_EVERY_S)
+                broker.kill()
+                broker.wait()
+                time.sleep(3 * WATCH_EVERY_S)
+            assert (set(watch.cpu[0][1]), set(watch.cpu[-1][1])) == ({"1", "2"}, {"2"})
+            with pytest.raises(TargetError, match="broker 1 was gone when its CPU was read"):
+                sampler.edge()
+        finally:
+            broker.kill()
+            other.kill()
+
+
+def test_a_tool_that_takes_too_long_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(subprocess.TimeoutExpired):
+        run_in_session(["/bin/bash", "-c", f"sleep 60 & echo $! > {tmp_path}/pid; wait"], 0.5)
+    child = int((tmp_path / "pid").read_text())
+    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+
+
+class OldKafka(KafkaTools):
+    """A Kafka whose tools bear their old names, and print what they were given."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        java = folder / "java"
+        java.write_text('#!/bin/bash\n[[ "$*" == *" kafka.tools.DumpLogSegments "* ]] && echo "${@: -1}"\n')
+        java.chmod(0o755)
+
+    def run_script(self, script: str, variables: Mapping[str, str]) -> str:
+        given = {"java": str(self._folder / "java"), "classpath": "", "metadata": str(self._folder), **variables}
+        code, output = run_in_session(["/bin/bash", "-c", script], 10, given)
+        return output if code == 0 else f"ended with {code}"
+
+
+def test_every_segment_is_dumped_by_whichever_tool_there_is(tmp_path: Path) -> None:
+    for name in ("1.log", "2.log", "2.index"):
+        (tmp_path / name).touch()
+    assert OldKafka(tmp_path).metadata_log() == "1.log,2.log\n"
+
+
+def test_a_tool_that_is_not_there_fails(tmp_path: Path) -> None:
+    tools = OldKafka(tmp_path)
+    (tmp_path / "java").write_text("#!/bin/bash\nexit 1\n")
+    assert tools.metadata_log() == "ended with 1"
