@@ -120,6 +120,17 @@ def test_failed_sends_are_a_flaw_with_code_and_count() -> None:
     assert not flaw.generator
 
 
+def test_withdrawn_records_are_accounted_for_and_none_may_be_in_the_log() -> None:
+    told = sent(attempted=3500, withdrawn=500)
+    assert flaws(CAPPED, load_result(sent=told), accounting_of(told, [0], [3000])) == ()
+    (flaw,) = flaws(CAPPED, load_result(sent=told), accounting_of(told, [0], [3001]))
+    assert "records unaccounted: 3,000 acknowledged" in flaw.reason
+    assert flaw.reason.endswith("(+1); 500 were withdrawn")
+    untold = sent(attempted=3501, withdrawn=500)
+    (lost,) = flaws(CAPPED, load_result(sent=untold), accounting_of(untold, [0], [3000]))
+    assert "+ withdrawn 500 = 3,500" in lost.reason
+
+
 def test_unresolved_records_are_a_flaw() -> None:
     told = sent(acked=2995, unresolved=5)
     found = flaws(CAPPED, load_result(sent=told), accounting_of(told, [0], [2995]))
@@ -142,7 +153,7 @@ def test_a_record_in_another_partition_than_the_acknowledged_one_is_a_flaw() -> 
 
 def test_a_sum_that_does_not_add_up_is_a_flaw() -> None:
     (flaw,) = flaws(CAPPED, load_result(sent=sent()), accounting(3000, attempted=3001))
-    assert "attempted 3,001, but acked 3,000 + failed 0 + unresolved 0 = 3,000" in flaw.reason
+    assert "attempted 3,001, but acked 3,000 + failed 0 + unresolved 0 + withdrawn 0 = 3,000" in flaw.reason
 
 
 def test_a_capped_load_below_its_cap_without_push_back_was_limited_by_the_generator() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fixtures import stand
+from fixtures.ledger import Ledger
 from fixtures.load.librdkafka import LibrdkafkaDriver
 from fixtures.load.protocol import LoadError, Observer
 from fixtures.metrics.process import process_sampler
@@ -49,7 +50,7 @@ def test_a_backlog_that_was_written_in_part_is_not_read(monkeypatch: pytest.Monk
     cluster: Any = Cluster()
     say: Any = lambda text, left_s: None  # noqa: E731 - Say has a second method, which is not called
     block = stand.Stand(cluster, LibrdkafkaDriver(), lambda: process_sampler(dict), tier=TIER, run_id="r", say=say,
-                        histories=Path("none"))  # fmt: skip
+                        histories=Path("none"), ledger=Ledger())  # fmt: skip
     with suppress(LoadError):
         block._backlog(BACKLOG, OBSERVER)
     assert deleted == created[:1]
