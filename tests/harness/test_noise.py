@@ -15,7 +15,7 @@ from fixtures.verdict.noise import CANARY_OFF, disturbed, hopeless
 from fixtures.verdict.rules import judge_scenario, second_look
 from tests.harness.build import measurement, profile, threshold
 
-QUIET = CanaryReading(cpu_mib_per_s=1000.0, loopback_per_s=20_000.0, pressure=0.0, steal=0.0)
+QUIET = CanaryReading(deflate_mib_per_s=1000.0, loopback_per_s=20_000.0, pressure=0.0, steal=0.0)
 RATE, CPU = threshold("records_per_s", 1000.0, 0.1), threshold("broker_cpu_us_per_record", 50.0, 0.1)
 
 
@@ -46,17 +46,17 @@ def test_more_runs_allow_a_narrower_limit_and_the_tolerance_stays_the_least() ->
 
 
 def test_a_quiet_machine_is_left_in_peace_and_a_disturbed_one_is_named() -> None:
-    assert disturbed([QUIET] * 5, {"cpu_mib_per_s": 1000.0, "loopback_per_s": 20_000.0}) == ""
+    assert disturbed([QUIET] * 5, {"deflate_mib_per_s": 1000.0, "loopback_per_s": 20_000.0}) == ""
     assert disturbed([QUIET] * 5, None) == ""
-    slow = replace(QUIET, cpu_mib_per_s=300.0)
+    slow = replace(QUIET, deflate_mib_per_s=300.0)
     assert "fell to 30 % of what it was before the cluster started" in disturbed([QUIET, QUIET, QUIET, slow], None)
-    idle_brokers = replace(QUIET, cpu_mib_per_s=800.0, loopback_per_s=45_000.0)
+    idle_brokers = replace(QUIET, deflate_mib_per_s=800.0, loopback_per_s=45_000.0)
     assert disturbed([QUIET, QUIET, QUIET, idle_brokers], None) == "", "seen on a quiet machine"
     assert "steal" in disturbed([QUIET, QUIET, replace(QUIET, steal=0.3)], None)
     assert disturbed([QUIET, slow], None) == "", "two readings say nothing"
-    assert "lies -70 % off its recorded 1,000" in disturbed([slow] * 4, {"cpu_mib_per_s": 1000.0})
-    faster = replace(QUIET, cpu_mib_per_s=1000.0 * (1 + 2 * CANARY_OFF))
-    assert "+50 %" in disturbed([faster] * 4, {"cpu_mib_per_s": 1000.0}), "a faster machine would hide a regression"
+    assert "lies -70 % off its recorded 1,000" in disturbed([slow] * 4, {"deflate_mib_per_s": 1000.0})
+    faster = replace(QUIET, deflate_mib_per_s=1000.0 * (1 + 2 * CANARY_OFF))
+    assert "+50 %" in disturbed([faster] * 4, {"deflate_mib_per_s": 1000.0}), "a faster machine would hide a regression"
 
 
 @pytest.mark.parametrize("rates", [[1000, 1010, 990], [500, 510, 505], [1500, 1510, 1505]])
@@ -84,7 +84,7 @@ def test_rounds_too_wild_to_be_judged_end_early_and_others_do_not() -> None:
 
 def test_the_canary_reads_this_machine() -> None:
     reading = read_canary()
-    assert reading.cpu_mib_per_s > 10
+    assert reading.deflate_mib_per_s > 10
     assert reading.loopback_per_s > 100
     assert 0 <= reading.steal <= 1
     assert reading.pressure >= 0

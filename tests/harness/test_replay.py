@@ -212,8 +212,8 @@ def test_a_row_that_the_canary_kept_from_being_measured_is_inconclusive(
 ) -> None:
     disturbed = json.loads(json.dumps(document))
     for entry in disturbed["scenarios"]:
-        quiet = {"cpu_mib_per_s": 3000.0, "loopback_per_s": 20_000.0, "pressure": 0.0, "steal": 0.0}
-        entry["rounds"], entry["canary"] = [], [quiet, quiet, quiet, {**quiet, "cpu_mib_per_s": 900.0}]
+        quiet = {"deflate_mib_per_s": 3000.0, "loopback_per_s": 20_000.0, "pressure": 0.0, "steal": 0.0}
+        entry["rounds"], entry["canary"] = [], [quiet, quiet, quiet, {**quiet, "deflate_mib_per_s": 900.0}]
     path = tmp_path / "run.json"
     path.write_text(json.dumps(disturbed))
     done = gate(tmp_path / "results", f"--replay={path}", "-k", "batch-16k and not relation")

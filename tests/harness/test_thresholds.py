@@ -138,7 +138,28 @@ of = "batch-16k"
 over = "batch-1k"
 at_least = 2.0
 source = "here"
+valid = "any"
 """
+SHARED = """
+[batch-size.rate.shared_cores]
+metric = "broker_cpu_us_per_record"
+of = "batch-1k"
+over = "batch-16k"
+"""
+
+
+def test_where_cores_are_shared_another_metric_can_be_held(tmp_path: Path) -> None:
+    text = RELATION.replace('"any"', '"own-hosts"')
+    (own,) = load_relations(write(tmp_path, text, "relations.toml"))
+    assert own.here(shares_cores=True) is own
+    assert "valid where brokers have hosts of their own" in str(own.cannot(shares_cores=True))
+    assert own.cannot(shares_cores=False) is None
+    (both,) = load_relations(write(tmp_path, text + SHARED, "relations.toml"))
+    shared = both.here(shares_cores=True)
+    assert both.here(shares_cores=False) is both
+    assert (shared.name, shared.of, shared.over, shared.at_least) == ("batch-size-rate", "batch-1k", "batch-16k", 2.0)
+    assert shared.metric.name == "broker_cpu_us_per_record"
+    assert shared.cannot(shares_cores=True) is None
 
 
 @pytest.mark.parametrize(
@@ -150,6 +171,16 @@ source = "here"
         (('of = "batch-16k"', "of = 3"), ["[batch-size.rate] of = 3 must be a text"]),
         (('"records_per_s"', '"speed"'), ["unknown metric 'speed'"]),
         (("[batch-size.rate]", "[batch-size]"), ["batch-size.claim", "must be a table"]),
+        (('valid = "any"\n', ""), ["[batch-size.rate] lacks the key 'valid'"]),
+        (('"any"', '"here"'), ["[batch-size.rate] valid = 'here' is not legal; legal: any, own-hosts"]),
+        (
+            ('valid = "any"\n', 'valid = "any"\nshared_cores = 3\n'),
+            ["batch-size.rate.shared_cores = 3 must be a table"],
+        ),
+        (
+            ('valid = "any"\n', 'valid = "any"\nshared_cores = { valid = "any" }\n'),
+            ["shared_cores] has unknown key 'valid'"],
+        ),
     ],
 )
 def test_a_bad_relation_is_an_error_that_names_the_place(
