@@ -12,8 +12,9 @@ from fixtures.errors import ConfigurationError
 from fixtures.guard import Guard
 from fixtures.load.librdkafka import LibrdkafkaDriver
 from fixtures.metrics.process import process_sampler
-from fixtures.metrics.prometheus import Prometheus, PrometheusSource
+from fixtures.metrics.prometheus import Prometheus
 from fixtures.metrics.prometheus_sampler import PrometheusSampler
+from fixtures.metrics.prometheus_source import PrometheusSource
 from fixtures.model import KIB, ClusterSpec, Load, settings
 from fixtures.target.embedded import EmbeddedCluster, EmbeddedTarget
 from fixtures.target.monitoring import AGENT_FIRST_PORT, prometheus_server, server_config

@@ -2,14 +2,15 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hdrh.histogram import HdrHistogram
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from fixtures.histogram import LatencyRecorder, empty, encode, latency_metrics, merged
 from fixtures.load.schedule import Schedule
 from fixtures.load.steady import Progress, has_grown, has_stopped_growing, is_steady
 from fixtures.load.validity import accounting_of, flaws, not_sustained
-from fixtures.model import Load
+from fixtures.model import LATENCY_QUANTILES, Load
 from tests.harness.build import accounting, histogram, load_result, received, sent
 
 CAPPED = Load(kind="capped", rate=1000.0)
@@ -86,6 +87,34 @@ def test_counting_whole_arrays_gives_what_hdrhistogram_gives_one_by_one(micros: 
     assert ours.get_total_count() == len(micros)
     for quantile in (1, 25, 50, 90, 99, 99.9, 99.99, 100):
         assert ours.get_value_at_percentile(quantile) == one_by_one.get_value_at_percentile(quantile)
+
+
+# HdrHistogram takes 0.1 s for an example: shrinking one takes minutes.
+@settings(max_examples=40, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(
+    rounds=st.lists(
+        st.lists(st.tuples(st.integers(1, 3_600_000_000), st.integers(1, 10**9)), max_size=30), min_size=1, max_size=4
+    )
+)
+def test_what_is_reduced_by_arrays_is_what_hdrhistogram_gives(rounds: list[list[tuple[int, int]]]) -> None:
+    encoded, total = [], empty()
+    for values in rounds:
+        one = empty()
+        for micros, count in values:
+            one.record_value(micros, count)
+        encoded.append(encode(one))
+        total.decode_and_add(encoded[-1].encode())
+    expected = {f"latency_ms.{name}": total.get_value_at_percentile(q) / 1e3 for name, q in LATENCY_QUANTILES.items()}
+    expected |= {"latency_ms.max": total.get_max_value() / 1e3, "latency_ms.avg": total.get_mean_value() / 1e3}
+    assert latency_metrics(encoded) == (expected if total.get_total_count() else {})
+    again = merged(encoded)
+    assert encode(again) == encode(total)
+    assert (again.get_total_count(), again.get_max_value()) == (total.get_total_count(), total.get_max_value())
+
+
+def test_a_histogram_of_another_layout_is_refused_in_words() -> None:
+    with pytest.raises(ValueError, match="from 1 to 1000 with 2 digits"):
+        latency_metrics([encode(HdrHistogram(1, 1000, 2))])
 
 
 def test_latencies_below_zero_are_counted_and_kept() -> None:

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.errors import ConfigurationError
-from fixtures.metrics.prometheus import Prometheus, PrometheusSource, _duration_s
+from fixtures.metrics.prometheus import Prometheus, _duration_s
 from fixtures.metrics.prometheus_sampler import increase, inside
+from fixtures.metrics.prometheus_source import PrometheusSource
 
 GROWTH = st.lists(st.floats(0, 1e6), min_size=1, max_size=30)
 
