@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.ledger import PHASES, WINDOWS, Ledger, entry
+from fixtures.ledger import PHASES, WINDOWS, Ledger, entry, lines
 
 
 class Clock:
@@ -68,6 +68,14 @@ def test_rounds_that_turn_out_to_be_warm_up_are_no_measured_windows() -> None:
     written = entry(ledger.seconds())
     assert written["measured_share"] == 0.6
     assert written["total_s"] == 10
+
+
+def test_the_longest_phase_is_shown_first_and_none_that_took_no_time() -> None:
+    assert lines({"start": 10.0, "canary": 0.1, "warm-up": 29.9}) == [
+        ("warm-up", "30 s (75 %)"),
+        ("start", "10 s (25 %)"),
+    ]
+    assert lines({}) == []
 
 
 def test_a_phase_that_does_not_exist_is_an_error() -> None:
