@@ -12,6 +12,8 @@ ACCEPT ?=
 
 VENV := .venv
 PY := $(VENV)/bin/python
+# What is said before Python has started; not with -q.
+SAY = $(if $(filter -q% --quiet,$(ARGS)),:,echo)
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help gate compare baseline thresholds history test test-slow bench lint report clean
@@ -30,6 +32,7 @@ help:
 	@echo 'make clean   remove .venv and the caches inside the checkout; results stay'
 
 gate: $(VENV)/.run
+	@$(SAY) "performance gate, target $(TARGET), tier $(TIER): starting pytest"
 	@$(PY) -m pytest --target '$(TARGET)' --tier '$(TIER)' $(ARGS); code=$$?; \
 	case $$code in 0|1|6) $(PY) -m fixtures.report.html --if-new || { [ $$code -ne 0 ] || code=1; } ;; esac; \
 	exit $$code
