@@ -44,7 +44,7 @@ if not does.get("leaves_nothing"):
     run.update(does.get("run", {}))
     for name, verdict in does.get("verdicts", {}).items():
         entry = next(e for e in run["scenarios"] if e["name"] == name)
-        entry.update(verdict=verdict, reasons=["a broker died"])
+        entry.update(verdict=verdict, reasons=["a broker died\\n--- its log"])
     folder = pathlib.Path(arguments["results"]) / run["run_id"]
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps(run))
@@ -169,10 +169,8 @@ def test_a_run_that_says_nothing_is_said_and_made_again_in_the_same_order(
 ) -> None:
     stand_in.plan(call_2={"code": 6, "verdicts": {"batch-1k": verdict}})
     assert stand_in.record("--runs=5") == 0
-    assert (
-        f"run 2 of 5: does not count: {stand_in.results}/20260101T000002Z-0000: batch-1k {verdict}: a broker died"
-        in (capfd.readouterr().out)
-    )
+    shown, folder = capfd.readouterr().out, stand_in.results / "20260101T000002Z-0000"
+    assert f"run 2 of 5: does not count: {folder}: batch-1k {verdict}: a broker died\n" in shown
     assert stand_in.orders()[:3] == ["declared", "reversed", "reversed"]
     assert len(stand_in.calls()) == 6
 

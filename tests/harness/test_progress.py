@@ -65,7 +65,7 @@ def test_long_work(request):
     time.sleep(3.0)
     with progress.within("second look"):
         progress("round 1/3 row-2: measuring, 25,000 records/s", 25)
-    time.sleep(0.1)
+    time.sleep(1.0)  # its line may have to wait until the one before is old enough
     progress.clear()
     time.sleep(1.0)
 
@@ -86,12 +86,12 @@ def run_lines(command: list[str], tmp_path: Path, *more: str) -> str:
 
 def test_a_log_gets_a_line_per_phase_and_the_last_state_again_and_again(command: list[str], tmp_path: Path) -> None:
     lines = [line for line in run_lines(command, tmp_path).splitlines() if line.startswith("[")]
-    warm, *measured = (line for line in lines if "second look" not in line)
+    warm, *measured = (line for line in lines if "second look" not in line and "preparing" not in line)
     assert re.fullmatch(
         r"\[\d s\] warming the brokers up with row-\d+, \d+ records/s, at most 1 min (29|30) s more of that", warm
     )
     assert "round 1/3 row-1: measuring, 23,000 records/s, about 9 min 5" in measured[0], "of the whole run, at first"
-    assert 3 <= len(measured) <= 5, "the stuck phase is shown again, but not at every call"
+    assert 2 <= len(measured) <= 6, "the stuck phase is shown again, but not at every call"
     assert all("round 1/3 row-2: measuring, 24,000 records/s, about 2 min 0" in line for line in measured[1:])
     assert "second look, round 1/3 row-2" in lines[-1]
     assert not any("writing the reports" in line for line in lines), "it was over at once"
