@@ -7,16 +7,21 @@ TIER ?= smoke
 RUN ?= results/latest
 ARGS ?=
 CHANGE ?=
+RUNS ?= 10
+ACCEPT ?=
 
 VENV := .venv
 PY := $(VENV)/bin/python
+# What is said before Python has started; not with -q.
+SAY = $(if $(filter -q% --quiet,$(ARGS)),:,echo)
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help gate compare thresholds history test test-slow bench lint report clean
+.PHONY: help gate compare baseline thresholds history test test-slow bench lint report clean
 
 help:
 	@echo 'make gate    run the scenarios and judge them   [TARGET=embedded] [TIER=smoke|nightly|full] [ARGS="-k batch"]'
 	@echo 'make compare CHANGE=changes/linger-5.toml   what would this change do?   [ARGS="--budget 10m -k batch-1k"]'
+	@echo 'make baseline   the runs that thresholds of this machine need, then the thresholds   [RUNS=10] [TIER=smoke] [ACCEPT=1]'
 	@echo 'make thresholds   what the recorded runs would change in thresholds/   [ARGS=--accept]'
 	@echo 'make history   the runs so far, and what has drifted   [ARGS="--prune-before 2026-01-31"]'
 	@echo 'make test    test the suite itself              [ARGS="-k thresholds"]'
@@ -27,6 +32,7 @@ help:
 	@echo 'make clean   remove .venv and the caches inside the checkout; results stay'
 
 gate: $(VENV)/.run
+	@$(SAY) "performance gate, target $(TARGET), tier $(TIER): starting pytest"
 	@$(PY) -m pytest --target '$(TARGET)' --tier '$(TIER)' $(ARGS); code=$$?; \
 	case $$code in 0|1|6) $(PY) -m fixtures.report.html --if-new || { [ $$code -ne 0 ] || code=1; } ;; esac; \
 	exit $$code
@@ -36,6 +42,9 @@ compare: $(VENV)/.run
 	@$(PY) -m pytest --target '$(TARGET)' --tier '$(TIER)' '--compare=$(CHANGE)' $(ARGS); code=$$?; \
 	case $$code in 0|1|6) $(PY) -m fixtures.report.html --if-new || { [ $$code -ne 0 ] || code=1; } ;; esac; \
 	exit $$code
+
+baseline: $(VENV)/.run
+	@$(PY) -m fixtures.report.baseline --runs '$(RUNS)' --target '$(TARGET)' --tier '$(TIER)' $(if $(ACCEPT),--accept) $(ARGS)
 
 thresholds: $(VENV)/.run
 	@$(PY) -m fixtures.report.proposal $(ARGS)
@@ -63,11 +72,12 @@ clean:
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(0 if sys.version_info >= (3, 11) else f"Python 3.11 or newer is needed, {sys.executable} is {v}; name another: make PYTHON=python3.12 ...")'
+	@echo 'creating $(VENV)'
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
 $(VENV)/.run: $(VENV)/.python requirements.txt requirements-no-deps.txt constraints.txt
-	@echo 'installing requirements.txt into $(VENV)'
+	@echo 'installing requirements.txt into $(VENV), once: a minute or two'
 	@$(PIP_INSTALL) -r requirements.txt
 	@$(PIP_INSTALL) --no-deps -r requirements-no-deps.txt
 	@touch $@

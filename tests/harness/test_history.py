@@ -10,8 +10,8 @@ import pytest
 import tomlkit
 
 from fixtures.report import history
+from fixtures.report.proposal import Proposed, proposed, suggested_name, updated, why
 from fixtures.report.proposal import main as propose
-from fixtures.report.proposal import proposed, updated
 from fixtures.report.results import load_run
 from fixtures.verdict.thresholds import load_profile
 from tests.harness.run_gate import ROOT
@@ -149,6 +149,85 @@ def test_fewer_than_five_runs_are_not_accepted(
     assert run_propose(monkeypatch, "--results", results, "--thresholds", thresholds, "--accept") == 1
     assert "too few runs: 4 of 5" in capsys.readouterr().out
     assert (thresholds / "mine.toml").read_text() == before
+
+
+def test_a_new_machine_gets_a_file_of_its_own_with_its_facts(
+    tmp_path: Path, document: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    results, folder = results_of(tmp_path, document, 5), tmp_path / "mine"
+    folder.mkdir()
+    options = ("--results", results, "--thresholds", folder)
+    assert run_propose(monkeypatch, *options) == 0
+    assert "embedded-2c-amd-epyc.toml (new: no stored profile is of this target and machine)" in capsys.readouterr().out
+    assert list(folder.iterdir()) == [], "nothing is written unasked"
+    taken = '[profile]\ntarget = "embedded"\ncores = 2\nkafka = "3.9"\n'
+    (folder / "embedded-2c-amd-epyc.toml").write_text(taken)
+    assert run_propose(monkeypatch, *options, "--accept") == 0
+    assert (folder / "embedded-2c-amd-epyc.toml").read_text() == taken, "of other facts: it stays"
+    profile = load_profile(folder / "embedded-2c-amd-epyc-kafka-4-3.toml")
+    assert profile.facts == {"target": "embedded", "cores": "2", "cpu_model": "AMD EPYC", "kafka": "4.3"}
+
+
+@pytest.mark.parametrize(
+    ("model", "slug"),
+    [
+        ("Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz", "intel-xeon-platinum-8375c"),
+        ("AMD EPYC 7R13 48-Core Processor", "amd-epyc-7r13"),
+        ("aarch64", "aarch64"),
+        ("", ""),
+    ],
+)
+def test_a_new_profile_is_named_after_its_facts(model: str, slug: str) -> None:
+    facts = {"target": "embedded", "cores": "8", "cpu_model": model, "kafka": "4.3"}
+    name = f"embedded-8c-{slug}".rstrip("-")
+    assert suggested_name(facts, ()) == name
+    assert suggested_name(facts, {name}) == f"{name}-kafka-4-3"
+    assert suggested_name(facts, {name, f"{name}-kafka-4-3"}) == f"{name}-kafka-4-3-2"
+
+
+def test_it_says_how_many_more_runs_narrow_a_limit_or_that_none_does() -> None:
+    def rests(scatter: float, runs: int) -> str:
+        values = tuple(1000 * (1 + scatter * (-1) ** n) for n in range(runs))
+        return why(Proposed(scenario="batch-1k", metric="records_per_s", values=values), None)
+
+    assert rests(0.01, 8).endswith("the tolerance")
+    assert rests(0.025, 6).endswith("spread 2.7 %; 10 % with 4 more runs")
+    assert rests(0.1, 8).endswith("not 10 % by more runs: the spread alone asks for 24.4 %")
+    assert "90.0 %" in rests(0.1, 2), "a limit is never wider than that"
+
+
+def test_runs_that_are_no_baseline_are_left_out_and_named(
+    tmp_path: Path, document: dict[str, Any], thresholds: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    results = results_of(tmp_path, document, 6)
+    path = results / "20260102T000000Z-0000" / "run.json"
+    run = json.loads(path.read_text())
+    run["scenarios"][1] |= {"verdict": "INCONCLUSIVE", "reasons": ["too noisy"]}
+    path.write_text(json.dumps(run))
+    assert run_propose(monkeypatch, "--results", results, "--thresholds", thresholds) == 0
+    shown = capsys.readouterr().out
+    assert "5 run(s) like" in shown
+    assert f"left out: 20260102T000000Z-0000: {run['scenarios'][1]['name']} INCONCLUSIVE: too noisy" in shown
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"modified": ["producer.linger.ms=5"]}, "was modified"),
+        ({"change": {"name": "linger 5"}}, "compared a change"),
+        ({"replay_of": "another"}, "is a replay"),
+    ],
+)
+def test_nothing_is_proposed_from_a_run_of_another_kind(
+    tmp_path: Path, document: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: Any, changes: dict[str, Any],
+    words: str,
+) -> None:  # fmt: skip
+    results = results_of(tmp_path, {**document, **changes}, 5)
+    if "replay_of" in changes:
+        newest = results / "latest" / "run.json"
+        newest.write_text(json.dumps({**json.loads(newest.read_text()), **changes}))
+    assert run_propose(monkeypatch, "--results", results, "--thresholds", ROOT / "thresholds") == 2
+    assert words in capsys.readouterr().err
 
 
 def test_a_new_file_can_be_made_from_nothing(document: dict[str, Any]) -> None:

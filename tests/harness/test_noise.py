@@ -12,6 +12,7 @@ from fixtures.model import CanaryReading, Outcome, Verdict
 from fixtures.verdict.limits import (
     FACTORS,
     FALSE_RED,
+    LARGEST_FACTOR,
     METRICS_PER_ROW,
     ROWS,
     computed_factor,
@@ -19,6 +20,7 @@ from fixtures.verdict.limits import (
     night,
     noise_factor,
     reach_of,
+    runs_needed,
 )
 from fixtures.verdict.messages import scenario_message
 from fixtures.verdict.noise import CANARY_OFF, disturbed, hopeless
@@ -58,6 +60,18 @@ def test_more_runs_allow_a_narrower_limit_and_the_tolerance_stays_the_least() ->
     assert reach_of(0.10, 0.001, 5) == 0.10
     assert reach_of(0.10, 0.05, 5) > reach_of(0.10, 0.05, 15) > 0.10
     assert reach_of(0.10, 0.0, 0) == 0.10
+
+
+def test_two_runs_bound_next_to_nothing_and_are_no_error() -> None:
+    assert noise_factor(2) == LARGEST_FACTOR
+
+
+def test_the_runs_that_are_needed_are_the_fewest_that_do() -> None:
+    needed = runs_needed(0.10, 0.03)
+    assert needed is not None
+    assert noise_factor(needed) * 0.03 <= 0.10 < noise_factor(needed - 1) * 0.03
+    assert runs_needed(0.10, 0.001) == 3, "of two the factor is not known"
+    assert runs_needed(0.10, 0.05) is None
 
 
 def test_a_quiet_machine_is_left_in_peace_and_a_disturbed_one_is_named() -> None:

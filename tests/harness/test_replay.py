@@ -208,6 +208,35 @@ def test_a_raised_relation_is_red(tmp_path: Path, thresholds: Callable[..., Path
     assert done.allure["batch-size-rate"]["status"] == "failed"
 
 
+def test_a_first_run_ends_with_what_it_found_and_the_one_command_that_records_it(
+    tmp_path: Path, thresholds: Callable[..., Path]
+) -> None:
+    folder = thresholds("embedded-2c.toml", 'cpu_model = "AMD EPYC"', 'cpu_model = "Another One"')
+    done = gate(tmp_path / "results", f"--replay={RECORDED}", f"--thresholds={folder}")
+    assert done.code == 0, done.output
+    _, text = done.output.split("No stored thresholds apply to this machine")
+    assert "all 8 hold" in text
+    assert "all 5 were measured with a valid load" in text
+    assert "embedded-2c fits but for cpu_model: Another One there, AMD EPYC here" in text
+    assert "make baseline on that machine" in text, "it is a replay"
+    line = "GREEN WITHOUT THRESHOLDS: scenarios 5 MISSING; relations 8 PASS; 0 not run; exit code 0"
+    assert [shown for shown in text.splitlines() if shown][-2] == line, "before pytest's own last line"
+
+
+def test_a_first_run_says_what_did_not_hold(
+    tmp_path: Path, document: dict[str, Any], thresholds: Callable[..., Path]
+) -> None:
+    folder = thresholds("embedded-2c.toml", "cores = 2", "cores = 64")
+    run = json.loads(json.dumps(document))
+    entry = next(e for e in run["scenarios"] if e["name"] == "cross-az")
+    entry["rounds"][0]["invalid"] = ["broker 2 died"]
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    done = gate(tmp_path / "results", f"--replay={tmp_path / 'run.json'}", f"--thresholds={folder}")
+    assert done.code == 6, done.output
+    assert "4 of 5 were measured with a valid load; the others: cross-az INVALID" in done.output
+    assert "6 of 8 hold; the others: cross-az-rate INVALID, cross-az-cpu INVALID" in done.output
+
+
 def test_a_threshold_that_a_named_profile_lacks_is_red(tmp_path: Path, thresholds: Callable[..., Path]) -> None:
     folder = thresholds("embedded-2c.toml", r"(?m)(\[cross-az\][^\[]*?)^records_per_s.*\n", r"\g<1>")
     named = gate(tmp_path / "named", f"--replay={RECORDED}", f"--thresholds={folder}", "--profile", "embedded-2c")

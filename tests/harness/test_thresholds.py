@@ -7,7 +7,14 @@ import pytest
 from fixtures.errors import ConfigurationError
 from fixtures.model import CROSS_ZONE, SAME_ZONE, Scenario
 from fixtures.verdict.rules import REQUIRED
-from fixtures.verdict.thresholds import load_profile, load_profiles, load_relations, match_profile, named_profile
+from fixtures.verdict.thresholds import (
+    all_but_one,
+    load_profile,
+    load_profiles,
+    load_relations,
+    match_profile,
+    named_profile,
+)
 from tests.scenarios import test_acks, test_batch_size, test_cross_az, test_replicas
 
 ROOT = Path(__file__).parents[2]
@@ -208,6 +215,13 @@ def test_two_profiles_that_match_are_an_error(tmp_path: Path) -> None:
     write(tmp_path, GOOD, "b.toml")
     with pytest.raises(ConfigurationError, match=r"several profiles match this target and machine: a, b"):
         match_profile(load_profiles(tmp_path), {"target": "embedded", "cores": "2"})
+
+
+def test_a_profile_that_fits_but_for_one_fact_is_found_with_that_fact(tmp_path: Path) -> None:
+    write(tmp_path, GOOD, "near.toml")
+    write(tmp_path, GOOD.replace("cores = 2", "cores = 4\nkafka = '3.9'"), "far.toml")
+    found = all_but_one(load_profiles(tmp_path), {"target": "embedded", "cores": "8", "kafka": "4.3"})
+    assert [(profile.name, key) for profile, key in found] == [("near", "cores")]
 
 
 def test_an_unknown_profile_names_the_known_ones(tmp_path: Path) -> None:

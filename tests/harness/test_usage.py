@@ -30,6 +30,7 @@ from tests.harness.run_gate import ROOT, gate
         (["--set", "producer.linger.ms=soon"], "Invalid value for configuration property"),
         (["--set", "topic.min.insync=2"], "unknown topic setting 'min.insync'; legal: min."),
         (["--set", "broker.num.io=1"], "unknown broker setting 'num.io'; legal: num."),
+        (["--order", "random"], "unknown order 'random'; legal: declared, reversed"),
         (["--rounds", "1"], "--rounds '1' must be a whole number from 2 to 1000"),
         (["--rounds", "2.5"], "--rounds '2.5' must be a whole number"),
         (["--window", "nan"], "--window 'nan' must be a number from 0.5 to 3600"),
@@ -62,6 +63,17 @@ def test_a_dry_run_says_what_would_be_written_and_starts_nothing(tmp_path: Path)
     assert "time at the most: about" in done.output
     assert "cross-az" in done.output
     assert list(tmp_path.iterdir()) == []
+
+
+def test_reversed_order_reverses_rows_and_keeps_every_test(tmp_path: Path) -> None:
+    declared, backwards = (
+        [line.split()[0] for line in gate(tmp_path, "--list-scenarios", *order).output.splitlines() if "  " in line]
+        for order in ((), ("--order=reversed",))
+    )
+    rows = ["acks-all", "batch-1k", "batch-16k", "cross-az", "replicas-3"]
+    assert [name for name in declared if name in rows] == rows
+    assert [name for name in backwards if name in rows] == rows[::-1]
+    assert sorted(declared) == sorted(backwards)
 
 
 def test_a_broken_thresholds_file_is_one_error(tmp_path: Path) -> None:
