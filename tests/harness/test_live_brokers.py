@@ -15,12 +15,13 @@ from fixtures.model import SAME_ZONE
 from fixtures.target.admin import dynamic_value
 from fixtures.target.ports import HOST
 from fixtures.target.topics import PREFIX
-from tests.harness.run_gate import PROBES, ROOT, Finished, gate, gate_command
+from tests.harness.run_gate import BEGUN_BOUND_S, PROBES, ROOT, Finished, gate, gate_command
 from tests.harness.secured import ALL_ACTIONS, PASSWORD, STORE_PASSWORD, USER, Secured, certificate, run_tool, secured
 
 SHORT = ("-k", "paced-slow", "--rounds", 2, "--window", 1, "--broker-warmup", 0)
-MESSAGE_BOUND_S = 30
-"""So long a wrong set-up may take to be told, the start of Python included."""
+MESSAGE_BOUND_S = 150
+"""So long a wrong set-up may take to be told on a slow machine, the start of Python included: less than the 5 min in
+which a client gives up."""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,7 @@ def running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def topics(brokers: Secured) -> list[str]:
-    return sorted(name for name in brokers.admin.list_topics(timeout=20).topics if not name.startswith("__"))
+    return sorted(name for name in brokers.admin.list_topics(timeout=60).topics if not name.startswith("__"))
 
 
 def test_a_row_runs_over_tls_and_scram_and_leaves_nothing(brokers: Secured, tmp_path: Path) -> None:
@@ -174,7 +175,7 @@ def test_a_missing_permission_is_named_with_the_command_that_grants_it(
     assert "kafka-acls --add" in done.output
     left = topics(brokers)
     for name in left:
-        brokers.admin.delete_topics([name])[name].result(timeout=20)
+        brokers.admin.delete_topics([name])[name].result(timeout=60)
     # What may be made but not deleted can only be found out by making it: it is empty, and the message names it.
     assert len(left) == (missing in ("delete", "describe"))
     assert all(f"topic {name} is empty and stays" in done.output for name in left)
@@ -182,11 +183,11 @@ def test_a_missing_permission_is_named_with_the_command_that_grants_it(
 
 def produce(brokers: Secured, topic: str, values: Sequence[bytes]) -> None:
     reply = brokers.admin.create_topics([NewTopic(topic, num_partitions=1, replication_factor=1)])[topic]
-    reply.result(timeout=20)
+    reply.result(timeout=60)
     producer = Producer({"bootstrap.servers": brokers.cluster.bootstrap(SAME_ZONE)})
     for value in values:
         producer.produce(topic, value)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 
 
 def content(brokers: Secured, topic: str, count: int) -> list[bytes]:
@@ -194,7 +195,7 @@ def content(brokers: Secured, topic: str, count: int) -> list[bytes]:
                          "auto.offset.reset": "earliest"})  # fmt: skip
     try:
         consumer.subscribe([topic])
-        messages = consumer.consume(count, timeout=20)
+        messages = consumer.consume(count, timeout=60)
         return [bytes(message.value() or b"") for message in messages]
     finally:
         consumer.close()
@@ -202,7 +203,7 @@ def content(brokers: Secured, topic: str, count: int) -> list[bytes]:
 
 def topic_of_a_run(brokers: Secured) -> list[str]:
     """Wait until a run has made the topic of its row."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + BEGUN_BOUND_S
     while not (found := [name for name in topics(brokers) if name.endswith("paced-slow")]):
         assert time.monotonic() < deadline
         time.sleep(0.2)
@@ -225,7 +226,7 @@ def test_a_killed_run_is_cleaned_up_by_the_next_and_nothing_else_is_touched(brok
         assert content(brokers, topic, len(values)) == values
     assert "removed" not in run(tmp_path / "again", path).output
     for topic in foreign:
-        brokers.admin.delete_topics([topic])[topic].result(timeout=20)
+        brokers.admin.delete_topics([topic])[topic].result(timeout=60)
 
 
 def test_a_quota_is_told_and_no_number_is_judged(brokers: Secured, tmp_path: Path) -> None:
