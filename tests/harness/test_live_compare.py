@@ -82,8 +82,9 @@ def test_no_change_is_no_difference(tmp_path: Path) -> None:
     assert found["units"] >= 4
 
 
+@pytest.mark.slow
 def test_a_broker_change_alternates_fresh_brokers_and_leaves_none(tmp_path: Path, own_temporary_files: Path) -> None:
-    done = compare(tmp_path, 'name = "2 io"\n[broker]\n"num.io.threads" = 2\n', "60s")
+    done = compare(tmp_path, 'name = "2 io"\n[broker]\n"num.io.threads" = 2\n', "20s")
     assert done.code in (0, 1, 6), done.output
     (found,) = done.run["comparisons"]
     assert found["method"] == "epochs"

@@ -81,6 +81,7 @@ def test_what_a_killed_run_leaves_is_removed_at_the_next_start(tmp_path: Path) -
     assert ours() == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 def test_a_broker_that_is_killed_makes_the_row_invalid_with_its_log(tmp_path: Path) -> None:
     command = gate_command(tmp_path / "results", PROBES, "--target", "containers", *BOTH_IMAGES, "-k", "paced-slow",

@@ -52,6 +52,7 @@ def test_its_history_gives_the_same_answer_again(killed: Finished, tmp_path: Pat
     assert new["metrics"] == pytest.approx(old["metrics"])
 
 
+@pytest.mark.slow
 def test_a_broker_that_does_not_come_back_is_invalid_with_its_log(tmp_path: Path, relations_folder: Path) -> None:
     before = run_folders()
     with running_gate(tmp_path, *ASKED, f"--thresholds={relations_folder}") as (process, run):

@@ -52,6 +52,7 @@ def test_a_broker_goes_and_comes_back(cluster: EmbeddedCluster, take: str, give_
     print(f"{give_back}: back after {until(lambda: brokers(cluster) == {1, 2, 3}):.1f} s")
 
 
+@pytest.mark.slow
 def test_the_watch_is_not_held_up_by_whichever_broker_stands_still(cluster: EmbeddedCluster) -> None:
     until(lambda: brokers(cluster) == {1, 2, 3})
     topics = cluster.topics()

@@ -221,7 +221,9 @@ def test_a_topic_with_foreign_duplicated_and_reordered_records_is_told(live: Liv
     assert received.corrupt == pytest.approx(2 * laps, abs=2)
 
 
-@pytest.mark.parametrize("codec", ["gzip", "lz4", "snappy", "zstd"])
+@pytest.mark.parametrize(
+    "codec", ["gzip", *(pytest.param(name, marks=pytest.mark.slow) for name in ("lz4", "snappy", "zstd"))]
+)
 def test_text_is_as_compressible_as_stated(live: LiveLoad[EmbeddedCluster], codec: str) -> None:
     """Stated for gzip in batches of 16 KiB; what the other codecs make of it lies within a factor of two."""
     scenario = row(
@@ -258,6 +260,7 @@ def test_the_official_producer_agrees_with_the_end_offsets(live: LiveLoad[Embedd
     assert set(sent.percentiles) == {"latency_ms.avg", "latency_ms.max"}, "percentiles of two clients do not merge"
 
 
+@pytest.mark.slow
 def test_the_official_consumer_reads_the_backlog(live: LiveLoad[EmbeddedCluster]) -> None:
     backlog = row(BASE, load=Load(kind="backlog", records=5_000_000), consumers=Consumers(membership="group"),
                   record_bytes=100)  # fmt: skip

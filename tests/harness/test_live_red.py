@@ -111,6 +111,7 @@ def test_a_generator_killed_in_a_round_is_invalid_with_its_reason(tmp_path: Path
     assert "the generator process producer-1 was killed by signal 9 before its result" in reason
 
 
+@pytest.mark.slow
 def test_one_of_several_generators_killed_stops_the_others(tmp_path: Path) -> None:
     with running_gate(tmp_path, PROBES, "-k", "capped-by-four", *LONG_WINDOW) as (process, run):
         in_the_middle_of_a_round(run)
@@ -166,6 +167,7 @@ def test_a_broker_that_cannot_start_is_a_clear_error(tmp_path: Path) -> None:
     assert "Invalid value none for configuration num.io.threads" in done.output
 
 
+@pytest.mark.slow
 def test_a_paced_load_that_the_brokers_do_not_take_is_red_without_thresholds(tmp_path: Path) -> None:
     done = gate(tmp_path, PROBES, "-k", "paced-by-brokers", *SHORT, "--window", "1")
     entry = done.scenario("paced-by-brokers")
@@ -174,6 +176,7 @@ def test_a_paced_load_that_the_brokers_do_not_take_is_red_without_thresholds(tmp
     assert entry["accounting"]["attempted"] == entry["accounting"]["acked"], "all of it was sent in the end"
 
 
+@pytest.mark.slow
 def test_a_killed_run_of_the_official_tools_leaves_nothing_behind(tmp_path: Path) -> None:
     before = run_folders()
     with running_gate(tmp_path, PROBES, "-k", "capped-wide", "--driver", "java", *LONG_WINDOW) as (process, run):
@@ -185,7 +188,11 @@ def test_a_killed_run_of_the_official_tools_leaves_nothing_behind(tmp_path: Path
         wait_for(lambda: run_folders() <= before, ORPHAN_BOUND_S, "the removal of its folders")
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda n: n.name)
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGKILL, signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)],
+    ids=lambda n: n.name,
+)
 def test_a_killed_run_leaves_no_process_and_no_data_behind(tmp_path: Path, number: signal.Signals) -> None:
     with running_gate(tmp_path, PROBES, "-k", "capped-wide", *LONG_WINDOW) as (process, run):
         in_the_middle_of_a_round(run)
@@ -212,6 +219,7 @@ def alive(process: psutil.Process) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_a_red_row_is_measured_again_on_a_fresh_cluster_before_it_counts(tmp_path: Path) -> None:
     """The limit is out of reach: both looks see it, on two clusters, and both are in the message and in run.json."""
     folder = tmp_path / "thresholds"
