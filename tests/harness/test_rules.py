@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.model import Measurement, Profile, Verdict
+from fixtures.report.allure_results import _headline
 from fixtures.report.terminal import scenario_rows, spoilt_notes
 from fixtures.verdict.messages import relation_message, scenario_message
 from fixtures.verdict.rules import SEVERITY, judge_relation, judge_scenario, judge_threshold, worst
@@ -88,13 +89,15 @@ def test_only_a_relation_in_the_spoilt_metric_is_invalid() -> None:
     assert outcome.reasons[0].startswith("fast: latency_ms.p99: round 2: sent late")
 
 
-def test_the_terminal_says_which_latency_is_not_valid() -> None:
+def test_the_reports_say_which_latency_is_not_valid() -> None:
     taken = spoilt([1000, 1010, 990])
     outcome = judge_scenario(taken, profile(RATE, CPU))
     (row,) = scenario_rows({"batch-1k": outcome}, {"batch-1k": taken})
     assert (row[1], row[3], row[-1]) == ("1,000", "invalid", "PASS")
     (note,) = spoilt_notes({"batch-1k": taken})
     assert note.startswith("note: batch-1k: latency_ms is not valid: round 2: sent late")
+    assert "p99" in _headline(measurement([1000, 1010, 990]))
+    assert "p99" not in _headline(taken)
 
 
 @given(st.lists(st.floats(100, 2000), min_size=2, max_size=9), st.floats(1.01, 3))
