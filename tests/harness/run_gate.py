@@ -12,6 +12,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 PROBES = "tests/probes"
 NO_THRESHOLDS = ROOT / PROBES / "thresholds"
+UNDECIDED = 6
 HANG_BOUND_S = 1800
 """A bound on a hang, not on a machine: the longest takes 2 min on two quiet cores."""
 BEGUN_BOUND_S = 600
@@ -43,6 +44,14 @@ class Finished:
             for parameter in result["parameters"]
             if parameter["name"] in ("scenario", "relation")
         }
+
+    @property
+    def measured(self) -> bool:
+        """Whether every row was measured, and nothing but a machine too busy for a generator kept one from counting."""
+        rows = self.run["scenarios"]
+        spoilt = [entry for entry in rows if entry["verdict"] == "INVALID"]
+        busy = all("generator saturated" in reason for entry in spoilt for reason in entry["reasons"])
+        return bool(rows) and (self.code == 0 or (self.code == UNDECIDED and bool(spoilt) and busy))
 
     def scenario(self, name: str) -> dict[str, Any]:
         """Return one scenario's entry of run.json."""

@@ -15,7 +15,7 @@ from fixtures.model import SAME_ZONE
 from fixtures.target.admin import dynamic_value
 from fixtures.target.ports import HOST
 from fixtures.target.topics import PREFIX
-from tests.harness.run_gate import BEGUN_BOUND_S, PROBES, ROOT, Finished, gate, gate_command
+from tests.harness.run_gate import BEGUN_BOUND_S, PROBES, ROOT, UNDECIDED, Finished, gate, gate_command
 from tests.harness.secured import ALL_ACTIONS, PASSWORD, STORE_PASSWORD, USER, Secured, certificate, run_tool, secured
 
 SHORT = ("-k", "paced-slow", "--rounds", 2, "--window", 1, "--broker-warmup", 0)
@@ -57,11 +57,11 @@ def topics(brokers: Secured) -> list[str]:
 def test_a_row_runs_over_tls_and_scram_and_leaves_nothing(brokers: Secured, tmp_path: Path) -> None:
     benchmark, junit = tmp_path / "results" / "benchmark.json", tmp_path / "results" / "junit.xml"
     done = run(tmp_path, brokers.target_file(tmp_path), *SHORT, f"--benchmark-json={benchmark}", f"--junit-xml={junit}")
-    assert done.code == 0, done.output
+    assert done.measured, done.output
     target = done.run["target"]
     assert (target["kind"], target["name"], target["brokers"]) == ("brokers", "staging", 1)
     entry = done.scenario("paced-slow")
-    assert entry["verdict"] == "MISSING"
+    assert entry["verdict"] in ("MISSING", "INVALID")
     assert entry["accounting"]["attempted"] == entry["accounting"]["acked"] == entry["accounting"]["offset_delta"] > 0
     assert "no [prometheus]" in entry["rounds"][0]["usage_unavailable"]
     assert "gate sees no topic but those of runs" in done.output
@@ -81,7 +81,7 @@ def test_passwords_are_not_in_any_command_line(brokers: Secured, tmp_path: Path)
         while process.poll() is None:
             seen.update(subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True).stdout.split("\n"))
             time.sleep(0.2)
-    assert process.returncode == 0
+    assert process.returncode in (0, UNDECIDED)
     assert any("fixtures.load.worker" in line for line in seen)
     assert not [line for line in seen if PASSWORD in line or STORE_PASSWORD in line]
 
@@ -145,7 +145,7 @@ def test_one_of_several_servers_down_is_a_note(brokers: Secured, tmp_path: Path)
     path = brokers.target_file(tmp_path)
     path.write_text(path.read_text().replace(brokers.bootstrap, f"{HOST}:9,{brokers.bootstrap}"))
     done = run(tmp_path, path)
-    assert done.code == 0, done.output
+    assert done.measured, done.output
     assert "note: 127.0.0.1:9: nothing listens there" in done.output
 
 
@@ -229,7 +229,7 @@ def test_a_killed_run_is_cleaned_up_by_the_next_and_nothing_else_is_touched(brok
     with running(command):
         (name,) = topic_of_a_run(brokers)
     done = run(tmp_path, path)
-    assert done.code == 0, done.output
+    assert done.measured, done.output
     assert f"removed topic {name}, left by run" in done.output
     assert topics(brokers) == sorted(foreign)
     for topic, values in foreign.items():
@@ -285,11 +285,11 @@ def test_broker_settings_are_only_changed_when_file_and_person_say_so(brokers: S
         assert dynamic(brokers) == "16000"
     assert dynamic(brokers) == "16000", "it was killed"
     done = run(tmp_path / "next", allowed)
-    assert done.code == 0, done.output
+    assert done.measured, done.output
     assert f"put {SETTING} of broker 1 back" in done.output
     assert dynamic(brokers) is None
     done = run(tmp_path / "whole", allowed, *change, "--allow-broker-config")
-    assert done.code == 0, done.output
+    assert done.measured, done.output
     assert dynamic(brokers) is None
     assert topics(brokers) == []
 
@@ -310,7 +310,7 @@ def test_certificates_of_clients_from_a_java_properties_file(tmp_path: Path, sto
             '[limits]\nbytes = "200 GB"\nmib-per-s = 400\n'
         )
         done = run(tmp_path, path)
-    assert done.code == 0, done.output
+    assert done.measured, done.output
     assert STORE_PASSWORD not in done.output
     assert done.scenario("paced-slow")["accounting"]["acked"] > 0
 

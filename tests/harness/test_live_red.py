@@ -14,14 +14,13 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.harness.run_gate import BEGUN_BOUND_S, PROBES, ROOT, Finished, gate, gate_command, hear_interrupts
+from tests.harness.run_gate import BEGUN_BOUND_S, PROBES, ROOT, UNDECIDED, Finished, gate, gate_command, hear_interrupts
 
 SHORT = ("--rounds", "2", "--window", "2", "--warmup-max", "2", "--broker-warmup", "0")
 LONG_WINDOW = ("--rounds", "2", "--window", "240", "--warmup-max", "2", "--broker-warmup", "0")
 VERDICT_BOUND_S = 200
 """Less than the window that what is broken cuts short; on a slow machine most of it is the end of the run."""
 ORPHAN_BOUND_S = 90
-UNDECIDED = 6
 
 
 def children(run: psutil.Process, words: str) -> list[psutil.Process]:

@@ -24,7 +24,9 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 @pytest.fixture(scope="module")
 def lingering(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     results = tmp_path_factory.mktemp("lingering")
-    return gate(results, PROBES, "-k", "paced-slow", *SHORT, "--set", "producer.linger.ms=500")
+    # Batches that no linger of this rate fills: it is the linger that ends them.
+    change = ("--set", "producer.linger.ms=500", "--set", "producer.batch.size=1000000")
+    return gate(results, PROBES, "-k", "paced-slow", *SHORT, *change)
 
 
 def test_linger_shows_in_the_latency_of_a_row_below_its_capacity(plain: Finished, lingering: Finished) -> None:
@@ -32,7 +34,7 @@ def test_linger_shows_in_the_latency_of_a_row_below_its_capacity(plain: Finished
     quick, slow = (done.scenario("paced-slow")["metrics"] for done in (plain, lingering))
     assert slow["latency_ms.p50"]["value"] > max(200, quick["latency_ms.p50"]["value"])
     assert slow["latency_ms.p99"]["value"] > 450
-    assert lingering.run["modified"] == ["producer.linger.ms=500"]
+    assert lingering.run["modified"] == ["producer.linger.ms=500", "producer.batch.size=1000000"]
     assert plain.run["modified"] == []
 
 
