@@ -47,11 +47,15 @@ class Finished:
 
     @property
     def measured(self) -> bool:
-        """Whether every row was measured, and nothing but a machine too busy for a generator kept one from counting."""
+        """Whether every row was measured, and at most a machine that is too busy kept one from counting."""
         rows = self.run["scenarios"]
-        spoilt = [entry for entry in rows if entry["verdict"] == "INVALID"]
-        busy = all("generator saturated" in reason for entry in spoilt for reason in entry["reasons"])
-        return bool(rows) and (self.code == 0 or (self.code == UNDECIDED and bool(spoilt) and busy))
+        reasons = [reason for entry in rows if entry["verdict"] == "INVALID" for reason in entry["reasons"]]
+        return (
+            bool(rows)
+            and self.code in (0, UNDECIDED)
+            and all(entry["rounds"] for entry in rows)
+            and all("generator saturated" in reason for reason in reasons)
+        )
 
     def scenario(self, name: str) -> dict[str, Any]:
         """Return one scenario's entry of run.json."""

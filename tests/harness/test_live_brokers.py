@@ -61,7 +61,7 @@ def test_a_row_runs_over_tls_and_scram_and_leaves_nothing(brokers: Secured, tmp_
     target = done.run["target"]
     assert (target["kind"], target["name"], target["brokers"]) == ("brokers", "staging", 1)
     entry = done.scenario("paced-slow")
-    assert entry["verdict"] in ("MISSING", "INVALID")
+    assert entry["verdict"] in ("MISSING", "INCONCLUSIVE", "INVALID")
     assert entry["accounting"]["attempted"] == entry["accounting"]["acked"] == entry["accounting"]["offset_delta"] > 0
     assert "no [prometheus]" in entry["rounds"][0]["usage_unavailable"]
     assert "gate sees no topic but those of runs" in done.output

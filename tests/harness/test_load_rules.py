@@ -227,6 +227,23 @@ def test_a_late_load_that_also_offered_too_little_is_invalid_as_a_whole() -> Non
     assert flaw.metrics == ()
 
 
+def test_what_was_sent_after_the_window_was_not_the_brokers_to_take() -> None:
+    """Seen: 461 of 500 records/s sent in the window and 436 acknowledged, which was called not sustained."""
+    told = late(0.144, 0.2, attempted_in_window=1850, acked_in_window=1800)
+    assert not_sustained(PACED, load_result(sent=told, wake_delay_p99_ms=37.0)) == ""
+    taken_late = late(0.144, 0.2, attempted_in_window=1995, acked_in_window=1800)
+    assert "the brokers took 900 of 1,000" in not_sustained(PACED, load_result(sent=taken_late))
+
+
+@pytest.mark.parametrize(
+    ("attempted", "wake_ms", "short"), [(1960, 1.0, True), (1960, 20.0, False), (1900, 90.0, True)]
+)
+def test_what_may_fall_behind_the_windows_end_follows_the_machine(attempted: int, wake_ms: float, short: bool) -> None:
+    """0.5 % of 2 s, and 10 ms or twice the wake-up delay, but 2 % of the window at most."""
+    told = load_result(sent=late(0.0, 0.002, attempted_in_window=attempted), wake_delay_p99_ms=wake_ms)
+    assert bool(flaws(PACED, told, accounting(3000))) is short
+
+
 def test_a_round_keeps_its_rate_when_its_latency_is_spoilt() -> None:
     told = load_result(sent=late(0.02, 0.05), wake_delay_p99_ms=0.25)
     found = flaws(PACED, told, accounting(3000))
