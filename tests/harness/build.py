@@ -1,6 +1,7 @@
 """Builds model objects for tests: rounds with given rates, and measurements of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -59,19 +60,24 @@ def accounting(records: int = 1000, **changes: int) -> Accounting:
     return Accounting(failed={}, **values)
 
 
-def one_round(index: int, rate: float, *, cpu_us: float = 50.0, invalid: tuple[str, ...] = ()) -> Round:
+def one_round(
+    index: int, rate: float, *, cpu_us: float = 50.0, invalid: tuple[str, ...] = (),
+    spoilt: Mapping[str, str] = MappingProxyType({}),
+) -> Round:  # fmt: skip
     """Return a round with this rate and broker CPU per record."""
     return Round(
         index=index,
         window_s=2.0,
         warmup_s=1.0,
         steady=True,
-        metrics={"records_per_s": rate, "broker_cpu_us_per_record": cpu_us, "broker_cpu_cores.1": 0.5},
+        metrics={"records_per_s": rate, "broker_cpu_us_per_record": cpu_us, "broker_cpu_cores.1": 0.5,
+                 "latency_ms.p99": 4.0},
         accounting=accounting(),
         generator=GENERATOR,
         latency_histogram=histogram([0.001, 0.002, 0.004]),
         invalid=invalid,
-    )
+        invalid_metrics=spoilt,
+    )  # fmt: skip
 
 
 def measurement(rates: Sequence[float], name: str = "batch-1k", *, cpu_us: float = 50.0) -> Measurement:
@@ -155,8 +161,9 @@ def received(**changes: object) -> Received:
 
 
 def load_result(
-    *, sent: Sent | None = None, received: Received | None = None, busiest_thread_cores: float = 0.05
-) -> LoadResult:
+    *, sent: Sent | None = None, received: Received | None = None, busiest_thread_cores: float = 0.05,
+    wake_delay_p99_ms: float | None = None,
+) -> LoadResult:  # fmt: skip
     """Return the result of a round of 2 s."""
     return LoadResult(
         warmup_s=1.0,
@@ -167,4 +174,5 @@ def load_result(
         rss_mib=80.0,
         sent=sent,
         received=received,
+        wake_delay_p99_ms=wake_delay_p99_ms,
     )

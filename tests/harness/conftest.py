@@ -1,6 +1,8 @@
 """The suite's own tests leave no run behind (no results folder, no Allure results), and a warning fails them."""
 
 import re
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -19,6 +21,16 @@ def pytest_configure(config: pytest.Config) -> None:
     """Say so before the reports look."""
     config.stash[LEAVES_RESULTS] = False
     config.addinivalue_line("filterwarnings", "error")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Let runs keep their brokers' data in a folder of this session: others on this machine come and go."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("tmp")
+        patch.setenv("TMPDIR", str(folder))
+        patch.setattr(tempfile, "tempdir", str(folder))
+        yield folder
 
 
 @pytest.fixture(scope="session")

@@ -74,14 +74,14 @@ class Secured:
             if kind == ResourceType.TOPIC or action != AclOperation.CREATE
         ]
         for reply in self.admin.create_acls(bindings).values():
-            reply.result(timeout=20)
+            reply.result(timeout=60)
 
     def allow_sight(self, user: str) -> None:
         """Let the user see every topic."""
         binding = AclBinding(ResourceType.TOPIC, "*", ResourcePatternType.LITERAL, f"User:{user}", "*",
                              AclOperation.DESCRIBE, AclPermissionType.ALLOW)  # fmt: skip
         for reply in self.admin.create_acls([binding]).values():
-            reply.result(timeout=20)
+            reply.result(timeout=60)
 
     def allow_settings(self, user: str) -> None:
         """Let the user read and set the brokers' own settings."""
@@ -91,14 +91,14 @@ class Secured:
             for action in (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
         ]  # fmt: skip
         for reply in self.admin.create_acls(bindings).values():
-            reply.result(timeout=20)
+            reply.result(timeout=60)
 
     def add_user(self, user: str, password: str = PASSWORD) -> None:
         """Let the user log in."""
         upsertion = UserScramCredentialUpsertion(user, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096),
                                                  password.encode())  # fmt: skip
         for reply in self.admin.alter_user_scram_credentials([upsertion]).values():
-            reply.result(timeout=20)
+            reply.result(timeout=60)
 
     def target_file(self, folder: Path, *, more: str = "", **client: str) -> Path:
         """Write a target file for this cluster; `client` overrides settings, "_" for "."."""
@@ -119,7 +119,7 @@ class Secured:
 def keytool(*arguments: object, store_type: str = "PKCS12") -> None:
     """Run keytool with the store's password."""
     command = [KEYTOOL, *arguments, "-storepass", STORE_PASSWORD, "-storetype", store_type]
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300, check=False)
     assert not done.returncode, done.stdout
 
 
@@ -148,7 +148,7 @@ def run_tool(cluster: EmbeddedCluster, main: str, *arguments: str) -> None:
     """Run one of Kafka's own command-line tools against the cluster."""
     command = [find_java(), "-cp", kafka_jars(cluster.spec.kafka_version).classpath, main, "--bootstrap-server",
                cluster.bootstrap(SAME_ZONE), *arguments]  # fmt: skip
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300, check=False)
     assert not done.returncode, done.stdout + done.stderr
 
 

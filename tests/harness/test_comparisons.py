@@ -60,6 +60,25 @@ def test_noise_is_inconclusive_and_says_what_more_time_would_resolve() -> None:
     assert "would have shown" in message
 
 
+def with_latency_spoilt(found: Comparison, load: Load) -> Comparison:
+    """Return the comparison of such a load, whose candidate was sent late in its third round."""
+    m = found.candidate
+    rounds = [replace(r, invalid_metrics={"latency_ms": "sent late"} if r.index == 3 else {}) for r in m.rounds]
+    row = replace(m.scenario, load=load)
+    return replace(found, baseline=replace(found.baseline, scenario=row),
+                   candidate=replace(m, rounds=tuple(rounds), scenario=row))  # fmt: skip
+
+
+def test_a_spoilt_latency_makes_only_what_it_decides_invalid() -> None:
+    paced = judge_comparison(with_latency_spoilt(comparison(1.0), Load(kind="paced", rate=1000.0)))
+    assert paced.effect is Effect.INVALID
+    assert paced.reasons == ("candidate: latency_ms.p99: round 3: sent late (1 of 10 rounds)",)
+    capped = judge_comparison(with_latency_spoilt(comparison(0.9), Load(kind="capped", rate=1e6)))
+    assert capped.effect is Effect.SLOWER
+    assert "latency_ms.p99" not in {other.metric.name for other in capped.others}
+    assert "latency_ms.p99" in {other.metric.name for other in judge_comparison(comparison(0.9)).others}
+
+
 @settings(deadline=None)
 @given(st.floats(0.01, 100))
 def test_the_unit_of_the_rates_does_not_count(scale: float) -> None:

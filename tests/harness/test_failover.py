@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fixtures.assembly import unmeasured
 from fixtures.errors import ConfigurationError, TargetError
-from fixtures.failover.analysis import Written, analyse, cores, schedule_delay_s
+from fixtures.failover.analysis import Written, analyse, cores, schedule_delay_s, spoilt_latencies
 from fixtures.failover.metadata_log import changes
 from fixtures.failover.record import history_path, judged_again, keep, recall
 from fixtures.failover.scripts import with_newcomer
@@ -186,6 +186,56 @@ def test_a_generator_that_was_late_is_seen() -> None:
     late = history()
     late.sends[0]["at"] += 0.03
     assert schedule_delay_s(late) == pytest.approx(0.03, abs=1e-6)
+
+
+def late_by(seconds: float) -> Written:
+    """Return the history of a generator that paused for so long, again and again, before the fault."""
+    found = history()
+    found.sends[0]["at"] += seconds
+    return found
+
+
+@pytest.mark.parametrize(
+    ("late_s", "limit_s", "verdict"),
+    [
+        (0.03, 7.99, Verdict.REGRESSED),
+        (0.149, 8.5, Verdict.PASS),
+        (0.149, 8.1, Verdict.INCONCLUSIVE),
+        (0.149, 7.9, Verdict.INCONCLUSIVE),
+        (0.149, 7.0, Verdict.REGRESSED),
+        (0.9, 12.0, Verdict.PASS),
+        (1.7, 4.0, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_a_late_generator_widens_what_an_outage_is_known_to(late_s: float, limit_s: float, verdict: Verdict) -> None:
+    """Of 8.0 s; below five times the pauses it is never red, for it may be one of them."""
+    taken = measured(faulty(), late_by(late_s))
+    assert taken.rounds[0].metrics["outage_resolution_s"] == pytest.approx(late_s, abs=1e-6)
+    held = threshold("outage_s.max", limit_s, name="kill-leader", tolerance=0.0)
+    judgement = next(j for j in judge_fault(taken, [held]).judgements if j.metric == "outage_s.max")
+    assert judgement.verdict is verdict
+    if verdict is Verdict.INCONCLUSIVE:
+        assert f"paused for {late_s:.2f} s" in judgement.reason
+
+
+def test_a_late_generator_on_a_fault_that_costs_nothing_leaves_it_green() -> None:
+    """0.15 s are not told from an outage of as much, but both are far below the 5 s that leaders may need."""
+    quiet = replace(late_by(0.149), outcomes=history(down=False).outcomes)
+    outcome = judge_scenario(measured(faulty(kind="kill-controller"), quiet), None)
+    assert outcome.verdict is Verdict.PASS, outcome.reasons
+
+
+def test_a_late_generator_spoils_the_latencies_that_it_is_a_part_of() -> None:
+    taken = late_by(0.149)
+    metrics = analyse(taken)[1]
+    assert set(spoilt_latencies(taken, metrics)) == {"latency_before_ms", "latency_after_ms"}, "8 s during the fault"
+    assert spoilt_latencies(history(), metrics) == {}
+    (r,) = measured(faulty(), taken).rounds
+    spoilt = replace(r, invalid_metrics=spoilt_latencies(taken, metrics))
+    held = [threshold("latency_before_ms.p99", 100.0, name="kill-leader")]
+    outcome = judge_fault(replace(measured(faulty(), taken), rounds=(spoilt,)), held)
+    assert outcome.verdict is Verdict.INVALID
+    assert "sent late" in outcome.reasons[0]
 
 
 def test_a_history_that_was_kept_is_judged_the_same(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ time.sleep(600)
 """
 
 
-def wait_until(what: Callable[[], bool], seconds: float = 10) -> bool:
+def wait_until(what: Callable[[], bool], seconds: float = 60) -> bool:
     deadline = time.monotonic() + seconds
     while not what() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -60,7 +60,7 @@ def test_the_child_and_the_folder_go_when_the_run_is_killed(
     child, guard = map(int, run.stdout.readline().split())
     assert not gone(child)
     run.send_signal(number)
-    run.wait(timeout=10)
+    run.wait(timeout=60)
     assert wait_until(lambda: gone(child))
     assert wait_until(lambda: gone(guard))
     assert wait_until(lambda: not (tmp_path / "data").exists())

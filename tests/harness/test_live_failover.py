@@ -10,12 +10,14 @@ import psutil
 import pytest
 
 from fixtures.failover.analysis import LOGGED
-from tests.harness.run_gate import Finished, gate
-from tests.harness.test_live_red import UNDECIDED, children, finished, run_folders, running_gate, wait_for
+from tests.harness.run_gate import BEGUN_BOUND_S, UNDECIDED, Finished, gate
+from tests.harness.test_live_red import children, finished, run_folders, running_gate, wait_for
 
 ROW = "kill-leader-session-3s"
 ASKED = ("-k", ROW, "--family", "failover", "--broker-warmup", "5")
-EXIT_BOUND_S = 120
+EXIT_BOUND_S = 600
+"""It waits 90 s for the broker; then the run has to end, on a slow machine too."""
+PREDICTED_S = 5.375
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +27,11 @@ def killed(tmp_path_factory: pytest.TempPathFactory, relations_folder: Path) -> 
 
 def test_a_killed_leader_costs_what_its_session_says_and_no_record(killed: Finished) -> None:
     entry = killed.scenario(ROW)
-    assert entry["verdict"] in ("PASS", "INCONCLUSIVE"), killed.output
     (measured,) = entry["rounds"]
     metrics, failover = measured["metrics"], measured["failover"]
-    assert 1.0 < metrics["outage_s.max"] < 20
+    assert entry["verdict"] in ("PASS", "INCONCLUSIVE") or metrics["outage_s.max"] > PREDICTED_S, killed.output
+    assert 1.0 < metrics["outage_s.max"] < 60
+    assert 0 < metrics["outage_resolution_s"] < 1.0
     assert metrics["outage_affected"] == 6, "where the killed broker followed, its acknowledgement is waited for too"
     for kind in ("lost", "duplicated", "reordered", "phantom", "divergent"):
         assert failover["integrity"][kind] == 0
@@ -49,17 +52,18 @@ def test_its_history_gives_the_same_answer_again(killed: Finished, tmp_path: Pat
     assert new["metrics"] == pytest.approx(old["metrics"])
 
 
+@pytest.mark.slow
 def test_a_broker_that_does_not_come_back_is_invalid_with_its_log(tmp_path: Path, relations_folder: Path) -> None:
     before = run_folders()
     with running_gate(tmp_path, *ASKED, f"--thresholds={relations_folder}") as (process, run):
-        wait_for(lambda: len(brokers_of(run)) == 3, 60, "three brokers")
+        wait_for(lambda: len(brokers_of(run)) == 3, BEGUN_BOUND_S, "three brokers")
         seen = brokers_of(run)
-        wait_for(lambda: len(brokers_of(run)) < 3, 120, "the fault")
+        wait_for(lambda: len(brokers_of(run)) < 3, BEGUN_BOUND_S, "the fault")
         (properties,) = set(seen) - set(brokers_of(run))
         text = Path(properties).read_text()
         Path(properties).write_text(re.sub(r"(?m)^node\.id=.*$", "node.id=77", text))
         spoilt_at = time.monotonic()
-        done = finished(process, tmp_path)
+        done = finished(process, tmp_path, EXIT_BOUND_S)
         assert time.monotonic() - spoilt_at < EXIT_BOUND_S
     entry = done.scenario(ROW)
     assert (entry["verdict"], done.code) == ("INVALID", UNDECIDED), done.output

@@ -12,8 +12,8 @@ from fixtures.model import SAME_ZONE, ClusterSpec, TopicSpec, settings
 from fixtures.target.embedded import EmbeddedCluster, EmbeddedTarget
 from fixtures.target.topics import admin_client
 
-BOUND_S = 60
-SEEN_BOUND_S = 15
+BOUND_S = 300
+SEEN_BOUND_S = 40
 """Sessions of 3 s; a client that waits for the broker that stands still waits for 60."""
 QUICK = settings({"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500})
 
@@ -30,7 +30,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 
 
 def brokers(cluster: EmbeddedCluster) -> set[int]:
-    return set(admin_client(cluster.bootstrap(SAME_ZONE), ()).list_topics(timeout=20).brokers)
+    return set(admin_client(cluster.bootstrap(SAME_ZONE), ()).list_topics(timeout=60).brokers)
 
 
 def until(true: Callable[[], bool]) -> float:
@@ -52,6 +52,7 @@ def test_a_broker_goes_and_comes_back(cluster: EmbeddedCluster, take: str, give_
     print(f"{give_back}: back after {until(lambda: brokers(cluster) == {1, 2, 3}):.1f} s")
 
 
+@pytest.mark.slow
 def test_the_watch_is_not_held_up_by_whichever_broker_stands_still(cluster: EmbeddedCluster) -> None:
     until(lambda: brokers(cluster) == {1, 2, 3})
     topics = cluster.topics()

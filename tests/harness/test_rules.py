@@ -1,12 +1,15 @@
 """Every branch of the judge, on synthetic measurements."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.model import Profile, Verdict
+from fixtures.model import Measurement, Profile, Verdict
+from fixtures.report.allure_results import _headline
+from fixtures.report.terminal import scenario_rows, spoilt_notes
 from fixtures.verdict.messages import relation_message, scenario_message
 from fixtures.verdict.rules import SEVERITY, judge_relation, judge_scenario, judge_threshold, worst
 from tests.harness.build import measurement, one_round, profile, relation, threshold
@@ -44,6 +47,57 @@ def test_a_higher_is_better_metric(rounds: list[float], verdict: Verdict) -> Non
 )
 def test_a_lower_is_better_metric(rounds: list[float], verdict: Verdict) -> None:
     assert judge_threshold(rounds, CPU).verdict is verdict
+
+
+LATENCY = threshold("latency_ms.p99", 4.0, 0.1)
+LATE = {"latency_ms": "sent late: p99 of the schedule delay is 3.0 ms"}
+
+
+def spoilt(rates: Sequence[float], name: str = "batch-1k") -> Measurement:
+    """Return a measurement of these rates whose second round was sent late."""
+    rounds = tuple(one_round(i, rate, spoilt=LATE if i == 2 else {}) for i, rate in enumerate(rates, start=1))
+    return replace(measurement(rates, name), rounds=rounds)
+
+
+def test_a_spoilt_latency_spoils_neither_the_rate_nor_the_cpu() -> None:
+    outcome = judge_scenario(spoilt([1000, 1010, 990]), profile(RATE, CPU, LATENCY))
+    found = {judgement.metric: judgement.verdict for judgement in outcome.judgements}
+    assert found == {"records_per_s": Verdict.PASS, "broker_cpu_us_per_record": Verdict.PASS,
+                     "latency_ms.p99": Verdict.INVALID}  # fmt: skip
+    assert outcome.verdict is Verdict.INVALID, "something that is held was not told"
+    message = scenario_message(outcome, spoilt([1000, 1010, 990]), profile(RATE, CPU, LATENCY))
+    assert "invalid    latency_ms.p99: round 2: sent late" in message
+    assert "(1 of 3 rounds)" in message
+    assert "nothing was judged" not in message
+
+
+def test_a_spoilt_latency_that_nothing_is_held_against_is_a_note() -> None:
+    outcome = judge_scenario(spoilt([1000, 1010, 990]), profile(RATE, CPU))
+    assert outcome.verdict is Verdict.PASS
+    assert outcome.reasons == (f"latency_ms is not valid: round 2: {LATE['latency_ms']} (1 of 3 rounds)",)
+
+
+def test_a_spoilt_latency_does_not_hide_that_the_rate_regressed() -> None:
+    assert judge_scenario(spoilt([500, 505, 495]), profile(RATE, CPU, LATENCY)).verdict is Verdict.REGRESSED
+
+
+def test_only_a_relation_in_the_spoilt_metric_is_invalid() -> None:
+    both = {"fast": spoilt([3000, 3010, 2990], "fast"), "slow": measurement([1000, 1010, 990], "slow")}
+    assert judge_relation(relation(2.0), both).verdict is Verdict.PASS
+    outcome = judge_relation(relation(2.0, "latency_ms.p99"), both)
+    assert outcome.verdict is Verdict.INVALID
+    assert outcome.reasons[0].startswith("fast: latency_ms.p99: round 2: sent late")
+
+
+def test_the_reports_say_which_latency_is_not_valid() -> None:
+    taken = spoilt([1000, 1010, 990])
+    outcome = judge_scenario(taken, profile(RATE, CPU))
+    (row,) = scenario_rows({"batch-1k": outcome}, {"batch-1k": taken})
+    assert (row[1], row[3], row[-1]) == ("1,000", "invalid", "PASS")
+    (note,) = spoilt_notes({"batch-1k": taken})
+    assert note.startswith("note: batch-1k: latency_ms is not valid: round 2: sent late")
+    assert "p99" in _headline(measurement([1000, 1010, 990]))
+    assert "p99" not in _headline(taken)
 
 
 @given(st.lists(st.floats(100, 2000), min_size=2, max_size=9), st.floats(1.01, 3))

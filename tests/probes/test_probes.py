@@ -33,10 +33,10 @@ ROWS = (
           batch_size=1_000_000, queue_buffering_max_kbytes=2_000_000, queue_buffering_max_messages=100_000_000),
     # One request per record, several times as many as the brokers take.
     probe("paced-by-brokers", Load(kind="paced", rate=60_000), batch_size=KIB, queue_buffering_max_kbytes=4096),
-    # As fast as the brokers take it, for tests that break something in the middle.
-    probe("capped-wide", Load(kind="capped", rate=100_000), batch_size=16 * KIB),
+    # For tests that break something in the middle of a long round, whose disk space has to be there.
+    probe("capped-wide", Load(kind="capped", rate=20_000), batch_size=16 * KIB),
     # A request per record, as fast as the brokers take it: what a change costs shows at once.
-    probe("capped-plain", Load(kind="capped", rate=100_000), batch_size=KIB),
+    probe("capped-plain", Load(kind="capped", rate=50_000), batch_size=KIB),
     # Two processes of two producers each, and consumers.
     replace(probe("capped-by-four", Load(kind="capped", rate=20_000), batch_size=16 * KIB),
             producers=2, threads=2, consumers=Consumers(membership="group")),
