@@ -17,7 +17,8 @@ ROW = "kill-leader-session-3s"
 ASKED = ("-k", ROW, "--family", "failover", "--broker-warmup", "5")
 EXIT_BOUND_S = 600
 """It waits 90 s for the broker; then the run has to end, on a slow machine too."""
-PREDICTED_S = 5.375
+THE_MACHINES = {"outage_s.max", "receive_outage_s.max", "rate_recovery_s"}
+"""What a machine may be too slow for, once three brokers share it with others."""
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,9 @@ def test_a_killed_leader_costs_what_its_session_says_and_no_record(killed: Finis
     entry = killed.scenario(ROW)
     (measured,) = entry["rounds"]
     metrics, failover = measured["metrics"], measured["failover"]
-    assert entry["verdict"] in ("PASS", "INCONCLUSIVE") or metrics["outage_s.max"] > PREDICTED_S, killed.output
+    red = {judgement["metric"] for judgement in entry["judgements"] if judgement["verdict"] == "REGRESSED"}
+    assert red <= THE_MACHINES, killed.output
+    assert entry["verdict"] != "INVALID", killed.output
     assert 1.0 < metrics["outage_s.max"] < 60
     assert 0 < metrics["outage_resolution_s"] < 1.0
     assert metrics["outage_affected"] == 6, "where the killed broker followed, its acknowledgement is waited for too"
