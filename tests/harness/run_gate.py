@@ -12,6 +12,8 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 PROBES = "tests/probes"
 NO_THRESHOLDS = ROOT / PROBES / "thresholds"
+RECORDED_THRESHOLDS = ROOT / "tests" / "harness" / "data" / "thresholds"
+"""Those of the recorded run, beside the shipped relations."""
 UNDECIDED = 6
 HANG_BOUND_S = 1800
 """A bound on a hang, not on a machine: the longest takes 2 min on two quiet cores."""
@@ -68,7 +70,9 @@ def gate_command(results: Path, *arguments: object) -> list[str]:
     Probes are held against no thresholds unless the arguments say so: with a profile, a machine that is not the
     profile's would be told to be too noisy, whatever the probe is to show.
     """
-    thresholds = [f"--thresholds={NO_THRESHOLDS}"] if PROBES in arguments else []
+    replay = any(str(argument).startswith("--replay") for argument in arguments)
+    folder = NO_THRESHOLDS if PROBES in arguments else RECORDED_THRESHOLDS if replay else None
+    thresholds = [f"--thresholds={folder}"] if folder else []
     return [sys.executable, "-m", "pytest", f"--results={results}", *thresholds, *map(str, arguments)]
 
 

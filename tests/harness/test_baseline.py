@@ -179,7 +179,7 @@ def test_a_run_on_a_disturbed_machine_does_not_count_even_without_thresholds(
     stand_in: StandIn, capfd: pytest.CaptureFixture[str]
 ) -> None:
     run = json.loads((stand_in.folder / "run.json").read_text())
-    quiet = {"cpu_mib_per_s": 3000.0, "loopback_per_s": 20000.0, "pressure": 0.0, "steal": 0.0}
+    quiet = {"deflate_mib_per_s": 60.0, "loopback_per_s": 20000.0, "pressure": 0.0, "steal": 0.0}
     for entry in run["scenarios"]:
         entry["canary"] = [quiet, quiet, quiet, {**quiet, "steal": 0.5}]
     stand_in.plan(call_1={"run": {"scenarios": run["scenarios"]}})

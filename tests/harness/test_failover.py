@@ -405,7 +405,10 @@ def test_a_tool_that_takes_too_long_leaves_nothing_behind(tmp_path: Path) -> Non
     with pytest.raises(subprocess.TimeoutExpired):
         run_in_session(["/bin/bash", "-c", f"sleep 60 & echo $! > {tmp_path}/pid; wait"], 0.5)
     child = int((tmp_path / "pid").read_text())
-    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+    deadline = time.monotonic() + 30  # killed processes of a busy machine take a moment to be gone
+    while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 class OldKafka(KafkaTools):

@@ -17,7 +17,7 @@ import pytest
 
 from fixtures.report.proposal import runs_alike
 from fixtures.report.results import load_run, recorded_measurements, scenario_entry
-from tests.harness.run_gate import HANG_BOUND_S, ROOT, Finished, gate
+from tests.harness.run_gate import HANG_BOUND_S, RECORDED_THRESHOLDS, ROOT, Finished, gate
 
 RECORDED = Path(__file__).parent / "data" / "run.json"
 SCHEMA = json.loads((ROOT / "docs" / "run.schema.json").read_text())
@@ -36,11 +36,11 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 
 @pytest.fixture
 def thresholds(tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that copies the shipped thresholds with one file changed."""
+    """Return a function that copies the recorded run's thresholds with one file changed."""
 
     def changed(name: str, old: str, new: str) -> Path:
         folder = tmp_path / "thresholds"
-        shutil.copytree(ROOT / "thresholds", folder)
+        shutil.copytree(RECORDED_THRESHOLDS, folder)
         path = folder / name
         text, count = re.subn(old, new, path.read_text())
         assert count, f"{old!r} does not stand in {name}"
@@ -97,7 +97,8 @@ sys.exit(int(code))
 
 def test_a_replay_decodes_each_histogram_once(tmp_path: Path, document: dict[str, Any]) -> None:
     """A replay of 100 rows takes seconds because of that; its time itself says more about the machine."""
-    command = [sys.executable, "-c", COUNT_DECODES, f"--results={tmp_path}", f"--replay={RECORDED}"]
+    options = [f"--results={tmp_path}", f"--replay={RECORDED}", f"--thresholds={RECORDED_THRESHOLDS}"]
+    command = [sys.executable, "-c", COUNT_DECODES, *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_BOUND_S)
     assert done.returncode == 0, done.stdout + done.stderr
     texts = {r["latency_histogram"] for entry in document["scenarios"] for r in entry["rounds"]}
@@ -323,7 +324,7 @@ def test_rows_after_a_stop_are_not_run_and_say_so(tmp_path: Path, thresholds: Ca
 
 def test_two_profiles_that_match_are_refused_before_anything_is_judged(tmp_path: Path) -> None:
     folder = tmp_path / "thresholds"
-    shutil.copytree(ROOT / "thresholds", folder)
+    shutil.copytree(RECORDED_THRESHOLDS, folder)
     shutil.copy(folder / "embedded-2c.toml", folder / "again.toml")
     done = gate(tmp_path / "results", f"--replay={RECORDED}", f"--thresholds={folder}")
     assert done.code == 2

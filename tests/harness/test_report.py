@@ -11,7 +11,7 @@ import pytest
 
 from fixtures.report import html
 from fixtures.report.html import HISTORY_NAME, ReportError, build_report
-from tests.harness.run_gate import ROOT, gate
+from tests.harness.run_gate import RECORDED_THRESHOLDS, gate
 from tests.harness.test_replay import RECORDED
 
 
@@ -27,7 +27,7 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a replayed run in which batch-1k has regressed."""
     folder = tmp_path_factory.mktemp("report")
     thresholds = folder / "thresholds"
-    shutil.copytree(ROOT / "thresholds", thresholds)
+    shutil.copytree(RECORDED_THRESHOLDS, thresholds)
     path = thresholds / "embedded-2c.toml"
     path.write_text(re.sub(r"(\[batch-1k\][^\[]*?baseline = )[\d.]+", r"\g<1>90000", path.read_text()))
     gate(folder / "results", f"--replay={RECORDED}", f"--thresholds={thresholds}")

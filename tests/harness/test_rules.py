@@ -221,7 +221,7 @@ def test_the_message_of_a_broken_relation_names_all_that_is_needed() -> None:
 
 def test_the_messages_of_missing_and_inconclusive_say_what_to_do() -> None:
     missing = judge_scenario(measurement([1000, 1000, 1000]), None)
-    assert "make thresholds ARGS=--accept" in scenario_message(missing, measurement([1000, 1000, 1000]), None)
+    assert "make baseline" in scenario_message(missing, measurement([1000, 1000, 1000]), None)
     noisy = measurement([700, 1000, 1300])
     outcome = judge_scenario(noisy, profile(RATE, CPU))
     text = scenario_message(outcome, noisy, profile(RATE, CPU))

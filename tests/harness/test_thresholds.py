@@ -32,7 +32,7 @@ records_per_s = { baseline = 1000, tolerance = 0.1 }
 
 def test_every_shipped_profile_holds_rate_and_cpu_of_every_white_paper_row() -> None:
     profiles = load_profiles(SHIPPED)
-    assert set(profiles) == {"embedded-2c", "dms-c6-large-2"}
+    assert set(profiles) == {"dms-c6-large-2"}
     for profile in profiles.values():
         assert set(profile.thresholds) == set(ROWS)
         for thresholds in profile.thresholds.values():

@@ -22,7 +22,7 @@ from tests.harness.run_gate import ROOT, gate
         (["--tier", "huge"], "unknown tier 'huge'; legal: smoke, nightly, full"),
         (["--target", "moon"], "unknown target 'moon'; legal: embedded"),
         (["--driver", "go"], "unknown driver 'go'; legal: librdkafka"),
-        (["--profile", "mine"], "unknown profile 'mine'; legal: dms-c6-large-2, embedded-2c"),
+        (["--profile", "mine"], "unknown profile 'mine'; legal: dms-c6-large-2"),
         (["--family", "colour"], "unknown family 'colour'; legal: acks, batch-size, cross-az, failover, replicas"),
         (["--set", "linger.ms=5"], "unknown scope 'linger'; legal: producer, broker, topic"),
         (["--set", "producer.linger.ms"], "must read scope.key=value, as in producer.linger.ms=5"),
