@@ -1,0 +1,75 @@
+"""Java's ahead-of-time cache: one file for each Java, Kafka and set of options, recorded by one broker, used by all."""
+
+from pathlib import Path
+
+import pytest
+
+from fixtures.model import ClusterSpec
+from fixtures.target import aot_cache
+from fixtures.target.aot_cache import FIRST_RELEASE, cache_path, java_release
+from fixtures.target.embedded import EmbeddedCluster
+from fixtures.target.java import KafkaJars, find_java
+
+JARS = KafkaJars(version="4.3.1", jars=(Path("/jars/kafka.jar"),))
+
+
+@pytest.fixture
+def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(aot_cache, "java_release", lambda _java: FIRST_RELEASE)
+    return tmp_path
+
+
+def brokers(tmp_path: Path, **changes: object) -> EmbeddedCluster:
+    spec = ClusterSpec(**changes)  # type: ignore[arg-type]  # the tests name the fields they change
+    return EmbeddedCluster(spec, java=Path("/java/bin/java"), jars=JARS, logs=tmp_path, cross_zone=False)
+
+
+def options(cluster: EmbeddedCluster) -> list[list[str]]:
+    try:
+        return [cluster._aot_options(node) for node in (1, 2, 3)]
+    finally:
+        cluster.close()
+
+
+def test_this_machine_s_java_says_its_release() -> None:
+    assert java_release(find_java()) >= 17
+
+
+def test_the_cache_is_of_one_java_one_kafka_and_one_set_of_options(cached: Path) -> None:
+    java = Path("/java/bin/java")
+    one = cache_path(java, JARS, ["-server"])
+    assert one == cache_path(java, JARS, ["-server"])
+    others = {
+        cache_path(Path("/other/bin/java"), JARS, ["-server"]),
+        cache_path(java, KafkaJars(version="4.3.1", jars=(Path("/jars/other.jar"),)), ["-server"]),
+        cache_path(java, JARS, ["-client"]),
+    }
+    assert len(others | {one}) == 4
+    assert one is not None
+    assert one.is_relative_to(cached)
+
+
+def test_an_older_java_has_none(cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aot_cache, "java_release", lambda _java: 21)
+    assert cache_path(Path("/java/bin/java"), JARS, []) is None
+
+
+def test_one_broker_records_and_later_ones_use_it(cached: Path, tmp_path: Path) -> None:
+    first, second, third = options(brokers(tmp_path))
+    assert first[0].startswith("-XX:AOTCacheOutput=")
+    assert second == third == []
+    path = cache_path(Path("/java/bin/java"), JARS, [])
+    assert path is not None
+    assert not list(path.parent.glob("*.part")), "nothing is left of what was not kept"
+    kept = brokers(tmp_path)
+    assert kept._aot is not None
+    kept._aot.touch()
+    assert options(kept) == [[f"-XX:AOTCache={kept._aot}"]] * 3
+
+
+@pytest.mark.parametrize("changes", [{"jvm_options": ("-Xlog:gc",)}, {"severable": True}])
+def test_brokers_of_a_change_or_for_faults_record_none(
+    cached: Path, tmp_path: Path, changes: dict[str, object]
+) -> None:
+    assert options(brokers(tmp_path, **changes)) == [[], [], []]
