@@ -15,6 +15,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from fixtures.model import METRICS
 from fixtures.report.proposal import runs_alike
 from fixtures.report.results import load_run, recorded_measurements, scenario_entry
 from tests.harness.run_gate import HANG_BOUND_S, RECORDED_THRESHOLDS, ROOT, Finished, gate
@@ -57,6 +58,11 @@ def verdicts(document: dict[str, Any]) -> dict[str, str]:
 def test_the_recorded_run_and_its_replay_keep_to_the_schema(document: dict[str, Any], replayed: Finished) -> None:
     for run in (document, replayed.run):
         jsonschema.validate(run, SCHEMA, format_checker=jsonschema.FormatChecker())
+
+
+def test_the_schema_knows_every_metric() -> None:
+    legal = SCHEMA["$defs"]["scenario"]["properties"]["metrics"]["propertyNames"]["pattern"]
+    assert [name for name in METRICS if not re.fullmatch(legal, name)] == []
 
 
 def test_the_schema_refuses_what_it_should(document: dict[str, Any]) -> None:
