@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.metrics.usage import LEAST_CPU_CORES, SETTLED_S, Settled, Usage, compile_shares
+from fixtures.metrics.usage import LEAST_COMPILING_CORES, LEAST_CPU_CORES, SETTLED_S, Settled, Usage, compile_shares
 from fixtures.model import Profile, Scenario, Verdict
 from fixtures.verdict.messages import relation_message, scenario_message
 from fixtures.verdict.rules import judge_relation, judge_scenario
@@ -232,6 +232,8 @@ def test_the_share_is_that_of_the_broker_s_own_cpu() -> None:
     assert compile_shares(looks(0, 10, 4), looks(2, 12, 5)) == {1: 0.5}
     assert compile_shares(looks(0, 10, None), looks(2, 12, 5)) == {}
     assert compile_shares({}, looks(2, 12, 5)) == {}, "a broker that has just come back"
+    little = 2 * LEAST_COMPILING_CORES - 0.01
+    assert compile_shares(looks(0, 10, 4), looks(2, 10.2, 4 + little)) == {1: 0.0}, "as warm brokers do"
     idle = 2 * LEAST_CPU_CORES / 2
     assert compile_shares(looks(0, 10, 4), looks(2, 10 + idle, 4 + idle)) == {}, "next to nothing, in ticks"
 
