@@ -37,11 +37,12 @@ def test_a_cold_broker_is_waited_for_or_said_to_be_cold_never_green(tmp_path: Pa
     shares = [measured["metrics"]["broker_compile_share.max"] for measured in entry["rounds"]]
     first = (*entry["warm_up_rounds"], *entry["rounds"])[0]
     assert first["metrics"]["broker_compile_share.max"] > COMPILING, "the swapped broker was cold"
-    assert entry["verdict"] == "INCONCLUSIVE" or (entry["warm_up_rounds"] and sorted(shares)[1] <= COMPILING), shares
+    assert entry["verdict"] == "INCONCLUSIVE" or sorted(shares)[1] <= COMPILING, shares
     if entry["verdict"] == "INCONCLUSIVE":
         assert "brokers still warming up: " in done.output
         assert "of a broker's CPU compiled its code" in entry["warming"]
-    assert "one more round (4): the brokers were still warming up at capped-plain" in done.output
+    if entry["warm_up_rounds"]:
+        assert "one more round (4): the brokers were still warming up at capped-plain" in done.output
 
 
 @pytest.fixture(scope="module")
