@@ -13,7 +13,7 @@ from fixtures.target.embedded import EmbeddedCluster, EmbeddedTarget
 from fixtures.target.topics import Topics
 from tests.harness.run_gate import PROBES, Finished, gate
 
-SHORT = ("--rounds", "2", "--window", "3", "--warmup-max", "2")
+SHORT = ("--rounds", "2", "--window", "3", "--warmup-max", "2", "--broker-warmup", "5")
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """On real brokers: no verdict from a broker that is still warming up, and no time lost in draining."""
 
+import statistics
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from fixtures.target.embedded import EmbeddedCluster, EmbeddedTarget
 from fixtures.verdict.warming import COMPILING
 from tests.harness.build import scenario
 from tests.harness.live_load import LiveLoad, row
-from tests.harness.run_gate import PROBES, gate
+from tests.harness.run_gate import PROBES, UNDECIDED, gate
 
 EASY = """
 [profile]
@@ -34,13 +35,13 @@ def test_a_cold_broker_is_waited_for_or_said_to_be_cold_never_green(tmp_path: Pa
         "-k", "capped-plain", "--rounds", "3", "--window", "1", "--warmup-max", "1",
     )  # fmt: skip
     entry = done.scenario("capped-plain")
-    shares = [measured["metrics"]["broker_compile_share.max"] for measured in entry["rounds"]]
+    judged = [measured["metrics"]["broker_compile_share.max"] for measured in entry["rounds"]]
     first = (*entry["warm_up_rounds"], *entry["rounds"])[0]
     assert first["metrics"]["broker_compile_share.max"] > COMPILING, "the swapped broker was cold"
-    assert entry["verdict"] == "INCONCLUSIVE" or sorted(shares)[1] <= COMPILING, shares
-    if entry["verdict"] == "INCONCLUSIVE":
-        assert "brokers still warming up: " in done.output
-        assert "of a broker's CPU compiled its code" in entry["warming"]
+    assert entry["warming"] or statistics.median(judged) <= COMPILING, judged
+    if entry["warming"]:  # without it the rounds may scatter too much for a verdict all the same
+        assert (entry["verdict"], done.code) == ("INCONCLUSIVE", UNDECIDED)
+        assert f"brokers still warming up: {entry['warming']}" in done.output
     if entry["warm_up_rounds"]:
         assert "one more round (4): the brokers were still warming up at capped-plain" in done.output
 

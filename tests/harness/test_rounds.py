@@ -1,19 +1,23 @@
-"""What a block of rows does with its topics, without brokers."""
+"""What a block of rows does with its topics and its rounds, without brokers."""
 
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fixtures import stand
+from fixtures import rounds, stand
 from fixtures.ledger import Ledger
 from fixtures.load.librdkafka import LibrdkafkaDriver
 from fixtures.load.protocol import LoadError, Observer
 from fixtures.metrics.process import process_sampler
-from fixtures.model import Consumers, Load, Scenario, Tier
+from fixtures.model import CanaryReading, Consumers, Load, Measurement, Round, Scenario, Tier
+from fixtures.rounds import Rounds
+from fixtures.target.room import EXTENDED, REPEATS
 from fixtures.target.topics import Topics
-from tests.harness.build import scenario
+from tests.harness.build import one_round, scenario
 from tests.harness.live_load import row
 
 BACKLOG: Scenario = row(scenario(), load=Load(kind="backlog", records=10), consumers=Consumers(membership="assigned"))
@@ -56,3 +60,87 @@ def test_a_backlog_that_was_written_in_part_is_not_read(monkeypatch: pytest.Monk
     assert deleted == created[:1]
     assert block._backlog(BACKLOG, OBSERVER) == block._backlog(BACKLOG, OBSERVER) == created[1]
     assert (len(created), len(deleted)) == (2, 1)
+
+
+@dataclass
+class Bench:
+    """Stands where brokers would be loaded: gives these rounds, the last one again and again."""
+
+    gives: list[Round]
+    warm_up_facts: dict[str, object] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def warm_up(self, _scenarios: object) -> None: ...
+
+    def round_trips(self, _scenarios: object) -> dict[str, float]:
+        return {}
+
+    def delete_backlogs(self) -> None: ...
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def round(self, _scenario: Scenario, index: int, _left: object, _doing: str) -> stand.Finished:
+        given = self.gives.pop(0) if len(self.gives) > 1 else self.gives[0]
+        spoilt = bool(given.invalid or given.invalid_metrics)
+        return stand.Finished(round=replace(given, index=index), repeatable=spoilt)
+
+
+@dataclass
+class FakeRig:
+    """A rig whose stand is the bench."""
+
+    bench: Bench
+    tier: Tier = TIER
+    driver: LibrdkafkaDriver = field(default_factory=LibrdkafkaDriver)
+    ledger: Ledger = field(default_factory=Ledger)
+
+    def stand(self, _cluster: object, _run_id: str) -> Bench:
+        return self.bench
+
+    def log_tail(self) -> str:
+        return ""
+
+
+def measured(monkeypatch: pytest.MonkeyPatch, bench: Bench) -> Measurement:
+    monkeypatch.setattr(
+        rounds, "read_canary", lambda: CanaryReading(deflate_mib_per_s=60, loopback_per_s=1, pressure=0, steal=0)
+    )
+    rig: Any = FakeRig(bench)
+    return Rounds(rig, rig, run_id="r").measure([scenario()])["batch-1k"]
+
+
+GOOD = one_round(1, 1000)
+DELAYED = one_round(1, 1000, spoilt={"latency_ms": "sent late"})
+SATURATED = one_round(1, 1000, invalid=("generator saturated",))
+
+
+@pytest.mark.parametrize(
+    ("gives", "discarded"),
+    [
+        ([GOOD], 0),
+        ([SATURATED, GOOD], 1),
+        ([DELAYED], REPEATS),
+        ([SATURATED], REPEATS),
+        # What delays used up is still there for rounds that do not count at all.
+        ([*[DELAYED] * (REPEATS + 1), *[SATURATED] * REPEATS, GOOD], 2 * REPEATS),
+    ],
+)
+def test_rounds_that_the_generator_spoilt_are_repeated(
+    monkeypatch: pytest.MonkeyPatch, gives: Sequence[Round], discarded: int
+) -> None:
+    found = measured(monkeypatch, Bench(list(gives)))
+    assert len(found.discarded) == discarded
+    assert bool(found.rounds[-1].invalid) == (gives[-1] is SATURATED)
+
+
+def test_rounds_of_compiling_brokers_are_followed_by_others_and_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    cold = replace(GOOD, metrics={**GOOD.metrics, "broker_compile_share.max": 0.5})
+    bench = Bench([cold, cold, cold, GOOD])
+    found = measured(monkeypatch, bench)
+    assert [r.index for r in found.warm_up + found.rounds] == [1, 2, 3, 4]
+    assert len(found.rounds) == TIER.rounds
+    assert len(bench.notes) == 2
+    for_ever = measured(monkeypatch, Bench([cold]))
+    assert len(for_ever.warm_up + for_ever.rounds) == EXTENDED * TIER.rounds
+    assert "50, 50 % of a broker's CPU compiled its code" in for_ever.warming
