@@ -15,7 +15,7 @@ from fixtures.load.protocol import LoadError, Observer
 from fixtures.metrics.process import process_sampler
 from fixtures.model import CanaryReading, Consumers, Load, Measurement, Round, Scenario, Tier
 from fixtures.rounds import Rounds
-from fixtures.target.room import EXTENDED, REPEATS
+from fixtures.target.room import REPEATS, with_extra_rounds
 from fixtures.target.topics import Topics
 from tests.harness.build import one_round, scenario
 from tests.harness.live_load import row
@@ -135,12 +135,11 @@ def test_rounds_that_the_generator_spoilt_are_repeated(
 
 
 def test_rounds_of_compiling_brokers_are_followed_by_others_and_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    cold = replace(GOOD, metrics={**GOOD.metrics, "broker_compile_share.max": 0.5})
-    bench = Bench([cold, cold, cold, GOOD])
+    cold, warm = (replace(GOOD, metrics={**GOOD.metrics, "broker_compile_share.max": share}) for share in (0.5, 0))
+    bench = Bench([cold, cold, cold, warm])
     found = measured(monkeypatch, bench)
-    assert [r.index for r in found.warm_up + found.rounds] == [1, 2, 3, 4]
-    assert len(found.rounds) == TIER.rounds
-    assert len(bench.notes) == 2
+    assert [[r.index for r in part] for part in (found.warm_up, found.rounds)] == [[1, 2, 3], [4, 5]]
+    assert len(bench.notes) == 3
     for_ever = measured(monkeypatch, Bench([cold]))
-    assert len(for_ever.warm_up + for_ever.rounds) == EXTENDED * TIER.rounds
+    assert len(for_ever.warm_up + for_ever.rounds) == with_extra_rounds(TIER)
     assert "50, 50 % of a broker's CPU compiled its code" in for_ever.warming
