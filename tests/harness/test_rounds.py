@@ -88,8 +88,9 @@ class Bench:
 
 @dataclass
 class FakeRig:
-    """A rig whose stand is the bench."""
+    """A rig whose stand is the bench, and the cluster."""
 
+    emulates_links = True
     bench: Bench
     tier: Tier = TIER
     driver: LibrdkafkaDriver = field(default_factory=LibrdkafkaDriver)
@@ -141,5 +142,5 @@ def test_rounds_of_compiling_brokers_are_followed_by_others_and_not_judged(monke
     assert [[r.index for r in part] for part in (found.warm_up, found.rounds)] == [[1, 2, 3], [4, 5]]
     assert len(bench.notes) == 3
     for_ever = measured(monkeypatch, Bench([cold]))
-    assert len(for_ever.warm_up + for_ever.rounds) == with_extra_rounds(TIER)
+    assert len(for_ever.warm_up + for_ever.rounds) == with_extra_rounds(TIER, own=True)
     assert "50, 50 % of a broker's CPU compiled its code" in for_ever.warming
