@@ -21,6 +21,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Say so before the reports look."""
     config.stash[LEAVES_RESULTS] = False
     config.addinivalue_line("filterwarnings", "error")
+    # docker's client leaves its (Unix) socket open when no engine answers.
+    config.addinivalue_line("filterwarnings", r"ignore:unclosed <socket\.socket fd=\d+, family=1,:ResourceWarning")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,7 +3,7 @@
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,7 @@ from fixtures.target.ports import HOST, free_ports
 from tests.harness.build import scenario
 from tests.harness.live_load import LiveLoad, row
 from tests.harness.run_gate import BEGUN_BOUND_S, PROBES, gate
+from tests.harness.test_live_red import wait_for
 
 AGREE = 0.1
 SHORT = ("--rounds", 2, "--window", 1, "--broker-warmup", 15)
@@ -71,14 +72,24 @@ def test_prometheus_and_the_kernel_agree_on_the_brokers_cpu(cluster: EmbeddedClu
     assert theirs["network_in_mib_per_s"] > 0
 
 
+def expect_answer(make: Callable[[], PrometheusSampler], words: str) -> None:
+    """Ask until the sampler gives `words` as its reason: on a busy machine Prometheus misses scrapes meanwhile."""
+
+    def answered() -> bool:
+        sampler = make()
+        sampler.edge()
+        sampler.edge()
+        assert sampler.metrics(1000, [-1]) == {}
+        return words in sampler.unavailable
+
+    wait_for(answered, BEGUN_BOUND_S, words)
+
+
 @needs_prometheus
 def test_too_few_scrapes_are_no_answer(cluster: EmbeddedCluster) -> None:
     prometheus = Prometheus(PrometheusSource(url=cluster.prometheus_url, brokers=cluster.agents()))
-    sampler = PrometheusSampler(prometheus, {broker: HOST for broker in cluster.broker_pids()})
-    sampler.edge()
-    sampler.edge()
-    assert sampler.metrics(1000, [-1]) == {}
-    assert "scrapes in a window of 0 s, 4 are needed" in sampler.unavailable
+    hosts = {broker: HOST for broker in cluster.broker_pids()}
+    expect_answer(lambda: PrometheusSampler(prometheus, hosts), "scrapes in a window of 0 s, 4 are needed")
 
 
 @needs_prometheus
@@ -93,11 +104,7 @@ def test_too_few_scrapes_are_no_answer(cluster: EmbeddedCluster) -> None:
 )
 def test_what_does_not_answer_says_why(cluster: EmbeddedCluster, source: dict[str, object], words: str) -> None:
     stated = PrometheusSource(url=cluster.prometheus_url, **source)  # type: ignore[arg-type]  # as the rows name them
-    sampler = PrometheusSampler(Prometheus(stated), {1: "kafka-1:9092", 2: "kafka-2:9092"})
-    sampler.edge()
-    sampler.edge()
-    assert sampler.metrics(1000, [-1]) == {}
-    assert words in sampler.unavailable
+    expect_answer(lambda: PrometheusSampler(Prometheus(stated), {1: "kafka-1:9092", 2: "kafka-2:9092"}), words)
 
 
 @pytest.mark.slow

@@ -1,0 +1,174 @@
+"""How often is the gate's verdict wrong, and what does it see? ``python -m benchmarks.gate_quality``.
+
+Makes runs of the gate, unchanged and slowed in known ways, and keeps them in results/gate-quality; then judges each
+by its replay, against thresholds that the product's own commands make of the unchanged runs (an unchanged run's own
+figures left out). The second look of a red run is not in it. Started again it goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "results" / "gate-quality"
+RAW = Path(__file__).parent / "results" / "gate_quality.jsonl"
+SLICE_S = 0.05
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Series:
+    """Runs of one kind."""
+
+    name: str
+    baseline: str
+    """The series that its thresholds are made of."""
+    arguments: tuple[str, ...]
+    half_cpu: bool = False
+    """Whether broker 1 is stopped for half of the time."""
+    link_ms: int | None = None
+    """What the link to the other zone adds to a round trip, instead of what is shipped."""
+
+
+ALL = (
+    Series(name="unchanged", baseline="unchanged", arguments=("--tier=smoke",)),
+    Series(name="half-cpu", baseline="unchanged", arguments=("--tier=smoke",), half_cpu=True),
+    *(
+        Series(name=f"link-{ms}-ms", baseline="link-8-ms", arguments=("--tier=nightly", "-k", "cross-az"), link_ms=ms)
+        for ms in (8, 9, 10)
+    ),
+)
+
+
+@contextmanager
+def one_broker_at_half_speed() -> Iterator[None]:
+    """Stop broker 1 of whatever cluster runs for half of the time, in slices of 50 ms."""
+    done = threading.Event()
+
+    def limit() -> None:
+        while not done.is_set():
+            for process in psutil.process_iter(["cmdline"]):
+                command = process.info["cmdline"] or []
+                if "kafka.Kafka" in command and command[-1].endswith("broker-1.properties"):
+                    with suppress(psutil.NoSuchProcess):
+                        while not done.is_set() and process.is_running():
+                            process.suspend()
+                            done.wait(SLICE_S)
+                            process.resume()
+                            done.wait(SLICE_S)
+            done.wait(SLICE_S)
+
+    thread = threading.Thread(target=limit)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def runs_of(series: Series) -> list[Path]:
+    """Return the run folders of a series, the oldest first."""
+    return sorted(path.parent for path in (FOLDER / series.name).glob("2*/run.json"))
+
+
+def gate(*arguments: object, environment: dict[str, str] | None = None) -> int:
+    """Run the gate with relations alone or with the thresholds named; return its exit code."""
+    command = [sys.executable, "-m", "pytest", "-q", *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **(environment or {})}, stdout=subprocess.DEVNULL)
+    return done.returncode
+
+
+def record(series: Series) -> None:
+    """Make one run of the series."""
+    environment = {}
+    plugin: tuple[str, ...] = ()
+    if series.link_ms is not None:
+        plugin, environment = ("-p", "benchmarks.longer_link"), {"LINK_MS": str(series.link_ms)}
+    began = time.monotonic()
+    with one_broker_at_half_speed() if series.half_cpu else nullcontext():
+        code = gate(*plugin, *series.arguments, f"--results={FOLDER / series.name}", environment=environment)
+    print(f"{series.name}: run {len(runs_of(series))}, exit {code}, {time.monotonic() - began:.0f} s", flush=True)
+
+
+def judged(run: Path, others: Sequence[Path]) -> dict[str, Any]:
+    """Return what the gate says of a run by thresholds made of the others: exit code, verdicts by name."""
+    with tempfile.TemporaryDirectory() as folder:
+        recorded, thresholds = Path(folder) / "recorded", Path(folder) / "thresholds"
+        recorded.mkdir()
+        thresholds.mkdir()
+        shutil.copy(ROOT / "thresholds" / "relations.toml", thresholds)
+        for other in others:
+            (recorded / other.name).symlink_to(other)
+        (recorded / "latest").symlink_to(others[-1])
+        propose = [sys.executable, "-m", "fixtures.report.proposal", f"--results={recorded}",
+                   f"--thresholds={thresholds}", "--accept"]  # fmt: skip
+        subprocess.run(propose, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        replayed = Path(folder) / "replayed"
+        code = gate(f"--replay={run / 'run.json'}", f"--thresholds={thresholds}", f"--results={replayed}")
+        document = json.loads((replayed / "latest" / "run.json").read_text())
+    return {
+        "run": run.name,
+        "exit": code,
+        "verdicts": {e["name"]: e["verdict"] for e in [*document["scenarios"], *document["relations"]]},
+        "judgements": {
+            f"{e['name']} {j['metric']}": [j["verdict"], j["measured"], j["baseline"], j["limit"]]
+            for e in document["scenarios"]
+            for j in e["judgements"]
+        },
+    }
+
+
+def judge(series: Series) -> None:
+    """Print how the runs of a series come out, and keep a line of each."""
+    baseline = runs_of(next(one for one in ALL if one.name == series.baseline))
+    lines = [judged(run, [other for other in baseline if other != run]) for run in runs_of(series)]
+    with RAW.open("a") as raw:
+        raw.writelines(json.dumps({"series": series.name, "baseline": len(baseline), **line}) + "\n" for line in lines)
+    exits = Counter(line["exit"] for line in lines)
+    print(f"\n{series.name}: {len(lines)} runs, exit codes {dict(sorted(exits.items()))}")
+    for name in lines[0]["verdicts"] if lines else ():
+        found = Counter(line["verdicts"].get(name, "not run") for line in lines)
+        print(f"  {name:<16}" + ", ".join(f"{count} {verdict}" for verdict, count in found.most_common()))
+
+
+def main() -> int:
+    """Record what is missing, by turns, then judge all."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", action="append", default=[], metavar="SERIES=N", help="how many runs to have")
+    parser.add_argument("--minutes", type=float, default=600, help="begin no run later than this")
+    arguments = parser.parse_args()
+    wanted = {name: int(count) for name, count in (text.split("=") for text in arguments.runs)}
+    ends = time.monotonic() + 60 * arguments.minutes
+    for turn in itertools.count(1):
+        missing = [one for one in ALL if len(runs_of(one)) < min(turn, wanted.get(one.name, 0))]
+        if turn > max(wanted.values(), default=0):
+            break
+        for series in missing:
+            if time.monotonic() < ends:
+                record(series)
+    RAW.unlink(missing_ok=True)
+    for series in ALL:
+        if runs_of(series):
+            judge(series)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

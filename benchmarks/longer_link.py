@@ -1,0 +1,8 @@
+"""A plugin for a gate run (`-p benchmarks.longer_link`): the link to the other zone adds LINK_MS to a round trip."""
+
+import os
+from dataclasses import replace
+
+import fixtures.target.embedded as embedded
+
+embedded.CROSS_ZONE = replace(embedded.CROSS_ZONE, added_rtt_ms=int(os.environ["LINK_MS"]))  # type: ignore[attr-defined]
