@@ -158,7 +158,9 @@ def slices(rates: Sequence[float], shares: Sequence[float | None]) -> list[Slice
 @pytest.mark.parametrize(
     ("rates", "shares", "warm"),
     [
-        ([900], [0.0], False),
+        ([900], [0.0], True),
+        ([900], [0.05], False),
+        ([900], [None], False),
         ([900, 920], [0.3, 0.05], True),
         ([900, 920], [0.0, 0.2], False),
         ([160, 900], [0.3, 0.05], False),
