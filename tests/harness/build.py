@@ -105,7 +105,7 @@ def profile(*thresholds: Threshold) -> Profile:
     return Profile(name="test", facts={"target": "embedded"}, thresholds=by_name, path="thresholds/test.toml")
 
 
-def relation(at_least: float, metric: str = "records_per_s") -> Relation:
+def relation(at_least: float, metric: str = "records_per_s", at_most: float = 100.0) -> Relation:
     """Return the relation fast / slow."""
     return Relation(
         name="family-rate",
@@ -115,6 +115,7 @@ def relation(at_least: float, metric: str = "records_per_s") -> Relation:
         of="fast",
         over="slow",
         at_least=at_least,
+        at_most=at_most,
         source="test",
     )
 

@@ -160,12 +160,13 @@ def test_a_new_machine_gets_a_file_of_its_own_with_its_facts(
     assert run_propose(monkeypatch, *options) == 0
     assert "embedded-2c-amd-epyc.toml (new: no stored profile is of this target and machine)" in capsys.readouterr().out
     assert list(folder.iterdir()) == [], "nothing is written unasked"
-    taken = '[profile]\ntarget = "embedded"\ncores = 2\nkafka = "3.9"\n'
+    taken = '[profile]\ntarget = "embedded"\ncores = 2\ntier = "nightly"\n'
     (folder / "embedded-2c-amd-epyc.toml").write_text(taken)
     assert run_propose(monkeypatch, *options, "--accept") == 0
     assert (folder / "embedded-2c-amd-epyc.toml").read_text() == taken, "of other facts: it stays"
-    profile = load_profile(folder / "embedded-2c-amd-epyc-kafka-4-3.toml")
-    assert profile.facts == {"target": "embedded", "cores": "2", "cpu_model": "AMD EPYC", "kafka": "4.3"}
+    profile = load_profile(folder / "embedded-2c-amd-epyc-smoke.toml")
+    assert profile.facts == {"target": "embedded", "cores": "2", "cpu_model": "AMD EPYC", "tier": "smoke",
+                             "driver": "librdkafka", "kafka": "4.3"}  # fmt: skip
 
 
 @pytest.mark.parametrize(

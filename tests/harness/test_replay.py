@@ -146,7 +146,10 @@ def test_a_run_that_was_recorded_before_metrics_could_be_spoilt_is_read(document
 def test_the_terminal_shows_every_row_and_relation_and_one_line_at_the_end(replayed: Finished) -> None:
     for name in verdicts(replayed.run):
         assert re.search(rf"^{name} .* PASS$", replayed.output, re.MULTILINE), name
-    assert "GREEN: scenarios 5 PASS; relations 8 PASS; 0 not run; exit code 0" in replayed.output
+    assert (
+        "GREEN: judged 5 of 5 scenarios (5 PASS) and 8 of 8 relations (8 PASS); 0 not run; exit code 0"
+        in replayed.output
+    )
 
 
 def test_allure_has_labels_parameters_numbers_thresholds_and_logs(replayed: Finished) -> None:
@@ -210,13 +213,15 @@ def test_a_raised_threshold_is_red_in_pytest_allure_and_run_json(
         assert part in message
         assert part in done.output
     assert re.search(r"^batch-1k .* REGRESSED$", done.output, re.MULTILINE)
-    assert "RED: scenarios 4 PASS, 1 REGRESSED" in done.output
+    assert "RED: judged 5 of 5 scenarios (4 PASS, 1 REGRESSED)" in done.output
     others = {name: verdict for name, verdict in verdicts(done.run).items() if name != "batch-1k"}
     assert set(others.values()) == {"PASS"}
 
 
 def test_a_raised_relation_is_red(tmp_path: Path, thresholds: Callable[..., Path]) -> None:
-    folder = thresholds("relations.toml", r"(\[batch-size.rate\][^\[]*?at_least = )[\d.]+", r"\g<1>100")
+    folder = thresholds(
+        "relations.toml", r"(\[batch-size.rate\][^\[]*?at_least = )[\d.]+\nat_most = [\d.]+", r"\g<1>100\nat_most = 200"
+    )
     done = gate(tmp_path / "results", f"--replay={RECORDED}", f"--thresholds={folder}")
     assert done.code == 1
     assert verdicts(done.run)["batch-size-rate"] == "REGRESSED"
@@ -234,7 +239,10 @@ def test_a_first_run_ends_with_what_it_found_and_the_one_command_that_records_it
     assert "all 5 were measured with a valid load" in text
     assert "embedded-2c fits but for cpu_model: Another One there, AMD EPYC here" in text
     assert "make baseline on that machine" in text, "it is a replay"
-    line = "GREEN WITHOUT THRESHOLDS: scenarios 5 MISSING; relations 8 PASS; 0 not run; exit code 0"
+    line = (
+        "GREEN WITHOUT THRESHOLDS: judged 0 of 5 scenarios (5 MISSING) and 8 of 8 relations (8 PASS); "
+        "0 not run; exit code 0"
+    )
     assert [shown for shown in text.splitlines() if shown][-2] == line, "before pytest's own last line"
 
 

@@ -144,6 +144,7 @@ metric = "records_per_s"
 of = "batch-16k"
 over = "batch-1k"
 at_least = 2.0
+at_most = 9
 source = "here"
 valid = "any"
 """
@@ -173,7 +174,9 @@ def test_where_cores_are_shared_another_metric_can_be_held(tmp_path: Path) -> No
     ("change", "words"),
     [
         (("at_least = 2.0", "at_least = -2"), ["[batch-size.rate] at_least = -2", "positive number"]),
-        (("at_least = 2.0", "at_most = 2"), ["unknown key 'at_most'", "legal: claim, metric"]),
+        (("at_least = 2.0", "least = 2"), ["unknown key 'least'", "legal: claim, metric"]),
+        (("at_most = 9", "at_most = 2"), ["[batch-size.rate] at_most = 2 must be above at_least = 2"]),
+        (("at_most = 9\n", ""), ["lacks the key 'at_most'"]),
         (('of = "batch-16k"\n', ""), ["lacks the key 'of'"]),
         (('of = "batch-16k"', "of = 3"), ["[batch-size.rate] of = 3 must be a text"]),
         (('"records_per_s"', '"speed"'), ["unknown metric 'speed'"]),
@@ -219,7 +222,7 @@ def test_two_profiles_that_match_are_an_error(tmp_path: Path) -> None:
 
 def test_a_profile_that_fits_but_for_one_fact_is_found_with_that_fact(tmp_path: Path) -> None:
     write(tmp_path, GOOD, "near.toml")
-    write(tmp_path, GOOD.replace("cores = 2", "cores = 4\nkafka = '3.9'"), "far.toml")
+    write(tmp_path, GOOD.replace("cores = 2", "cores = 4\ncpu_model = 'Another'"), "far.toml")
     found = all_but_one(load_profiles(tmp_path), {"target": "embedded", "cores": "8", "kafka": "4.3"})
     assert [(profile.name, key) for profile, key in found] == [("near", "cores")]
 
