@@ -176,10 +176,18 @@ def test_a_relation_pairs_rounds_by_their_number_not_by_their_place() -> None:
 def test_a_relation_that_lacks_a_round_is_invalid_not_judged_on_the_rest() -> None:
     fast, slow = measurement([2000, 2000, 2000], "fast"), measurement([1000, 1000, 1000], "slow")
     torn = replace(slow, rounds=(*slow.rounds[:2], replace(slow.rounds[2], metrics={})))
-    for other in (torn, replace(slow, rounds=slow.rounds[:2])):
-        outcome = judge_relation(relation(1.5), {"fast": fast, "slow": other})
-        assert outcome.verdict is Verdict.INVALID
-        assert outcome.reasons == ("records_per_s was measured in 2 of 3 rounds of both scenarios",)
+    outcome = judge_relation(relation(1.5), {"fast": fast, "slow": torn})
+    assert outcome.verdict is Verdict.INVALID
+    assert outcome.reasons == ("records_per_s was measured in 2 of 3 rounds of both scenarios",)
+
+
+def test_a_relation_of_a_row_that_was_given_up_is_inconclusive() -> None:
+    """Its rounds are valid, and there are fewer of them because they scattered: that is thresholds/README's rule."""
+    fast, slow = measurement([2000] * 4, "fast"), measurement([1000] * 4, "slow")
+    outcome = judge_relation(relation(1.5), {"fast": fast, "slow": replace(slow, rounds=slow.rounds[:2])})
+    assert outcome.verdict is Verdict.INCONCLUSIVE
+    assert outcome.reasons == ("slow was measured in 2 of 4 rounds: it scattered too much",)
+    assert "it scattered too much" in relation_message(outcome, relation(1.5))
 
 
 def test_a_relation_whose_metric_is_unavailable_is_inconclusive_and_says_why() -> None:

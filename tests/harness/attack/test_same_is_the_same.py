@@ -1,0 +1,88 @@
+"""SAME looked at one metric: at the cap, and just below it, latency and CPU could be many times worse."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.comparing import Comparing
+from fixtures.ledger import Ledger
+from fixtures.model import Change, Comparison, Consumers, Effect, Scenario, settings
+from fixtures.verdict.advice import comparison_message
+from fixtures.verdict.comparisons import judge_comparison
+from tests.harness.build import scenario
+from tests.harness.test_comparisons import comparison
+
+
+def with_latency(found: Comparison, factor: float) -> Comparison:
+    """Return the comparison whose candidate's p99 is so many times the baseline's."""
+    rounds = [
+        replace(r, metrics={**r.metrics, "latency_ms.p99": 4.0 * factor * (1 + 0.01 * (-1) ** r.index)})
+        for r in found.candidate.rounds
+    ]
+    return replace(found, candidate=replace(found.candidate, rounds=tuple(rounds)))
+
+
+@pytest.mark.parametrize(
+    ("latency", "cpu_us", "cap", "effect", "words"),
+    [
+        (1.0, 50.0, 1e6, Effect.SAME, ""),
+        (1.2, 53.0, 1e6, Effect.SAME, ""),
+        # p99 x 20 at the cap and below it
+        (20.0, 50.0, 1e6, Effect.SLOWER, "latency_ms.p99 is +1900 %"),
+        (20.0, 50.0, 1000.0, Effect.SLOWER, "latency_ms.p99 is +1900 %"),
+        (1.8, 50.0, 1e6, Effect.SLOWER, "latency_ms.p99 is +80 %"),
+        # CPU + 60 % with the rate at 97.9 % of the cap: there it was not looked at
+        (1.0, 80.0, 1000.0 / 0.979, Effect.SLOWER, "broker_cpu_us_per_record is +60 %"),
+        (1.0, 80.0, 1e6, Effect.SLOWER, "broker_cpu_us_per_record is +60 %"),
+        # at the cap it decides by itself
+        (1.0, 80.0, 1000.0, Effect.SLOWER, ""),
+        # what is better is no harm
+        (0.1, 20.0, 1e6, Effect.SAME, ""),
+    ],
+)
+def test_what_got_much_worse_is_not_the_same(
+    latency: float, cpu_us: float, cap: float, effect: Effect, words: str
+) -> None:
+    found = with_latency(comparison(1.0, cpu_us=cpu_us, cap=cap), latency)
+    outcome = judge_comparison(found)
+    assert outcome.effect is effect
+    assert words in " ".join(outcome.reasons)
+    if words:
+        assert words in comparison_message(outcome, "a change")
+
+
+def test_a_slower_row_needs_no_second_reason() -> None:
+    outcome = judge_comparison(with_latency(comparison(0.9), 20.0))
+    assert outcome.effect is Effect.SLOWER
+    assert outcome.reasons == ()
+
+
+class Turning:
+    """A rig whose driver can take turns."""
+
+    takes_turns = True
+    ledger = Ledger()
+
+    def __init__(self) -> None:
+        self.driver = self
+
+
+@pytest.mark.parametrize(
+    ("change", "consumers", "method"),
+    [
+        (Change(name="linger", producer=settings({"linger.ms": 5})), None, "turns"),
+        (Change(name="buffer", producer=settings({"queue.buffering.max.kbytes": 1024})), None, "rounds"),
+        (Change(name="buffer", producer=settings({"queue.buffering.max.messages": 100})), None, "rounds"),
+        (Change(name="linger", producer=settings({"linger.ms": 5})), Consumers(membership="group"), "rounds"),
+        (Change(name="broker", broker=settings({"num.io.threads": 2})), None, "epochs"),
+    ],
+)
+def test_a_change_of_the_buffer_is_not_measured_by_turns_which_would_undo_it(
+    change: Change, consumers: Consumers | None, method: str, tmp_path: Path
+) -> None:
+    row: Scenario = replace(scenario(), consumers=consumers)
+    comparing: Any = Comparing.__new__(Comparing)
+    comparing.rig, comparing.change = Turning(), change
+    assert comparing._row(row).method == method
