@@ -153,7 +153,7 @@ def test_the_rounds_of_a_unit_are_taken_together() -> None:
 
 
 def test_secondary_metrics_are_marked_by_their_false_discovery_rate() -> None:
-    dearer = judge_comparison(comparison(1.0, cpu_us=60.0))
+    dearer = judge_comparison(comparison(1.0, cpu_us=54.0))
     plain = judge_comparison(comparison(1.0))
     marked, unmarked = with_notable([dearer, plain])
     cpu = next(other for other in marked.others if other.metric.name == "broker_cpu_us_per_record")
@@ -164,9 +164,15 @@ def test_secondary_metrics_are_marked_by_their_false_discovery_rate() -> None:
     assert "But look at CPU of all brokers per record, which got worse." in recommendation([marked], "x")
 
 
+def test_a_row_that_is_dearer_at_the_same_rate_is_named_with_its_reason() -> None:
+    text = recommendation([judge_comparison(comparison(1.0, cpu_us=80.0))], "x")
+    assert text.startswith("Do not apply 'x' as it is: it makes batch-1k (records_per_s is the same, but broker_cpu")
+    assert text.endswith("beyond +10 %) worse.")
+
+
 def test_the_recommendation_says_what_to_do() -> None:
     slower, same, faster = (judge_comparison(comparison(factor)) for factor in (0.8, 1.0, 1.3))
-    assert recommendation([slower, same], "x").startswith("Do not apply 'x' as it is: it costs speed in batch-1k (-")
+    assert recommendation([slower, same], "x").startswith("Do not apply 'x' as it is: it makes batch-1k (-")
     assert recommendation([same, faster], "x").startswith("Apply 'x': faster in batch-1k")
     assert "changes no row's speed by more than 5 %" in recommendation([same], "x")
     noisy = judge_comparison(comparison(0.96, noise=(1.3, 0.7, 1.2, 0.8)))

@@ -234,7 +234,7 @@ def test_the_messages_of_missing_and_inconclusive_say_what_to_do() -> None:
     noisy = measurement([700, 1000, 1300])
     outcome = judge_scenario(noisy, profile(RATE, CPU))
     text = scenario_message(outcome, noisy, profile(RATE, CPU))
-    assert "the rounds spread wider than the tolerance" in text
+    assert "the rounds spread too wide for the limit's distance" in text
     assert "--rounds 9" in text
 
 
