@@ -1,4 +1,4 @@
-"""What does the gate see? ``python -m benchmarks.gate_power`` draws runs and judges them by the product's own rules.
+"""Drawn runs, judged by the product's own rules: what the gate sees. ``python -m benchmarks.gate_power``.
 
 A run's figures scatter twice: between the rounds of a run, and between runs (brokers started anew, another state of the
 machine). Both are drawn from lognormal distributions. A profile is recorded from PROFILE_RUNS such runs, a scenario is

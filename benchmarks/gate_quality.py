@@ -1,4 +1,4 @@
-"""How often is the gate's verdict wrong, and what does it see? ``python -m benchmarks.gate_quality``.
+"""Runs of the gate, unchanged and slowed, and what it says of them: ``python -m benchmarks.gate_quality``.
 
 Makes runs of the gate, unchanged and slowed in known ways, and keeps them in results/gate-quality; then judges each
 by its replay, against thresholds that the product's own commands make of the unchanged runs (an unchanged run's own
@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
+from fixtures.report.proposal import ENOUGH_RUNS
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "results" / "gate-quality"
@@ -57,16 +59,15 @@ ALL = (
 
 
 @contextmanager
-def one_broker_at_half_speed() -> Iterator[None]:
-    """Stop broker 1 of whatever cluster runs for half of the time, in slices of 50 ms."""
+def one_broker_at_half_speed(gate_pid: int) -> Iterator[None]:
+    """Stop broker 1 of whatever cluster that gate runs for half of the time, in slices of 50 ms."""
     done = threading.Event()
 
     def limit() -> None:
         while not done.is_set():
-            for process in psutil.process_iter(["cmdline"]):
-                command = process.info["cmdline"] or []
-                if "kafka.Kafka" in command and command[-1].endswith("broker-1.properties"):
-                    with suppress(psutil.NoSuchProcess):
+            with suppress(psutil.NoSuchProcess):
+                for process in psutil.Process(gate_pid).children(recursive=True):
+                    if process.cmdline()[-1:] and process.cmdline()[-1].endswith("broker-1.properties"):
                         while not done.is_set() and process.is_running():
                             process.suspend()
                             done.wait(SLICE_S)
@@ -88,11 +89,24 @@ def runs_of(series: Series) -> list[Path]:
     return sorted(path.parent for path in (FOLDER / series.name).glob("2*/run.json"))
 
 
-def gate(*arguments: object, environment: dict[str, str] | None = None) -> int:
-    """Run the gate with relations alone or with the thresholds named; return its exit code."""
+def gate(*arguments: object, environment: dict[str, str] | None = None, half_cpu: bool = False) -> int:
+    """Run the gate; return its exit code."""
     command = [sys.executable, "-m", "pytest", "-q", *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **(environment or {})}, stdout=subprocess.DEVNULL)
-    return done.returncode
+    with (
+        subprocess.Popen(
+            command, cwd=ROOT, env={**os.environ, **(environment or {})}, stdout=subprocess.DEVNULL
+        ) as process,
+        one_broker_at_half_speed(process.pid) if half_cpu else nullcontext(),
+    ):
+        return process.wait()
+
+
+@contextmanager
+def relations_alone() -> Iterator[Path]:
+    """Make a thresholds folder without a profile, for as long as the block."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(ROOT / "thresholds" / "relations.toml", folder)
+        yield Path(folder)
 
 
 def record(series: Series) -> None:
@@ -102,18 +116,17 @@ def record(series: Series) -> None:
     if series.link_ms is not None:
         plugin, environment = ("-p", "benchmarks.longer_link"), {"LINK_MS": str(series.link_ms)}
     began = time.monotonic()
-    with one_broker_at_half_speed() if series.half_cpu else nullcontext():
-        code = gate(*plugin, *series.arguments, f"--results={FOLDER / series.name}", environment=environment)
+    with relations_alone() as thresholds:
+        code = gate(*plugin, *series.arguments, f"--results={FOLDER / series.name}", f"--thresholds={thresholds}",
+                    environment=environment, half_cpu=series.half_cpu)  # fmt: skip
     print(f"{series.name}: run {len(runs_of(series))}, exit {code}, {time.monotonic() - began:.0f} s", flush=True)
 
 
 def judged(run: Path, others: Sequence[Path]) -> dict[str, Any]:
     """Return what the gate says of a run by thresholds made of the others: exit code, verdicts by name."""
-    with tempfile.TemporaryDirectory() as folder:
-        recorded, thresholds = Path(folder) / "recorded", Path(folder) / "thresholds"
+    with tempfile.TemporaryDirectory() as folder, relations_alone() as thresholds:
+        recorded = Path(folder) / "recorded"
         recorded.mkdir()
-        thresholds.mkdir()
-        shutil.copy(ROOT / "thresholds" / "relations.toml", thresholds)
         for other in others:
             (recorded / other.name).symlink_to(other)
         (recorded / "latest").symlink_to(others[-1])
@@ -122,7 +135,8 @@ def judged(run: Path, others: Sequence[Path]) -> dict[str, Any]:
         subprocess.run(propose, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         replayed = Path(folder) / "replayed"
         code = gate(f"--replay={run / 'run.json'}", f"--thresholds={thresholds}", f"--results={replayed}")
-        document = json.loads((replayed / "latest" / "run.json").read_text())
+        (path,) = replayed.glob("2*/run.json")
+        document = json.loads(path.read_text())
     return {
         "run": run.name,
         "exit": code,
@@ -138,6 +152,9 @@ def judged(run: Path, others: Sequence[Path]) -> dict[str, Any]:
 def judge(series: Series) -> None:
     """Print how the runs of a series come out, and keep a line of each."""
     baseline = runs_of(next(one for one in ALL if one.name == series.baseline))
+    if len(baseline) <= ENOUGH_RUNS:
+        print(f"{series.name}: not judged, {len(baseline)} runs of {series.baseline} are too few: {ENOUGH_RUNS + 1}")
+        return
     lines = [judged(run, [other for other in baseline if other != run]) for run in runs_of(series)]
     with RAW.open("a") as raw:
         raw.writelines(json.dumps({"series": series.name, "baseline": len(baseline), **line}) + "\n" for line in lines)
