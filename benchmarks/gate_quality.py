@@ -132,7 +132,9 @@ def judged(run: Path, others: Sequence[Path]) -> dict[str, Any]:
         (recorded / "latest").symlink_to(others[-1])
         propose = [sys.executable, "-m", "fixtures.report.proposal", f"--results={recorded}",
                    f"--thresholds={thresholds}", "--accept"]  # fmt: skip
-        subprocess.run(propose, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        proposed = subprocess.run(propose, cwd=ROOT, capture_output=True, text=True)
+        if proposed.returncode:
+            sys.exit(f"{run}: no thresholds from the {len(others)} other runs:\n{proposed.stdout}{proposed.stderr}")
         replayed = Path(folder) / "replayed"
         code = gate(f"--replay={run / 'run.json'}", f"--thresholds={thresholds}", f"--results={replayed}")
         (path,) = replayed.glob("2*/run.json")
