@@ -44,8 +44,9 @@ def on_containers(folder: Path, *arguments: object) -> Finished:
 
 def ours() -> list[str]:
     client = docker_engine()
-    containers = [str(one.name) for one in client.containers.list(all=True, filters={"label": OWNER})]
-    return containers + [str(one.name) for one in client.networks.list(filters={"label": OWNER})]
+    containers = client.containers.list(all=True, filters={"label": OWNER}, ignore_removed=True)
+    networks = client.networks.list(filters={"label": OWNER})
+    return [str(one.name) for one in [*containers, *networks]]
 
 
 def settled() -> list[str]:

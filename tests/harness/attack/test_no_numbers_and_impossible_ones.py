@@ -1,15 +1,21 @@
 """What is no number, or a number that no broker can reach, was a traceback, IMPROVED, or green."""
 
+import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from fixtures.assembly import round_of
+from fixtures.errors import ConfigurationError
 from fixtures.model import Measurement, Verdict
+from fixtures.report.results import load_run
 from fixtures.verdict.messages import scenario_message
 from fixtures.verdict.rules import judge_relation, judge_scenario, judge_threshold
 from fixtures.verdict.warming import still_warming
-from tests.harness.build import measurement, one_round, profile, relation, threshold
+from tests.harness.build import accounting, load_result, measurement, one_round, profile, relation, threshold
+from tests.harness.test_replay import RECORDED
 
 RATE = threshold("records_per_s", 1000.0, 0.1)
 CPU = threshold("broker_cpu_us_per_record", 50.0, 0.1)
@@ -73,3 +79,23 @@ def test_a_row_that_stands_still_is_red_not_a_traceback() -> None:
     assert judge_threshold([0, 0, 0], RATE).verdict is Verdict.REGRESSED
     still = replace(measurement([1, 1]), rounds=(one_round(1, 0), one_round(2, 0)))
     assert judge_scenario(still, profile(RATE, CPU)).verdict is Verdict.REGRESSED
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_source_that_gives_no_number_spoils_its_metric_and_no_other(value: float) -> None:
+    usage = {"broker_cpu_us_per_record": value, "broker_rss_mib.max": 900.0}
+    r = round_of(1, load_result(), accounting(3000), usage, (), "")
+    json.dumps(dict(r.metrics), allow_nan=False)
+    assert "broker_cpu_us_per_record was measured as" in r.spoilt("broker_cpu_us_per_record")
+    assert r.spoilt("broker_rss_mib.max") == r.spoilt("records_per_s") == ""
+    assert r.metrics["broker_rss_mib.max"] == 900.0
+
+
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
+def test_a_recorded_run_that_holds_no_number_is_refused_by_name(word: str, tmp_path: Path) -> None:
+    document = json.loads(RECORDED.read_text())
+    document["scenarios"][0]["rounds"][0]["metrics"]["records_per_s"] = math.nan
+    recorded = tmp_path / "run.json"
+    recorded.write_text(json.dumps(document).replace("NaN", word))
+    with pytest.raises(ConfigurationError, match=f"--replay .*run.json: {word} is no number"):
+        load_run(recorded)
