@@ -1,7 +1,6 @@
 """Removing what a killed run's containers left, on a stand-in for the Docker engine's interface."""
 
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -28,8 +27,6 @@ def inspect_container(identifier: str) -> Mapping[str, Any]:
 
 def test_a_container_that_vanishes_while_they_are_listed_is_none_of_them() -> None:
     api = Mock(containers=Mock(return_value=[{"Id": "gone"}, {"Id": "left"}]), inspect_container=inspect_container)
-    engine = SimpleNamespace(
-        containers=ContainerCollection(client=Mock(api=api)), networks=SimpleNamespace(list=lambda filters: [])
-    )
+    engine = Mock(containers=ContainerCollection(client=Mock(api=api)), networks=Mock(list=Mock(return_value=[])))
     assert remove_leftovers(engine) == ["left"]
     api.remove_container.assert_called_once_with("left", force=True, v=True)

@@ -46,7 +46,7 @@ def ours() -> list[str]:
     client = docker_engine()
     containers = client.containers.list(all=True, filters={"label": OWNER}, ignore_removed=True)
     networks = client.networks.list(filters={"label": OWNER})
-    return [str(one.name) for one in [*containers, *networks]]
+    return [str(one.name) for one in containers] + [str(one.name) for one in networks]
 
 
 def settled() -> list[str]:
