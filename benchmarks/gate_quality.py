@@ -53,7 +53,7 @@ ALL = (
     Series(name="half-cpu", baseline="unchanged", arguments=("--tier=smoke",), half_cpu=True),
     *(
         Series(name=f"link-{ms}-ms", baseline="link-8-ms", arguments=("--tier=nightly", "-k", "cross-az"), link_ms=ms)
-        for ms in (8, 9, 10)
+        for ms in (8, 9, 10, 11)
     ),
 )
 

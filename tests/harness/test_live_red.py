@@ -1,4 +1,4 @@
-"""Red paths on real brokers: whatever breaks a round is INVALID with its reason, within a bound, and nothing stays."""
+"""Red paths on real brokers: what breaks a round is BROKEN or INVALID and says why, within a bound; nothing stays."""
 
 import re
 import signal
@@ -81,24 +81,25 @@ def run_folders() -> set[Path]:
     return set(Path(tempfile.gettempdir()).glob("kafka-perf-gate-*"))
 
 
-def only_reason(done: Finished, name: str) -> str:
+def only_reason(done: Finished, name: str, verdict: str = "INVALID") -> str:
     entry = done.scenario(name)
-    assert entry["verdict"] == "INVALID"
-    assert done.code == UNDECIDED, done.output
+    assert entry["verdict"] == verdict
+    assert done.code == (UNDECIDED if verdict == "INVALID" else 1), done.output
     assert done.allure[name]["status"] == "failed"
     (reason,) = entry["reasons"]
     return str(reason)
 
 
-def test_a_broker_killed_in_a_round_is_invalid_with_its_reason(tmp_path: Path) -> None:
+def test_a_broker_killed_in_a_round_is_broken_with_its_reason(tmp_path: Path) -> None:
     with running_gate(tmp_path, PROBES, "-k", "capped-wide", *LONG_WINDOW) as (process, run):
         in_the_middle_of_a_round(run)
         broker = children(run, "broker-2.properties")[0]
         broker.kill()
         done = finished(process, tmp_path)
-    reason = only_reason(done, "capped-wide")
+    reason = only_reason(done, "capped-wide", "BROKEN")
     assert f"target unhealthy: broker 2 (pid {broker.pid}) was killed by signal 9; end of its log:" in reason
-    assert "INVALID capped-wide" in done.output
+    assert "BROKEN capped-wide" in done.output
+    assert "RED: judged 1 of 1 scenarios (1 BROKEN)" in done.output
 
 
 def test_a_generator_killed_in_a_round_is_invalid_with_its_reason(tmp_path: Path) -> None:
@@ -141,9 +142,9 @@ def test_a_record_that_no_acknowledgement_accounts_for_is_invalid(tmp_path: Path
     assert "(+1)" in reason
 
 
-def test_all_sends_failing_is_invalid_with_the_brokers_reason(tmp_path: Path) -> None:
+def test_all_sends_failing_is_broken_with_the_brokers_reason(tmp_path: Path) -> None:
     done = gate(tmp_path, PROBES, "-k", "capped-wide", *SHORT, "--set", "topic.max.message.bytes=100")
-    reason = only_reason(done, "capped-wide")
+    reason = only_reason(done, "capped-wide", "BROKEN")
     assert "every record failed" in reason
     assert "Message size too large" in reason
     assert done.run["modified"] == ["topic.max.message.bytes=100"]

@@ -135,7 +135,7 @@ def looks(first: list[float], second: list[float]) -> Outcome:
     ],
 )
 def test_red_counts_when_a_second_look_is_red_too(second: list[float], verdict: Verdict, word: str) -> None:
-    outcome = looks([700, 710, 897], second)
+    outcome = looks([710, 700, 897], second)
     assert outcome.verdict is verdict
     assert word in outcome.reasons[-1]
     assert outcome.first_look is not None

@@ -77,6 +77,9 @@ class Bench:
 
     def delete_backlogs(self) -> None: ...
 
+    def brokers_cpu_s(self) -> float:
+        return 0.0
+
     def note(self, text: str) -> None:
         self.notes.append(text)
 
@@ -105,7 +108,7 @@ class FakeRig:
 
 def measured(monkeypatch: pytest.MonkeyPatch, bench: Bench) -> Measurement:
     monkeypatch.setattr(
-        rounds, "read_canary", lambda: CanaryReading(deflate_mib_per_s=60, loopback_per_s=1, pressure=0, steal=0)
+        rounds, "read_canary", lambda *_: CanaryReading(deflate_mib_per_s=60, loopback_per_s=1, pressure=0, steal=0)
     )
     rig: Any = FakeRig(bench)
     return Rounds(rig, rig, run_id="r").measure([scenario()])["batch-1k"]

@@ -53,6 +53,17 @@ def test_what_got_much_worse_is_not_the_same(
         assert words in comparison_message(outcome, "a change")
 
 
+def test_what_could_not_be_looked_at_is_said() -> None:
+    found = comparison(1.0)
+    rounds = [replace(r, metrics={"records_per_s": r.metrics["records_per_s"]}) for r in found.candidate.rounds]
+    blind = replace(found, candidate=replace(found.candidate, rounds=tuple(rounds)))
+    outcome = judge_comparison(blind)
+    assert outcome.effect is Effect.SAME
+    assert [reason.partition(" ")[0] for reason in outcome.reasons] == ["latency_ms.p99", "broker_cpu_us_per_record"]
+    assert "whether it got worse is not known" in comparison_message(outcome, "a change")
+    assert judge_comparison(found).reasons == ()
+
+
 def test_a_slower_row_needs_no_second_reason() -> None:
     outcome = judge_comparison(with_latency(comparison(0.9), 20.0))
     assert outcome.effect is Effect.SLOWER

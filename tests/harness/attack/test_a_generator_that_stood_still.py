@@ -1,0 +1,53 @@
+"""A generator that was stopped, or starved, while its buffer was full: the time counted as push-back by the brokers."""
+
+import threading
+import time
+
+import pytest
+
+from fixtures.load.producing import STALL_S, Sender
+from fixtures.load.validity import flaws
+from fixtures.load.window import Window
+from fixtures.model import Load
+from tests.harness.build import accounting, load_result, sent
+
+CAPPED = Load(kind="capped", rate=1000.0)
+PACED = Load(kind="paced", rate=1000.0)
+
+
+@pytest.mark.parametrize("load", [CAPPED, PACED])
+@pytest.mark.parametrize(("stalled_s", "spoilt"), [(0.0, False), (0.09, False), (0.3, True), (1.9, True)])
+def test_time_in_which_the_generator_stood_still_is_its_own(load: Load, stalled_s: float, spoilt: bool) -> None:
+    told = load_result(sent=sent(
+        attempted_in_window=1000, acked_in_window=1000, pushback_s=1.9, pushback_in_window_s=1.9,
+        stalled_in_window_s=stalled_s,
+    ))  # fmt: skip
+    found = flaws(load, told, accounting(3000))
+    assert any("stood still" in flaw.reason for flaw in found) is spoilt
+    assert all(flaw.generator for flaw in found)
+
+
+def test_a_buffer_that_stays_full_while_nobody_looks_is_no_push_back() -> None:
+    told = load_result(sent=sent(
+        attempted_in_window=1000, acked_in_window=1000, pushback_s=0.09, pushback_in_window_s=0.09,
+        stalled_in_window_s=0.08,
+    ))  # fmt: skip
+    (flaw,) = flaws(CAPPED, told, accounting(3000))
+    assert "generator saturated" in flaw.reason
+
+
+def test_a_loop_notes_that_it_came_round_late_in_the_window() -> None:
+    sender = Sender.__new__(Sender)
+    sender._window = Window()
+    sender._window.set(time.monotonic() - 1, time.monotonic() + 60)
+    sender._came_round, sender.stalled_in_window_s = time.monotonic(), 0.0
+    sender._round_again()
+    assert sender.stalled_in_window_s == 0.0
+    threading.Event().wait(2 * STALL_S)
+    sender._round_again()
+    assert sender.stalled_in_window_s >= 2 * STALL_S
+    sender._window.set(time.monotonic() + 60, time.monotonic() + 61)
+    before = sender.stalled_in_window_s
+    threading.Event().wait(2 * STALL_S)
+    sender._round_again()
+    assert sender.stalled_in_window_s == before, "outside the window it spoils nothing"

@@ -1,0 +1,76 @@
+"""15,000 records of an acks=1 row lost, or six unclean elections, and PASS: nothing bounded what was not promised."""
+
+from dataclasses import replace
+
+import pytest
+
+from fixtures.model import FaultKind, Measurement, Verdict, settings
+from fixtures.report.terminal import outage_note
+from fixtures.verdict.faults import UNPROMISED_S
+from fixtures.verdict.rules import judge_scenario
+from tests.harness.build import measurement, profile, threshold
+from tests.harness.test_failover import faulty, history, measured
+
+ACKS_1 = {"acks": "1", "enable.idempotence": "false"}
+DOUBLES = {"enable.idempotence": "false"}
+
+
+def with_count(taken: Measurement, kind: str, count: int) -> Measurement:
+    (one,) = taken.rounds
+    assert one.failover is not None
+    failover = replace(one.failover, integrity={**one.failover.integrity, kind: count})
+    return replace(taken, rounds=(replace(one, failover=failover),))
+
+
+@pytest.mark.parametrize(
+    ("producer", "kind", "seconds", "verdict"),
+    [
+        (ACKS_1, "lost", 0.01, Verdict.PASS),
+        (ACKS_1, "lost", 1.0, Verdict.PASS),
+        (ACKS_1, "lost", 1.01, Verdict.REGRESSED),
+        (ACKS_1, "lost", 25.0, Verdict.REGRESSED),
+        (ACKS_1, "duplicated", 0.5, Verdict.PASS),
+        (ACKS_1, "duplicated", 2.0, Verdict.REGRESSED),
+        (DOUBLES, "duplicated", 0.5, Verdict.PASS),
+        (DOUBLES, "duplicated", 2.0, Verdict.REGRESSED),
+        (DOUBLES, "lost", 0.001, Verdict.REGRESSED),
+    ],
+)
+def test_what_is_not_promised_is_bounded_all_the_same(
+    producer: dict[str, str], kind: str, seconds: float, verdict: Verdict
+) -> None:
+    row = faulty(producer)
+    count = round(seconds / UNPROMISED_S * row.load.rate)
+    outcome = judge_scenario(with_count(measured(row, history()), kind, count), None)
+    assert outcome.verdict is verdict
+    if verdict is Verdict.REGRESSED:
+        assert f"{count:,} {kind}" in outcome.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "verdict"),
+    [
+        ("kill-leader", {}, Verdict.REGRESSED),
+        ("stop-leader", {"unclean.leader.election.enable": "false"}, Verdict.REGRESSED),
+        ("kill-leader", {"unclean.leader.election.enable": "true"}, Verdict.PASS),
+        ("two-down", {}, Verdict.PASS),
+    ],
+)
+def test_a_leader_that_was_not_in_sync_is_red(kind: FaultKind, config: dict[str, str], verdict: Verdict) -> None:
+    row = faulty(kind=kind)
+    row = replace(row, cluster=replace(row.cluster, config=settings(config)))
+    taken = measured(row, history(down=kind == "kill-leader"))
+    assert judge_scenario(taken, None).verdict is Verdict.PASS
+    (one,) = taken.rounds
+    elected = replace(taken, rounds=(replace(one, metrics={**one.metrics, "unclean_elections": 6.0}),))
+    outcome = judge_scenario(elected, None)
+    assert outcome.verdict is verdict
+    assert any("6 leaders were elected" in reason for reason in outcome.reasons) is (verdict is Verdict.REGRESSED)
+
+
+def test_a_row_without_a_stored_outage_says_so() -> None:
+    taken = {"kill-leader": measured(faulty(), history())}
+    assert "no outage is stored for 1 of these rows" in outage_note(taken, None)
+    assert "1 of these" in outage_note(taken, profile(threshold("recovery_s", 9.0, name="kill-leader")))
+    assert outage_note(taken, profile(threshold("outage_s.max", 8.0, name="kill-leader"))) == ""
+    assert outage_note({"batch-1k": measurement([1000, 1010])}, None) == ""
