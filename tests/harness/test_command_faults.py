@@ -49,14 +49,13 @@ def test_what_is_away_is_noted_before_and_brought_back_at_the_end(tmp_path: Path
     assert not made.any_away
 
 
-def test_a_killed_run_leaves_a_note_of_who_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_run_leaves_a_note_of_who_is_away(tmp_path: Path) -> None:
     manifest = Manifest(tmp_path, cluster_id="c", run_id="r")
     made = faults(journal=manifest, pause="true", resume="true")
     made.pause(1)
     made.pause(2)
     made.resume(1)
     manifest.close()
-    monkeypatch.setattr("fixtures.target.manifest.is_alive", lambda owner: False)
     (left,) = leftovers(tmp_path, "c")
     assert left.away == {2: ("kafka-2.example:9094", "resume")}
     left.path.unlink()
@@ -100,3 +99,42 @@ def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
 def test_what_a_fault_lacks_is_named(kind: str, commands: dict[str, str], words: str | None) -> None:
     found = lacking(kind, commands)
     assert found is None if words is None else words in str(found)
+
+
+def test_no_broker_is_taken_from_a_cluster_that_is_not_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fixtures.target.command_faults.LOOK_EVERY_S", 0.01)
+    answers = iter(["2 of 9 partitions are under-replicated (0 allowed)", "", "", "not asked while one is away"])
+    made = CommandFaults({"kill": f"echo {{broker}} >> {tmp_path}/hit", "start": "true"}, 5, BROKERS, Noted(),
+                         unwell=lambda: next(answers))  # fmt: skip
+    made.kill(1)
+    assert (tmp_path / "hit").read_text() == "1\n", "waited for"
+    made.kill(2)
+    made.restore()
+    assert next(answers) == ""
+    monkeypatch.setattr("fixtures.target.command_faults.WELL_WITHIN_S", 0.0)
+    sick = CommandFaults({"kill": "false"}, 5, BROKERS, Noted(), unwell=lambda: "1 of 9 partitions are offline")
+    with pytest.raises(TargetError, match=r"broker 1 is not taken away.*1 of 9 partitions are offline"):
+        sick.kill(1)
+    assert not sick.any_away
+
+
+def test_only_brokers_that_are_listed_are_taken() -> None:
+    made = CommandFaults({"kill": "true", "start": "true"}, 5, BROKERS, Noted(), allowed=(2,))
+    with pytest.raises(TargetError, match=r"broker 1 is not among \[faults\] brokers: 2"):
+        made.kill(1)
+    made.kill(2)
+
+
+@pytest.mark.parametrize(
+    ("command", "hosts", "blunt"),
+    [
+        ("ssh {host} kill", ("a:1", "b:1", "c:1"), False),
+        ("ssh {host} kill", ("a:1", "a:2", "c:1"), True),
+        ("ssh {host} kill {port}", ("a:1", "a:2", "c:1"), False),
+        ("ssh {host} kill {broker}", ("a:1", "a:2", "c:1"), False),
+    ],
+)
+def test_a_command_that_would_hit_two_brokers_is_refused(command: str, hosts: tuple[str, ...], blunt: bool) -> None:
+    reason = lacking("kill-leader", {"kill": command, "start": "x {broker}"}, dict(enumerate(hosts, start=1)))
+    assert bool(reason) is blunt
+    assert not reason or "[faults] kill names neither {port} nor {broker}" in reason

@@ -49,7 +49,11 @@ def java(**properties: str) -> dict[str, str]:
 
 def test_the_least_that_a_file_says_is_where_and_how_much(tmp_path: Path) -> None:
     target = described(tmp_path, LEAST)
-    assert (target.name, target.bootstrap, target.client) == ("staging", "kafka-1:9093", ())
+    assert (target.name, target.bootstrap, target.client) == (
+        "staging",
+        "kafka-1:9093",
+        (("client.id", "kafka-perf-gate"),),
+    )
     assert target.limits.total_bytes == 20e9
     assert target.limits.bytes_per_s == 50 * 2**20
     assert (target.limits.under_replicated, target.limits.error_rate, target.broker_config_allowed) == (0, 0, False)
@@ -135,6 +139,7 @@ def test_java_properties_are_translated(tmp_path: Path) -> None:
     assert dict(target.client) == {
         "security.protocol": "SASL_SSL", "sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": "gate",
         "sasl.password": 'hun"ter2-java', "ssl.endpoint.identification.algorithm": "none",
+        "client.id": "kafka-perf-gate",
     }  # fmt: skip
     assert "ter2-java" not in repr(target)
 

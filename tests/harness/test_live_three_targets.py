@@ -1,5 +1,6 @@
 """The white paper's rows on containers and on a TLS + SCRAM cluster; .ci/run has them on the embedded target."""
 
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -73,12 +74,13 @@ def test_the_white_papers_rows_on_brokers_by_file(three: Secured, tmp_path: Path
     assert topics(three) == []
 
 
-def by_command(brokers: Secured, folder: Path, pause: str) -> Path:
-    """Return a target file whose fault commands signal the brokers' processes."""
+def by_command(brokers: Secured, folder: Path, pause: str, resume: str = "kill -CONT") -> Path:
+    """Return a target file whose fault commands signal the brokers' processes, for a user that sees all topics."""
+    brokers.allow_sight(USER)
     for broker, pid in brokers.cluster.broker_pids().items():
         (folder / f"broker-{broker}.pid").write_text(str(pid))
     process = f"$(cat {folder}/broker-{{broker}}.pid)"
-    faults = f'[faults]\npause = "{pause} {process}"\nresume = "kill -CONT {process}"\ntimeout-s = 10\n'
+    faults = f'[faults]\npause = "{pause} {process}"\nresume = "{resume} {process}"\ntimeout-s = 10\n'
     return brokers.target_file(folder, more=faults)
 
 
@@ -112,6 +114,27 @@ def test_a_broker_that_a_killed_run_had_paused_is_resumed_by_the_next(three: Sec
     assert "ran [faults] resume for broker" in done.output
     assert "removed topic" in done.output
     assert done.measured, done.output
+    assert topics(three) == []
+
+
+def test_a_broker_that_does_not_come_back_is_the_last_line_and_comes_back_at_the_next_start(
+    three: Secured, tmp_path: Path
+) -> None:
+    path = by_command(three, tmp_path, "kill -STOP", f"test -e {tmp_path}/mended && kill -CONT")
+    brokers = [psutil.Process(pid) for pid in three.cluster.broker_pids().values()]
+    try:
+        done = gate(tmp_path / "left", SCENARIOS, "-k", "pause-leader",
+                    "--broker-warmup", 0, f"--target={path}", "--allow-faults")  # fmt: skip
+        assert done.code == 7, done.output
+        left = done.run["left_behind"][0]
+        assert re.match(r"BROKER \d \(.*:\d+\) IS STILL PAUSED: \[faults\] resume has to be run for it", left)
+        assert done.output.splitlines()[-1] == left
+        assert any(process.status() == psutil.STATUS_STOPPED for process in brokers)
+    finally:
+        (tmp_path / "mended").touch()
+    again = gate(tmp_path / "next", PROBES, *SHORT, f"--target={path}", "--allow-faults", "--allow-unhealthy")
+    assert not any(process.status() == psutil.STATUS_STOPPED for process in brokers)
+    assert "ran [faults] resume for broker" in again.output
     assert topics(three) == []
 
 

@@ -74,3 +74,13 @@ def test_a_file_that_was_cut_off_anywhere_says_what_was_written_before(
 def test_the_state_folder_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert module.state_dir() == tmp_path / "kafka-perf-gate"
+
+
+def test_what_another_host_left_is_told_and_left_alone(tmp_path: Path) -> None:
+    path = orphaned(tmp_path, '{"topic": "a", "id": "1"}', '{"away": "2", "address": "b:1", "back": "start"}')
+    (mine,) = leftovers(tmp_path, "c")
+    assert mine.of_this_host
+    path.write_text(path.read_text().replace(os.uname().nodename, "runner-7"))
+    (other,) = leftovers(tmp_path, "c")
+    assert not other.of_this_host
+    assert other.text == "run r1 of host runner-7, 0.0 days ago: broker 2 away (start), topic a"

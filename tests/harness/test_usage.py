@@ -2,6 +2,7 @@
 
 import shutil
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -152,3 +153,14 @@ def test_an_override_is_stored_under_the_settings_usual_name() -> None:
     """Two names for one setting in one client would leave it to chance which of them counts."""
     assert parse_override("producer.queue.buffering.max.ms=7") == Override(scope="producer", key="linger.ms", value="7")
     assert str(parse_override("topic.min.insync.replicas=2")) == "topic.min.insync.replicas=2"
+
+
+def test_a_target_file_may_lie_anywhere(tmp_path: Path) -> None:
+    path = tmp_path / "a folder" / "staging.toml"
+    path.parent.mkdir()
+    path.write_text('bootstrap-servers = "kafka-1:9093"\n[limits]\nbytes = "1 GB"\nmib-per-s = 5\n')
+    done = gate(tmp_path / "results of it", "--list-scenarios", f"--target={path}")
+    assert done.code == 0, done.output
+    assert "batch-1k" in done.output
+    dry = subprocess.run(["make", "-n", "gate", f"TARGET={path}"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert f"'--target={path}'" in dry.stdout, "apart from its option pytest takes the path for one of tests"

@@ -1,5 +1,6 @@
 """The run's side of a generator process, against small processes that behave in ways real ones sometimes do."""
 
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -14,12 +15,15 @@ from tests.harness.build import scenario
 TALK = """
 import json, sys, time
 def say(**message): print(json.dumps(message), flush=True)
+def hear(name):
+    while name not in (message := json.loads(sys.stdin.readline())): pass
+    return message[name]
 spec = json.loads(sys.stdin.readline())
 say(event="ready")
-start = json.loads(sys.stdin.readline())["start"]
+start = hear("start")
 for i in range(40):
     say(event="progress", at=start + i / 20, attempted=10 * i, done=10 * i, failed=0, last_error="")
-opens, closes = json.loads(sys.stdin.readline())["window"]
+opens, closes = hear("window")
 """
 RESULT = """
 say(event="result", attempted_in_window=5, acked_in_window=5, acked_bytes_in_window=500, pushback_s=0,
@@ -78,3 +82,30 @@ def test_a_generator_that_never_gives_its_result_is_ended(monkeypatch: pytest.Mo
     monkeypatch.setattr(librdkafka, "DRAIN_MARGIN_S", -5)
     with pytest.raises(LoadError, match="the generator process producer-1 gave no result within 1 s"):
         LibrdkafkaDriver().run(SPEC, observer([]))
+
+
+QUIET_RUN = """
+import json, subprocess, sys
+from fixtures.load import worker
+spec = json.dumps({"most_s": float(sys.argv[1])})
+child = subprocess.Popen([sys.executable, "-c", "from fixtures.load.worker import *; Control(); time.sleep(120)"],
+                         stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+child.stdin.write(spec + "\\n")
+child.stdin.flush()
+print(child.wait(timeout=90), child.stderr.read())
+"""
+
+
+@pytest.mark.parametrize(
+    ("most_s", "words"), [(600, "71 the run said nothing for 10 s"), (2, "71 the load went on for 2 s")]
+)
+def test_a_generator_whose_run_is_silent_or_that_goes_on_too_long_ends(most_s: float, words: str) -> None:
+    done = subprocess.run([sys.executable, "-c", QUIET_RUN, str(most_s)], capture_output=True, text=True, timeout=120)
+    assert done.stdout.startswith(words), done.stdout + done.stderr
+
+
+def test_a_run_that_is_there_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "BEAT_S", 0.05)
+    ready = 'say(event="ready")'
+    with_worker(monkeypatch, TALK.replace(ready, f'hear("beat"); hear("beat"); {ready}') + RESULT)
+    assert LibrdkafkaDriver().run(SPEC, observer([])).sent is not None

@@ -1,0 +1,381 @@
+"""What a run has changed on real brokers is put back: every step, in spite of failures, before anything is reported."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from fixtures.errors import ConfigurationError, TargetError, TopicRefusedError
+from fixtures.live import put_back
+from fixtures.model import ClusterSpec, TopicSpec, settings
+from fixtures.sources import Book
+from fixtures.target import external as module
+from fixtures.target.admin import dynamic_value
+from fixtures.target.command_faults import run_command
+from fixtures.target.described import CLIENT_ID, load_target
+from fixtures.target.external import HEALTH_AT_MOST_S, ExternalCluster, ExternalTarget
+from fixtures.target.journaled_topics import JournaledTopics
+from fixtures.target.manifest import Manifest, Occupied, leftovers, occupy
+from fixtures.target.session import run_in_session
+
+FILE = 'bootstrap-servers = "kafka-1:9093"\n[limits]\nbytes = "1 GB"\nmib-per-s = 5\n'
+BROKERS = {1: "kafka-1:9093", 2: "kafka-2:9093"}
+
+
+class Broker:
+    """Stands in for the brokers' settings; some can be made to fail."""
+
+    def __init__(self) -> None:
+        self.values: dict[tuple[str, str], str | None] = {}
+        self.fail: set[tuple[str, str]] = set()
+
+    def get(self, _admin: object, broker: str, name: str) -> str | None:
+        if (broker, name) in self.fail:
+            raise TargetError(f"broker {broker} does not answer")
+        return self.values.get((broker, name))
+
+    def set(self, _admin: object, broker: str, name: str, value: str | None) -> None:
+        if (broker, name) in self.fail:
+            raise TargetError(f"broker {broker} does not answer")
+        self.values[broker, name] = value
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
+    found = Broker()
+    monkeypatch.setattr(module, "dynamic_value", found.get)
+    monkeypatch.setattr(module, "set_broker", found.set)
+    return found
+
+
+@pytest.fixture
+def cluster(
+    tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., ExternalCluster]]:
+    """Return a function that makes a cluster whose file has these fault commands, with settings applied."""
+    monkeypatch.setattr(module, "_unwell", lambda *_: "")
+    manifests: list[Manifest] = []
+
+    def make(faults: str = "", config: dict[str, object] | None = None) -> ExternalCluster:
+        path = tmp_path / "target.toml"
+        path.write_text(FILE + (f"[faults]\n{faults}\n" if faults else ""))
+        described = load_target(path, lambda stores: {})
+        spec = ClusterSpec(config=settings(config or {}))
+        manifests.append(Manifest(tmp_path / "m", cluster_id="c", run_id="r"))
+        made = ExternalCluster(spec, described, manifests[-1], brokers=BROKERS, facts={})
+        made.apply_settings()
+        return made
+
+    yield make
+    for manifest in manifests:
+        manifest.close()
+
+
+def left_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "m").glob("*.jsonl"))
+
+
+def test_one_step_that_fails_keeps_no_other_from_being_tried(
+    cluster: Callable[..., ExternalCluster], broker: Broker, tmp_path: Path
+) -> None:
+    done = tmp_path / "done"
+    made = cluster(
+        f"""kill = "true"\nstart = "echo {{broker}} >> {done}; test {{broker}} = 2 -o -e {tmp_path}/mended" """,
+        {"num.io.threads": 16},
+    )
+    made.faults.kill(1)
+    made.faults.kill(2)
+    broker.fail.add(("2", "num.io.threads"))
+    first, second = made.close()
+    assert first.startswith("BROKER 1 (kafka-1:9093) IS STILL DOWN: [faults] start has to be run for it")
+    assert second.startswith("broker 2 may still have num.io.threads = 16, it was not set")
+    assert done.read_text().split() == ["1", "2"]
+    assert broker.values["1", "num.io.threads"] is None, "what could be put back was"
+    assert left_in(tmp_path) == ["r.jsonl"], "the next start has to see to it"
+    (tmp_path / "mended").touch()
+    broker.fail.clear()
+    assert made.close() == []
+    assert broker.values["2", "num.io.threads"] is None
+    assert left_in(tmp_path) == []
+
+
+def test_what_somebody_has_set_meanwhile_is_theirs(cluster: Callable[..., ExternalCluster], broker: Broker) -> None:
+    broker.values = {("1", "num.io.threads"): "8"}
+    made = cluster(config={"num.io.threads": 16})
+    assert broker.values == {("1", "num.io.threads"): "16", ("2", "num.io.threads"): "16"}
+    broker.values["2", "num.io.threads"] = "32"
+    assert made.close() == []
+    assert broker.values == {("1", "num.io.threads"): "8", ("2", "num.io.threads"): "32"}
+
+
+def target(tmp_path: Path, notes: list[str]) -> ExternalTarget:
+    path = tmp_path / "target.toml"
+    path.write_text(FILE)
+    described = load_target(path, lambda stores: {})
+    return ExternalTarget(described, run_id="r", manifests=tmp_path / "m", note=notes.append)
+
+
+def test_while_something_is_away_nothing_more_is_done_to_the_brokers(
+    tmp_path: Path, cluster: Callable[..., ExternalCluster]
+) -> None:
+    notes: list[str] = []
+    attached = target(tmp_path, notes)
+    down = cluster(f'kill = "true"\nstart = "test -e {tmp_path}/mended"')
+    down.faults.kill(2)
+    attached._alive = down
+    attached.close()
+    assert len(attached.left_behind) == 1
+    assert "BROKER 2 (kafka-2:9093) IS STILL DOWN" in attached.left_behind[0]
+    assert "tried again later" in notes[0]
+    with pytest.raises(TargetError, match="nothing more is done to these brokers: BROKER 2"):
+        attached.cluster(ClusterSpec())
+    (tmp_path / "mended").touch()
+    attached.close()
+    assert not attached.left_behind
+    assert left_in(tmp_path) == []
+
+
+def test_a_second_cluster_of_a_run_does_not_hide_what_the_first_left(tmp_path: Path) -> None:
+    first = Manifest(tmp_path, cluster_id="c", run_id="r")
+    first.takes(1, "kafka-1:9093", "start")
+    first.close()
+    second = Manifest(tmp_path, cluster_id="c", run_id="r")
+    second.plans("kpg-x")
+    second.gone("kpg-x")
+    second.close()
+    (left,) = leftovers(tmp_path, "c")
+    assert left.away == {1: ("kafka-1:9093", "start")}
+
+
+def test_a_file_with_two_headers_is_read_whole(tmp_path: Path) -> None:
+    header = {"run": "r", "cluster": "c", "owner": "1@0@gone"}
+    lines = [header, {"away": "1", "address": "kafka-1:9093", "back": "start"}, header, {"topic": "kpg-x", "id": "i"}]
+    (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    (left,) = leftovers(tmp_path, "c")
+    assert (left.away, left.topics) == ({1: ("kafka-1:9093", "start")}, {"kpg-x": "i"})
+
+
+def test_a_run_is_known_to_live_by_a_lock_of_the_kernel(tmp_path: Path) -> None:
+    script = (
+        "import sys, time; from pathlib import Path; from fixtures.target.manifest import *\n"
+        "m = Manifest(Path(sys.argv[1]), cluster_id='c', run_id='r'); m.plans('kpg-x')\n"
+        "lock = occupy(Path(sys.argv[1]), 'd'); print('there', flush=True); time.sleep(600)"
+    )
+    other = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "there\n"
+        assert list(leftovers(tmp_path, "c")) == []
+        with pytest.raises(Occupied):
+            occupy(tmp_path, "d")
+    finally:
+        other.kill()
+        other.communicate()
+    (left,) = leftovers(tmp_path, "c")
+    assert left.topics == {"kpg-x": ""}
+    occupy(tmp_path, "d").close()
+    assert tmp_path.stat().st_mode & 0o077 == 0
+
+
+def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigurationError, match="is a link or another user's"):
+        Manifest(tmp_path / "link", cluster_id="c", run_id="r")
+    (tmp_path / "m").mkdir()
+    (tmp_path / "elsewhere" / "x.jsonl").write_text('{"run": "x", "cluster": "c", "owner": "o"}')
+    (tmp_path / "m" / "x.jsonl").symlink_to(tmp_path / "elsewhere" / "x.jsonl")
+    assert list(leftovers(tmp_path / "m", "c")) == []
+
+
+def test_a_sensitive_setting_is_not_changed_for_nobody_could_put_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    from confluent_kafka.admin import ConfigSource
+
+    entry = Mock(value=None, source=ConfigSource.DYNAMIC_BROKER_CONFIG.value)
+    monkeypatch.setattr("fixtures.target.admin.broker_config", lambda _admin, _broker: {"ssl.keystore.password": entry})
+    with pytest.raises(ConfigurationError, match="a run could not put it back"):
+        dynamic_value(Mock(), "1", "ssl.keystore.password")
+
+
+class Cluster:
+    """Stands in for what topics need of a cluster."""
+
+    def bootstrap(self, _link: object) -> str:
+        return "127.0.0.1:1"
+
+    def client_settings(self) -> tuple[tuple[str, str], ...]:
+        return ()
+
+    def check(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("error", "may_be_there"),
+    [
+        (KafkaException(KafkaError(KafkaError.POLICY_VIOLATION)), False),
+        (KafkaException(KafkaError(KafkaError.TOPIC_ALREADY_EXISTS)), False),
+        (KafkaException(KafkaError(KafkaError._TIMED_OUT)), True),
+        (KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT)), True),
+        (TimeoutError(), True),
+    ],
+)
+def test_a_topic_of_which_nobody_knows_whether_it_was_made_is_deleted_in_the_end(
+    tmp_path: Path, error: Exception, may_be_there: bool
+) -> None:
+    manifest = Manifest(tmp_path, cluster_id="c", run_id="r")
+    topics = JournaledTopics(Cluster(), manifest)  # type: ignore[arg-type]
+    reply = Mock(result=Mock(side_effect=error))
+    deleted: list[str] = []
+
+    def delete_topics(names: list[str], **_: object) -> dict[str, Any]:
+        deleted.extend(names)
+        return {name: Mock(result=Mock(side_effect=KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))))
+                for name in names}  # fmt: skip
+
+    topics._admin = Mock(create_topics=Mock(return_value={"kpg-x": reply}), delete_topics=delete_topics)
+    with pytest.raises(TopicRefusedError):
+        topics.create("kpg-x", TopicSpec(partitions=1, replication_factor=1))
+    assert topics.delete_all() == [], "a topic that is not there is deleted"
+    assert deleted == (["kpg-x"] if may_be_there else [])
+    manifest.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_replicas_stay_on_the_brokers_that_a_row_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[TopicSpec] = []
+    monkeypatch.setattr("fixtures.target.topics.Topics.create", lambda _self, _name, spec: asked.append(spec))
+    monkeypatch.setattr("fixtures.target.journaled_topics.topic_ids", lambda _admin, names: dict.fromkeys(names, "i"))
+    manifest = Manifest(tmp_path, cluster_id="c", run_id="r")
+    JournaledTopics(Cluster(), manifest).create(  # type: ignore[arg-type]
+        "kpg-x", TopicSpec(partitions=2, replication_factor=2, on_brokers=2)
+    )
+    manifest.close()
+    assert asked[0].on_brokers == 2
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["$(touch pwned):9092", "a;b:9092", "-oProxyCommand=x:9092", "kafka 1:9092", "kafka-1:92;x", ":9092", "`x`:1"],
+)
+def test_what_brokers_call_themselves_is_no_command(address: str, tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="no command is run"):
+        run_command({"kill": f"cd {tmp_path}; echo {{host}} {{port}}"}, "kill", 1, address, 5)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("address", ["kafka-1.example.com:9092", "10.0.0.1:9092", "fe80::1:9092", "kafka_1:9092"])
+def test_names_and_addresses_are(address: str, tmp_path: Path) -> None:
+    run_command({"kill": f"echo {{host}} > {tmp_path}/host"}, "kill", 1, address, 5)
+    assert (tmp_path / "host").read_text() == f"{address.rpartition(':')[0]}\n"
+
+
+def test_output_that_is_no_text_and_what_runs_on_behind_a_command_are_no_trouble(tmp_path: Path) -> None:
+    assert run_in_session(["/bin/sh", "-c", r"printf '\377\376 words'"], 30) == (0, "\ufffd\ufffd words")
+    began = time.monotonic()
+    code, _ = run_in_session(["/bin/sh", "-c", f"sleep 300 & echo $! > {tmp_path}/pid"], 120)
+    assert code == 0
+    assert time.monotonic() - began < 60, "the command had ended: what it left running is not waited for"
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGTERM)
+
+
+def refused(tmp_path: Path, client: str) -> str:
+    path = tmp_path / "target.toml"
+    path.write_text(f"{FILE}[client]\n{client}\n")
+    with pytest.raises(ConfigurationError) as caught:
+        load_target(path, lambda stores: {})
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["acks", "group.id", "transactional.id", "debug", "linger.ms", "enable.idempotence"])
+def test_the_client_table_says_how_to_connect_and_no_more(tmp_path: Path, name: str) -> None:
+    message = refused(tmp_path, f'"{name}" = "1"')
+    assert f"[client] {name}: only what a client needs to connect belongs here" in message
+    assert f"--set producer.{name}=VALUE" in message
+
+
+def test_clients_call_themselves_by_a_name_that_a_quota_can_be_put_on(tmp_path: Path) -> None:
+    path = tmp_path / "target.toml"
+    path.write_text(FILE)
+    assert dict(load_target(path, lambda stores: {}).client)["client.id"] == CLIENT_ID
+    path.write_text(f'{FILE}[client]\n"client.id" = "mine"\n')
+    assert dict(load_target(path, lambda stores: {}).client)["client.id"] == "mine"
+
+
+def test_a_large_cluster_is_looked_at_every_quarter_of_a_minute(
+    cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = cluster()
+    clock = iter([1000.0, 1000.0, 1010.0])
+    monkeypatch.setattr(module, "time", Mock(monotonic=lambda: next(clock)))
+    made.check()
+    assert made._pause == HEALTH_AT_MOST_S
+
+
+class Slow:
+    """A target that takes a while to put things back, and does not manage at first."""
+
+    kind = "brokers"
+
+    def __init__(self, works_at: int) -> None:
+        self.left_behind: tuple[str, ...] = ()
+        self.tries, self.works_at = 0, works_at
+
+    def close(self) -> None:
+        self.tries += 1
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGHUP)
+        self.left_behind = () if self.tries >= self.works_at else ("BROKER 1 IS STILL DOWN",)
+
+
+@pytest.mark.parametrize(("works_at", "left"), [(1, ()), (2, ()), (99, ("BROKER 1 IS STILL DOWN",))])
+def test_signals_do_not_end_the_putting_back_and_it_is_tried_again(
+    works_at: int, left: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("fixtures.live.BETWEEN_S", 0.0)
+    book, slow = Book(), Slow(works_at)
+    gone = Mock(log=Mock(side_effect=OSError("the terminal is gone")))
+    put_back(slow, book, gone)  # type: ignore[arg-type]
+    assert book.left_behind == left
+    assert slow.tries == min(works_at, 3)
+    assert "SIGINT: still cleaning up on the brokers" in capfd.readouterr().err
+    book.put_back()
+    assert slow.tries == min(works_at, 3), "once it is done it is done"
+
+
+@pytest.mark.parametrize(
+    ("stated", "ids", "words"),
+    [
+        ("", {"kafka-1:9093": "c", "kafka-2:9093": "c", "zone-b:9093": "c"}, ""),
+        ("c", {"kafka-1:9093": "c", "kafka-2:9093": "", "zone-b:9093": "c"}, ""),
+        ("d", {}, "cluster-id is d, and these brokers are of cluster c"),
+        ("", {"kafka-1:9093": "c", "kafka-2:9093": "d", "zone-b:9093": "c"}, "kafka-2:9093 of cluster d"),
+        ("", {"kafka-1:9093": "c", "kafka-2:9093": "c", "zone-b:9093": "d"}, "zone-b:9093 of cluster d"),
+    ],
+)
+def test_all_servers_are_of_one_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: str, ids: dict[str, str], words: str
+) -> None:
+    path = tmp_path / "target.toml"
+    text = FILE.replace("kafka-1:9093", "kafka-1:9093,kafka-2:9093").replace(
+        "[limits]", f'cluster-id = "{stated}"\n[limits]'
+    )
+    path.write_text(text + '[zones]\ncross-zone = "zone-b:9093"\n')
+    attached = ExternalTarget(load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=print)
+    attached._cluster_id = "c"
+    monkeypatch.setattr(attached, "_cluster_id_at", lambda server: ids.get(server, ""))
+    if not words:
+        attached._refuse_other_clusters()
+        return
+    with pytest.raises(ConfigurationError, match=words):
+        attached._refuse_other_clusters()
