@@ -33,14 +33,14 @@ help:
 
 gate: $(VENV)/.run
 	@$(SAY) "performance gate, target $(TARGET), tier $(TIER): starting pytest"
-	@$(PY) -m pytest '--target=$(TARGET)' '--tier=$(TIER)' $(ARGS); code=$$?; \
-	case $$code in 0|1|6|7) $(PY) -m fixtures.report.html --if-new || { [ $$code -ne 0 ] || code=1; } ;; esac; \
+	@began=$$(date +%s); $(PY) -m pytest '--target=$(TARGET)' '--tier=$(TIER)' $(ARGS); code=$$?; \
+	case $$code in 0|1|6|7) $(PY) -m fixtures.report.html --if-new --since $$began || { [ $$code -ne 0 ] || code=1; } ;; esac; \
 	exit $$code
 
 compare: $(VENV)/.run
 	@test -n '$(CHANGE)' || { echo 'name the change: make compare CHANGE=changes/linger-5.toml (others: $(wildcard changes/*.toml))'; exit 2; }
-	@$(PY) -m pytest '--target=$(TARGET)' '--tier=$(TIER)' '--compare=$(CHANGE)' $(ARGS); code=$$?; \
-	case $$code in 0|1|6|7) $(PY) -m fixtures.report.html --if-new || { [ $$code -ne 0 ] || code=1; } ;; esac; \
+	@began=$$(date +%s); $(PY) -m pytest '--target=$(TARGET)' '--tier=$(TIER)' '--compare=$(CHANGE)' $(ARGS); code=$$?; \
+	case $$code in 0|1|6|7) $(PY) -m fixtures.report.html --if-new --since $$began || { [ $$code -ne 0 ] || code=1; } ;; esac; \
 	exit $$code
 
 baseline: $(VENV)/.run

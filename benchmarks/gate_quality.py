@@ -122,8 +122,11 @@ def record(series: Series) -> None:
     print(f"{series.name}: run {len(runs_of(series))}, exit {code}, {time.monotonic() - began:.0f} s", flush=True)
 
 
-def judged(run: Path, others: Sequence[Path]) -> dict[str, Any]:
-    """Return what the gate says of a run by thresholds made of the others: exit code, verdicts by name."""
+def judged(run: Path, others: Sequence[Path]) -> dict[str, Any] | None:
+    """Return what the gate says of a run by thresholds made of the others: exit code, verdicts by name.
+
+    None when these make no thresholds: too few of them are sound.
+    """
     with tempfile.TemporaryDirectory() as folder, relations_alone() as thresholds:
         recorded = Path(folder) / "recorded"
         recorded.mkdir()
@@ -134,7 +137,8 @@ def judged(run: Path, others: Sequence[Path]) -> dict[str, Any]:
                    f"--thresholds={thresholds}", "--accept"]  # fmt: skip
         proposed = subprocess.run(propose, cwd=ROOT, capture_output=True, text=True)
         if proposed.returncode:
-            sys.exit(f"{run}: no thresholds from the {len(others)} other runs:\n{proposed.stdout}{proposed.stderr}")
+            print(f"{run.name}: no thresholds from the {len(others)} other runs:\n{proposed.stdout}{proposed.stderr}")
+            return None
         replayed = Path(folder) / "replayed"
         code = gate(f"--replay={run / 'run.json'}", f"--thresholds={thresholds}", f"--results={replayed}")
         (path,) = replayed.glob("2*/run.json")
@@ -157,7 +161,8 @@ def judge(series: Series) -> None:
     if len(baseline) <= ENOUGH_RUNS:
         print(f"{series.name}: not judged, {len(baseline)} runs of {series.baseline} are too few: {ENOUGH_RUNS + 1}")
         return
-    lines = [judged(run, [other for other in baseline if other != run]) for run in runs_of(series)]
+    maybe = [judged(run, [other for other in baseline if other != run]) for run in runs_of(series)]
+    lines = [line for line in maybe if line]
     with RAW.open("a") as raw:
         raw.writelines(json.dumps({"series": series.name, "baseline": len(baseline), **line}) + "\n" for line in lines)
     exits = Counter(line["exit"] for line in lines)

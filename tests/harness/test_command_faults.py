@@ -1,6 +1,7 @@
 """Faults of real brokers by commands: what is run, how long it may take, and what is said when it fails."""
 
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,23 @@ import pytest
 from fixtures import secret as secrets_module
 from fixtures.errors import TargetError
 from fixtures.secret import MASK, Secret
-from fixtures.target.command_faults import CommandFaults, FaultJournal, lacking
+from fixtures.target.command_faults import CommandFaults, FaultJournal, bring_back, lacking
 from fixtures.target.manifest import Manifest, leftovers
 
 BROKERS = {1: "kafka-1.example:9093", 2: "kafka-2.example:9094"}
+
+
+@pytest.fixture(autouse=True)
+def come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let what was asked for at an address be there from the second look on."""
+    asked: Counter[str] = Counter()
+
+    def answers(address: str) -> bool:
+        asked[address] += 1
+        return asked[address] > 1
+
+    monkeypatch.setattr("fixtures.target.command_faults.answers", answers)
+    monkeypatch.setattr("fixtures.target.command_faults.LOOK_EVERY_S", 0.01)
 
 
 class Noted:
@@ -57,7 +71,8 @@ def test_a_killed_run_leaves_a_note_of_who_is_away(tmp_path: Path) -> None:
     made.resume(1)
     manifest.close()
     (left,) = leftovers(tmp_path, "c")
-    assert left.away == {2: ("kafka-2.example:9094", "resume")}
+    # What was resumed is noted as back once it has been seen.
+    assert left.away == {1: ("kafka-1.example:9093", "resume"), 2: ("kafka-2.example:9094", "resume")}
     left.path.unlink()
     whole = Manifest(tmp_path, cluster_id="c", run_id="s")
     again = faults(journal=whole, pause="true", resume="true")
@@ -138,3 +153,28 @@ def test_a_command_that_would_hit_two_brokers_is_refused(command: str, hosts: tu
     reason = lacking("kill-leader", {"kill": command, "start": "x {broker}"}, dict(enumerate(hosts, start=1)))
     assert bool(reason) is blunt
     assert not reason or "[faults] kill names neither {port} nor {broker}" in reason
+
+
+@pytest.mark.parametrize(
+    ("back", "command", "listens", "left"),
+    [
+        ("start", "true", (False, True), ""),
+        ("start", "true", (False, False), "its command ended well, but nothing has listened at"),
+        ("start", "false", (False, False), "[faults] start for broker 1 ended with 1"),
+        ("start", "false", (True, True), ""),
+        ("heal", "false", (False, True), ""),
+        ("heal", "false", (False, False), "[faults] heal for broker 1 ended with 1"),
+        ("resume", "false", (True, True), "[faults] resume for broker 1 ended with 1"),
+        ("resume", "true", (True, True), ""),
+    ],
+)
+def test_a_broker_is_back_when_it_is_seen(
+    monkeypatch: pytest.MonkeyPatch, back: str, command: str, listens: tuple[bool, bool], left: str
+) -> None:
+    """Neither does a command that ends well bring a broker back, nor does one that fails keep it away."""
+    monkeypatch.setattr("fixtures.target.command_faults.BACK_WITHIN_S", 0.1)
+    looks = iter(listens)
+    monkeypatch.setattr("fixtures.target.command_faults.answers", lambda _address: next(looks, listens[1]))
+    found = bring_back({back: command}, back, 1, BROKERS[1], 5, run=True)
+    assert found.startswith(left)
+    assert bool(found) is bool(left)

@@ -7,17 +7,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fixtures.errors import ConfigurationError, TargetError, TopicRefusedError
 from fixtures.live import put_back
-from fixtures.model import ClusterSpec, TopicSpec, settings
+from fixtures.load.steady import Progress
+from fixtures.model import ClusterSpec, Load, TopicSpec, settings
 from fixtures.sources import Book
+from fixtures.stand import Stand
 from fixtures.target import external as module
 from fixtures.target.admin import dynamic_value
 from fixtures.target.command_faults import run_command
@@ -25,7 +30,9 @@ from fixtures.target.described import CLIENT_ID, load_target
 from fixtures.target.external import HEALTH_AT_MOST_S, ExternalCluster, ExternalTarget
 from fixtures.target.journaled_topics import JournaledTopics
 from fixtures.target.manifest import Manifest, Occupied, leftovers, occupy
+from fixtures.target.room import Meter, at_most
 from fixtures.target.session import run_in_session
+from tests.harness.build import scenario
 
 FILE = 'bootstrap-servers = "kafka-1:9093"\n[limits]\nbytes = "1 GB"\nmib-per-s = 5\n'
 BROKERS = {1: "kafka-1:9093", 2: "kafka-2:9093"}
@@ -63,6 +70,8 @@ def cluster(
 ) -> Iterator[Callable[..., ExternalCluster]]:
     """Return a function that makes a cluster whose file has these fault commands, with settings applied."""
     monkeypatch.setattr(module, "_unwell", lambda *_: "")
+    up = "fixtures.target.command_faults.answers"
+    monkeypatch.setattr(up, lambda address: (tmp_path / f"up-{address.removeprefix('kafka-')[0]}").exists())
     manifests: list[Manifest] = []
 
     def make(faults: str = "", config: dict[str, object] | None = None) -> ExternalCluster:
@@ -89,7 +98,8 @@ def test_one_step_that_fails_keeps_no_other_from_being_tried(
 ) -> None:
     done = tmp_path / "done"
     made = cluster(
-        f"""kill = "true"\nstart = "echo {{broker}} >> {done}; test {{broker}} = 2 -o -e {tmp_path}/mended" """,
+        f"""kill = "true"\nstart = "echo {{broker}} >> {done}; """
+        f"""test {{broker}} = 2 -o -e {tmp_path}/mended && touch {tmp_path}/up-{{broker}}" """,
         {"num.io.threads": 16},
     )
     made.faults.kill(1)
@@ -129,7 +139,7 @@ def test_while_something_is_away_nothing_more_is_done_to_the_brokers(
 ) -> None:
     notes: list[str] = []
     attached = target(tmp_path, notes)
-    down = cluster(f'kill = "true"\nstart = "test -e {tmp_path}/mended"')
+    down = cluster(f'kill = "true"\nstart = "test -e {tmp_path}/mended && touch {tmp_path}/up-{{broker}}"')
     down.faults.kill(2)
     attached._alive = down
     attached.close()
@@ -200,7 +210,7 @@ def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
 def test_a_sensitive_setting_is_not_changed_for_nobody_could_put_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
     from confluent_kafka.admin import ConfigSource
 
-    entry = Mock(value=None, source=ConfigSource.DYNAMIC_BROKER_CONFIG.value)
+    entry = Mock(value=None, is_sensitive=True, source=ConfigSource.DEFAULT_CONFIG.value)
     monkeypatch.setattr("fixtures.target.admin.broker_config", lambda _admin, _broker: {"ssl.keystore.password": entry})
     with pytest.raises(ConfigurationError, match="a run could not put it back"):
         dynamic_value(Mock(), "1", "ssl.keystore.password")
@@ -242,7 +252,11 @@ def test_a_topic_of_which_nobody_knows_whether_it_was_made_is_deleted_in_the_end
         return {name: Mock(result=Mock(side_effect=KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))))
                 for name in names}  # fmt: skip
 
-    topics._admin = Mock(create_topics=Mock(return_value={"kpg-x": reply}), delete_topics=delete_topics)
+    topics._admin = Mock(
+        create_topics=Mock(return_value={"kpg-x": reply}),
+        delete_topics=delete_topics,
+        list_consumer_groups=Mock(return_value=Mock(result=Mock(return_value=Mock(valid=[])))),
+    )
     with pytest.raises(TopicRefusedError):
         topics.create("kpg-x", TopicSpec(partitions=1, replication_factor=1))
     assert topics.delete_all() == [], "a topic that is not there is deleted"
@@ -379,3 +393,115 @@ def test_all_servers_are_of_one_cluster(
         return
     with pytest.raises(ConfigurationError, match=words):
         attached._refuse_other_clusters()
+
+
+CLEAR = '"security.protocol" = "SASL_PLAINTEXT"\n"sasl.username" = "u"\n"sasl.password" = "longer-than-4"\n'
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "refused_it"), [("PLAIN", True), ("SCRAM-SHA-512", False), ("OAUTHBEARER", True)]
+)
+def test_a_password_or_token_is_not_sent_in_clear_text_unasked(
+    tmp_path: Path, mechanism: str, refused_it: bool
+) -> None:
+    path = tmp_path / "target.toml"
+    client = f'[client]\n{CLEAR}"sasl.mechanisms" = "{mechanism}"\n'
+    path.write_text(FILE + client)
+    if refused_it:
+        with pytest.raises(ConfigurationError, match=r"in clear text: use SASL_SSL.*state insecure = true"):
+            load_target(path, lambda stores: {})
+        path.write_text(f"insecure = true\n{FILE}{client}")
+    load_target(path, lambda stores: {})
+
+
+@pytest.mark.parametrize(
+    ("client", "words"),
+    [
+        ('"security.protocol" = "SSL"', ""),
+        ('"security.protocol" = "SSL"\n"enable.ssl.certificate.verification" = false', "certificates are not verified"),
+        ('"security.protocol" = "SSL"\n"ssl.endpoint.identification.algorithm" = "none"', "host names in the brokers'"),
+        ('"enable.ssl.certificate.verification" = false', ""),
+    ],
+)
+def test_what_a_connection_does_not_make_sure_of_is_told(tmp_path: Path, client: str, words: str) -> None:
+    path = tmp_path / "target.toml"
+    path.write_text(f"{FILE}[client]\n{client}\n")
+    found = load_target(path, lambda stores: {}).weaknesses
+    assert bool(found) is bool(words)
+    assert words in "".join(found)
+
+
+def test_a_run_that_could_write_more_than_the_file_allows_is_refused(tmp_path: Path) -> None:
+    attached = target(tmp_path, [])
+    attached.check_room(0, 1e9)
+    with pytest.raises(ConfigurationError, match=r"\[limits\] bytes allows 1\.0 GB, and this run could write 1\.1 GB"):
+        attached.check_room(0, 1.1e9)
+
+
+def test_loads_are_capped_at_what_the_file_allows() -> None:
+    row = scenario()
+    offered = row.offered_bytes_per_s
+    assert at_most(row, 2 * offered) == row
+    assert at_most(row, offered / 4).offered_bytes_per_s == pytest.approx(offered / 4)
+
+
+@given(st.lists(st.lists(st.floats(0, 1e9), min_size=1, max_size=5), max_size=6), st.floats(1e8, 5e9))
+def test_what_a_run_has_written_is_metered_over_all_its_loads(loads: list[list[float]], most: float) -> None:
+    meter, written = Meter(most), 0.0
+    for load in loads:
+        meter.begin()
+        for told in load:
+            so_far = written + max(load[: load.index(told) + 1])
+            if so_far > most:
+                with pytest.raises(TargetError, match=r"\[limits\] bytes allows"):
+                    meter.under_way(told)
+                return
+            meter.under_way(told)
+        written += max(load)
+    meter.begin()
+    assert meter.written == pytest.approx(written)
+
+
+def test_a_load_is_stopped_by_its_limits_whatever_is_shown() -> None:
+    one: Any = Stand.__new__(Stand)
+    one._cluster = Mock(meter=Meter(1e6), most_failed=0.1)
+    row, backlog = scenario(), replace(scenario(), load=Load(kind="backlog", records=10))
+    one._hold_limits(row, Progress(at=0, attempted=100, done=90, failed=10))
+    with pytest.raises(TargetError, match=r"11 of 100 sends failed"):
+        one._hold_limits(row, Progress(at=0, attempted=100, done=80, failed=11))
+    one._hold_limits(backlog, Progress(at=0, attempted=1000, done=1000, failed=0))
+    with pytest.raises(TargetError, match=r"\[limits\] bytes allows"):
+        one._hold_limits(row, Progress(at=0, attempted=1000, done=1000, failed=0))
+
+
+def test_an_error_of_any_kind_keeps_no_other_step_from_being_tried(
+    cluster: Callable[..., ExternalCluster], broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = cluster(config={"num.io.threads": 16})
+
+    def broken(_admin: object, number: str, name: str) -> str | None:
+        if number == "2":
+            raise OSError(28, "No space left on device")
+        return broker.get(None, number, name)
+
+    monkeypatch.setattr(module, "dynamic_value", broken)
+    (left,) = made.close()
+    assert left.startswith("broker 2 may still have num.io.threads = 16")
+    assert broker.values["1", "num.io.threads"] is None
+
+
+def test_what_no_step_could_tell_is_told_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fixtures.live.BETWEEN_S", 0.0)
+    book, failing = Book(), Mock(kind="brokers", close=Mock(side_effect=RuntimeError("what is this")))
+    put_back(failing, book, Mock())
+    assert failing.close.call_count == 3
+    assert "not everything was put back: RuntimeError('what is this')" in book.left_behind[0]
+
+
+def test_a_folder_without_locks_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr("fixtures.target.manifest.fcntl.flock", no_locks)
+    with pytest.raises(ConfigurationError, match=r"No locks available.*XDG_STATE_HOME"):
+        occupy(tmp_path, "c")

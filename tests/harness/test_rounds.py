@@ -1,5 +1,6 @@
 """What a block of rows does with its topics and its rounds, without brokers."""
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from fixtures.load.protocol import LoadError, Observer
 from fixtures.metrics.process import process_sampler
 from fixtures.model import CanaryReading, Consumers, Load, Measurement, Round, Scenario, Tier
 from fixtures.rounds import Rounds
-from fixtures.target.room import REPEATS, with_extra_rounds
+from fixtures.target.room import REPEATS, Meter, with_extra_rounds
 from fixtures.target.topics import Topics
 from tests.harness.build import one_round, scenario
 from tests.harness.live_load import row
@@ -27,6 +28,9 @@ OBSERVER = Observer(edge=lambda: None, check=lambda: None, progress=lambda phase
 
 class Cluster:
     """Stands where a cluster would be asked for its addresses."""
+
+    meter = Meter()
+    most_bytes_per_s = math.inf
 
     def bootstrap(self, _link: object) -> str:
         return "127.0.0.1:1"
@@ -46,7 +50,7 @@ def test_a_backlog_that_was_written_in_part_is_not_read(monkeypatch: pytest.Monk
     monkeypatch.setattr(Topics, "create", lambda _self, name, _spec: created.append(name))
     monkeypatch.setattr(Topics, "delete", lambda _self, name: deleted.append(name))
 
-    def fill(_spec: object, _observer: object) -> None:
+    def fill(_spec: object, _observer: object, _most_per_s: float) -> None:
         if error := outcomes.pop(0):
             raise error
 

@@ -16,7 +16,7 @@ PACED = Load(kind="paced", rate=1000.0)
 
 
 @pytest.mark.parametrize("load", [CAPPED, PACED])
-@pytest.mark.parametrize(("stalled_s", "spoilt"), [(0.0, False), (0.09, False), (0.3, True), (1.9, True)])
+@pytest.mark.parametrize(("stalled_s", "spoilt"), [(0.0, False), (0.3, False), (0.6, True), (1.9, True)])
 def test_time_in_which_the_generator_stood_still_is_its_own(load: Load, stalled_s: float, spoilt: bool) -> None:
     told = load_result(sent=sent(
         attempted_in_window=1000, acked_in_window=1000, pushback_s=1.9, pushback_in_window_s=1.9,
@@ -25,15 +25,6 @@ def test_time_in_which_the_generator_stood_still_is_its_own(load: Load, stalled_
     found = flaws(load, told, accounting(3000))
     assert any("stood still" in flaw.reason for flaw in found) is spoilt
     assert all(flaw.generator for flaw in found)
-
-
-def test_a_buffer_that_stays_full_while_nobody_looks_is_no_push_back() -> None:
-    told = load_result(sent=sent(
-        attempted_in_window=1000, acked_in_window=1000, pushback_s=0.09, pushback_in_window_s=0.09,
-        stalled_in_window_s=0.08,
-    ))  # fmt: skip
-    (flaw,) = flaws(CAPPED, told, accounting(3000))
-    assert "generator saturated" in flaw.reason
 
 
 def test_a_loop_notes_that_it_came_round_late_in_the_window() -> None:

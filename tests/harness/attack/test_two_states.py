@@ -13,7 +13,7 @@ HELD = profile(RATE, threshold("broker_cpu_us_per_record", 50.0, 0.1))
 
 def looks(first: list[float], second: list[float]) -> Outcome:
     """Return what the two looks come to."""
-    return second_look(*(judge_scenario(measurement(rates), HELD) for rates in (first, second)))
+    return second_look(judge_scenario(measurement(first), HELD), judge_scenario(measurement(second), HELD))
 
 
 SLOW = [600.0, 610.0, 590.0]
@@ -42,7 +42,7 @@ def test_looks_that_contradict_each_other_are_no_green(
 def test_nor_are_they_where_another_metric_is_missing() -> None:
     found = [judge_scenario(measurement(rates), profile(RATE)) for rates in (SLOW, [1000.0, 1010.0, 990.0])]
     assert [one.verdict for one in found] == [Verdict.REGRESSED, Verdict.MISSING]
-    assert second_look(*found).verdict is Verdict.INCONCLUSIVE
+    assert second_look(found[0], found[1]).verdict is Verdict.INCONCLUSIVE
 
 
 def test_both_looks_are_shown() -> None:
@@ -60,4 +60,4 @@ def test_so_it_is_for_a_relation() -> None:
         judge_relation(relation(1.5), {"fast": measurement(rates, "fast"), "slow": slow})
         for rates in ([1000, 1010, 990], [2000, 2010, 1990])
     ]
-    assert second_look(*found).verdict is Verdict.INCONCLUSIVE
+    assert second_look(found[0], found[1]).verdict is Verdict.INCONCLUSIVE
