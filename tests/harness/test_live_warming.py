@@ -30,13 +30,18 @@ broker_cpu_us_per_record = { baseline = 1e6, tolerance = 0.5 }
 def test_a_cold_broker_is_waited_for_or_said_to_be_cold_never_green(tmp_path: Path) -> None:
     (tmp_path / "easy.toml").write_text(EASY)
     (tmp_path / "relations.toml").write_text("")
-    done = gate(
-        tmp_path / "results", PROBES, "-p", "tests.harness.cold_broker", f"--thresholds={tmp_path}", "--profile=easy",
-        "-k", "capped-plain", "--rounds", "3", "--window", "1", "--warmup-max", "1",
-    )  # fmt: skip
-    entry = done.scenario("capped-plain")
-    judged = [measured["metrics"]["broker_compile_share.max"] for measured in entry["rounds"]]
-    first = (*entry["warm_up_rounds"], *entry["rounds"])[0]
+    for attempt in "123":  # with a profile the canary speaks, and a machine that is too noisy ends the run at once
+        done = gate(
+            tmp_path / attempt, PROBES, "-p", "tests.harness.cold_broker", f"--thresholds={tmp_path}",
+            "--profile=easy", "-k", "capped-plain", "--rounds", "3", "--window", "1", "--warmup-max", "1",
+        )  # fmt: skip
+        entry = done.scenario("capped-plain")
+        measured = (*entry["warm_up_rounds"], *entry["rounds"])
+        if measured:
+            break
+    assert measured, done.output
+    judged = [one["metrics"]["broker_compile_share.max"] for one in entry["rounds"]]
+    first = measured[0]
     assert first["metrics"]["broker_compile_share.max"] > COMPILING, "the swapped broker was cold"
     assert entry["warming"] or statistics.median(judged) <= COMPILING, judged
     if entry["warming"]:  # without it the rounds may scatter too much for a verdict all the same
