@@ -77,8 +77,9 @@ def gate_command(results: Path, *arguments: object) -> list[str]:
 
 
 def hear_interrupts() -> None:
-    """Undo, in a new process, that a shell starts what it runs in the background deaf to SIGINT."""
+    """Undo, in a new process, that a shell starts what it runs in the background deaf to SIGINT, nohup to SIGHUP."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def gate(

@@ -190,7 +190,7 @@ def test_a_killed_run_of_the_official_tools_leaves_nothing_behind(tmp_path: Path
 
 @pytest.mark.parametrize(
     "number",
-    [signal.SIGKILL, signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)],
+    [signal.SIGKILL, signal.SIGINT, signal.SIGHUP, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)],
     ids=lambda n: n.name,
 )
 def test_a_killed_run_leaves_no_process_and_no_data_behind(tmp_path: Path, number: signal.Signals) -> None:
