@@ -219,3 +219,12 @@ def test_a_wrong_store_password_is_one_line_without_it(stores: Path, tmp_path: P
     assert "ssl.truststore.location" in str(caught.value)
     assert "password" in str(caught.value)
     assert "hunter2" not in str(caught.value)
+
+
+def test_a_user_from_the_environment_is_no_secret_and_masks_no_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_USER", "gate")
+    client = dict(described(tmp_path, LEAST + '[client]\n"sasl.username" = { env = "KAFKA_USER" }\n').client)
+    assert f"{client['sasl.username']}" == "gate"
+    assert redacted("Kafka performance gate") == "Kafka performance gate"

@@ -1,0 +1,149 @@
+"""No password, token or key is ever shown: not by a print, a traceback, a report, a child's environment or a core."""
+
+import json
+import logging
+import os
+import resource
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from fixtures import secret as secrets_module
+from fixtures.errors import ConfigurationError
+from fixtures.metrics.prometheus_source import check_url
+from fixtures.report.html import FOR_NODE
+from fixtures.report.results import write_run
+from fixtures.secret import MASK, Secret, from_environment, masked, redacted, revealed, scrub
+
+PASSWORD = 'hunter2 & "friends"'
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def no_other_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget the secrets of other tests: they would be masked in this one's messages."""
+    monkeypatch.setattr(secrets_module, "_known", set())
+    monkeypatch.setattr(secrets_module, "_taken", {})
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        lambda s: str(s),
+        lambda s: repr(s),
+        lambda s: f"{s}",
+        lambda s: f"{s!r:>30}",
+        lambda s: f"{s:>30}",
+        lambda s: "{}".format(s),  # noqa: UP032 - one of the ways
+        lambda s: "%s" % s,  # noqa: UP031 - another
+        lambda s: repr({"sasl.password": s}),
+        lambda s: logging.LogRecord("x", 0, "", 0, "log in with %s", (s,), None).getMessage(),
+    ],
+)
+def test_a_secret_prints_as_a_mask_however_it_is_printed(printed: object) -> None:
+    text = printed(Secret(PASSWORD))  # type: ignore[operator]
+    assert "hunter2" not in text
+    assert MASK in text
+
+
+def test_its_value_goes_to_a_client_and_over_the_pipe_as_it_is() -> None:
+    settings = revealed((("sasl.password", Secret(PASSWORD)), ("sasl.username", "gate")))
+    assert f"{settings['sasl.password']}" == PASSWORD
+    assert type(settings["sasl.password"]) is str
+    assert Secret(Secret(PASSWORD)) == PASSWORD
+    assert json.loads(json.dumps({"client": {"sasl.password": Secret(PASSWORD)}})) == {
+        "client": {"sasl.password": PASSWORD}
+    }
+
+
+def test_what_a_report_escapes_is_found_too() -> None:
+    Secret(PASSWORD)
+    for written in (
+        "hunter2 &amp; &quot;friends&quot;", "hunter2%20%26%20%22friends%22", json.dumps(PASSWORD)
+    ):  # fmt: skip
+        assert "hunter2" not in redacted(f"refused: {written}")
+
+
+def test_numbers_and_names_of_a_document_stay_when_a_password_looks_like_one(tmp_path: Path) -> None:
+    Secret("12345")
+    Secret("rate")
+    document = {"rate": 12345, "error": "refused 12345 at this rate", "all": [{"rate": 0.12345}]}
+    assert masked(document) == {"rate": 12345, "error": f"refused {MASK} at this {MASK}", "all": [{"rate": 0.12345}]}
+    write_run(document, tmp_path / "run.json")
+    assert json.loads((tmp_path / "run.json").read_text())["error"] == f"refused {MASK} at this {MASK}"
+
+
+def test_scrubbing_reaches_every_text_and_leaves_the_rest(tmp_path: Path) -> None:
+    Secret(PASSWORD)
+    (tmp_path / "allure-results").mkdir()
+    (tmp_path / "allure-results" / "a-result.json").write_text(json.dumps({"trace": f"E  {PASSWORD}", "start": 1}))
+    (tmp_path / "allure-results" / "log.txt").write_text(f"x {PASSWORD} y\r\n")
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\xff" + PASSWORD.encode())
+    (tmp_path / "other.txt").write_text("nothing")
+    scrub(tmp_path)
+    assert json.loads((tmp_path / "allure-results" / "a-result.json").read_text()) == {
+        "trace": f"E  {MASK}",
+        "start": 1,
+    }
+    assert (tmp_path / "allure-results" / "log.txt").read_bytes() == f"x {MASK} y\r\n".encode()
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG\xff")
+    assert (tmp_path / "other.txt").read_text() == "nothing"
+
+
+def test_a_variable_is_taken_out_of_the_environment_and_can_be_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KPG_TEST_PASSWORD", PASSWORD)
+    assert from_environment("KPG_TEST_PASSWORD") == PASSWORD
+    told = subprocess.run(["env"], capture_output=True, text=True, check=True).stdout
+    assert "hunter2" not in told
+    assert from_environment("KPG_TEST_PASSWORD") == PASSWORD
+    with pytest.raises(KeyError):
+        from_environment("KPG_TEST_NO_SUCH")
+
+
+def test_programs_from_a_registry_get_paths_and_proxies_alone() -> None:
+    assert all(FOR_NODE.fullmatch(name) for name in ("PATH", "HOME", "LC_ALL", "https_proxy", "NPM_CONFIG_REGISTRY"))
+    assert not any(FOR_NODE.fullmatch(name) for name in ("KAFKA_PASSWORD", "PROM_TOKEN", "AWS_SECRET_ACCESS_KEY"))
+
+
+@pytest.mark.parametrize("url", ["https://gate:hunter2@prometheus:9090", "http://hunter2@prometheus"])
+def test_a_password_in_an_address_is_refused_and_not_repeated(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="belong into username and password") as told:
+        check_url(url, "[prometheus] url")
+    assert "hunter2" not in str(told.value)
+
+
+def test_no_core_is_left(tmp_path: Path) -> None:
+    """A process that crashes, and one that it has started, after core files had been allowed."""
+    program = """
+        import os, resource, subprocess, sys
+        from fixtures.secret import leave_no_core_dump
+        leave_no_core_dump()
+        child = subprocess.run([sys.executable, "-c", "import os, resource; "
+            "print(resource.getrlimit(resource.RLIMIT_CORE), flush=True); os.abort()"], capture_output=True, text=True)
+        print(child.stdout.strip(), child.returncode, flush=True)
+        os.abort()
+    """
+
+    def allowed() -> None:
+        hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+        resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, preexec_fn=allowed,
+    )  # fmt: skip
+    assert done.stdout.strip() == "(1, 1) -6", done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["staging.toml", "client.properties", "ca.pem", "gate.key", "certs/store.jks", "a.p12"]
+)
+def test_target_files_and_keys_are_ignored_by_git(name: str) -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout")
+    assert subprocess.run(["git", "check-ignore", "-q", name], cwd=ROOT).returncode == 0
+    assert subprocess.run(["git", "check-ignore", "-q", "pyproject.toml"], cwd=ROOT).returncode == 1
