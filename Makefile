@@ -14,9 +14,10 @@ VENV := .venv
 PY := $(VENV)/bin/python
 # What is said before Python has started; not with -q.
 SAY = $(if $(filter -q% --quiet,$(ARGS)),:,echo)
+LOCK := uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help gate compare baseline thresholds history test test-slow bench lint report clean
+.PHONY: help gate compare baseline thresholds history test test-slow bench lint lock report clean
 
 help:
 	@echo 'make gate    run the scenarios and judge them   [TARGET=embedded] [TIER=smoke|nightly|full] [ARGS="-k batch"]'
@@ -29,6 +30,7 @@ help:
 	@echo 'make bench   measure the load engine beside Kafka'"'"'s own tools, about 25 min [ARGS="--only produce-16k --rounds 7"]'
 	@echo 'make report  build a run'"'"'s HTML report again     [RUN=results/<run-id>]'
 	@echo 'make lint    ruff and mypy --strict'
+	@echo 'make lock    requirements*.lock again, after a change of requirements*.txt (needs uv)'
 	@echo 'make clean   remove .venv and the caches inside the checkout; results stay'
 
 gate: $(VENV)/.run
@@ -61,6 +63,11 @@ test-slow: $(VENV)/.dev
 bench: $(VENV)/.run
 	@$(PY) -m benchmarks.load_engine $(ARGS)
 
+lock:
+	@command -v uv >/dev/null || { echo 'this needs uv (pip install uv)'; exit 2; }
+	$(LOCK) requirements.txt -o requirements.lock
+	$(LOCK) requirements-dev.txt -o requirements-dev.lock
+
 lint: $(VENV)/.dev
 	@$(PY) -m ruff format --check . && $(PY) -m ruff check . && $(PY) -m mypy
 
@@ -76,13 +83,13 @@ $(VENV)/.python:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.run: $(VENV)/.python requirements.txt requirements-no-deps.txt constraints.txt
-	@echo 'installing requirements.txt into $(VENV), once: a minute or two'
-	@$(PIP_INSTALL) -r requirements.txt
-	@$(PIP_INSTALL) --no-deps -r requirements-no-deps.txt
+$(VENV)/.run: $(VENV)/.python requirements.lock requirements-no-deps.txt
+	@echo 'installing requirements.lock into $(VENV), once: a minute or two'
+	@$(PIP_INSTALL) --require-hashes -r requirements.lock
+	@$(PIP_INSTALL) --require-hashes --no-deps -r requirements-no-deps.txt
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.run requirements-dev.txt
-	@echo 'installing requirements-dev.txt into $(VENV)'
-	@$(PIP_INSTALL) -r requirements-dev.txt
+$(VENV)/.dev: $(VENV)/.run requirements-dev.lock
+	@echo 'installing requirements-dev.lock into $(VENV)'
+	@$(PIP_INSTALL) --require-hashes -r requirements-dev.lock
 	@touch $@

@@ -1,0 +1,64 @@
+"""What is installed and run is what the suite was tested with: Python packages and jars, by their hashes."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fixtures.errors import ConfigurationError
+from fixtures.model import DEFAULT_KAFKA_VERSION
+from fixtures.target import java
+from fixtures.target.java import agent_jar, kafka_jars, kept_digests
+from fixtures.target.monitoring import AGENT
+
+ROOT = Path(__file__).parents[2]
+PINNED = re.compile(r"^([A-Za-z0-9_.-]+)==([^\s;]+)")
+
+
+def pins(name: str) -> dict[str, str]:
+    """Return the version of each package that a requirements file pins, by its normalised name."""
+    found = (PINNED.match(line) for line in (ROOT / name).read_text().splitlines())
+    return {re.sub(r"[-_.]+", "-", pin[1]).lower(): pin[2] for pin in found if pin}
+
+
+@pytest.mark.parametrize("name", ["requirements", "requirements-dev"])
+def test_the_lock_has_what_the_requirements_ask_for(name: str) -> None:
+    wanted, locked = pins(f"{name}.txt"), pins(f"{name}.lock")
+    assert wanted
+    assert {package: locked.get(package) for package in wanted} == wanted, "run: make lock"
+
+
+def test_the_locks_agree() -> None:
+    run, dev = pins("requirements.lock"), pins("requirements-dev.lock")
+    assert {name: dev[name] for name in run.keys() & dev.keys()} == {
+        name: run[name] for name in run.keys() & dev.keys()
+    }
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock", "requirements-no-deps.txt"])
+def test_every_package_has_a_hash(name: str) -> None:
+    text = re.sub(r"\\\n\s*", " ", (ROOT / name).read_text())
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert lines
+    assert [line for line in lines if "--hash=sha256:" not in line] == []
+    assert "--require-hashes" in (ROOT / "Makefile").read_text()
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())  # no second list of packages there
+    assert "dependencies" not in tomllib.loads((ROOT / "pyproject.toml").read_text()).get("project", {})
+
+
+def test_all_jars_of_the_default_version_are_kept_by_their_hash() -> None:
+    names = {jar.name for jar in (*kafka_jars(DEFAULT_KAFKA_VERSION).jars, agent_jar(AGENT))}
+    assert names == kept_digests().keys()
+
+
+def test_a_jar_that_is_not_the_tested_one_is_refused_though_its_lock_file_agrees(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Someone in the middle of the first download changes the jar and the checksum beside it."""
+    (tmp_path / "kept").write_text(java.KEPT.read_text().replace("  kafka-server-4", "0  kafka-server-4"))
+    monkeypatch.setattr(java, "KEPT", tmp_path / "kept")
+    with pytest.raises(
+        ConfigurationError, match=r"not the jars that the suite was tested with .*kafka-server-4\.3\.1\.jar"
+    ):
+        kafka_jars("4.3.1")
