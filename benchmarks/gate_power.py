@@ -16,11 +16,12 @@ import numpy as np
 
 from fixtures.model import METRICS, MetricInfo, Outcome, Threshold, Verdict
 from fixtures.options import TIERS
-from fixtures.report.proposal import TOLERANCE
+from fixtures.report.proposal import TOLERANCE as STATED
 from fixtures.verdict.limits import ROWS, reach_of
 from fixtures.verdict.rules import judge_threshold, second_look, verdict_of
 from fixtures.verdict.thresholds import LARGEST_REACH
 
+TOLERANCE = STATED["records_per_s"]
 PROFILE_RUNS = 20
 NOISE = ((0.04, 0.03), (0.08, 0.03), (0.15, 0.03), (0.04, 0.08), (0.08, 0.08), (0.15, 0.08))
 """Between the rounds of a run, and between runs."""
@@ -47,7 +48,7 @@ class Lab:
         runs = np.median(BASELINE * np.exp(deviations + noise), axis=1)
         baseline = float(np.median(runs))
         spread = float(runs.std(ddof=1)) / baseline
-        reach = min(LARGEST_REACH, reach_of(TOLERANCE, spread, PROFILE_RUNS))
+        reach = min(LARGEST_REACH["higher"], reach_of(TOLERANCE, spread, PROFILE_RUNS))
         return Threshold(scenario="row", metric=metric, baseline=baseline, tolerance=TOLERANCE, spread=spread,
                          runs=PROFILE_RUNS, reach=reach, source="drawn")  # fmt: skip
 

@@ -1,5 +1,6 @@
 """Real brokers by file: what a run does to them, what it leaves, and what it says when it cannot reach them."""
 
+import os
 import socket
 import subprocess
 import time
@@ -12,7 +13,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AclOperation, NewTopic
 
 from fixtures.model import SAME_ZONE
-from fixtures.target.admin import dynamic_value
+from fixtures.target.admin import dynamic_value, set_broker
 from fixtures.target.ports import HOST
 from fixtures.target.topics import PREFIX
 from tests.harness.run_gate import BEGUN_BOUND_S, PROBES, ROOT, UNDECIDED, Finished, gate, gate_command
@@ -292,6 +293,48 @@ def test_broker_settings_are_only_changed_when_file_and_person_say_so(brokers: S
     assert done.measured, done.output
     assert dynamic(brokers) is None
     assert topics(brokers) == []
+
+
+def test_a_second_run_is_refused_while_the_first_goes_on(brokers: Secured, tmp_path: Path) -> None:
+    path = brokers.target_file(tmp_path)
+    command = gate_command(tmp_path / "first", PROBES, "-k", "paced-slow", "--window", 60, "--target", path)
+    with running(command) as first:
+        (name,) = topic_of_a_run(brokers)
+        refused(run(tmp_path, path), "another run of this machine is on the cluster", tmp_path)
+        assert first.poll() is None
+        assert topics(brokers) == [name]
+    assert run(tmp_path / "after", path).measured
+    assert topics(brokers) == []
+
+
+def test_what_another_host_left_waits_for_consent_and_an_operators_change_stays(
+    brokers: Secured, tmp_path: Path
+) -> None:
+    brokers.allow_settings(USER)
+    path = brokers.target_file(tmp_path, more="[broker-config]\nallowed = true\n")
+    command = gate_command(tmp_path / "killed", PROBES, *SHORT, "--window", 60, "--set", f"broker.{SETTING}=16000",
+                           "--target", path, "--allow-broker-config")  # fmt: skip
+    with running(command):
+        (name,) = topic_of_a_run(brokers)
+    (manifest,) = (tmp_path / "state").rglob("*.jsonl")
+    text = manifest.read_text()
+    assert f'"host": "{os.uname().nodename}"' in text
+    manifest.write_text(text.replace(f'"host": "{os.uname().nodename}"', '"host": "runner-7"'))
+    set_broker(brokers.admin, "1", SETTING, "20000")
+    try:
+        done = run(tmp_path, path)
+        assert done.measured, done.output
+        assert "note: not put back, because it may still run there" in done.output
+        assert "runner-7" in done.output
+        assert topics(brokers) == [name]
+        done = run(tmp_path / "asked", path, *SHORT, "--clean-up-others")
+        assert done.measured, done.output
+        assert f"removed topic {name}" in done.output
+        assert f"left {SETTING} of broker 1 alone" in done.output
+        assert topics(brokers) == []
+        assert dynamic(brokers) == "20000"
+    finally:
+        set_broker(brokers.admin, "1", SETTING, None)
 
 
 @pytest.mark.parametrize("store_type", ["PKCS12", pytest.param("JKS", marks=pytest.mark.slow)])

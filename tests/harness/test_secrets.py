@@ -17,6 +17,7 @@ from fixtures.metrics.prometheus_source import check_url
 from fixtures.report.html import FOR_NODE
 from fixtures.report.results import write_run
 from fixtures.secret import MASK, Secret, from_environment, masked, redacted, revealed, scrub
+from tests.harness.run_gate import PROBES, gate
 
 PASSWORD = 'hunter2 & "friends"'
 ROOT = Path(__file__).parents[2]
@@ -147,3 +148,21 @@ def test_target_files_and_keys_are_ignored_by_git(name: str) -> None:
         pytest.skip("not a checkout")
     assert subprocess.run(["git", "check-ignore", "-q", name], cwd=ROOT).returncode == 0
     assert subprocess.run(["git", "check-ignore", "-q", "pyproject.toml"], cwd=ROOT).returncode == 1
+
+
+def test_an_error_that_names_a_password_is_masked_in_all_that_a_run_writes(tmp_path: Path) -> None:
+    """The password is the server's address here, which the message of a run that cannot connect names."""
+    target = tmp_path / "staging.toml"
+    target.write_text(
+        'bootstrap-servers = "127.0.0.1:9"\n[client]\n"security.protocol" = "SASL_SSL"\n"sasl.mechanisms" = "PLAIN"\n'
+        '"sasl.username" = "gate"\n"sasl.password" = { env = "KPG_TEST_PASSWORD" }\n'
+        '[limits]\nbytes = "1 GB"\nmib-per-s = 5\n'
+    )
+    variables = {"KPG_TEST_PASSWORD": "127.0.0.1", "XDG_STATE_HOME": str(tmp_path / "state")}
+    done = gate(tmp_path / "results", PROBES, "-k", "paced-slow", "--target", target, environment=variables)
+    assert done.code == 2, done.output
+    assert f"{MASK}:9: nothing listens there" in done.output
+    assert "127.0.0.1" not in done.output
+    assert not [
+        path for path in (tmp_path / "results").rglob("*") if path.is_file() and b"127.0.0.1" in path.read_bytes()
+    ]

@@ -24,7 +24,10 @@ from tests.harness.run_gate import ROOT, gate
         (["--target", "moon"], "unknown target 'moon'; legal: embedded"),
         (["--driver", "go"], "unknown driver 'go'; legal: librdkafka"),
         (["--profile", "mine"], "unknown profile 'mine'; legal: dms-c6-large-2"),
-        (["--family", "colour"], "unknown family 'colour'; legal: acks, batch-size, cross-az, failover, replicas"),
+        (
+            ["--family", "colour"],
+            "unknown family 'colour'; legal: acks, batch-size, cross-az, failover, latency, replicas",
+        ),
         (["--set", "linger.ms=5"], "unknown scope 'linger'; legal: producer, broker, topic"),
         (["--set", "producer.linger.ms"], "must read scope.key=value, as in producer.linger.ms=5"),
         (["--set", "producer.lingr.ms=5"], 'No such configuration property: "lingr.ms"; legal: '),

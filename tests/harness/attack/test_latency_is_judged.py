@@ -1,0 +1,64 @@
+"""Latency was held nowhere: p99 a hundred times as long, at the same rate, was green in every plain scenario."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fixtures.model import Load, Measurement, Threshold, Verdict
+from fixtures.report.proposal import PACED_METRICS, Proposed, updated
+from fixtures.verdict.rules import judge_scenario
+from fixtures.verdict.thresholds import load_profile
+from tests.harness.build import measurement, profile, threshold
+from tests.scenarios.test_latency import ROWS
+
+P99 = replace(threshold("latency_ms.p99", 4.0, 0.5), scenario="paced-500")
+CPU = replace(threshold("broker_cpu_us_per_record", 50.0), scenario="paced-500")
+
+
+def paced(p99_ms: float) -> Measurement:
+    """Return rounds of a paced row that kept its rate, with this p99."""
+    made = measurement([500.0] * 5, "paced-500")
+    rounds = tuple(
+        replace(r, metrics={**r.metrics, "latency_ms.p99": p99_ms * (1 + 0.01 * r.index)}) for r in made.rounds
+    )
+    return replace(made, scenario=replace(made.scenario, load=Load(kind="paced", rate=500.0)), rounds=rounds)
+
+
+@pytest.mark.parametrize(
+    ("p99_ms", "verdict"),
+    [(4, Verdict.PASS), (5.5, Verdict.PASS), (8, Verdict.REGRESSED), (400, Verdict.REGRESSED), (1.5, Verdict.IMPROVED)],
+)
+def test_a_paced_row_is_judged_by_its_latency(p99_ms: float, verdict: Verdict) -> None:
+    assert judge_scenario(paced(p99_ms), profile(P99, CPU)).verdict is verdict
+
+
+def test_a_paced_row_without_a_latency_threshold_is_missing() -> None:
+    found = judge_scenario(paced(4), profile(CPU))
+    assert found.verdict is Verdict.MISSING
+    assert [j.metric for j in found.judgements if j.verdict is Verdict.MISSING] == ["latency_ms.p99"]
+
+
+def test_the_shipped_catalogue_has_a_paced_row_in_every_tier() -> None:
+    assert [row.load.kind for row in ROWS] == ["paced"]
+    assert all(row.fault is None for row in ROWS), "rows without a fault are in every tier"
+
+
+def test_thresholds_that_are_recorded_hold_its_latency(tmp_path: Path) -> None:
+    found = [
+        Proposed(scenario="paced-500", metric=metric, values=(4.0, 5.0, 4.4, 4.1, 4.8)) for metric in PACED_METRICS
+    ]
+    run = {"run_id": "r", "tier": {"name": "smoke", "rounds": 3, "window_s": 3}, "scenarios": []}
+    text = updated("", {"target": "embedded", "kafka": "4.3"}, found, [run] * 5)
+    (tmp_path / "mine.toml").write_text(text)
+    held: tuple[Threshold, ...] = load_profile(tmp_path / "mine.toml").thresholds["paced-500"]
+    assert {(t.metric.name, t.tolerance) for t in held} == {("latency_ms.p99", 0.5), ("broker_cpu_us_per_record", 0.1)}
+
+
+def test_a_limit_above_a_noisy_latency_may_lie_at_more_than_twice_its_baseline(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        '[profile]\ntarget = "embedded"\n[paced-500]\n'
+        '"latency_ms.p99" = { baseline = 4, tolerance = 0.5, spread = 0.4, runs = 10 }\n'
+    )
+    (held,) = load_profile(tmp_path / "mine.toml").thresholds["paced-500"]
+    assert held.reach == pytest.approx(0.4 * 3.498, rel=0.01)

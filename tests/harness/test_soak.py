@@ -1,0 +1,223 @@
+"""Sixty runs against secured brokers, each interrupted at a random moment in a random way: what is left in the end?"""
+
+import os
+import random
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import NewTopic
+
+from tests.harness.run_gate import HANG_BOUND_S, PROBES, ROOT, gate_command, hear_interrupts
+from tests.harness.secured import PASSWORD, STORE_PASSWORD, USER, Secured, secured
+from tests.harness.test_live_brokers import SETTING, content, dynamic, produce, topics
+
+pytestmark = pytest.mark.slow
+INTERRUPTIONS = 60
+STANDS_STILL_S = 15.0
+"""Longer than generators wait for a run that says nothing (10 s)."""
+GONE_WITHIN_S = 60.0
+SCENARIOS = "tests/scenarios"
+ROWS: dict[str, tuple[object, ...]] = {
+    "plain": (PROBES, "-k", "paced-slow", "--rounds", 3, "--window", 2, "--allow-broker-config",
+              "--set", f"broker.{SETTING}=16000"),
+    "pause-leader": (SCENARIOS, "-k", "pause-leader", "--allow-faults"),
+    "kill-leader": (SCENARIOS, "-k", "kill-leader and not kill-leader-", "--allow-faults"),
+}  # fmt: skip
+SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGINT twice", "SIGKILL", "SIGSTOP, SIGCONT, SIGTERM", "SIGSTOP, SIGKILL")
+
+
+class Brokers:
+    """Does to the brokers what the fault commands of the target file ask for, by files in a folder."""
+
+    def __init__(self, made: Secured, folder: Path) -> None:
+        self._cluster, self._folder = made.cluster, folder
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def __enter__(self) -> str:
+        """Return the [faults] table."""
+        self._thread.start()
+        asks = (
+            f"touch {self._folder}/VERB-{{broker}} && while test -e {self._folder}/VERB-{{broker}}; do sleep 0.1; done"
+        )
+        lines = [f'{verb} = "{asks.replace("VERB", verb)}"\n' for verb in ("kill", "start", "pause", "resume")]
+        return "[faults]\n" + "".join(lines) + "timeout-s = 60\n"
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def away(self) -> list[int]:
+        """Return the brokers whose process has ended or stands still."""
+        return [broker for broker, pid in self._cluster.broker_pids().items() if not _runs(pid)]
+
+    def _serve(self) -> None:
+        while not self._ended.wait(0.05):
+            for asked in self._folder.glob("*-*"):
+                verb, broker = asked.name.split("-")
+                if verb != "start" or not psutil.pid_exists(self._cluster.broker_pids()[int(broker)]):
+                    getattr(self._cluster.faults, verb)(int(broker))
+                asked.unlink()
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() not in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+@contextmanager
+def begun(command: list[str], environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT, preexec_fn=hear_interrupts
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def interrupt(process: subprocess.Popen[bytes], how: str) -> float:
+    """Interrupt the run so, and return how long it then took to end, in s."""
+    first, *later = how.split(", ")
+    name, _, twice = first.partition(" ")
+    process.send_signal(getattr(signal, name))
+    if twice:
+        time.sleep(0.5)
+        process.send_signal(getattr(signal, name))
+    if later:
+        time.sleep(STANDS_STILL_S)
+    since = time.monotonic()
+    for name in later:
+        process.send_signal(getattr(signal, name))
+        time.sleep(2 if name == "SIGCONT" else 0)
+        since = time.monotonic()
+    process.wait(timeout=HANG_BOUND_S)
+    return time.monotonic() - since
+
+
+def until(holds: Callable[[], bool], within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.5)
+    return True
+
+
+def processes_of(state: Path) -> list[str]:
+    """Return the command lines of the processes that have this state folder in their environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("XDG_STATE_HOME") == str(state):
+                found.append(f"{process.pid} {' '.join(process.cmdline())[:200]}")
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_sixty_interrupted_runs_leave_nothing(tmp_path: Path) -> None:
+    seed = int(os.environ.get("SOAK_SEED", time.time_ns() % 10**6))
+    print(f"SOAK_SEED={seed}")
+    chance = random.Random(seed)
+    asked, state = tmp_path / "asked", tmp_path / "state"
+    asked.mkdir()
+    (tmp_path / "t").mkdir()
+    environment = {**os.environ, "XDG_STATE_HOME": str(state), "TMPDIR": str(tmp_path / "t")}
+    with secured(tmp_path, brokers=3) as made, (brokers := Brokers(made, asked)) as faults:
+        made.allow_sight(USER)
+        made.allow_settings(USER)
+        foreign = {"payments": [b"1", b"2"], "orders": [b"a", b"b", b"c"]}
+        made.admin.create_topics([NewTopic("ledger", num_partitions=3, replication_factor=3)])["ledger"].result(60)
+        for topic, values in foreign.items():
+            produce(made, topic, values)
+        theirs = sorted([*foreign, "ledger"])
+        (tmp_path / "client.properties").write_text(  # a store that is converted: keys in a folder of the run's own
+            "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
+            f"ssl.truststore.location={tmp_path}/broker.pkcs12\nssl.truststore.type=PKCS12\n"
+            f"ssl.truststore.password={STORE_PASSWORD}\nsasl.jaas.config=org.apache.kafka.common.security.scram."
+            f'ScramLoginModule required username="{USER}" password="{PASSWORD}";\n'
+        )
+        target = tmp_path / "staging.toml"
+        target.write_text(
+            f'bootstrap-servers = "{made.bootstrap}"\n[client]\nproperties-file = "client.properties"\n'
+            f'[limits]\nbytes = "200 GB"\nmib-per-s = 400\n[broker-config]\nallowed = true\n{faults}'
+        )
+
+        def command(row: str, results: Path) -> list[str]:
+            return gate_command(results, *ROWS[row], "--target", target, "--broker-warmup", 0, "--allow-unhealthy")
+
+        def left() -> list[str]:
+            """Return what is not as it was."""
+            there = topics(made)
+            return [
+                *(f"broker {broker} is away" for broker in brokers.away()),
+                *(f"topic {name}" for name in there if name not in theirs),
+                *(f"no topic {name}" for name in theirs if name not in there),
+                *([f"{SETTING} is {value}"] if (value := dynamic(made)) is not None else []),
+            ]
+
+        def whole(row: str, name: str) -> float:
+            """Let a run go to its end, and return how long it took, in s."""
+            since = time.monotonic()
+            with begun(command(row, tmp_path / name), environment, tmp_path / f"{name}.log") as process:
+                assert process.wait(timeout=HANG_BOUND_S) in (0, 6), (tmp_path / f"{name}.log").read_text()[-3000:]
+            assert left() == []
+            return time.monotonic() - since
+
+        lasts = {row: whole(row, f"whole-{row}") for row in ROWS}
+        print("a whole run takes", {row: f"{seconds:.0f} s" for row, seconds in lasts.items()})
+        took: dict[str, list[float]] = defaultdict(list)
+        wrong: list[str] = []
+        for number in range(INTERRUPTIONS):
+            row, how = chance.choice(list(ROWS)), chance.choice(SIGNALS)
+            after = chance.uniform(0.5, lasts[row] * 1.05)
+            before, log = left(), tmp_path / f"{number}.log"
+            with begun(command(row, tmp_path / str(number)), environment, log) as process:
+                until(lambda process=process: process.poll() is not None, after)  # type: ignore[misc]
+                was_away, over = brokers.away(), process.poll() is not None
+                seconds = interrupt(process, how)
+            now = left()
+            print(f"{number:2} {row:12} {how:26} after {after:4.1f} s{' (over)' if over else ''}: code "
+                  f"{process.returncode}, {seconds:.1f} s, away then {was_away}, left {now}", flush=True)  # fmt: skip
+            if not over:
+                took[f"{how}, a broker away" if was_away else how].append(seconds)
+            if now and not before and not how.endswith("SIGKILL"):
+                wrong.append(f"{number}: {row}, {how} after {after:.1f} s left {now}: {log.read_text()[-2000:]}")
+            if "Traceback" in (told := log.read_text()) and process.returncode not in (-2, -1, -15):
+                wrong.append(f"{number}: {row}, {how} after {after:.1f} s: {told[-2000:]}")
+        for how, seconds_each in sorted(took.items()):
+            print(f"{how}: ended within {max(seconds_each):.1f} s, {len(seconds_each)} times")
+        whole("plain", "last")
+        assert until(lambda: not processes_of(state), GONE_WITHIN_S), processes_of(state)
+        assert wrong == []
+        assert left() == []
+        assert list(state.rglob("*.jsonl")) == []
+        for topic, values in foreign.items():
+            assert content(made, topic, len(values)) == values
+        try:
+            groups = [group.group_id for group in made.admin.list_consumer_groups().result(60).valid]
+        except KafkaException as error:
+            raise AssertionError(str(error)) from error
+        assert [group for group in groups if group.startswith("kpg-")] == []
+        files = sorted(str(path.relative_to(tmp_path / "t")) for path in (tmp_path / "t").rglob("*"))
+        assert [name for name in files if "keys" in name] == []
+        print("files left in the temporary folder:", files)
+        assert (tmp_path / "t") != Path(tempfile.gettempdir())
+        held = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix in (".log", ".json", ".txt")]
+        secrets = (PASSWORD.encode(), STORE_PASSWORD.encode())
+        assert [path.name for path in held if any(secret in path.read_bytes() for secret in secrets)] == []
