@@ -359,7 +359,13 @@ def test_signals_do_not_end_the_putting_back_and_it_is_tried_again(
     monkeypatch.setattr("fixtures.live.BETWEEN_S", 0.0)
     book, slow = Book(), Slow(works_at)
     gone = Mock(log=Mock(side_effect=OSError("the terminal is gone")))
-    put_back(slow, book, gone)  # type: ignore[arg-type]
+    # A shell starts what it runs in the background deaf to SIGINT, and nohup to SIGHUP; so it would stay.
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGHUP)}
+    try:
+        put_back(slow, book, gone)  # type: ignore[arg-type]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     assert book.left_behind == left
     assert slow.tries == min(works_at, 3)
     assert "SIGINT: still cleaning up on the brokers" in capfd.readouterr().err

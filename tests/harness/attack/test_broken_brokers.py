@@ -37,8 +37,8 @@ def taken(*rates: float, last: Round | None = None, canary: tuple[CanaryReading,
     return replace(found, rounds=(*found.rounds, *([last] if last else [])), canary=canary)
 
 
-def bad(index: int, *, broken: bool) -> Round:
-    return unmeasured(index, DIED if broken else "generator saturated", broken=broken)
+def bad(index: int, *, broken: bool, late: bool = False) -> Round:
+    return unmeasured(index, DIED if broken else "generator saturated", broken=broken, perhaps_late=late)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,8 @@ def test_a_generators_flaw_is_never_the_brokers() -> None:
         (taken(1000, 1010, 990, last=bad(4, broken=False)), Verdict.INVALID),
         (taken(600, last=bad(2, broken=False)), Verdict.INVALID),
         (taken(last=bad(1, broken=False)), Verdict.INVALID),
-        (taken(1000, 1010, last=bad(3, broken=True), canary=BUSY), Verdict.INVALID),
+        (taken(1000, 1010, last=bad(3, broken=True), canary=BUSY), Verdict.BROKEN),
+        (taken(1000, 1010, last=bad(3, broken=True, late=True), canary=BUSY), Verdict.INVALID),
     ],
 )
 def test_the_worse_it_is_the_redder(given: Measurement, verdict: Verdict) -> None:

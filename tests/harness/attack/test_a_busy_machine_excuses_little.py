@@ -1,0 +1,61 @@
+"""A broker that had died was excused, INVALID instead of BROKEN, because the machine was busy besides."""
+
+from dataclasses import replace
+
+import pytest
+
+from fixtures.assembly import round_of
+from fixtures.load.validity import flaws
+from fixtures.model import Accounting, CanaryReading, Load, Measurement, Verdict
+from fixtures.verdict.noise import disturbed
+from fixtures.verdict.rules import judge_scenario
+from tests.harness.build import load_result, measurement, profile, sent, threshold
+
+HELD = profile(threshold("records_per_s", 1000.0), threshold("broker_cpu_us_per_record", 50.0))
+QUIET = CanaryReading(deflate_mib_per_s=70.0, loopback_per_s=20_000.0, pressure=0.0, steal=0.0)
+BUSY = (QUIET, QUIET, QUIET, replace(QUIET, deflate_mib_per_s=20.0))
+DIED, SHRANK = "target unhealthy: broker 2 was killed by signal 9", "target unhealthy: 1 ISR shrink"
+
+
+def broken(*reasons: str, perhaps_late: tuple[str, ...] = ()) -> Measurement:
+    made = measurement([1000, 1000, 1000])
+    last = replace(made.rounds[-1], invalid=reasons, broken=reasons, perhaps_late=perhaps_late)
+    return replace(made, rounds=(*made.rounds[:-1], last), canary=BUSY)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "perhaps_late", "verdict"),
+    [
+        ((DIED,), (), Verdict.BROKEN),
+        ((SHRANK,), (SHRANK,), Verdict.INVALID),
+        ((DIED, SHRANK), (SHRANK,), Verdict.BROKEN),
+    ],
+)
+def test_a_busy_machine_excuses_what_is_late_and_nothing_else(
+    reasons: tuple[str, ...], perhaps_late: tuple[str, ...], verdict: Verdict
+) -> None:
+    assert disturbed(BUSY, None)
+    assert judge_scenario(broken(*reasons, perhaps_late=perhaps_late), HELD).verdict is verdict
+    quiet = replace(broken(*reasons, perhaps_late=perhaps_late), canary=(QUIET,) * 4)
+    assert judge_scenario(quiet, HELD).verdict is Verdict.BROKEN
+
+
+@pytest.mark.parametrize(
+    ("failed", "unresolved", "in_log", "late"),
+    [
+        ({"_MSG_TIMED_OUT": 10}, 0, 2990, True),
+        ({"_MSG_TIMED_OUT": 9, "NOT_ENOUGH_REPLICAS": 1}, 0, 2990, True),
+        ({"MSG_SIZE_TOO_LARGE": 10}, 0, 2990, False),
+        ({"_MSG_TIMED_OUT": 9, "TOPIC_AUTHORIZATION_FAILED": 1}, 0, 2990, False),
+        ({}, 10, 2990, True),
+        ({}, 10, 2989, False),
+    ],
+)
+def test_what_may_only_have_been_late(failed: dict[str, int], unresolved: int, in_log: int, late: bool) -> None:
+    where = Accounting(attempted=3000, acked=2990, failed=failed, unresolved=unresolved, offset_delta=in_log)
+    told = load_result(sent=sent())
+    made = round_of(
+        1, told, where, {}, flaws(Load(kind="capped", rate=1000.0), told, where), "", own_brokers=True
+    )  # fmt: skip
+    assert made.broken
+    assert (made.broken == made.perhaps_late) is late
