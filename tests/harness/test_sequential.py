@@ -136,7 +136,12 @@ def test_the_order_of_units_counts_for_their_correlation_alone(logs: list[float]
     assert rising.mean == pytest.approx(found.mean, abs=1e-12)
     if found.spread > 1e-9:
         assert rising.skewness == pytest.approx(found.skewness, abs=1e-6)
-        assert rising.correlation >= found.correlation - 1e-9 or len(logs) < 8
+
+
+def test_a_drift_is_less_certain_than_the_same_units_by_turns() -> None:
+    looks = looks_until(10, 10, last=True)
+    drifting, by_turns = (estimate(x, looks) for x in ([-0.1] * 5 + [0.2] * 5, [-0.1, 0.2] * 5))
+    assert drifting.error > 2 * by_turns.error
 
 
 @settings(deadline=None)
