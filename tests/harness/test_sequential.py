@@ -14,12 +14,14 @@ from fixtures.verdict.sequential import (
     MARGIN,
     Looks,
     boundaries,
+    critical,
     detectable,
     estimate,
     judge_units,
     looks_until,
     scheduled,
     units_needed,
+    widening,
 )
 
 FIFTHS = (1, 2, 3, 4, 5)
@@ -38,12 +40,57 @@ def test_the_boundaries_are_those_of_published_tables() -> None:
     assert found == pytest.approx((4.877, 3.357, 2.680, 2.290, 2.031), abs=0.002)
 
 
-def test_one_look_is_the_plain_test() -> None:
+def test_one_look_is_the_plain_test_with_a_widened_error() -> None:
     assert boundaries(Looks((7,), (1.0,)), 0.025) == pytest.approx((1.95996,), abs=1e-4)
     logs = [0.02, -0.01, 0.03, 0.01, 0.02]
     found = estimate(logs, looks_until(5, 5, last=True) if scheduled(5) == (5,) else Looks((5,), (1.0,)))
     low, high = stats.ttest_1samp(logs, 0).confidence_interval(0.95)
-    assert found.interval == pytest.approx((low, high))
+    wider = widening(5, found.correlation, found.skewness) * (high - low) / 2
+    assert found.interval == pytest.approx((0.014 - wider, 0.014 + wider))
+    assert found.skewness == pytest.approx(stats.skew(logs))
+
+
+@pytest.mark.parametrize(
+    ("units", "correlation", "skewness", "factor"),
+    [
+        (10, 0.5, 0.0, 3**0.5),
+        (10, -0.5, 0.0, 1.0),
+        (10, -0.9, 0.0, 1.0),
+        (10**6, 0.0, 0.0, 1.0),
+        (10**6, 0.5, 0.0, 3**0.5),
+        (10**6, 0.99, 0.0, 3.0),
+        (16, -0.9, 2.0, 2.0),
+        (16, -0.9, -2.0, 2.0),
+    ],
+)
+def test_the_error_is_widened_by_correlation_and_skewness(
+    units: int, correlation: float, skewness: float, factor: float
+) -> None:
+    assert widening(units, correlation, skewness) == pytest.approx(factor, rel=1e-4)
+
+
+@settings(deadline=None)
+@given(UNITS, st.floats(1e-3, 1e3))
+def test_the_interval_is_never_narrower_than_students_and_goes_by_scale_alone(logs: list[float], scale: float) -> None:
+    looks = looks_until(len(logs), len(logs), last=True)
+    found, scaled = estimate(logs, looks), estimate([scale * x for x in logs], looks)
+    plain = critical(looks, INTERVAL_ERROR) * found.spread / math.sqrt(len(logs))
+    assert found.interval[0] <= found.mean - plain <= found.mean + plain <= found.interval[1]
+    if found.spread > 1e-9:
+        assert scaled.interval == pytest.approx([scale * x for x in found.interval], rel=1e-6, abs=1e-12)
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([0.0, -0.1, 0.1, 5e-324, 1e-162, 1e-9, 30.0]), min_size=2, max_size=30))
+def test_no_units_are_too_odd_to_be_judged(logs: list[float]) -> None:
+    _, found = judge_units(logs, len(logs), final=True)
+    assert all(math.isfinite(x) for x in (found.error, *found.interval, detectable(found), units_needed(found)))
+
+
+def test_units_that_are_all_alike_have_no_error() -> None:
+    for log, decision in ((0.0, 0), (0.25, 1), (-0.25, -1)):
+        found_decision, found = judge_units([log] * 6, 6, final=True)
+        assert (found_decision, found.error, units_needed(found)) == (decision, 0.0, 4)
 
 
 @settings(deadline=None, max_examples=20)
@@ -81,11 +128,20 @@ def test_the_verdict_is_symmetric_in_a_and_b(logs: list[float]) -> None:
 
 
 @settings(deadline=None)
-@given(UNITS, st.randoms(use_true_random=False))
-def test_the_order_of_units_between_two_looks_does_not_count(logs: list[float], random: object) -> None:
+@given(UNITS)
+def test_the_order_of_units_counts_for_their_correlation_alone(logs: list[float]) -> None:
     looks = looks_until(len(logs), len(logs), last=True)
-    shuffled = sorted(logs)
-    assert estimate(shuffled, looks).interval == pytest.approx(estimate(logs, looks).interval, abs=1e-12)
+    found, backwards, rising = (estimate(x, looks) for x in (logs, logs[::-1], sorted(logs)))
+    assert backwards.interval == pytest.approx(found.interval, abs=1e-9)
+    assert rising.mean == pytest.approx(found.mean, abs=1e-12)
+    if found.spread > 1e-9:
+        assert rising.skewness == pytest.approx(found.skewness, abs=1e-6)
+
+
+def test_a_drift_is_less_certain_than_the_same_units_by_turns() -> None:
+    looks = looks_until(10, 10, last=True)
+    drifting, by_turns = (estimate(x, looks) for x in ([-0.1] * 5 + [0.2] * 5, [-0.1, 0.2] * 5))
+    assert drifting.error > 2 * by_turns.error
 
 
 @settings(deadline=None)
