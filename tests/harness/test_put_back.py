@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from fixtures.errors import ConfigurationError, TargetError, TopicRefusedError
 from fixtures.live import put_back
 from fixtures.load.steady import Progress
-from fixtures.model import ClusterSpec, Load, TopicSpec, settings
+from fixtures.model import ClusterSpec, Consumers, Load, TopicSpec, settings
 from fixtures.sources import Book
 from fixtures.stand import Stand
 from fixtures.target import external as module
@@ -329,7 +329,7 @@ def test_a_large_cluster_is_looked_at_every_quarter_of_a_minute(
     cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = cluster()
-    clock = iter([1000.0, 1000.0, 1010.0])
+    clock = iter([1000.0, 1010.0])
     monkeypatch.setattr(module, "time", Mock(monotonic=lambda: next(clock)))
     made.check()
     assert made._pause == HEALTH_AT_MOST_S
@@ -449,6 +449,50 @@ def test_loads_are_capped_at_what_the_file_allows() -> None:
     offered = row.offered_bytes_per_s
     assert at_most(row, 2 * offered) == row
     assert at_most(row, offered / 4).offered_bytes_per_s == pytest.approx(offered / 4)
+
+
+READS = Consumers(membership="group")
+
+
+@pytest.mark.parametrize(
+    ("load", "reads", "refusal"),
+    [
+        (Load(kind="capped", rate=5000), True, None),
+        (Load(kind="paced", rate=1000), True, None),
+        (Load(kind="paced", rate=5000), True, "its consumers read 4.9 MiB/s, and the file allows 2.0"),
+        (Load(kind="paced", rate=5000), False, None),
+        (Load(kind="backlog", records=10), True, "it reads as fast as it can, and the file bounds that"),
+    ],
+)
+def test_reading_is_bounded_where_the_file_says_so(
+    tmp_path: Path, load: Load, reads: bool, refusal: str | None
+) -> None:
+    path = tmp_path / "target.toml"
+    path.write_text(FILE.replace("mib-per-s = 5", "mib-per-s = 50\nread-mib-per-s = 2"))
+    described = load_target(path, lambda stores: {})
+    attached = ExternalTarget(described, run_id="r", manifests=tmp_path / "m", note=print)
+    attached._brokers = {1: "kafka-1:9093"}
+    row = replace(scenario(), load=load, consumers=READS if reads else None)
+    told = attached.cannot(row)
+    assert (told is None) is (refusal is None)
+    assert (told or "").startswith(refusal or "")
+    if load.kind == "capped":
+        capped = at_most(row, described.limits.bytes_per_s, described.limits.read_bytes_per_s)
+        assert capped.load.rate * capped.record_bytes == pytest.approx(2 * 2**20)
+        assert at_most(replace(row, consumers=None), 50 * 2**20, 2 * 2**20) == replace(row, consumers=None)
+
+
+def test_a_run_that_lasts_longer_than_the_file_allows_is_stopped(
+    cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = cluster()
+    monkeypatch.setattr(module, "_unwell", lambda *_: "")
+    made.check()
+    made._ends_at = time.monotonic() - 1
+    for away in (False, True):
+        monkeypatch.setattr(made, "faults", Mock(any_away=away))
+        with pytest.raises(TargetError, match=r"\[limits\] minutes allows"):
+            made.check()
 
 
 @given(st.lists(st.lists(st.floats(0, 1e9), min_size=1, max_size=5), max_size=6), st.floats(1e8, 5e9))
