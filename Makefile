@@ -17,11 +17,12 @@ SAY = $(if $(filter -q% --quiet,$(ARGS)),:,echo)
 LOCK := uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help gate compare baseline thresholds history test test-slow bench lint lock report clean
+.PHONY: help gate compare clean-up baseline thresholds history test test-slow bench lint lock report clean
 
 help:
 	@echo 'make gate    run the scenarios and judge them   [TARGET=embedded] [TIER=smoke|nightly|full] [ARGS="-k batch"]'
 	@echo 'make compare CHANGE=changes/linger-5.toml   what would this change do?   [ARGS="--budget 10m -k batch-1k"]'
+	@echo 'make clean-up TARGET=FILE.toml   put back what ended runs have left on real brokers   [ARGS="--run RUN-ID"]'
 	@echo 'make baseline   the runs that thresholds of this machine need, then the thresholds   [RUNS=10] [TIER=smoke] [ACCEPT=1]'
 	@echo 'make thresholds   what the recorded runs would change in thresholds/   [ARGS=--accept]'
 	@echo 'make history   the runs so far, and what has drifted   [ARGS="--prune-before 2026-01-31"]'
@@ -44,6 +45,10 @@ compare: $(VENV)/.run
 	@began=$$(date +%s); $(PY) -m pytest '--target=$(TARGET)' '--tier=$(TIER)' '--compare=$(CHANGE)' $(ARGS); code=$$?; \
 	case $$code in 0|1|6|7) $(PY) -m fixtures.report.html --if-new --since $$began || { [ $$code -ne 0 ] || code=1; } ;; esac; \
 	exit $$code
+
+clean-up: $(VENV)/.run
+	@test '$(TARGET)' != embedded || { echo 'name the brokers: make clean-up TARGET=FILE.toml [ARGS="--run RUN-ID"]'; exit 2; }
+	@$(PY) -m fixtures.target.clean_up '$(TARGET)' $(ARGS)
 
 baseline: $(VENV)/.run
 	@$(PY) -m fixtures.report.baseline --runs '$(RUNS)' '--target=$(TARGET)' '--tier=$(TIER)' $(if $(ACCEPT),--accept) $(ARGS)

@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from fixtures.model import SAME_ZONE
 from fixtures.target.admin import dynamic_value, set_broker
 from fixtures.target.ports import HOST
 from fixtures.target.topics import PREFIX
-from tests.harness.run_gate import BEGUN_BOUND_S, PROBES, ROOT, UNDECIDED, Finished, gate, gate_command
+from tests.harness.run_gate import BEGUN_BOUND_S, HANG_BOUND_S, PROBES, ROOT, UNDECIDED, Finished, gate, gate_command
 from tests.harness.secured import ALL_ACTIONS, PASSWORD, STORE_PASSWORD, USER, Secured, certificate, run_tool, secured
 
 SHORT = ("-k", "paced-slow", "--rounds", 2, "--window", 1, "--broker-warmup", 0)
@@ -295,6 +296,7 @@ def test_broker_settings_are_only_changed_when_file_and_person_say_so(brokers: S
     assert topics(brokers) == []
 
 
+@pytest.mark.slow
 def test_a_second_run_is_refused_while_the_first_goes_on(brokers: Secured, tmp_path: Path) -> None:
     path = brokers.target_file(tmp_path)
     command = gate_command(tmp_path / "first", PROBES, "-k", "paced-slow", "--window", 60, "--target", path)
@@ -308,6 +310,33 @@ def test_a_second_run_is_refused_while_the_first_goes_on(brokers: Secured, tmp_p
     assert topics(brokers) == []
 
 
+def cleaned_up(target: Path, *arguments: str) -> tuple[int, str]:
+    """Run what `make clean-up` runs; return its exit code and what it said."""
+    command = [sys.executable, "-m", "fixtures.target.clean_up", str(target), *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_BOUND_S)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_killed_run_is_cleaned_up_without_another_run(brokers: Secured, tmp_path: Path) -> None:
+    path = brokers.target_file(tmp_path)
+    command = gate_command(tmp_path / "killed", PROBES, "-k", "paced-slow", "--window", 60, "--target", path)
+    with running(command):
+        topic_of_a_run(brokers)
+        code, said = cleaned_up(path)
+        assert (code, "another run of this machine is on the cluster" in said) == (2, True)
+    (name,) = topics(brokers)
+    code, said = cleaned_up(path, "--run", "another")
+    assert (code, "run another of" in said, topics(brokers)) == (0, True, [name])
+    code, said = cleaned_up(path)
+    assert (code, f"removed topic {name}" in said, topics(brokers)) == (0, True, []), said
+    code, said = cleaned_up(path)
+    assert (code, "nothing to put back: no run of" in said) == (0, True), said
+    path.write_text(path.read_text().replace(brokers.bootstrap, f"{HOST}:9"))
+    code, said = cleaned_up(path)
+    assert (code, "nothing was put back" in said, "nothing listens there" in said) == (2, True, True), said
+
+
+@pytest.mark.slow
 def test_what_another_host_left_waits_for_consent_and_an_operators_change_stays(
     brokers: Secured, tmp_path: Path
 ) -> None:
