@@ -48,7 +48,7 @@ class Lab:
         runs = np.median(BASELINE * np.exp(deviations + noise), axis=1)
         baseline = float(np.median(runs))
         spread = float(runs.std(ddof=1)) / baseline
-        reach = min(LARGEST_REACH["higher"], reach_of(TOLERANCE, spread, PROFILE_RUNS))
+        reach = min(LARGEST_REACH, reach_of(TOLERANCE, spread, PROFILE_RUNS))
         return Threshold(scenario="row", metric=metric, baseline=baseline, tolerance=TOLERANCE, spread=spread,
                          runs=PROFILE_RUNS, reach=reach, source="drawn")  # fmt: skip
 

@@ -228,3 +228,22 @@ def test_a_user_from_the_environment_is_no_secret_and_masks_no_report(
     client = dict(described(tmp_path, LEAST + '[client]\n"sasl.username" = { env = "KAFKA_USER" }\n').client)
     assert f"{client['sasl.username']}" == "gate"
     assert redacted("Kafka performance gate") == "Kafka performance gate"
+
+
+def test_what_is_no_secret_masks_no_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenant called kafka, a protocol from the environment, the path of a properties file from there."""
+    monkeypatch.setenv("KPG_PROTOCOL", "ssl")
+    monkeypatch.setenv("KPG_PROPERTIES", "client.properties")
+    monkeypatch.setenv("KPG_HEADER", "kpg-header-s3cret")
+    (tmp_path / "client.properties").write_text("client.rack=a\n")
+    found = described(
+        tmp_path,
+        LEAST
+        + '[client]\n"security.protocol" = { env = "KPG_PROTOCOL" }\nproperties-file = { env = "KPG_PROPERTIES" }\n'
+        '[prometheus]\nurl = "http://p:9090"\n[prometheus.headers]\n"X-Scope-OrgID" = "kafka"\n'
+        '"X-Api-Key" = "spelt-out-s3cret"\n"X-Other" = { env = "KPG_HEADER" }\n',
+    )
+    assert dict(found.client)["client.rack"] == "a"
+    text = "kafka ssl client.properties"
+    assert redacted(text) == text
+    assert redacted("spelt-out-s3cret kpg-header-s3cret") == f"{MASK} {MASK}"

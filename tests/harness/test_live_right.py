@@ -74,7 +74,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 
 
 def test_the_cross_zone_link_adds_its_delay(cluster: EmbeddedCluster) -> None:
-    added = cluster.rtt_ms(CROSS_ZONE) - cluster.rtt_ms(SAME_ZONE)
+    # Brokers that have just started answer by fits and starts.
+    added = statistics.median(cluster.rtt_ms(CROSS_ZONE) - cluster.rtt_ms(SAME_ZONE) for _ in range(7))
     assert 0.5 * CROSS_ZONE.added_rtt_ms < added < 100
 
 

@@ -136,9 +136,9 @@ def test_a_phase_is_what_row_and_rate_do_not_change() -> None:
 def test_the_first_line_says_what_the_run_is_about_to_do_at_once(tmp_path: Path) -> None:
     """With no Java the run ends after it: it is there before anything is looked for."""
     done = gate(tmp_path, environment={"JAVA_HOME": "/nowhere"})
-    assert "embedded target, tier smoke: 5 scenarios, 8 relations; about " in done.output
+    assert "embedded target, tier smoke: 6 scenarios, 8 relations; about " in done.output
     quiet = gate(tmp_path, "-q", environment={"JAVA_HOME": "/nowhere"})
-    assert "5 scenarios" not in quiet.output
+    assert "6 scenarios" not in quiet.output
 
 
 def test_a_comparison_and_a_replay_say_what_they_are(tmp_path: Path) -> None:

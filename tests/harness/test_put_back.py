@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from fixtures.errors import ConfigurationError, TargetError, TopicRefusedError
 from fixtures.live import put_back
 from fixtures.load.steady import Progress
-from fixtures.model import ClusterSpec, Consumers, Load, TopicSpec, settings
+from fixtures.model import ClusterSpec, Consumers, Fault, Load, TopicSpec, settings
 from fixtures.sources import Book
 from fixtures.stand import Stand
 from fixtures.target import external as module
@@ -462,17 +462,20 @@ READS = Consumers(membership="group")
         (Load(kind="paced", rate=5000), True, "its consumers read 4.9 MiB/s, and the file allows 2.0"),
         (Load(kind="paced", rate=5000), False, None),
         (Load(kind="backlog", records=10), True, "it reads as fast as it can, and the file bounds that"),
+        (Load(kind="paced", rate=10), None, "it reads as fast as it can, and the file bounds that"),
     ],
 )
 def test_reading_is_bounded_where_the_file_says_so(
-    tmp_path: Path, load: Load, reads: bool, refusal: str | None
+    tmp_path: Path, load: Load, reads: bool | None, refusal: str | None
 ) -> None:
+    """`reads` None: a row with a fault, which reads everything in the end."""
     path = tmp_path / "target.toml"
     path.write_text(FILE.replace("mib-per-s = 5", "mib-per-s = 50\nread-mib-per-s = 2"))
     described = load_target(path, lambda stores: {})
     attached = ExternalTarget(described, run_id="r", manifests=tmp_path / "m", note=print)
-    attached._brokers = {1: "kafka-1:9093"}
-    row = replace(scenario(), load=load, consumers=READS if reads else None)
+    attached._brokers, attached._faults_allowed = {1: "kafka-1:9093"}, True
+    fault = Fault(kind="client-crash") if reads is None else None
+    row = replace(scenario(), load=load, consumers=READS if reads else None, fault=fault)
     told = attached.cannot(row)
     assert (told is None) is (refusal is None)
     assert (told or "").startswith(refusal or "")
@@ -483,7 +486,7 @@ def test_reading_is_bounded_where_the_file_says_so(
 
 
 def test_a_run_that_lasts_longer_than_the_file_allows_is_stopped(
-    cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = cluster()
     monkeypatch.setattr(module, "_unwell", lambda *_: "")
@@ -493,6 +496,10 @@ def test_a_run_that_lasts_longer_than_the_file_allows_is_stopped(
         monkeypatch.setattr(made, "faults", Mock(any_away=away))
         with pytest.raises(TargetError, match=r"\[limits\] minutes allows"):
             made.check()
+    attached = target(tmp_path, [])
+    attached._ends_at = time.monotonic() - 1
+    with pytest.raises(TargetError, match=r"\[limits\] minutes allows"):
+        attached.cluster(ClusterSpec())
 
 
 @given(st.lists(st.lists(st.floats(0, 1e9), min_size=1, max_size=5), max_size=6), st.floats(1e8, 5e9))

@@ -1,5 +1,6 @@
 """No password, token or key is ever shown: not by a print, a traceback, a report, a child's environment or a core."""
 
+import html
 import json
 import logging
 import os
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,8 +17,9 @@ from fixtures import secret as secrets_module
 from fixtures.errors import ConfigurationError
 from fixtures.metrics.prometheus_source import check_url
 from fixtures.report.html import FOR_NODE
+from fixtures.report.plugin import pytest_runtest_makereport
 from fixtures.report.results import write_run
-from fixtures.secret import MASK, Secret, from_environment, masked, redacted, revealed, scrub
+from fixtures.secret import MASK, Secret, from_environment, leave_no_core_dump, masked, redacted, revealed, scrub
 from tests.harness.run_gate import PROBES, gate
 
 PASSWORD = 'hunter2 & "friends"'
@@ -75,6 +78,8 @@ def test_numbers_and_names_of_a_document_stay_when_a_password_looks_like_one(tmp
     assert masked(document) == {"rate": 12345, "error": f"refused {MASK} at this {MASK}", "all": [{"rate": 0.12345}]}
     write_run(document, tmp_path / "run.json")
     assert json.loads((tmp_path / "run.json").read_text())["error"] == f"refused {MASK} at this {MASK}"
+    rounds = {"rounds": [{"latency_histogram": "HIST12345ratexyz"}]}
+    assert masked(rounds) == rounds
 
 
 def test_scrubbing_reaches_every_text_and_leaves_the_rest(tmp_path: Path) -> None:
@@ -84,7 +89,10 @@ def test_scrubbing_reaches_every_text_and_leaves_the_rest(tmp_path: Path) -> Non
     (tmp_path / "allure-results" / "log.txt").write_text(f"x {PASSWORD} y\r\n")
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\xff" + PASSWORD.encode())
     (tmp_path / "other.txt").write_text("nothing")
-    scrub(tmp_path)
+    (tmp_path / "cut-off.json").write_text(f'{{"trace": "{PASSWORD[:10]} {html.escape(PASSWORD)}')
+    (tmp_path / "gone").symlink_to("nowhere")
+    assert scrub(tmp_path) == []
+    assert "friends" not in (tmp_path / "cut-off.json").read_text()
     assert json.loads((tmp_path / "allure-results" / "a-result.json").read_text()) == {
         "trace": f"E  {MASK}",
         "start": 1,
@@ -109,7 +117,11 @@ def test_programs_from_a_registry_get_paths_and_proxies_alone() -> None:
     assert not any(FOR_NODE.fullmatch(name) for name in ("KAFKA_PASSWORD", "PROM_TOKEN", "AWS_SECRET_ACCESS_KEY"))
 
 
-@pytest.mark.parametrize("url", ["https://gate:hunter2@prometheus:9090", "http://hunter2@prometheus"])
+@pytest.mark.parametrize(
+    "url",
+    ["https://gate:hunter2@prometheus:9090", "http://hunter2@prometheus", "HTTPS://gate:hunter2@prometheus",
+     "gate:hunter2@prometheus:9090", "https://gate:hunter2/x@prometheus"],
+)  # fmt: skip
 def test_a_password_in_an_address_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(ConfigurationError, match="belong into username and password") as told:
         check_url(url, "[prometheus] url")
@@ -140,6 +152,35 @@ def test_no_core_is_left(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_host_that_allows_no_core_at_all_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a privilege a limit cannot be raised, not even from 0 to 1."""
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (0, 0))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
+    leave_no_core_dump()
+    assert asked == [(0, 0)]
+
+
+def reported(longrepr: object) -> object:
+    """Return what the report of a test becomes on its way to the terminal."""
+    report = Mock(longrepr=longrepr, sections=[("log", f"said {PASSWORD}")], failed=False)
+    hook = pytest_runtest_makereport(Mock())
+    next(hook)
+    with pytest.raises(StopIteration) as ended:
+        hook.send(report)
+    assert ended.value.value.sections == [("log", f"said {MASK}")]
+    return ended.value.value.longrepr
+
+
+def test_a_report_keeps_its_form() -> None:
+    """pytest takes a skip's apart into three."""
+    Secret(PASSWORD)
+    assert reported(("test_x.py", 3, f"Skipped: {PASSWORD}")) == ("test_x.py", 3, f"Skipped: {MASK}")
+    assert reported(f"E  {PASSWORD}") == f"E  {MASK}"
+    untouched = Mock(__str__=lambda _: "E  nothing")
+    assert reported(untouched) is untouched
+
+
 @pytest.mark.parametrize(
     "name", ["staging.toml", "client.properties", "ca.pem", "gate.key", "certs/store.jks", "a.p12"]
 )
@@ -147,7 +188,7 @@ def test_target_files_and_keys_are_ignored_by_git(name: str) -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("not a checkout")
     assert subprocess.run(["git", "check-ignore", "-q", name], cwd=ROOT).returncode == 0
-    assert subprocess.run(["git", "check-ignore", "-q", "pyproject.toml"], cwd=ROOT).returncode == 1
+    assert subprocess.run(["git", "check-ignore", "--no-index", "-q", "pyproject.toml"], cwd=ROOT).returncode == 1
 
 
 def test_an_error_that_names_a_password_is_masked_in_all_that_a_run_writes(tmp_path: Path) -> None:

@@ -45,6 +45,9 @@ def test_a_busy_machine_excuses_what_is_late_and_nothing_else(
     [
         ({"_MSG_TIMED_OUT": 10}, 0, 2990, True),
         ({"_MSG_TIMED_OUT": 9, "NOT_ENOUGH_REPLICAS": 1}, 0, 2990, True),
+        ({"_TIMED_OUT_QUEUE": 10}, 0, 2990, True),
+        ({"TimeoutException": 9, "NotEnoughReplicasException": 1}, 0, 2990, True),
+        ({"RecordTooLargeException": 10}, 0, 2990, False),
         ({"MSG_SIZE_TOO_LARGE": 10}, 0, 2990, False),
         ({"_MSG_TIMED_OUT": 9, "TOPIC_AUTHORIZATION_FAILED": 1}, 0, 2990, False),
         ({}, 10, 2990, True),

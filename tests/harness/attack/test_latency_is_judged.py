@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fixtures.model import Load, Measurement, Threshold, Verdict
-from fixtures.report.proposal import PACED_METRICS, Proposed, updated
+from fixtures.report.proposal import PACED_METRICS, Proposed, proposed, updated
 from fixtures.verdict.rules import judge_scenario
 from fixtures.verdict.thresholds import load_profile
 from tests.harness.build import measurement, profile, threshold
@@ -62,3 +63,25 @@ def test_a_limit_above_a_noisy_latency_may_lie_at_more_than_twice_its_baseline(t
     )
     (held,) = load_profile(tmp_path / "mine.toml").thresholds["paced-500"]
     assert held.reach == pytest.approx(0.4 * 3.498, rel=0.01)
+
+
+def test_an_outage_three_times_as_long_stays_red_however_noisy(tmp_path: Path) -> None:
+    """The wider limit is the latency's alone."""
+    (tmp_path / "mine.toml").write_text(
+        '[profile]\ntarget = "embedded"\n[kill-leader]\n'
+        '"outage_s.max" = { baseline = 8, tolerance = 0.1, spread = 0.4, runs = 5 }\n'
+    )
+    (held,) = load_profile(tmp_path / "mine.toml").thresholds["kill-leader"]
+    assert held.reach == 0.9
+
+
+def test_a_latency_that_was_sent_late_is_no_baseline() -> None:
+    def run(late: bool) -> dict[str, Any]:
+        spoilt = {"latency_ms": "sent late"} if late else {}
+        metrics = {metric: {"value": 30.0 if late else 4.0} for metric in PACED_METRICS}
+        entry = {"name": "paced-500", "verdict": "MISSING", "declared": {"fault": None}, "load": {"kind": "paced"},
+                 "metrics": metrics, "rounds": [{"invalid_metrics": spoilt}, {"invalid_metrics": {}}]}  # fmt: skip
+        return {"scenarios": [entry]}
+
+    found = {one.metric: one.values for one in proposed([run(False), run(True), run(False)])}
+    assert found == {"latency_ms.p99": (4.0, 4.0), "broker_cpu_us_per_record": (4.0, 30.0, 4.0)}
