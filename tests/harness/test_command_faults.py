@@ -26,6 +26,7 @@ def come(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("fixtures.target.command_faults.answers", answers)
     monkeypatch.setattr("fixtures.target.command_faults.LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr("fixtures.target.command_faults.STAYS_S", 0.05)
 
 
 class Noted:
@@ -43,7 +44,7 @@ class Noted:
 
 def faults(timeout_s: float = 5.0, journal: FaultJournal | None = None, **commands: str) -> CommandFaults:
     named = {name.replace("_", "-"): command for name, command in commands.items()}
-    return CommandFaults(named, timeout_s, BROKERS, journal or Noted())
+    return CommandFaults(named, timeout_s, BROKERS, journal or Noted(), at_a_time=2)
 
 
 def test_the_command_is_run_for_the_broker(tmp_path: Path) -> None:
@@ -53,7 +54,7 @@ def test_the_command_is_run_for_the_broker(tmp_path: Path) -> None:
 
 def test_what_is_away_is_noted_before_and_brought_back_at_the_end(tmp_path: Path) -> None:
     journal, done = Noted(), tmp_path / "done"
-    made = faults(journal=journal, kill=f"echo kill {{broker}} >> {done}; false", start=f"echo start >> {done}")
+    made = faults(0.5, journal=journal, kill=f"echo kill {{broker}} >> {done}; false", start=f"echo start >> {done}")
     with pytest.raises(TargetError, match="kill for broker 2 ended with 1"):
         made.kill(2)
     assert made.any_away, "a command that failed may have done half of it"
@@ -120,7 +121,7 @@ def test_no_broker_is_taken_from_a_cluster_that_is_not_well(tmp_path: Path, monk
     monkeypatch.setattr("fixtures.target.command_faults.LOOK_EVERY_S", 0.01)
     answers = iter(["2 of 9 partitions are under-replicated (0 allowed)", "", "", "not asked while one is away"])
     made = CommandFaults({"kill": f"echo {{broker}} >> {tmp_path}/hit", "start": "true"}, 5, BROKERS, Noted(),
-                         unwell=lambda: next(answers))  # fmt: skip
+                         unwell=lambda: next(answers), at_a_time=2)  # fmt: skip
     made.kill(1)
     assert (tmp_path / "hit").read_text() == "1\n", "waited for"
     made.kill(2)
@@ -159,10 +160,12 @@ def test_a_command_that_would_hit_two_brokers_is_refused(command: str, hosts: tu
     ("back", "command", "listens", "left"),
     [
         ("start", "true", (False, True), ""),
-        ("start", "true", (False, False), "its command ended well, but nothing has listened at"),
+        ("start", "true", (False, False), "its command ended well, but nothing has answered at"),
         ("start", "false", (False, False), "[faults] start for broker 1 ended with 1"),
         ("start", "false", (True, True), ""),
-        ("heal", "false", (False, True), ""),
+        ("heal", "false", (True, True), "[faults] heal for broker 1 ended with 1"),
+        ("heal", "true", (True, True), ""),
+        ("resume", "true", (False, False), "its command ended well, but nothing has answered at"),
         ("heal", "false", (False, False), "[faults] heal for broker 1 ended with 1"),
         ("resume", "false", (True, True), "[faults] resume for broker 1 ended with 1"),
         ("resume", "true", (True, True), ""),
@@ -175,6 +178,36 @@ def test_a_broker_is_back_when_it_is_seen(
     monkeypatch.setattr("fixtures.target.command_faults.BACK_WITHIN_S", 0.1)
     looks = iter(listens)
     monkeypatch.setattr("fixtures.target.command_faults.answers", lambda _address: next(looks, listens[1]))
-    found = bring_back({back: command}, back, 1, BROKERS[1], 5, run=True)
+    found = bring_back({back: command}, back, 1, BROKERS[1], 5, run=True, ended=True)
     assert found.startswith(left)
     assert bool(found) is bool(left)
+
+
+@pytest.mark.parametrize("back", ["start", "heal", "resume"])
+def test_what_brings_a_broker_back_is_run_whatever_is_seen(tmp_path: Path, back: str) -> None:
+    """One that is being stopped, or is cut off from the others, still answers."""
+    found = bring_back(
+        {back: f"echo {back} >> {tmp_path}/done"}, back, 1, BROKERS[1], 0.1, run=True, seen=lambda _: True
+    )
+    assert found == ""
+    assert (tmp_path / "done").read_text() == f"{back}\n"
+
+
+def test_a_broker_that_goes_only_now_is_started_again(tmp_path: Path) -> None:
+    """The stop command was interrupted, and what it had begun went on."""
+    looks = iter([True, True, False])
+    started = tmp_path / "done"
+    found = bring_back(
+        {"start": f"echo start >> {started}"}, "start", 1, BROKERS[1], 0.2, run=True,
+        seen=lambda _: next(looks, started.read_text() == "start\nstart\n"),
+    )  # fmt: skip
+    assert found == ""
+    assert started.read_text() == "start\nstart\n"
+
+
+def test_a_second_broker_is_not_taken_while_one_is_away() -> None:
+    """A fault that was broken off leaves one away; what comes next must not take another."""
+    made = CommandFaults({"kill": "true", "start": "true"}, 5, BROKERS, Noted())
+    made.kill(1)
+    with pytest.raises(TargetError, match=r"broker 2 is not taken away: 1 is, and \[faults\] two-down is not true"):
+        made.kill(2)

@@ -240,7 +240,7 @@ def test_what_is_no_secret_masks_no_report(tmp_path: Path, monkeypatch: pytest.M
         tmp_path,
         LEAST
         + '[client]\n"security.protocol" = { env = "KPG_PROTOCOL" }\nproperties-file = { env = "KPG_PROPERTIES" }\n'
-        '[prometheus]\nurl = "http://p:9090"\n[prometheus.headers]\n"X-Scope-OrgID" = "kafka"\n'
+        '[prometheus]\nurl = "https://p:9090"\n[prometheus.headers]\n"X-Scope-OrgID" = "kafka"\n'
         '"X-Api-Key" = "spelt-out-s3cret"\n"X-Other" = { env = "KPG_HEADER" }\n',
     )
     assert dict(found.client)["client.rack"] == "a"

@@ -70,8 +70,10 @@ def cluster(
 ) -> Iterator[Callable[..., ExternalCluster]]:
     """Return a function that makes a cluster whose file has these fault commands, with settings applied."""
     monkeypatch.setattr(module, "_unwell", lambda *_: "")
-    up = "fixtures.target.command_faults.answers"
-    monkeypatch.setattr(up, lambda address: (tmp_path / f"up-{address.removeprefix('kafka-')[0]}").exists())
+    monkeypatch.setattr("fixtures.target.command_faults.STAYS_S", 0.05)
+    monkeypatch.setattr("fixtures.target.command_faults.LOOK_EVERY_S", 0.01)
+    up = lambda address, _client: "c" * (tmp_path / f"up-{address.removeprefix('kafka-')[0]}").exists()  # noqa: E731
+    monkeypatch.setattr(module, "cluster_id_at", up)
     manifests: list[Manifest] = []
 
     def make(faults: str = "", config: dict[str, object] | None = None) -> ExternalCluster:
@@ -99,7 +101,7 @@ def test_one_step_that_fails_keeps_no_other_from_being_tried(
     done = tmp_path / "done"
     made = cluster(
         f"""kill = "true"\nstart = "echo {{broker}} >> {done}; """
-        f"""test {{broker}} = 2 -o -e {tmp_path}/mended && touch {tmp_path}/up-{{broker}}" """,
+        f"""test {{broker}} = 2 -o -e {tmp_path}/mended && touch {tmp_path}/up-{{broker}}"\ntwo-down = true""",
         {"num.io.threads": 16},
     )
     made.faults.kill(1)
@@ -381,6 +383,7 @@ def test_signals_do_not_end_the_putting_back_and_it_is_tried_again(
         ("d", {}, "cluster-id is d, and these brokers are of cluster c"),
         ("", {"kafka-1:9093": "c", "kafka-2:9093": "d", "zone-b:9093": "c"}, "kafka-2:9093 of cluster d"),
         ("", {"kafka-1:9093": "c", "kafka-2:9093": "c", "zone-b:9093": "d"}, "zone-b:9093 of cluster d"),
+        ("", {"kafka-1:9093": "c", "kafka-2:9093": "c"}, "cross-zone: zone-b:9093 does not tell which cluster"),
     ],
 )
 def test_all_servers_are_of_one_cluster(
@@ -485,6 +488,36 @@ def test_reading_is_bounded_where_the_file_says_so(
         assert at_most(replace(row, consumers=None), 50 * 2**20, 2 * 2**20) == replace(row, consumers=None)
 
 
+def test_what_stopped_a_run_stops_all_of_it(
+    tmp_path: Path, cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stopped the rows under way, and the next ones were put on the same brokers."""
+    attached, made = target(tmp_path, []), cluster()
+    attached._alive, made.meter = made, attached._meter
+    monkeypatch.setattr(module, "_unwell", lambda *_: "1 of 9 partitions are offline")
+    with pytest.raises(TargetError, match="stopped at once"):
+        made.check()
+    monkeypatch.setattr(module, "_unwell", lambda *_: "")
+    with pytest.raises(TargetError, match=r"stopped at once.*partitions are offline"):
+        attached.cluster(made.spec)
+    assert attached._alive is None, "and what it had changed is put back"
+
+
+def test_a_broker_that_a_fault_left_away_is_brought_back_before_anything_else(
+    tmp_path: Path, cluster: Callable[..., ExternalCluster]
+) -> None:
+    """A generator that died in the fault ended the round, and the next one began without the broker."""
+    attached, made = target(tmp_path, []), cluster(f'kill = "true"\nstart = "touch {tmp_path}/up-{{broker}}"')
+    attached._alive = made
+    made.faults.kill(2)
+    attached._brokers, attached._cluster_id = BROKERS, "c"
+    fresh = attached.cluster(made.spec)
+    assert fresh is not made
+    assert not made.faults.any_away
+    assert (tmp_path / "up-2").exists()
+    attached.close()
+
+
 def test_a_run_that_lasts_longer_than_the_file_allows_is_stopped(
     tmp_path: Path, cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -549,7 +582,7 @@ def test_an_error_of_any_kind_keeps_no_other_step_from_being_tried(
 
 def test_what_no_step_could_tell_is_told_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fixtures.live.BETWEEN_S", 0.0)
-    book, failing = Book(), Mock(kind="brokers", close=Mock(side_effect=RuntimeError("what is this")))
+    book, failing = Book(), Mock(kind="brokers", left_behind=(), close=Mock(side_effect=RuntimeError("what is this")))
     put_back(failing, book, Mock())
     assert failing.close.call_count == 3
     assert "not everything was put back: RuntimeError('what is this')" in book.left_behind[0]
@@ -562,3 +595,24 @@ def test_a_folder_without_locks_is_one_message(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("fixtures.target.manifest.fcntl.flock", no_locks)
     with pytest.raises(ConfigurationError, match=r"No locks available.*XDG_STATE_HOME"):
         occupy(tmp_path, "c")
+
+
+@pytest.mark.parametrize(
+    ("more", "refused_it"),
+    [
+        ('[prometheus]\nurl = "http://p:9090"\ntoken = "long-enough"\n', True),
+        ('[prometheus]\nurl = "http://p:9090"\n[prometheus.headers]\n"X-Api-Key" = "long-enough"\n', True),
+        ('[prometheus]\nurl = "http://p:9090"\n[prometheus.headers]\n"X-Scope-OrgID" = "kafka"\n', False),
+        ('[prometheus]\nurl = "https://p:9090"\ntoken = "long-enough"\n', False),
+        ('[prometheus]\nurl = "http://127.0.0.1:9090"\ntoken = "long-enough"\n', False),
+        ('[client]\n"sasl.oauthbearer.token.endpoint.url" = "http://idp/token"\n', True),
+    ],
+)
+def test_no_token_is_sent_over_http_unasked(tmp_path: Path, more: str, refused_it: bool) -> None:
+    path = tmp_path / "target.toml"
+    path.write_text(FILE + more)
+    if refused_it:
+        with pytest.raises(ConfigurationError, match="is http: a password or token would go there in clear text"):
+            load_target(path, lambda stores: {})
+        path.write_text(f"insecure = true\n{FILE}{more}")
+    load_target(path, lambda stores: {})
