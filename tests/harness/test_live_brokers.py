@@ -15,6 +15,8 @@ from confluent_kafka.admin import AclOperation, NewTopic
 
 from fixtures.model import SAME_ZONE
 from fixtures.target.admin import dynamic_value, set_broker
+from fixtures.target.described import load_target
+from fixtures.target.external import cluster_id_at
 from fixtures.target.ports import HOST
 from fixtures.target.topics import PREFIX
 from tests.harness.run_gate import BEGUN_BOUND_S, HANG_BOUND_S, PROBES, ROOT, UNDECIDED, Finished, gate, gate_command
@@ -54,6 +56,17 @@ def running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
 
 def topics(brokers: Secured) -> list[str]:
     return sorted(name for name in brokers.admin.list_topics(timeout=60).topics if not name.startswith("__"))
+
+
+def test_every_server_tells_which_cluster_it_is_of(brokers: Secured, tmp_path: Path) -> None:
+    """The client that asked was gone before the answer: none ever told, and none was of another cluster."""
+    client = load_target(brokers.target_file(tmp_path), lambda stores: {}).client
+    told = brokers.admin.describe_cluster().result(timeout=60).cluster_id
+    assert cluster_id_at(brokers.bootstrap, client) == told
+    assert cluster_id_at(f"{HOST}:9", client) == ""
+    stated = brokers.target_file(tmp_path)
+    stated.write_text(f'cluster-id = "another"\n{stated.read_text()}')
+    refused(run(tmp_path, stated), f"cluster-id is another, and these brokers are of cluster {told}", tmp_path)
 
 
 def test_a_row_runs_over_tls_and_scram_and_leaves_nothing(brokers: Secured, tmp_path: Path) -> None:
