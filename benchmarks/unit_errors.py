@@ -1,4 +1,4 @@
-"""How often units that are correlated or skewed are judged wrongly: ``python -m benchmarks.unit_errors`` prints tables.
+"""Errors on units that are correlated or skewed, as tables: ``python -m benchmarks.unit_errors``.
 
 Draws comparisons in which nothing differs and judges them by the suite's rules; then comparisons that were moved.
 Units scatter by 50 %, so that no early SAME hides an error. Simulation; 3 min.
