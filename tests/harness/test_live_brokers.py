@@ -1,6 +1,5 @@
 """Real brokers by file: what a run does to them, what it leaves, and what it says when it cannot reach them."""
 
-import os
 import socket
 import subprocess
 import sys
@@ -14,9 +13,9 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AclOperation, NewTopic
 
 from fixtures.model import SAME_ZONE
-from fixtures.target.admin import dynamic_value, set_broker
+from fixtures.target.admin import cluster_id_at, dynamic_value, set_broker
 from fixtures.target.described import load_target
-from fixtures.target.external import cluster_id_at
+from fixtures.target.manifest import this_machine
 from fixtures.target.ports import HOST
 from fixtures.target.topics import PREFIX
 from tests.harness.run_gate import BEGUN_BOUND_S, HANG_BOUND_S, PROBES, ROOT, UNDECIDED, Finished, gate, gate_command
@@ -360,9 +359,9 @@ def test_what_another_host_left_waits_for_consent_and_an_operators_change_stays(
     with running(command):
         (name,) = topic_of_a_run(brokers)
     (manifest,) = (tmp_path / "state").rglob("*.jsonl")
-    text = manifest.read_text()
-    assert f'"host": "{os.uname().nodename}"' in text
-    manifest.write_text(text.replace(f'"host": "{os.uname().nodename}"', '"host": "runner-7"'))
+    text, here = manifest.read_text(), this_machine()
+    assert f'"host": "{here.host}"' in text
+    manifest.write_text(text.replace(f'"{here.host}"', '"runner-7"').replace(here.boot, "another"))
     set_broker(brokers.admin, "1", SETTING, "20000")
     try:
         done = run(tmp_path, path)

@@ -16,6 +16,7 @@ from fixtures.metrics.container import container_sampler
 from fixtures.metrics.process import process_sampler
 from fixtures.model import ClusterSpec
 from fixtures.target.containers import ContainersTarget, docker_engine
+from fixtures.target.manifest import Manifest, state_dir
 from fixtures.target.own_cluster import Monitoring
 from fixtures.target.ports import HOST
 from tests.harness.live_load import LiveLoad
@@ -113,6 +114,28 @@ def test_a_broker_that_a_killed_run_had_paused_is_resumed_by_the_next(three: Sec
     assert not any(process.status() == psutil.STATUS_STOPPED for process in paused)
     assert "ran [faults] resume for broker" in done.output
     assert "removed topic" in done.output
+    assert done.measured, done.output
+    assert topics(three) == []
+
+
+def test_the_only_server_of_a_file_that_a_killed_run_had_paused_is_resumed_by_the_next(
+    three: Secured, tmp_path: Path
+) -> None:
+    path = by_command(three, tmp_path, "kill -STOP")
+    told = three.admin.describe_cluster().result(timeout=60)
+    only = next(f"{node.host}:{node.port}" for node in told.nodes if node.id == 2)
+    path.write_text(path.read_text().replace(three.bootstrap, only))
+    noted = Manifest(state_dir() / "manifests", cluster_id=told.cluster_id, run_id="killed", bootstrap=only)
+    noted.takes(2, only, "resume")
+    noted.close()
+    broker = psutil.Process(three.cluster.broker_pids()[2])
+    broker.suspend()
+    try:
+        done = gate(tmp_path / "next", PROBES, *SHORT, "--target", path, "--allow-unhealthy")
+        assert broker.status() != psutil.STATUS_STOPPED
+    finally:
+        broker.resume()
+    assert "ran [faults] resume for broker 2, away since run killed" in done.output
     assert done.measured, done.output
     assert topics(three) == []
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fixtures.assembly import round_of
 from fixtures.histogram import LatencyRecorder, empty, encode, latency_metrics, merged
 from fixtures.load.protocol import Sent
-from fixtures.load.schedule import Schedule
+from fixtures.load.schedule import OWED_S, Limit, Schedule
 from fixtures.load.steady import Progress, has_grown, has_stopped_growing, is_steady
 from fixtures.load.validity import accounting_of, flaws, not_sustained
 from fixtures.load.wake import WakeProbe, p99_ms
@@ -40,6 +40,28 @@ def test_due_by_counts_exactly_the_slots_that_have_come(start: float, rate: floa
 def test_due_by_never_falls(rate: float, a: float, b: float) -> None:
     schedule = Schedule(0.0, rate)
     assert schedule.due_by(min(a, b)) <= schedule.due_by(max(a, b))
+
+
+@given(rate=st.floats(0.5, 1e5), pauses=st.lists(st.floats(0, 20), min_size=1, max_size=30))
+def test_no_stall_is_caught_up_beyond_what_the_target_allows(rate: float, pauses: list[float]) -> None:
+    limit, moment, done = Limit(rate), 0.0, 0
+    handed_over: list[tuple[float, int]] = []
+    for pause in pauses:
+        moment += pause
+        count = max(0, limit.by(moment, done) - done)
+        handed_over.append((moment, count))
+        done += count
+        assert limit.by(moment, done) == done
+        assert limit.next_at(done) > moment
+    for first in range(len(handed_over)):
+        for last in range(first, len(handed_over)):
+            seconds = handed_over[last][0] - handed_over[first][0] + OWED_S
+            assert sum(count for _, count in handed_over[first : last + 1]) <= rate * seconds + 2
+
+
+def test_without_a_limit_all_that_is_owed_may_be_sent() -> None:
+    assert Limit(0.0).by(5.0, 10) > 10**9
+    assert Limit(0.0).next_at(10) < 0
 
 
 def test_nothing_is_due_before_the_start() -> None:

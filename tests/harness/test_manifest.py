@@ -1,6 +1,6 @@
 """What a run writes down before it makes it, and what the next start reads of a run that is gone."""
 
-import os
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -13,13 +13,13 @@ from fixtures.target import manifest as module
 from fixtures.target.alive import is_alive, mark_of_this_process
 from fixtures.target.manifest import Manifest, leftovers
 
-DEAD = "1@0.00@" + os.uname().nodename
+HERE = module.this_machine()
 
 
 def orphaned(folder: Path, *lines: str) -> Path:
     folder.mkdir(exist_ok=True)
     path = folder / "r1.jsonl"
-    path.write_text("\n".join((f'{{"run": "r1", "cluster": "c", "owner": "{DEAD}"}}', *lines)))
+    path.write_text("\n".join((json.dumps({"run": "r1", "cluster": "c", **HERE._asdict()}), *lines)))
     return path
 
 
@@ -79,8 +79,39 @@ def test_the_state_folder_follows_the_environment(tmp_path: Path, monkeypatch: p
 def test_what_another_host_left_is_told_and_left_alone(tmp_path: Path) -> None:
     path = orphaned(tmp_path, '{"topic": "a", "id": "1"}', '{"away": "2", "address": "b:1", "back": "start"}')
     (mine,) = leftovers(tmp_path, "c")
-    assert mine.of_this_host
-    path.write_text(path.read_text().replace(os.uname().nodename, "runner-7"))
+    assert mine.has_ended
+    path.write_text(path.read_text().replace(HERE.host, "runner-7").replace(HERE.boot, "another"))
     (other,) = leftovers(tmp_path, "c")
-    assert not other.of_this_host
+    assert not other.has_ended
     assert other.text == "run r1 of host runner-7, 0.0 days ago: broker 2 away (start), topic a"
+
+
+@pytest.mark.parametrize(
+    ("was", "here", "ended"),
+    [
+        (("a", "1", "x"), ("a", "1", "x"), True),
+        (("a", "1", "x"), ("a", "1", "y"), True),  # the machine has been started again
+        (("a", "", "x"), ("b", "", "x"), True),  # two containers of one machine: the lock is of one kernel
+        (("a", "1", "x"), ("a", "2", "y"), False),  # two machines of one name
+        (("a", "1", "x"), ("b", "1", "y"), False),  # two of one image
+        (("a", "", ""), ("b", "", ""), False),  # nothing is known
+    ],
+)
+def test_a_run_is_known_to_have_ended_where_the_kernel_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was: tuple[str, str, str], here: tuple[str, str, str], ended: bool
+) -> None:
+    monkeypatch.setattr(module, "this_machine", lambda: module.Machine(*was))
+    manifest = Manifest(tmp_path, cluster_id="c", run_id="r1")
+    manifest.plans("kpg-1")
+    manifest.close()
+    monkeypatch.setattr(module, "this_machine", lambda: module.Machine(*here))
+    (left,) = leftovers(tmp_path, "c")
+    assert left.has_ended == ended
+
+
+def test_a_broker_that_was_brought_back_is_not_brought_back_again(tmp_path: Path) -> None:
+    orphaned(tmp_path, '{"away": "2", "address": "b:1", "back": "start"}', '{"topic": "a", "id": "1"}\n')
+    (left,) = leftovers(tmp_path, "c")
+    module.came_back(left, 2)
+    (again,) = leftovers(tmp_path, "c")
+    assert (left.away, again.away, again.topics) == ({}, {}, {"a": "1"})

@@ -169,7 +169,7 @@ def test_a_second_cluster_of_a_run_does_not_hide_what_the_first_left(tmp_path: P
 
 
 def test_a_file_with_two_headers_is_read_whole(tmp_path: Path) -> None:
-    header = {"run": "r", "cluster": "c", "owner": "1@0@gone"}
+    header = {"run": "r", "cluster": "c", "host": "gone"}
     lines = [header, {"away": "1", "address": "kafka-1:9093", "back": "start"}, header, {"topic": "kpg-x", "id": "i"}]
     (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, lines)))
     (left,) = leftovers(tmp_path, "c")
@@ -204,7 +204,7 @@ def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="is a link or another user's"):
         Manifest(tmp_path / "link", cluster_id="c", run_id="r")
     (tmp_path / "m").mkdir()
-    (tmp_path / "elsewhere" / "x.jsonl").write_text('{"run": "x", "cluster": "c", "owner": "o"}')
+    (tmp_path / "elsewhere" / "x.jsonl").write_text('{"run": "x", "cluster": "c", "host": "o"}')
     (tmp_path / "m" / "x.jsonl").symlink_to(tmp_path / "elsewhere" / "x.jsonl")
     assert list(leftovers(tmp_path / "m", "c")) == []
 
@@ -383,7 +383,6 @@ def test_signals_do_not_end_the_putting_back_and_it_is_tried_again(
         ("d", {}, "cluster-id is d, and these brokers are of cluster c"),
         ("", {"kafka-1:9093": "c", "kafka-2:9093": "d", "zone-b:9093": "c"}, "kafka-2:9093 of cluster d"),
         ("", {"kafka-1:9093": "c", "kafka-2:9093": "c", "zone-b:9093": "d"}, "zone-b:9093 of cluster d"),
-        ("", {"kafka-1:9093": "c", "kafka-2:9093": "c"}, "cross-zone: zone-b:9093 does not tell which cluster"),
     ],
 )
 def test_all_servers_are_of_one_cluster(
@@ -402,6 +401,63 @@ def test_all_servers_are_of_one_cluster(
         return
     with pytest.raises(ConfigurationError, match=words):
         attached._refuse_other_clusters()
+
+
+@pytest.mark.parametrize("unwell", ["", "1 of 3 partitions are offline"])
+def test_a_zone_that_does_not_answer_is_told_after_what_is_wrong_with_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unwell: str
+) -> None:
+    """Its server may be one that a killed run had taken away: first that is put back, then health is looked at."""
+    path = tmp_path / "target.toml"
+    path.write_text(FILE + '[zones]\ncross-zone = "zone-b:9093"\n')
+    attached = ExternalTarget(load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=print)
+    done: list[str] = []
+
+    def noted(words: str, then: object) -> object:
+        done.append(words)
+        return then
+
+    monkeypatch.setattr(attached, "_meet", lambda _admin: setattr(attached, "_cluster_id", "c"))
+    monkeypatch.setattr(attached, "_cluster_id_at", lambda _server: noted("asked the zone", ""))
+    monkeypatch.setattr(attached._cleaner, "put_back", lambda _admin, _found: noted("put back", []))
+    monkeypatch.setattr(module, "_unwell", lambda *_: noted("looked", unwell))
+    attached._version, attached._brokers = "4.3", BROKERS
+    words = "offline: load would make it worse" if unwell else "cross-zone: zone-b:9093 does not tell which cluster"
+    with pytest.raises(ConfigurationError, match=words):
+        attached._attach(Mock())
+    assert done == ["put back", "looked", *([] if unwell else ["asked the zone"])]
+
+
+def test_the_only_server_of_a_file_is_brought_back_before_it_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    up = tmp_path / "up"
+    path = tmp_path / "target.toml"
+    path.write_text(f'{FILE}[faults]\nkill = "true"\nstart = "touch {up}"\n')
+    noted = Manifest(tmp_path / "m", cluster_id="c", run_id="killed", bootstrap="kafka-1:9093")
+    noted.takes(1, "kafka-1:9093", "start")
+    noted.close()
+    monkeypatch.setattr("fixtures.target.command_faults.STAYS_S", 0.05)
+    monkeypatch.setattr("fixtures.target.leftovers.cluster_id_at", lambda *_: "c" * up.exists())
+
+    def reachable(_bootstrap: str, _client: object) -> tuple[Mock, list[str]]:
+        if not up.exists():
+            raise ConfigurationError("kafka-1:9093: nothing listens there")
+        return Mock(), []
+
+    monkeypatch.setattr(module, "reachable", reachable)
+    said: list[str] = []
+    attached = ExternalTarget(
+        load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=said.append
+    )
+    attached._reached()
+    assert said[-1] == "ran [faults] start for broker 1, away since run killed, which was killed"
+    (left,) = leftovers(tmp_path / "m", "c")
+    assert left.away == {}
+    up.unlink()
+    with pytest.raises(ConfigurationError, match="nothing listens there"):
+        attached._reached()
+    assert not up.exists(), "what no run has taken away is nobody's to start"
 
 
 CLEAR = '"security.protocol" = "SASL_PLAINTEXT"\n"sasl.username" = "u"\n"sasl.password" = "longer-than-4"\n'

@@ -50,7 +50,7 @@ def test_a_backlog_that_was_written_in_part_is_not_read(monkeypatch: pytest.Monk
     monkeypatch.setattr(Topics, "create", lambda _self, name, _spec: created.append(name))
     monkeypatch.setattr(Topics, "delete", lambda _self, name: deleted.append(name))
 
-    def fill(_spec: object, _observer: object, _most_per_s: float) -> None:
+    def fill(_spec: object, _observer: object) -> None:
         if error := outcomes.pop(0):
             raise error
 

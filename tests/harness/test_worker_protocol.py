@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -109,3 +110,19 @@ def test_a_run_that_is_there_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     ready = 'say(event="ready")'
     with_worker(monkeypatch, TALK.replace(ready, f'hear("beat"); hear("beat"); {ready}') + RESULT)
     assert LibrdkafkaDriver().run(SPEC, observer([])).sent is not None
+
+
+def test_a_run_that_stands_still_is_no_longer_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal that is held holds the look at the brokers too: nobody would stop what harms them."""
+    monkeypatch.setattr(processes, "BEAT_S", 0.05)
+    monkeypatch.setattr(processes, "HELD_S", 0.5)
+    alone = """
+import select
+while select.select([sys.stdin], [], [], 2)[0] and sys.stdin.buffer.raw.read(4096): pass
+say(event="failure", reason="nobody speaks")
+"""
+    with_worker(monkeypatch, TALK[: TALK.index("start =")] + alone)
+    held = iter((True,))
+    waits = lambda _phase, _last: time.sleep(5) if next(held, False) else None  # noqa: E731
+    with pytest.raises(LoadError, match="nobody speaks"):
+        LibrdkafkaDriver().run(SPEC, replace(observer([]), progress=waits))
