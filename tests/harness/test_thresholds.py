@@ -4,8 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.environment import profile_facts
 from fixtures.errors import ConfigurationError
-from fixtures.model import CROSS_ZONE, SAME_ZONE, Scenario
+from fixtures.model import CROSS_ZONE, SAME_ZONE, Profile, Scenario
+from fixtures.options import DRIVERS
+from fixtures.report.proposal import suggested_name
+from fixtures.target.containers import ContainersTarget
+from fixtures.target.embedded import EmbeddedTarget
+from fixtures.target.external import ExternalTarget
 from fixtures.verdict.rules import required
 from fixtures.verdict.thresholds import (
     all_but_one,
@@ -38,6 +44,26 @@ def test_every_shipped_profile_holds_rate_and_cpu_of_every_white_paper_row() -> 
         for name, thresholds in profile.thresholds.items():
             held = {threshold.metric.name for threshold in thresholds}
             assert all(held.intersection(group) for group in required(ROWS[name].load))
+
+
+def test_every_shipped_profile_is_one_that_a_run_can_match() -> None:
+    for profile in load_profiles(SHIPPED).values():
+        target = {"kind": profile.facts["target"], "name": profile.facts.get("cluster", ""), "kafka_version": "4.3.1"}
+        environment = {key: profile.facts.get(key, "") for key in ("cores", "cpu_model")}
+        facts = profile_facts(target, environment, {"name": profile.facts.get("tier", "smoke")}, DRIVERS[0])
+        assert match_profile({profile.name: profile}, facts) is profile
+        assert target["kind"] in (EmbeddedTarget.kind, ContainersTarget.kind, ExternalTarget.kind)
+
+
+def test_figures_of_one_real_cluster_are_not_held_against_another() -> None:
+    def of(name: str) -> dict[str, str]:
+        target = {"kind": "brokers", "name": name, "kafka_version": "4.3.1"}
+        return profile_facts(target, {"cores": 2, "cpu_model": "AMD"}, {"name": "smoke"}, DRIVERS[0])
+
+    staging = Profile(name="staging", facts=of("staging"), thresholds={}, path="", canary={})
+    assert match_profile({"staging": staging}, of("staging")) is staging
+    assert match_profile({"staging": staging}, of("production")) is None
+    assert suggested_name(of("Staging EU"), ()) == "brokers-staging-eu-2c-amd"
 
 
 def test_every_shipped_relation_compares_rows_of_its_own_family() -> None:
@@ -117,7 +143,7 @@ def test_a_good_profile_loads(tmp_path: Path) -> None:
         (("{ baseline = 1000, tolerance = 0.1 }", "1000"), ["[batch-1k] records_per_s = 1000", "must be a table"]),
         (("[batch-1k]", "[Batch 1k]"), ["mine.toml"]),
         (("[batch-1k]", "[Batch_1k]"), ["[Batch_1k] is not a scenario name"]),
-        (("cores = 2", "cpus = 2"), ["[profile] has unknown key 'cpus'", "legal: description, target, cores"]),
+        (("cores = 2", "cpus = 2"), ["[profile] has unknown key 'cpus'", "legal: description, target, cluster"]),
         (("cores = 2", "cores = 2.5"), ["[profile] cores = 2.5", "whole number"]),
         (('target = "embedded"\n', ""), ["[profile] lacks the key 'target'"]),
         (("[profile]", "[profil]"), ["table [profile] is missing"]),
