@@ -359,7 +359,7 @@ def test_what_another_host_left_waits_for_consent_and_an_operators_change_stays(
     with running(command):
         (name,) = topic_of_a_run(brokers)
     (manifest,) = (tmp_path / "state").rglob("*.jsonl")
-    text, here = manifest.read_text(), this_machine()
+    text, here = manifest.read_text(), this_machine(0)
     assert f'"host": "{here.host}"' in text
     manifest.write_text(text.replace(f'"{here.host}"', '"runner-7"').replace(here.boot, "another"))
     set_broker(brokers.admin, "1", SETTING, "20000")

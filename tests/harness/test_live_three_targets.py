@@ -16,6 +16,7 @@ from fixtures.metrics.container import container_sampler
 from fixtures.metrics.process import process_sampler
 from fixtures.model import ClusterSpec
 from fixtures.target.containers import ContainersTarget, docker_engine
+from fixtures.target.described import load_target
 from fixtures.target.manifest import Manifest, state_dir
 from fixtures.target.own_cluster import Monitoring
 from fixtures.target.ports import HOST
@@ -125,7 +126,8 @@ def test_the_only_server_of_a_file_that_a_killed_run_had_paused_is_resumed_by_th
     told = three.admin.describe_cluster().result(timeout=60)
     only = next(f"{node.host}:{node.port}" for node in told.nodes if node.id == 2)
     path.write_text(path.read_text().replace(three.bootstrap, only))
-    noted = Manifest(state_dir() / "manifests", cluster_id=told.cluster_id, run_id="killed", bootstrap=only)
+    known = load_target(path, lambda stores: {}).identity
+    noted = Manifest(state_dir() / "manifests", cluster_id=told.cluster_id, run_id="killed", target=known)
     noted.takes(2, only, "resume")
     noted.close()
     broker = psutil.Process(three.cluster.broker_pids()[2])

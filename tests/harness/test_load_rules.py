@@ -59,11 +59,6 @@ def test_no_stall_is_caught_up_beyond_what_the_target_allows(rate: float, pauses
             assert sum(count for _, count in handed_over[first : last + 1]) <= rate * seconds + 2
 
 
-def test_without_a_limit_all_that_is_owed_may_be_sent() -> None:
-    assert Limit(0.0).by(5.0, 10) > 10**9
-    assert Limit(0.0).next_at(10) < 0
-
-
 def test_nothing_is_due_before_the_start() -> None:
     assert Schedule(10.0, 5.0).due_by(9.999) == 0
     assert Schedule(10.0, 5.0).due_by(10.0) == 1

@@ -9,17 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures.errors import ConfigurationError
 from fixtures.target import manifest as module
 from fixtures.target.alive import is_alive, mark_of_this_process
 from fixtures.target.manifest import Manifest, leftovers
 
-HERE = module.this_machine()
+
+def here(folder: Path) -> dict[str, str]:
+    return module.this_machine(folder.stat().st_dev)._asdict()
 
 
 def orphaned(folder: Path, *lines: str) -> Path:
     folder.mkdir(exist_ok=True)
     path = folder / "r1.jsonl"
-    path.write_text("\n".join((json.dumps({"run": "r1", "cluster": "c", **HERE._asdict()}), *lines)))
+    path.write_text("\n".join((json.dumps({"run": "r1", "cluster": "c", **here(folder)}), *lines)))
     return path
 
 
@@ -80,7 +83,8 @@ def test_what_another_host_left_is_told_and_left_alone(tmp_path: Path) -> None:
     path = orphaned(tmp_path, '{"topic": "a", "id": "1"}', '{"away": "2", "address": "b:1", "back": "start"}')
     (mine,) = leftovers(tmp_path, "c")
     assert mine.has_ended
-    path.write_text(path.read_text().replace(HERE.host, "runner-7").replace(HERE.boot, "another"))
+    machine = here(tmp_path)
+    path.write_text(path.read_text().replace(machine["host"], "runner-7").replace(machine["boot"], "another"))
     (other,) = leftovers(tmp_path, "c")
     assert not other.has_ended
     assert other.text == "run r1 of host runner-7, 0.0 days ago: broker 2 away (start), topic a"
@@ -89,29 +93,50 @@ def test_what_another_host_left_is_told_and_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("was", "here", "ended"),
     [
-        (("a", "1", "x"), ("a", "1", "x"), True),
-        (("a", "1", "x"), ("a", "1", "y"), True),  # the machine has been started again
-        (("a", "", "x"), ("b", "", "x"), True),  # two containers of one machine: the lock is of one kernel
-        (("a", "1", "x"), ("a", "2", "y"), False),  # two machines of one name
-        (("a", "1", "x"), ("b", "1", "y"), False),  # two of one image
-        (("a", "", ""), ("b", "", ""), False),  # nothing is known
+        ("a 1 x 7", "a 1 x 7", True),
+        ("a 1 x 7", "a 1 y 8", True),  # the machine has been started again
+        ("a - x 7", "b - x 7", True),  # two containers of one machine: the lock is of one kernel
+        ("a - x 7", "b - x 8", False),  # and two mounts, of which one may not see the other's locks
+        ("a 1 x 7", "a 2 y 7", False),  # two machines of one name
+        ("a 1 x 7", "b 1 y 7", False),  # two of one image
+        ("a - x 7", "a - y 7", False),  # two of one name and without a number
+        ("a - - 7", "b - - 7", False),  # nothing is known
     ],
 )
 def test_a_run_is_known_to_have_ended_where_the_kernel_tells(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was: tuple[str, str, str], here: tuple[str, str, str], ended: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was: str, here: str, ended: bool
 ) -> None:
-    monkeypatch.setattr(module, "this_machine", lambda: module.Machine(*was))
+    def at(words: str) -> None:
+        machine = module.Machine(*words.replace("-", "").split(" "))
+        monkeypatch.setattr(module, "this_machine", lambda _path: machine)
+
+    at(was)
     manifest = Manifest(tmp_path, cluster_id="c", run_id="r1")
     manifest.plans("kpg-1")
     manifest.close()
-    monkeypatch.setattr(module, "this_machine", lambda: module.Machine(*here))
+    at(here)
     (left,) = leftovers(tmp_path, "c")
     assert left.has_ended == ended
 
 
 def test_a_broker_that_was_brought_back_is_not_brought_back_again(tmp_path: Path) -> None:
-    orphaned(tmp_path, '{"away": "2", "address": "b:1", "back": "start"}', '{"topic": "a", "id": "1"}\n')
+    orphaned(tmp_path, '{"away": "2", "address": "b:1", "back": "start"}', '{"topic": "a", "id": "1"}\n{"top')
     (left,) = leftovers(tmp_path, "c")
     module.came_back(left, 2)
     (again,) = leftovers(tmp_path, "c")
     assert (left.away, again.away, again.topics) == ({}, {}, {"a": "1"})
+
+
+def test_a_manifest_of_the_version_before_is_of_its_host(tmp_path: Path) -> None:
+    header = {"run": "r1", "cluster": "c", "host": here(tmp_path)["host"]}
+    (tmp_path / "r1.jsonl").write_text(json.dumps(header))
+    (left,) = leftovers(tmp_path, "c")
+    assert left.has_ended == bool(here(tmp_path)["number"])
+
+
+def test_a_folder_that_others_could_have_written_to_is_not_acted_upon(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "m").symlink_to(tmp_path / "there")
+    for read in (leftovers, module.away_from):
+        with pytest.raises(ConfigurationError, match="is a link or another user's"):
+            list(read(tmp_path / "m", "c"))

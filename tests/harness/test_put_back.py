@@ -417,7 +417,9 @@ def test_a_zone_that_does_not_answer_is_told_after_what_is_wrong_with_the_cluste
         done.append(words)
         return then
 
-    monkeypatch.setattr(attached, "_meet", lambda _admin: setattr(attached, "_cluster_id", "c"))
+    attached._cluster_id = "c"
+    monkeypatch.setattr(attached, "_enter", lambda: None)
+    monkeypatch.setattr(attached, "_learn", lambda *_: None)
     monkeypatch.setattr(attached, "_cluster_id_at", lambda _server: noted("asked the zone", ""))
     monkeypatch.setattr(attached._cleaner, "put_back", lambda _admin, _found: noted("put back", []))
     monkeypatch.setattr(module, "_unwell", lambda *_: noted("looked", unwell))
@@ -428,15 +430,58 @@ def test_a_zone_that_does_not_answer_is_told_after_what_is_wrong_with_the_cluste
     assert done == ["put back", "looked", *([] if unwell else ["asked the zone"])]
 
 
+def test_a_broker_that_was_brought_back_is_one_of_the_brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list was of before: rows were not run, and CPU of a broker that was not on it was left out."""
+    monkeypatch.setattr(module, "LOOK_AGAIN_S", 0.01)
+    path = tmp_path / "target.toml"
+    path.write_text(f'{FILE}[faults]\nkill = "true"\nstart = "true"\n')
+    noted = Manifest(tmp_path / "m", cluster_id="c", run_id="killed")
+    noted.takes(2, BROKERS[2], "start")
+    noted.close()
+    attached = ExternalTarget(load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=print)
+    nodes = {id_: Mock(id=id_, host=f"kafka-{id_}", port=9093, rack=None) for id_ in (1, 2)}
+    told = [[nodes[1]], [nodes[1]], [nodes[1], nodes[2]]]
+    admin = Mock()
+    admin.describe_cluster.side_effect = lambda **_: Mock(
+        result=lambda timeout: Mock(cluster_id="c", nodes=told.pop(0))
+    )
+    monkeypatch.setattr(module, "reachable", lambda *_: (admin, []))
+    monkeypatch.setattr("fixtures.target.leftovers.bring_back", lambda *_, **__: "")
+    monkeypatch.setattr(attached, "_enter", lambda: None)
+    monkeypatch.setattr(module, "version_of", lambda *_: "4.3.1")
+    monkeypatch.setattr(module, "_unwell", lambda *_: "seen no further")
+    with pytest.raises(ConfigurationError, match="seen no further"):
+        attached._attach(attached._reached())
+    assert attached._brokers == BROKERS
+
+
+def test_what_still_keeps_the_only_server_away_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "target.toml"
+    path.write_text(f'{FILE}[faults]\nkill = "true"\nstart = "echo no key; false"\n')
+    target = load_target(path, lambda stores: {})
+    noted = Manifest(tmp_path / "m", cluster_id="c", run_id="killed", target=target.identity)
+    noted.takes(1, "kafka-1:9093", "start")
+    noted.close()
+    monkeypatch.setattr("fixtures.target.leftovers.cluster_id_at", lambda *_: "")
+    monkeypatch.setattr(module, "reachable", Mock(side_effect=ConfigurationError("nothing listens there")))
+    attached = ExternalTarget(target, run_id="r", manifests=tmp_path / "m", note=print)
+    with pytest.raises(ConfigurationError, match=r"(?s)BROKER 1 .* IS STILL DOWN.*no key.*nothing listens there"):
+        attached.prepare([ClusterSpec()])
+    assert len(attached.left_behind) == 1, "make clean-up ends with 7"
+
+
 def test_the_only_server_of_a_file_is_brought_back_before_it_is_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     up = tmp_path / "up"
     path = tmp_path / "target.toml"
-    path.write_text(f'{FILE}[faults]\nkill = "true"\nstart = "touch {up}"\n')
-    noted = Manifest(tmp_path / "m", cluster_id="c", run_id="killed", bootstrap="kafka-1:9093")
-    noted.takes(1, "kafka-1:9093", "start")
-    noted.close()
+    path.write_text(f'{FILE}[faults]\nkill = "true"\nstart = "touch {up}"\ntimeout-s = 1\n')
+    target = load_target(path, lambda stores: {})
+    for run_id, cluster_id, file in (("killed", "c", target.identity), ("other", "c", "/etc/other.toml kafka-1:9093"),
+                                     ("of-d", "d", target.identity)):  # fmt: skip
+        noted = Manifest(tmp_path / "m", cluster_id=cluster_id, run_id=run_id, target=file)
+        noted.takes(1, "kafka-1:9093", "start")
+        noted.close()
     monkeypatch.setattr("fixtures.target.command_faults.STAYS_S", 0.05)
     monkeypatch.setattr("fixtures.target.leftovers.cluster_id_at", lambda *_: "c" * up.exists())
 
@@ -447,13 +492,14 @@ def test_the_only_server_of_a_file_is_brought_back_before_it_is_needed(
 
     monkeypatch.setattr(module, "reachable", reachable)
     said: list[str] = []
-    attached = ExternalTarget(
-        load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=said.append
-    )
+    monkeypatch.setattr(ExternalTarget, "_learn", lambda *_: None)
+    attached = ExternalTarget(replace(target, cluster_id="c"), run_id="r", manifests=tmp_path / "m", note=said.append)
     attached._reached()
-    assert said[-1] == "ran [faults] start for broker 1, away since run killed, which was killed"
-    (left,) = leftovers(tmp_path / "m", "c")
-    assert left.away == {}
+    assert [text for text in said if text.startswith("ran")] == [
+        "ran [faults] start for broker 1, away since run killed, which was killed"
+    ]
+    left = {one.run_id: len(one.away) for one in leftovers(tmp_path / "m", "c")}
+    assert left == {"killed": 0, "other": 1}
     up.unlink()
     with pytest.raises(ConfigurationError, match="nothing listens there"):
         attached._reached()
