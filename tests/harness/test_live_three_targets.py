@@ -20,6 +20,7 @@ from fixtures.target.described import load_target
 from fixtures.target.manifest import Manifest, state_dir
 from fixtures.target.own_cluster import Monitoring
 from fixtures.target.ports import HOST
+from fixtures.target.topics import admin_client
 from tests.harness.live_load import LiveLoad
 from tests.harness.run_gate import BEGUN_BOUND_S, HANG_BOUND_S, PROBES, Finished, gate, gate_command
 from tests.harness.secured import USER, Secured, secured
@@ -123,7 +124,8 @@ def test_the_only_server_of_a_file_that_a_killed_run_had_paused_is_resumed_by_th
     three: Secured, tmp_path: Path
 ) -> None:
     path = by_command(three, tmp_path, "kill -STOP")
-    told = three.admin.describe_cluster().result(timeout=60)
+    secured_admin = admin_client(three.bootstrap, load_target(path, lambda stores: {}).client)
+    told = secured_admin.describe_cluster().result(timeout=60)
     only = next(f"{node.host}:{node.port}" for node in told.nodes if node.id == 2)
     path.write_text(path.read_text().replace(three.bootstrap, only))
     known = load_target(path, lambda stores: {}).identity
