@@ -16,9 +16,11 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 
+from fixtures.errors import TargetError
+from fixtures.target.admin import dynamic_value
 from tests.harness.run_gate import HANG_BOUND_S, PROBES, ROOT, gate_command, hear_interrupts
 from tests.harness.secured import PASSWORD, STORE_PASSWORD, USER, Secured, secured
-from tests.harness.test_live_brokers import SETTING, content, dynamic, produce, topics
+from tests.harness.test_live_brokers import SETTING, content, produce, topics
 
 pytestmark = pytest.mark.slow
 INTERRUPTIONS = 60
@@ -119,6 +121,14 @@ def until(holds: Callable[[], bool], within_s: float) -> bool:
     return True
 
 
+def setting(made: Secured, broker: int) -> str:
+    """Return the broker's dynamic value of SETTING; empty when there is none."""
+    try:
+        return dynamic_value(made.admin, str(broker), SETTING) or ""
+    except TargetError as error:
+        return f"not told: {error}"
+
+
 def processes_of(state: Path) -> list[str]:
     """Return the command lines of the processes that have this state folder in their environment."""
     found = []
@@ -164,12 +174,13 @@ def test_sixty_interrupted_runs_leave_nothing(tmp_path: Path) -> None:
 
         def left() -> list[str]:
             """Return what is not as it was."""
-            there = topics(made)
+            there, away = topics(made), brokers.away()
+            settings = {broker: setting(made, broker) for broker in made.cluster.broker_pids() if broker not in away}
             return [
-                *(f"broker {broker} is away" for broker in brokers.away()),
+                *(f"broker {broker} is away" for broker in away),
                 *(f"topic {name}" for name in there if name not in theirs),
                 *(f"no topic {name}" for name in theirs if name not in there),
-                *([f"{SETTING} is {value}"] if (value := dynamic(made)) is not None else []),
+                *(f"{SETTING} of broker {broker} is {value}" for broker, value in settings.items() if value),
             ]
 
         def whole(row: str, name: str) -> float:
