@@ -1,6 +1,7 @@
 """What a run has changed on real brokers is put back: every step, in spite of failures, before anything is reported."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -19,8 +20,9 @@ from hypothesis import strategies as st
 
 from fixtures.errors import ConfigurationError, TargetError, TopicRefusedError
 from fixtures.live import put_back
+from fixtures.load import librdkafka
 from fixtures.load.steady import Progress
-from fixtures.model import ClusterSpec, Consumers, Fault, Load, TopicSpec, settings
+from fixtures.model import ClusterSpec, Consumers, Fault, Load, Tier, TopicSpec, settings
 from fixtures.sources import Book
 from fixtures.stand import Stand
 from fixtures.target import external as module
@@ -554,6 +556,40 @@ def test_loads_are_capped_at_what_the_file_allows() -> None:
     offered = row.offered_bytes_per_s
     assert at_most(row, 2 * offered) == row
     assert at_most(row, offered / 4).offered_bytes_per_s == pytest.approx(offered / 4)
+
+
+@pytest.mark.parametrize(
+    ("load", "most_bytes_per_s", "most_rate"),
+    [
+        (Load(kind="capped", rate=100.0), 2000.0, 20.0),
+        (Load(kind="capped", rate=10.0), 2000.0, 10.0),  # what it may be read at, say
+        (Load(kind="paced", rate=10.0), 2000.0, 20.0),  # what it owes after a stall
+        (Load(kind="backlog", records=5), 2000.0, 20.0),
+        (Load(kind="capped", rate=100.0), math.inf, math.inf),
+    ],
+)
+def test_every_load_is_told_what_the_target_allows(
+    monkeypatch: pytest.MonkeyPatch, load: Load, most_bytes_per_s: float, most_rate: float
+) -> None:
+    row = replace(scenario(), load=load, record_bytes=50, topic=TopicSpec(partitions=1, replication_factor=2))
+    cluster = Mock(most_bytes_per_s=most_bytes_per_s)
+    cluster.client_settings.return_value, cluster.bootstrap.return_value = (), "b:1"
+    tier = Tier(name="t", window_s=1, rounds=2, warmup_max_s=1, broker_warmup_s=0)
+    bench = Stand(cluster, Mock(), Mock(), tier=tier, run_id="r", say=Mock(), histories=Path(), ledger=Mock())
+    spec = bench._load_spec(row, "kpg-x")
+    assert spec.most_rate == pytest.approx(most_rate)
+    if load.kind == "backlog":
+        told: list[dict[str, Any]] = []
+        running = MagicMock()
+        running.__enter__.return_value.wait_for.return_value = [{"acked": 5}]
+
+        def generators(specs: dict[str, dict[str, Any]]) -> MagicMock:
+            told.extend(specs.values())
+            return running
+
+        monkeypatch.setattr(librdkafka, "Generators", generators)
+        librdkafka.fill(spec, Mock())
+        assert [(one["rate"], one["most_rate"]) for one in told] == [(20.0, 20.0)], "1e9 records/s once"
 
 
 READS = Consumers(membership="group")
