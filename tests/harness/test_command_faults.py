@@ -10,7 +10,7 @@ from fixtures import secret as secrets_module
 from fixtures.errors import TargetError
 from fixtures.secret import MASK, Secret
 from fixtures.target.command_faults import CommandFaults, FaultJournal, bring_back, lacking
-from fixtures.target.manifest import Manifest, leftovers
+from fixtures.target.manifest import Away, Manifest, leftovers
 
 BROKERS = {1: "kafka-1.example:9093", 2: "kafka-2.example:9094"}
 
@@ -38,6 +38,9 @@ class Noted:
     def takes(self, broker: int, address: str, back: str) -> None:
         self.lines.append(f"{broker} at {address}: {back}")
 
+    def has_taken(self, broker: int) -> None:
+        self.lines.append(f"{broker} is taken")
+
     def gives_back(self, broker: int) -> None:
         self.lines.append(f"{broker} is back")
 
@@ -64,6 +67,16 @@ def test_what_is_away_is_noted_before_and_brought_back_at_the_end(tmp_path: Path
     assert not made.any_away
 
 
+def test_a_run_that_was_killed_while_its_command_went_on_notes_that_it_may_still_go_on(tmp_path: Path) -> None:
+    manifest = Manifest(tmp_path, cluster_id="c", run_id="r")
+    made = faults(journal=manifest, kill="false")
+    with pytest.raises(TargetError):
+        made.kill(1)
+    manifest.close()
+    (left,) = leftovers(tmp_path, "c")
+    assert left.away == {1: Away("kafka-1.example:9093", "start", taken=False)}
+
+
 def test_a_killed_run_leaves_a_note_of_who_is_away(tmp_path: Path) -> None:
     manifest = Manifest(tmp_path, cluster_id="c", run_id="r")
     made = faults(journal=manifest, pause="true", resume="true")
@@ -73,7 +86,9 @@ def test_a_killed_run_leaves_a_note_of_who_is_away(tmp_path: Path) -> None:
     manifest.close()
     (left,) = leftovers(tmp_path, "c")
     # What was resumed is noted as back once it has been seen.
-    assert left.away == {1: ("kafka-1.example:9093", "resume"), 2: ("kafka-2.example:9094", "resume")}
+    assert left.away == {
+        1: Away("kafka-1.example:9093", "resume", taken=True), 2: Away("kafka-2.example:9094", "resume", taken=True)
+    }  # fmt: skip
     left.path.unlink()
     whole = Manifest(tmp_path, cluster_id="c", run_id="s")
     again = faults(journal=whole, pause="true", resume="true")

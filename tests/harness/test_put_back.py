@@ -31,7 +31,7 @@ from fixtures.target.command_faults import run_command
 from fixtures.target.described import CLIENT_ID, load_target
 from fixtures.target.external import HEALTH_AT_MOST_S, ExternalCluster, ExternalTarget
 from fixtures.target.journaled_topics import JournaledTopics
-from fixtures.target.manifest import Manifest, Occupied, leftovers, occupy
+from fixtures.target.manifest import Away, Manifest, Occupied, leftovers, occupy
 from fixtures.target.room import Meter, at_most
 from fixtures.target.session import run_in_session
 from tests.harness.build import scenario
@@ -167,7 +167,7 @@ def test_a_second_cluster_of_a_run_does_not_hide_what_the_first_left(tmp_path: P
     second.gone("kpg-x")
     second.close()
     (left,) = leftovers(tmp_path, "c")
-    assert left.away == {1: ("kafka-1:9093", "start")}
+    assert left.away == {1: Away("kafka-1:9093", "start")}
 
 
 def test_a_file_with_two_headers_is_read_whole(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_file_with_two_headers_is_read_whole(tmp_path: Path) -> None:
     lines = [header, {"away": "1", "address": "kafka-1:9093", "back": "start"}, header, {"topic": "kpg-x", "id": "i"}]
     (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, lines)))
     (left,) = leftovers(tmp_path, "c")
-    assert (left.away, left.topics) == ({1: ("kafka-1:9093", "start")}, {"kpg-x": "i"})
+    assert (left.away, left.topics) == ({1: Away("kafka-1:9093", "start")}, {"kpg-x": "i"})
 
 
 def test_a_run_is_known_to_live_by_a_lock_of_the_kernel(tmp_path: Path) -> None:
@@ -477,12 +477,13 @@ def test_the_only_server_of_a_file_is_brought_back_before_it_is_needed(
 ) -> None:
     up = tmp_path / "up"
     path = tmp_path / "target.toml"
-    path.write_text(f'{FILE}[faults]\nkill = "true"\nstart = "touch {up}"\ntimeout-s = 1\n')
+    path.write_text(f'{FILE}[faults]\nkill = "true"\nstart = "touch {up}"\n')
     target = load_target(path, lambda stores: {})
     for run_id, cluster_id, file in (("killed", "c", target.identity), ("other", "c", "/etc/other.toml kafka-1:9093"),
                                      ("of-d", "d", target.identity)):  # fmt: skip
         noted = Manifest(tmp_path / "m", cluster_id=cluster_id, run_id=run_id, target=file)
         noted.takes(1, "kafka-1:9093", "start")
+        noted.has_taken(1)
         noted.close()
     monkeypatch.setattr("fixtures.target.command_faults.STAYS_S", 0.05)
     monkeypatch.setattr("fixtures.target.leftovers.cluster_id_at", lambda *_: "c" * up.exists())
