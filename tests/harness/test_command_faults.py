@@ -77,6 +77,15 @@ def test_a_run_that_was_killed_while_its_command_went_on_notes_that_it_may_still
     assert left.away == {1: Away("kafka-1.example:9093", "start", taken=False)}
 
 
+def test_a_broker_that_was_asked_to_end_may_go_only_after_its_command_has_ended(tmp_path: Path) -> None:
+    manifest = Manifest(tmp_path, cluster_id="c", run_id="r")
+    made = faults(journal=manifest, stop="true")
+    made.stop(1)
+    manifest.close()
+    (left,) = leftovers(tmp_path, "c")
+    assert left.away == {1: Away("kafka-1.example:9093", "start", taken=False)}
+
+
 def test_a_killed_run_leaves_a_note_of_who_is_away(tmp_path: Path) -> None:
     manifest = Manifest(tmp_path, cluster_id="c", run_id="r")
     made = faults(journal=manifest, pause="true", resume="true")

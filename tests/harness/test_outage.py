@@ -96,11 +96,16 @@ def test_a_load_whose_answers_come_in_bursts_is_as_before_when_it_comes_in_burst
     before = np.array([328.0, 680.0, 490.0, 796.0, 552.0, 615.0, 490.0, 285.0, 935.0, 810.0])
     bursts = Bins(start=0.0, rate=before, p99_s=np.full(10, 1.5))
     assert recovery(bursts, before.mean()) is None
-    assert recovery(bursts, before.mean(), least_before=before.min()) == 0.0
+    assert recovery(bursts, before.mean(), single=(before.min(), before.max())) == 0.0
+    caught_up = np.array([100.0 * share for share in [0.67] * 6 + [3.0] + [1.0] * 3])
+    outage_of_one = Bins(start=0.0, rate=caught_up, p99_s=np.full(10, 1.0))
+    assert recovery(outage_of_one, 100.0, single=(66.0, 120.0)) is None, "the outage's own records make up for nothing"
     half = Bins(start=0.0, rate=np.tile(before / 2, 3), p99_s=np.full(30, 1.5))
-    assert recovery(half, before.mean(), least_before=before.min()) is None
+    assert recovery(half, before.mean(), single=(before.min(), before.max())) is None
     dips = Bins(start=0.0, rate=np.maximum(before * 0.8, before.min()), p99_s=np.full(10, 1.5))
-    assert recovery(dips, before.mean(), least_before=before.min()) is None, "no second is worse, but their mean is"
+    assert recovery(dips, before.mean(), single=(before.min(), before.max())) is None, (
+        "no second is worse, but their mean is"
+    )
 
 
 def test_shares_are_of_what_was_due() -> None:
