@@ -37,27 +37,27 @@ help:
 gate: $(VENV)/.run
 	@$(SAY) "performance gate, target $(TARGET), tier $(TIER): starting pytest"
 	@began=$$(date +%s); $(PY) -m pytest '--target=$(TARGET)' '--tier=$(TIER)' $(ARGS); code=$$?; \
-	case $$code in 0|1|6|7) $(PY) -m fixtures.report.html --if-new --since $$began || { [ $$code -ne 0 ] || code=1; } ;; esac; \
+	case $$code in 0|1|6|7) $(PY) -m perfgate.report.html --if-new --since $$began || { [ $$code -ne 0 ] || code=1; } ;; esac; \
 	exit $$code
 
 compare: $(VENV)/.run
 	@test -n '$(CHANGE)' || { echo 'name the change: make compare CHANGE=changes/linger-5.toml (others: $(wildcard changes/*.toml))'; exit 2; }
 	@began=$$(date +%s); $(PY) -m pytest '--target=$(TARGET)' '--tier=$(TIER)' '--compare=$(CHANGE)' $(ARGS); code=$$?; \
-	case $$code in 0|1|6|7) $(PY) -m fixtures.report.html --if-new --since $$began || { [ $$code -ne 0 ] || code=1; } ;; esac; \
+	case $$code in 0|1|6|7) $(PY) -m perfgate.report.html --if-new --since $$began || { [ $$code -ne 0 ] || code=1; } ;; esac; \
 	exit $$code
 
 clean-up: $(VENV)/.run
 	@test '$(TARGET)' != embedded || { echo 'name the brokers: make clean-up TARGET=FILE.toml [ARGS="--run RUN-ID"]'; exit 2; }
-	@$(PY) -m fixtures.target.clean_up '$(TARGET)' $(ARGS)
+	@$(PY) -m perfgate.systems.kafka.attached.clean_up '$(TARGET)' $(ARGS)
 
 baseline: $(VENV)/.run
-	@$(PY) -m fixtures.report.baseline --runs '$(RUNS)' '--target=$(TARGET)' '--tier=$(TIER)' $(if $(ACCEPT),--accept) $(ARGS)
+	@$(PY) -m perfgate.report.baseline --runs '$(RUNS)' '--target=$(TARGET)' '--tier=$(TIER)' $(if $(ACCEPT),--accept) $(ARGS)
 
 thresholds: $(VENV)/.run
-	@$(PY) -m fixtures.report.proposal $(ARGS)
+	@$(PY) -m perfgate.report.proposal $(ARGS)
 
 history: $(VENV)/.run
-	@$(PY) -m fixtures.report.history $(ARGS)
+	@$(PY) -m perfgate.report.history $(ARGS)
 
 test: $(VENV)/.dev
 	@$(PY) -m pytest tests/harness -m 'not slow' $(ARGS)
@@ -77,7 +77,7 @@ lint: $(VENV)/.dev
 	@$(PY) -m ruff format --check . && $(PY) -m ruff check . && $(PY) -m mypy
 
 report: $(VENV)/.run
-	@$(PY) -m fixtures.report.html '$(RUN)'
+	@$(PY) -m perfgate.report.html '$(RUN)'
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .benchmarks

@@ -11,10 +11,10 @@ report       the terminal's table, run.json, Allure results, the exit code
 
 pytest_plugins = (
     "fixtures.options",
-    "fixtures.collection",
+    "fixtures.selection",
     "fixtures.plan",
     "fixtures.sources",
     "fixtures.dry_run",
     "fixtures.gate",
-    "fixtures.report.plugin",
+    "fixtures.reports",
 )

@@ -12,10 +12,10 @@ import time
 import numpy as np
 from confluent_kafka import KafkaError, Message, Producer
 
-from fixtures.load.clib import lib
-from fixtures.load.librdkafka import producer_settings
-from fixtures.load.producing import CHUNK, Sender
-from fixtures.load.window import Window, now
+from perfgate.load.window import Window, now
+from perfgate.systems.kafka.load.clib import lib
+from perfgate.systems.kafka.load.librdkafka import producer_settings
+from perfgate.systems.kafka.load.producing import CHUNK, Sender
 
 RECORDS = 204_800
 RECORD_BYTES = 100

@@ -14,12 +14,12 @@ from collections import Counter
 
 import numpy as np
 
-from fixtures.model import METRICS, MetricInfo, Outcome, Threshold, Verdict
 from fixtures.options import TIERS
-from fixtures.report.proposal import TOLERANCE as STATED
-from fixtures.verdict.limits import ROWS, reach_of
-from fixtures.verdict.rules import judge_threshold, second_look, verdict_of
-from fixtures.verdict.thresholds import LARGEST_REACH
+from perfgate.judge.limits import ROWS, reach_of
+from perfgate.judge.rules import judge_threshold, second_look, verdict_of
+from perfgate.judge.thresholds import LARGEST_REACH
+from perfgate.model import METRICS, MetricInfo, Outcome, Threshold, Verdict
+from perfgate.report.proposal import TOLERANCE as STATED
 
 TOLERANCE = STATED["records_per_s"]
 PROFILE_RUNS = 20

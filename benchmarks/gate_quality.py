@@ -26,7 +26,7 @@ from typing import Any
 
 import psutil
 
-from fixtures.report.proposal import ENOUGH_RUNS
+from perfgate.report.proposal import ENOUGH_RUNS
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "results" / "gate-quality"
@@ -133,7 +133,7 @@ def judged(run: Path, others: Sequence[Path]) -> dict[str, Any] | None:
         for other in others:
             (recorded / other.name).symlink_to(other)
         (recorded / "latest").symlink_to(others[-1])
-        propose = [sys.executable, "-m", "fixtures.report.proposal", f"--results={recorded}",
+        propose = [sys.executable, "-m", "perfgate.report.proposal", f"--results={recorded}",
                    f"--thresholds={thresholds}", "--accept"]  # fmt: skip
         proposed = subprocess.run(propose, cwd=ROOT, capture_output=True, text=True)
         if proposed.returncode:

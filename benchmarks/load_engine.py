@@ -21,12 +21,13 @@ from pathlib import Path
 
 import psutil
 
-from fixtures.assembly import done_in_window
-from fixtures.environment import environment_facts
-from fixtures.load.librdkafka import fill, producer_settings
-from fixtures.load.protocol import Driver, LoadError, LoadResult, LoadSpec, Observer
-from fixtures.load.validity import accounting_of, flaws
-from fixtures.model import (
+from fixtures.rig import make_driver
+from perfgate.experiment.assembly import done_in_window
+from perfgate.experiment.validity import accounting_of, flaws
+from perfgate.host.environment import environment_facts
+from perfgate.host.usage import Usage
+from perfgate.judge.statistics import median_interval, spread
+from perfgate.model import (
     DEFAULT_KAFKA_VERSION,
     SAME_ZONE,
     ClusterSpec,
@@ -36,11 +37,10 @@ from fixtures.model import (
     TopicSpec,
     settings,
 )
-from fixtures.rig import make_driver
-from fixtures.target.embedded import EmbeddedCluster, EmbeddedTarget
-from fixtures.target.topics import Topics
-from fixtures.usage import Usage
-from fixtures.verdict.statistics import median_interval, spread
+from perfgate.model.load import Driver, LoadError, LoadResult, LoadSpec, Observer
+from perfgate.systems.kafka.client.topics import Topics
+from perfgate.systems.kafka.load.librdkafka import fill, producer_settings
+from perfgate.systems.kafka.managed.embedded import EmbeddedCluster, EmbeddedTarget
 
 RESULTS = Path(__file__).parent / "results" / "load_engine.json"
 ENGINE, JAVA, RDKAFKA = "librdkafka", "java", "rdkafka_performance"

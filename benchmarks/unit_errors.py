@@ -13,7 +13,7 @@ from collections import Counter
 import numpy as np
 import numpy.typing as npt
 
-from fixtures.verdict.sequential import judge_units
+from perfgate.judge.compare.sequential import judge_units
 
 DRAWS = 20_000
 SCATTER = 0.5

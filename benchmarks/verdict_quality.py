@@ -21,15 +21,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fixtures.comparing import MIRRORED, QUADS, Comparing
-from fixtures.load.librdkafka import LibrdkafkaDriver
-from fixtures.load.protocol import LoadResult, LoadSpec, Observer
-from fixtures.load.turns import Pace, pace
-from fixtures.model import Change, Scenario, Tier, with_settings
 from fixtures.rig import Rig, process_usage
-from fixtures.stand import Stand
-from fixtures.target.embedded import EmbeddedTarget
-from fixtures.verdict.comparisons import judge_comparison
+from perfgate.experiment.comparing import MIRRORED, QUADS, Comparing
+from perfgate.experiment.stand import Stand
+from perfgate.judge.compare.comparisons import judge_comparison
+from perfgate.load.turns import Pace, pace
+from perfgate.model import Change, Scenario, Tier, with_settings
+from perfgate.model.load import LoadResult, LoadSpec, Observer
+from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
+from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from tests.scenarios.test_acks import ROWS as ACKS
 from tests.scenarios.test_batch_size import ROWS as BATCH_SIZE
 from tests.scenarios.test_cross_az import ROWS as CROSS_AZ

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.verdict_quality import BUSY_ROWS, CASES, DELAYS, recorded
-from fixtures.verdict.sequential import judge_units
+from perfgate.judge.compare.sequential import judge_units
 
 RESAMPLED = 300
 EFFECTS = (0.0, -0.05, -0.10, 0.10)

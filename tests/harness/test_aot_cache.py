@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.model import ClusterSpec
-from fixtures.target import aot_cache
-from fixtures.target.aot_cache import FIRST_RELEASE, cache_path, java_release
-from fixtures.target.embedded import EmbeddedCluster
-from fixtures.target.java import KafkaJars, find_java
+from perfgate.model import ClusterSpec
+from perfgate.systems.kafka.java import KafkaJars, find_java
+from perfgate.systems.kafka.managed import aot_cache
+from perfgate.systems.kafka.managed.aot_cache import FIRST_RELEASE, cache_path, java_release
+from perfgate.systems.kafka.managed.embedded import EmbeddedCluster
 
 JARS = KafkaJars(version="4.3.1", jars=(Path("/jars/kafka.jar"),))
 

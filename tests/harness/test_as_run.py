@@ -6,8 +6,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from fixtures.model import DEFAULT_KAFKA_VERSION, ClusterSpec
 from fixtures.sources import as_run
+from perfgate.model import DEFAULT_KAFKA_VERSION, ClusterSpec
 from tests.harness.build import scenario
 
 NOTHING: dict[str, Any] = {

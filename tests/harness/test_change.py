@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.change import load_change
-from fixtures.errors import ConfigurationError
-from fixtures.model import Change
-from fixtures.report.comparisons import change_entry
+from fixtures.change_file import load_change
+from perfgate.model import Change
+from perfgate.model.errors import ConfigurationError
+from perfgate.report.comparisons import change_entry
 from tests.harness.run_gate import ROOT, gate
 
 FULL = """

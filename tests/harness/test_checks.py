@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.load.checks import Sequences
-from fixtures.load.payload import HEADER, KEY_BYTES, KeyPool, Values, gzip_ratio, run_tag
-from fixtures.model import Keys, Payload
+from perfgate.load.checks import Sequences
+from perfgate.load.payload import HEADER, KEY_BYTES, KeyPool, Values, gzip_ratio, run_tag
+from perfgate.model import Keys, Payload
 
 Log = list[tuple[int, int, int]]
 """Records in the order in which they were read: producer, partition, number."""

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fixtures import secret as secrets_module
-from fixtures.errors import TargetError
-from fixtures.secret import MASK, Secret
-from fixtures.target.command_faults import CommandFaults, FaultJournal, bring_back, lacking
-from fixtures.target.manifest import Away, Manifest, leftovers
+from perfgate.model import secret as secrets_module
+from perfgate.model.errors import TargetError
+from perfgate.model.secret import MASK, Secret
+from perfgate.systems.kafka.attached.command_faults import CommandFaults, FaultJournal, bring_back, lacking
+from perfgate.systems.kafka.attached.manifest import Away, Manifest, leftovers
 
 BROKERS = {1: "kafka-1.example:9093", 2: "kafka-2.example:9094"}
 
@@ -24,9 +24,9 @@ def come(monkeypatch: pytest.MonkeyPatch) -> None:
         asked[address] += 1
         return asked[address] > 1
 
-    monkeypatch.setattr("fixtures.target.command_faults.answers", answers)
-    monkeypatch.setattr("fixtures.target.command_faults.LOOK_EVERY_S", 0.01)
-    monkeypatch.setattr("fixtures.target.command_faults.STAYS_S", 0.05)
+    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.answers", answers)
+    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.STAYS_S", 0.05)
 
 
 class Noted:
@@ -142,7 +142,7 @@ def test_what_a_fault_lacks_is_named(kind: str, commands: dict[str, str], words:
 
 
 def test_no_broker_is_taken_from_a_cluster_that_is_not_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fixtures.target.command_faults.LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.LOOK_EVERY_S", 0.01)
     answers = iter(["2 of 9 partitions are under-replicated (0 allowed)", "", "", "not asked while one is away"])
     made = CommandFaults({"kill": f"echo {{broker}} >> {tmp_path}/hit", "start": "true"}, 5, BROKERS, Noted(),
                          unwell=lambda: next(answers), at_a_time=2)  # fmt: skip
@@ -151,7 +151,7 @@ def test_no_broker_is_taken_from_a_cluster_that_is_not_well(tmp_path: Path, monk
     made.kill(2)
     made.restore()
     assert next(answers) == ""
-    monkeypatch.setattr("fixtures.target.command_faults.WELL_WITHIN_S", 0.0)
+    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.WELL_WITHIN_S", 0.0)
     sick = CommandFaults({"kill": "false"}, 5, BROKERS, Noted(), unwell=lambda: "1 of 9 partitions are offline")
     with pytest.raises(TargetError, match=r"broker 1 is not taken away.*1 of 9 partitions are offline"):
         sick.kill(1)
@@ -199,9 +199,11 @@ def test_a_broker_is_back_when_it_is_seen(
     monkeypatch: pytest.MonkeyPatch, back: str, command: str, listens: tuple[bool, bool], left: str
 ) -> None:
     """Neither does a command that ends well bring a broker back, nor does one that fails keep it away."""
-    monkeypatch.setattr("fixtures.target.command_faults.BACK_WITHIN_S", 0.1)
+    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.BACK_WITHIN_S", 0.1)
     looks = iter(listens)
-    monkeypatch.setattr("fixtures.target.command_faults.answers", lambda _address: next(looks, listens[1]))
+    monkeypatch.setattr(
+        "perfgate.systems.kafka.attached.command_faults.answers", lambda _address: next(looks, listens[1])
+    )
     found = bring_back({back: command}, back, 1, BROKERS[1], 5, run=True, ended=True)
     assert found.startswith(left)
     assert bool(found) is bool(left)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fixtures.model import Change, Comparison, Effect, Load, changed
-from fixtures.report.plots import paired_rounds
-from fixtures.verdict.advice import comparison_message, recommendation
-from fixtures.verdict.comparisons import judge_comparison, primary_metric, with_notable
+from perfgate.judge.compare.advice import comparison_message, recommendation
+from perfgate.judge.compare.comparisons import judge_comparison, primary_metric, with_notable
+from perfgate.model import Change, Comparison, Effect, Load, changed
+from perfgate.report.plots import paired_rounds
 from tests.harness.build import measurement, one_round, scenario
 
 NOISE = (1.00, 1.01, 0.99, 1.005, 0.995, 1.0, 1.01, 0.99, 1.0, 1.0)

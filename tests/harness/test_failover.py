@@ -14,17 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.assembly import unmeasured
-from fixtures.errors import ConfigurationError, TargetError
-from fixtures.failover.analysis import Written, analyse, cores, schedule_delay_s, spoilt_latencies
-from fixtures.failover.metadata_log import changes
-from fixtures.failover.record import history_path, judged_again, keep, recall
-from fixtures.failover.scripts import with_newcomer
-from fixtures.failover.watching import State
-from fixtures.load.history import OUTCOME, RECEIPT, SEND
-from fixtures.metrics.process import process_sampler
-from fixtures.metrics.usage import WATCH_EVERY_S, UsageWatch
-from fixtures.model import (
+from perfgate.experiment.assembly import unmeasured
+from perfgate.experiment.faults.analysis import Written, analyse, cores, schedule_delay_s, spoilt_latencies
+from perfgate.experiment.faults.recording import history_path, judged_again, keep, recall
+from perfgate.experiment.faults.scripts import with_newcomer
+from perfgate.host.session import run_in_session
+from perfgate.judge.faults.expectation import expected_outage
+from perfgate.judge.faults.rules import durability_of, judge_fault
+from perfgate.judge.rules import judge_scenario
+from perfgate.load.history import OUTCOME, RECEIPT, SEND
+from perfgate.metrics.process import process_sampler
+from perfgate.metrics.usage import WATCH_EVERY_S, UsageWatch
+from perfgate.model import (
     Consumers,
     Failover,
     Fault,
@@ -37,14 +38,13 @@ from fixtures.model import (
     Verdict,
     settings,
 )
-from fixtures.report.plots import fault_timeline
-from fixtures.report.results import _plain, recorded_measurement, scenario_entry
-from fixtures.target.kafka_tools import KafkaTools
-from fixtures.target.session import run_in_session
-from fixtures.target.topics import assignment
-from fixtures.verdict.expectation import expected_outage
-from fixtures.verdict.faults import durability_of, judge_fault
-from fixtures.verdict.rules import judge_scenario
+from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.report.plots import fault_timeline
+from perfgate.report.results import _plain, recorded_measurement, scenario_entry
+from perfgate.systems.kafka.client.topics import assignment
+from perfgate.systems.kafka.managed.kafka_tools import KafkaTools
+from perfgate.systems.kafka.observe.metadata_log import changes
+from perfgate.systems.kafka.observe.watching import State
 from tests.harness.build import scenario, threshold
 
 RATE, PARTITIONS, START, FAULT, END = 200.0, 2, 100.0, 120.0, 160.0

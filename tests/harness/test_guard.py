@@ -11,14 +11,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fixtures.guard import Guard
-from fixtures.target.brokers import new_cluster_id
+from perfgate.host.guard import Guard
+from perfgate.systems.kafka.managed.brokers import new_cluster_id
 from tests.harness.run_gate import ROOT, hear_interrupts
 
 RUN = """
 import sys, time
 from pathlib import Path
-from fixtures.guard import Guard
+from perfgate.host.guard import Guard
 folder = Path(sys.argv[1])
 guard = Guard()
 guard.owns(folder / "data")

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import tomlkit
 
-from fixtures.report import history
-from fixtures.report.proposal import Proposed, proposed, suggested_name, updated, why
-from fixtures.report.proposal import main as propose
-from fixtures.report.results import load_run
-from fixtures.verdict.thresholds import load_profile
+from perfgate.judge.thresholds import load_profile
+from perfgate.report import history
+from perfgate.report.proposal import Proposed, proposed, suggested_name, updated, why
+from perfgate.report.proposal import main as propose
+from perfgate.report.results import load_run
 from tests.harness.run_gate import ROOT
 
 RECORDED = Path(__file__).parent / "data" / "run.json"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fixtures.verdict.integrity import ACKED, NAMED, UNKNOWN, UNSENT, Integrity, Log, Sends, check_integrity
+from perfgate.experiment.faults.integrity import ACKED, NAMED, UNKNOWN, UNSENT, Integrity, Log, Sends, check_integrity
 
 KINDS = ("lost", "duplicated", "reordered", "phantom", "divergent", "regressed")
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.ledger import PHASES, WINDOWS, Ledger, entry, lines
+from perfgate.experiment.ledger import PHASES, WINDOWS, Ledger, entry, lines
 
 
 class Clock:

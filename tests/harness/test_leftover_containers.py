@@ -9,14 +9,14 @@ import docker.errors
 import pytest
 from docker.models.containers import ContainerCollection
 
-from fixtures.target.containers import OWNER, remove_leftovers
+from perfgate.systems.kafka.managed.containers import OWNER, remove_leftovers
 
 DEAD = "999999999@0@nowhere"
 
 
 @pytest.fixture(autouse=True)
 def nobody_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fixtures.target.containers.is_alive", lambda _mark: False)
+    monkeypatch.setattr("perfgate.systems.kafka.managed.containers.is_alive", lambda _mark: False)
 
 
 def inspect_container(identifier: str) -> Mapping[str, Any]:

@@ -12,12 +12,12 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AclOperation, NewTopic
 
-from fixtures.model import SAME_ZONE
-from fixtures.target.admin import cluster_id_at, dynamic_value, set_broker
-from fixtures.target.described import load_target
-from fixtures.target.manifest import this_machine
-from fixtures.target.ports import HOST
-from fixtures.target.topics import PREFIX
+from perfgate.host.ports import HOST
+from perfgate.model import SAME_ZONE
+from perfgate.systems.kafka.attached.described import load_target
+from perfgate.systems.kafka.attached.manifest import this_machine
+from perfgate.systems.kafka.client.admin import cluster_id_at, dynamic_value, set_broker
+from perfgate.systems.kafka.client.topics import PREFIX
 from tests.harness.run_gate import BEGUN_BOUND_S, HANG_BOUND_S, PROBES, ROOT, UNDECIDED, Finished, gate, gate_command
 from tests.harness.secured import ALL_ACTIONS, PASSWORD, STORE_PASSWORD, USER, Secured, certificate, run_tool, secured
 
@@ -96,7 +96,7 @@ def test_passwords_are_not_in_any_command_line(brokers: Secured, tmp_path: Path)
             seen.update(subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True).stdout.split("\n"))
             time.sleep(0.2)
     assert process.returncode in (0, UNDECIDED)
-    assert any("fixtures.load.worker" in line for line in seen)
+    assert any("perfgate.systems.kafka.load.worker" in line for line in seen)
     assert not [line for line in seen if PASSWORD in line or STORE_PASSWORD in line]
 
 
@@ -324,7 +324,7 @@ def test_a_second_run_is_refused_while_the_first_goes_on(brokers: Secured, tmp_p
 
 def cleaned_up(target: Path, *arguments: str) -> tuple[int, str]:
     """Run what `make clean-up` runs; return its exit code and what it said."""
-    command = [sys.executable, "-m", "fixtures.target.clean_up", str(target), *arguments]
+    command = [sys.executable, "-m", "perfgate.systems.kafka.attached.clean_up", str(target), *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_BOUND_S)
     return done.returncode, done.stdout + done.stderr
 

@@ -6,9 +6,9 @@ import jsonschema
 import psutil
 import pytest
 
-from fixtures.model import ClusterSpec
-from fixtures.target.cpu_quota import GROUPS
-from fixtures.target.embedded import EmbeddedTarget
+from perfgate.host.cpu_quota import GROUPS
+from perfgate.model import ClusterSpec
+from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from tests.harness.run_gate import PROBES, Finished, gate
 from tests.harness.test_replay import SCHEMA
 

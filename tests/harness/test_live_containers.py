@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fixtures.errors import ConfigurationError
-from fixtures.target.containers import OWNER, docker_engine, remove_leftovers
+from perfgate.model.errors import ConfigurationError
+from perfgate.systems.kafka.managed.containers import OWNER, docker_engine, remove_leftovers
 from tests.containers import images
 from tests.harness.run_gate import BEGUN_BOUND_S, HANG_BOUND_S, PROBES, ROOT, Finished, gate, gate_command
 from tests.harness.test_live_red import in_the_middle_of_a_round, wait_for

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.errors import TargetError
-from fixtures.failover.watching import MetadataWatch
-from fixtures.model import SAME_ZONE, ClusterSpec, TopicSpec, settings
-from fixtures.target.embedded import EmbeddedCluster, EmbeddedTarget
-from fixtures.target.topics import admin_client
+from perfgate.model import SAME_ZONE, ClusterSpec, TopicSpec, settings
+from perfgate.model.errors import TargetError
+from perfgate.systems.kafka.client.topics import admin_client
+from perfgate.systems.kafka.managed.embedded import EmbeddedCluster, EmbeddedTarget
+from perfgate.systems.kafka.observe.watching import MetadataWatch
 
 BOUND_S = 300
 SEEN_BOUND_S = 40

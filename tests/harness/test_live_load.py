@@ -11,12 +11,9 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 
-from fixtures.histogram import merged
-from fixtures.load import journaled
-from fixtures.load.librdkafka import LibrdkafkaDriver, fill
-from fixtures.load.payload import run_tag
-from fixtures.load.protocol import LoadError, Received, Sent
-from fixtures.model import (
+from fixtures.rig import make_driver
+from perfgate.load.payload import run_tag
+from perfgate.model import (
     DEFAULT_KAFKA_VERSION,
     SAME_ZONE,
     ClusterSpec,
@@ -28,8 +25,11 @@ from fixtures.model import (
     TopicSpec,
     settings,
 )
-from fixtures.rig import make_driver
-from fixtures.target.embedded import EmbeddedCluster, EmbeddedTarget
+from perfgate.model.histogram import merged
+from perfgate.model.load import LoadError, Received, Sent
+from perfgate.systems.kafka.load import journaled
+from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver, fill
+from perfgate.systems.kafka.managed.embedded import EmbeddedCluster, EmbeddedTarget
 from tests.harness.live_load import RUN_ID, LiveLoad, row
 
 MEMORY_BOUND_MIB = 300

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.errors import ConfigurationError
-from fixtures.guard import Guard
-from fixtures.load.librdkafka import LibrdkafkaDriver
-from fixtures.metrics.process import process_sampler
-from fixtures.metrics.prometheus import Prometheus
-from fixtures.metrics.prometheus_sampler import PrometheusSampler
-from fixtures.metrics.prometheus_source import PrometheusSource
-from fixtures.model import KIB, ClusterSpec, Load, settings
-from fixtures.target.embedded import EmbeddedCluster, EmbeddedTarget
-from fixtures.target.monitoring import AGENT_FIRST_PORT, prometheus_server, server_config
-from fixtures.target.own_cluster import Monitoring
-from fixtures.target.ports import HOST, free_ports
+from perfgate.host.guard import Guard
+from perfgate.host.ports import HOST, free_ports
+from perfgate.metrics.process import process_sampler
+from perfgate.metrics.prometheus import Prometheus
+from perfgate.metrics.prometheus_sampler import PrometheusSampler
+from perfgate.metrics.prometheus_source import PrometheusSource
+from perfgate.model import KIB, ClusterSpec, Load, settings
+from perfgate.model.errors import ConfigurationError
+from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
+from perfgate.systems.kafka.managed.embedded import EmbeddedCluster, EmbeddedTarget
+from perfgate.systems.kafka.managed.monitoring import AGENT_FIRST_PORT, prometheus_server, server_config
+from perfgate.systems.kafka.managed.own_cluster import Monitoring
 from tests.harness.build import scenario
 from tests.harness.live_load import LiveLoad, row
 from tests.harness.run_gate import BEGUN_BOUND_S, PROBES, gate

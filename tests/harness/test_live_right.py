@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from fixtures.errors import TopicRefusedError
-from fixtures.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, TopicSpec
-from fixtures.target.embedded import EmbeddedCluster, EmbeddedTarget
-from fixtures.target.topics import Topics
+from perfgate.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, TopicSpec
+from perfgate.model.errors import TopicRefusedError
+from perfgate.systems.kafka.client.topics import Topics
+from perfgate.systems.kafka.managed.embedded import EmbeddedCluster, EmbeddedTarget
 from tests.harness.run_gate import PROBES, UNDECIDED, Finished, gate
 
 SHORT = ("--rounds", "2", "--window", "3", "--warmup-max", "2", "--broker-warmup", "5")

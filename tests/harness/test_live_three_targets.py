@@ -11,16 +11,16 @@ import psutil
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from fixtures.load.librdkafka import LibrdkafkaDriver
-from fixtures.metrics.container import container_sampler
-from fixtures.metrics.process import process_sampler
-from fixtures.model import ClusterSpec
-from fixtures.target.containers import ContainersTarget, docker_engine
-from fixtures.target.described import load_target
-from fixtures.target.manifest import Manifest, state_dir
-from fixtures.target.own_cluster import Monitoring
-from fixtures.target.ports import HOST
-from fixtures.target.topics import admin_client
+from perfgate.host.ports import HOST
+from perfgate.metrics.container import container_sampler
+from perfgate.metrics.process import process_sampler
+from perfgate.model import ClusterSpec
+from perfgate.systems.kafka.attached.described import load_target
+from perfgate.systems.kafka.attached.manifest import Manifest, state_dir
+from perfgate.systems.kafka.client.topics import admin_client
+from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
+from perfgate.systems.kafka.managed.containers import ContainersTarget, docker_engine
+from perfgate.systems.kafka.managed.own_cluster import Monitoring
 from tests.harness.live_load import LiveLoad
 from tests.harness.run_gate import BEGUN_BOUND_S, HANG_BOUND_S, PROBES, Finished, gate, gate_command
 from tests.harness.secured import USER, Secured, secured

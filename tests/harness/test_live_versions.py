@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.model import SAME_ZONE, ClusterSpec
-from fixtures.target.embedded import EmbeddedTarget
+from perfgate.model import SAME_ZONE, ClusterSpec
+from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from tests.harness.run_gate import PROBES, gate
 from tests.harness.test_live_brokers import SHORT, own_state
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.load.librdkafka import LibrdkafkaDriver
-from fixtures.load.validity import accounting_of, flaws
-from fixtures.model import CROSS_ZONE, KIB, ClusterSpec, Load, settings
-from fixtures.target.embedded import EmbeddedCluster, EmbeddedTarget
-from fixtures.verdict.warming import COMPILING
+from perfgate.experiment.validity import accounting_of, flaws
+from perfgate.judge.warming import COMPILING
+from perfgate.model import CROSS_ZONE, KIB, ClusterSpec, Load, settings
+from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
+from perfgate.systems.kafka.managed.embedded import EmbeddedCluster, EmbeddedTarget
 from tests.harness.build import scenario
 from tests.harness.live_load import LiveLoad, row
 from tests.harness.run_gate import PROBES, UNDECIDED, gate

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.errors import ConfigurationError
-from fixtures.target import manifest as module
-from fixtures.target.alive import is_alive, mark_of_this_process
-from fixtures.target.manifest import Manifest, leftovers
+from perfgate.host.alive import is_alive, mark_of_this_process
+from perfgate.model.errors import ConfigurationError
+from perfgate.systems.kafka.attached import manifest as module
+from perfgate.systems.kafka.attached.manifest import Manifest, leftovers
 
 
 def here(folder: Path) -> dict[str, str]:
@@ -29,7 +29,7 @@ def orphaned(folder: Path, *lines: str) -> Path:
 def test_a_process_is_alive_until_it_ends() -> None:
     assert is_alive(mark_of_this_process())
     done = subprocess.run(
-        [sys.executable, "-c", "from fixtures.target.alive import *; print(mark_of_this_process())"],
+        [sys.executable, "-c", "from perfgate.host.alive import *; print(mark_of_this_process())"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert not is_alive(done.stdout.strip())

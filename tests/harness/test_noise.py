@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fixtures.metrics.canary import read_canary
-from fixtures.model import CanaryReading, Outcome, Verdict
-from fixtures.verdict.limits import (
+from perfgate.experiment.canary import read_canary
+from perfgate.judge.limits import (
     FACTORS,
     FALSE_RED,
     LARGEST_FACTOR,
@@ -22,9 +21,10 @@ from fixtures.verdict.limits import (
     reach_of,
     runs_needed,
 )
-from fixtures.verdict.messages import scenario_message
-from fixtures.verdict.noise import CANARY_OFF, disturbed, hopeless
-from fixtures.verdict.rules import judge_scenario, second_look
+from perfgate.judge.messages import scenario_message
+from perfgate.judge.noise import CANARY_OFF, disturbed, hopeless
+from perfgate.judge.rules import judge_scenario, second_look
+from perfgate.model import CanaryReading, Outcome, Verdict
 from tests.harness.build import measurement, profile, threshold
 
 QUIET = CanaryReading(deflate_mib_per_s=1000.0, loopback_per_s=20_000.0, pressure=0.0, steal=0.0)

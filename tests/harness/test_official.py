@@ -5,8 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.load.official import OutputError, by_hand, inexpressible, java_settings, parse_consumer, parse_producer
-from fixtures.model import Consumers, Keys, Load, Payload, Scenario
+from perfgate.model import Consumers, Keys, Load, Payload, Scenario
+from perfgate.systems.kafka.load.official import (
+    OutputError,
+    by_hand,
+    inexpressible,
+    java_settings,
+    parse_consumer,
+    parse_producer,
+)
 from tests.harness.build import scenario
 
 RECORDED = Path(__file__).parent / "data" / "official"

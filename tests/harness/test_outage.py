@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.verdict.outage import Bins, bins, common, outage, recovery, shares
+from perfgate.experiment.faults.outage import Bins, bins, common, outage, recovery, shares
 
 RATE = 100.0
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.errors import ConfigurationError
-from fixtures.metrics.prometheus import Prometheus, _duration_s
-from fixtures.metrics.prometheus_sampler import increase, inside
-from fixtures.metrics.prometheus_source import PrometheusSource
+from perfgate.metrics.prometheus import Prometheus, _duration_s
+from perfgate.metrics.prometheus_sampler import increase, inside
+from perfgate.metrics.prometheus_source import PrometheusSource
+from perfgate.model.errors import ConfigurationError
 
 GROWTH = st.lists(st.floats(0, 1e6), min_size=1, max_size=30)
 

@@ -18,22 +18,22 @@ from confluent_kafka import KafkaError, KafkaException
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.errors import ConfigurationError, TargetError, TopicRefusedError
 from fixtures.live import put_back
-from fixtures.load import librdkafka
-from fixtures.load.steady import Progress
-from fixtures.model import ClusterSpec, Consumers, Fault, Load, Tier, TopicSpec, settings
 from fixtures.sources import Book
-from fixtures.stand import Stand
-from fixtures.target import external as module
-from fixtures.target.admin import dynamic_value
-from fixtures.target.command_faults import run_command
-from fixtures.target.described import CLIENT_ID, load_target
-from fixtures.target.external import HEALTH_AT_MOST_S, ExternalCluster, ExternalTarget
-from fixtures.target.journaled_topics import JournaledTopics
-from fixtures.target.manifest import Away, Manifest, Occupied, leftovers, occupy
-from fixtures.target.room import Meter, at_most
-from fixtures.target.session import run_in_session
+from perfgate.experiment.room import Meter, at_most
+from perfgate.experiment.stand import Stand
+from perfgate.host.session import run_in_session
+from perfgate.load.steady import Progress
+from perfgate.model import ClusterSpec, Consumers, Fault, Load, Tier, TopicSpec, settings
+from perfgate.model.errors import ConfigurationError, TargetError, TopicRefusedError
+from perfgate.systems.kafka.attached import external as module
+from perfgate.systems.kafka.attached.command_faults import run_command
+from perfgate.systems.kafka.attached.described import CLIENT_ID, load_target
+from perfgate.systems.kafka.attached.external import HEALTH_AT_MOST_S, ExternalCluster, ExternalTarget
+from perfgate.systems.kafka.attached.journaled_topics import JournaledTopics
+from perfgate.systems.kafka.attached.manifest import Away, Manifest, Occupied, leftovers, occupy
+from perfgate.systems.kafka.client.admin import dynamic_value
+from perfgate.systems.kafka.load import librdkafka
 from tests.harness.build import scenario
 
 FILE = 'bootstrap-servers = "kafka-1:9093"\n[limits]\nbytes = "1 GB"\nmib-per-s = 5\n'
@@ -72,8 +72,8 @@ def cluster(
 ) -> Iterator[Callable[..., ExternalCluster]]:
     """Return a function that makes a cluster whose file has these fault commands, with settings applied."""
     monkeypatch.setattr(module, "_unwell", lambda *_: "")
-    monkeypatch.setattr("fixtures.target.command_faults.STAYS_S", 0.05)
-    monkeypatch.setattr("fixtures.target.command_faults.LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.STAYS_S", 0.05)
+    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.LOOK_EVERY_S", 0.01)
     up = lambda address, _client: "c" * (tmp_path / f"up-{address.removeprefix('kafka-')[0]}").exists()  # noqa: E731
     monkeypatch.setattr(module, "cluster_id_at", up)
     manifests: list[Manifest] = []
@@ -180,7 +180,7 @@ def test_a_file_with_two_headers_is_read_whole(tmp_path: Path) -> None:
 
 def test_a_run_is_known_to_live_by_a_lock_of_the_kernel(tmp_path: Path) -> None:
     script = (
-        "import sys, time; from pathlib import Path; from fixtures.target.manifest import *\n"
+        "import sys, time; from pathlib import Path; from perfgate.systems.kafka.attached.manifest import *\n"
         "m = Manifest(Path(sys.argv[1]), cluster_id='c', run_id='r'); m.plans('kpg-x')\n"
         "lock = occupy(Path(sys.argv[1]), 'd'); print('there', flush=True); time.sleep(600)"
     )
@@ -215,7 +215,9 @@ def test_a_sensitive_setting_is_not_changed_for_nobody_could_put_it_back(monkeyp
     from confluent_kafka.admin import ConfigSource
 
     entry = Mock(value=None, is_sensitive=True, source=ConfigSource.DEFAULT_CONFIG.value)
-    monkeypatch.setattr("fixtures.target.admin.broker_config", lambda _admin, _broker: {"ssl.keystore.password": entry})
+    monkeypatch.setattr(
+        "perfgate.systems.kafka.client.admin.broker_config", lambda _admin, _broker: {"ssl.keystore.password": entry}
+    )
     with pytest.raises(ConfigurationError, match="a run could not put it back"):
         dynamic_value(Mock(), "1", "ssl.keystore.password")
 
@@ -271,8 +273,12 @@ def test_a_topic_of_which_nobody_knows_whether_it_was_made_is_deleted_in_the_end
 
 def test_replicas_stay_on_the_brokers_that_a_row_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[TopicSpec] = []
-    monkeypatch.setattr("fixtures.target.topics.Topics.create", lambda _self, _name, spec: asked.append(spec))
-    monkeypatch.setattr("fixtures.target.journaled_topics.topic_ids", lambda _admin, names: dict.fromkeys(names, "i"))
+    monkeypatch.setattr(
+        "perfgate.systems.kafka.client.topics.Topics.create", lambda _self, _name, spec: asked.append(spec)
+    )
+    monkeypatch.setattr(
+        "perfgate.systems.kafka.attached.journaled_topics.topic_ids", lambda _admin, names: dict.fromkeys(names, "i")
+    )
     manifest = Manifest(tmp_path, cluster_id="c", run_id="r")
     JournaledTopics(Cluster(), manifest).create(  # type: ignore[arg-type]
         "kpg-x", TopicSpec(partitions=2, replication_factor=2, on_brokers=2)
@@ -448,7 +454,7 @@ def test_a_broker_that_was_brought_back_is_one_of_the_brokers(tmp_path: Path, mo
         result=lambda timeout: Mock(cluster_id="c", nodes=told.pop(0))
     )
     monkeypatch.setattr(module, "reachable", lambda *_: (admin, []))
-    monkeypatch.setattr("fixtures.target.leftovers.bring_back", lambda *_, **__: "")
+    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.bring_back", lambda *_, **__: "")
     monkeypatch.setattr(attached, "_enter", lambda: None)
     monkeypatch.setattr(module, "version_of", lambda *_: "4.3.1")
     monkeypatch.setattr(module, "_unwell", lambda *_: "seen no further")
@@ -464,7 +470,7 @@ def test_what_still_keeps_the_only_server_away_is_told(tmp_path: Path, monkeypat
     noted = Manifest(tmp_path / "m", cluster_id="c", run_id="killed", target=target.identity)
     noted.takes(1, "kafka-1:9093", "start")
     noted.close()
-    monkeypatch.setattr("fixtures.target.leftovers.cluster_id_at", lambda *_: "")
+    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.cluster_id_at", lambda *_: "")
     monkeypatch.setattr(module, "reachable", Mock(side_effect=ConfigurationError("nothing listens there")))
     attached = ExternalTarget(target, run_id="r", manifests=tmp_path / "m", note=print)
     with pytest.raises(ConfigurationError, match=r"(?s)BROKER 1 .* IS STILL DOWN.*no key.*nothing listens there"):
@@ -485,8 +491,8 @@ def test_the_only_server_of_a_file_is_brought_back_before_it_is_needed(
         noted.takes(1, "kafka-1:9093", "start")
         noted.has_taken(1)
         noted.close()
-    monkeypatch.setattr("fixtures.target.command_faults.STAYS_S", 0.05)
-    monkeypatch.setattr("fixtures.target.leftovers.cluster_id_at", lambda *_: "c" * up.exists())
+    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.STAYS_S", 0.05)
+    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.cluster_id_at", lambda *_: "c" * up.exists())
 
     def reachable(_bootstrap: str, _client: object) -> tuple[Mock, list[str]]:
         if not up.exists():
@@ -731,7 +737,7 @@ def test_a_folder_without_locks_is_one_message(tmp_path: Path, monkeypatch: pyte
     def no_locks(*_: object) -> None:
         raise OSError(37, "No locks available")
 
-    monkeypatch.setattr("fixtures.target.manifest.fcntl.flock", no_locks)
+    monkeypatch.setattr("perfgate.systems.kafka.attached.manifest.fcntl.flock", no_locks)
     with pytest.raises(ConfigurationError, match=r"No locks available.*XDG_STATE_HOME"):
         occupy(tmp_path, "c")
 

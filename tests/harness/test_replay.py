@@ -15,9 +15,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from fixtures.model import METRICS
-from fixtures.report.proposal import runs_alike
-from fixtures.report.results import load_run, recorded_measurements, scenario_entry
+from perfgate.model import METRICS
+from perfgate.report.proposal import runs_alike
+from perfgate.report.results import load_run, recorded_measurements, scenario_entry
 from tests.harness.run_gate import HANG_BOUND_S, RECORDED_THRESHOLDS, ROOT, Finished, gate
 
 RECORDED = Path(__file__).parent / "data" / "run.json"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from fixtures.report import html
-from fixtures.report.html import HISTORY_NAME, ReportError, build_report
+from perfgate.report import html
+from perfgate.report.html import HISTORY_NAME, ReportError, build_report
 from tests.harness.run_gate import RECORDED_THRESHOLDS, gate
 from tests.harness.test_replay import RECORDED
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from fixtures import rounds, stand
-from fixtures.ledger import Ledger
-from fixtures.load.librdkafka import LibrdkafkaDriver
-from fixtures.load.protocol import LoadError, Observer
-from fixtures.metrics.process import process_sampler
-from fixtures.model import CanaryReading, Consumers, Load, Measurement, Round, Scenario, Tier
-from fixtures.rounds import Rounds
-from fixtures.target.room import REPEATS, Meter, with_extra_rounds
-from fixtures.target.topics import Topics
+from perfgate.experiment import rounds, stand
+from perfgate.experiment.ledger import Ledger
+from perfgate.experiment.room import REPEATS, Meter, with_extra_rounds
+from perfgate.experiment.rounds import Rounds
+from perfgate.metrics.process import process_sampler
+from perfgate.model import CanaryReading, Consumers, Load, Measurement, Round, Scenario, Tier
+from perfgate.model.load import LoadError, Observer
+from perfgate.systems.kafka.client.topics import Topics
+from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from tests.harness.build import one_round, scenario
 from tests.harness.live_load import row
 

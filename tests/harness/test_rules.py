@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.model import Measurement, Profile, Verdict
-from fixtures.report.allure_results import _headline
-from fixtures.report.terminal import scenario_rows, spoilt_notes
-from fixtures.verdict.messages import relation_message, scenario_message
-from fixtures.verdict.rules import SEVERITY, judge_relation, judge_scenario, judge_threshold, worst
+from perfgate.judge.messages import relation_message, scenario_message
+from perfgate.judge.rules import SEVERITY, judge_relation, judge_scenario, judge_threshold, worst
+from perfgate.model import Measurement, Profile, Verdict
+from perfgate.report.allure_results import _headline
+from perfgate.report.terminal import scenario_rows, spoilt_notes
 from tests.harness.build import measurement, one_round, profile, relation, threshold
 
 RATE = threshold("records_per_s", 1000.0, 0.1)

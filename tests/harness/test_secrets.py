@@ -13,13 +13,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from fixtures import secret as secrets_module
-from fixtures.errors import ConfigurationError
-from fixtures.metrics.prometheus_source import check_url
-from fixtures.report.html import FOR_NODE
-from fixtures.report.plugin import pytest_runtest_makereport
-from fixtures.report.results import write_run
-from fixtures.secret import MASK, Secret, from_environment, leave_no_core_dump, masked, redacted, revealed, scrub
+from fixtures.reports import pytest_runtest_makereport
+from perfgate.metrics.prometheus_source import check_url
+from perfgate.model import secret as secrets_module
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.secret import MASK, Secret, from_environment, leave_no_core_dump, masked, redacted, revealed, scrub
+from perfgate.report.html import FOR_NODE
+from perfgate.report.results import write_run
 from tests.harness.run_gate import PROBES, gate
 
 PASSWORD = 'hunter2 & "friends"'
@@ -132,7 +132,7 @@ def test_no_core_is_left(tmp_path: Path) -> None:
     """A process that crashes, and one that it has started, after core files had been allowed."""
     program = """
         import os, resource, subprocess, sys
-        from fixtures.secret import leave_no_core_dump
+        from perfgate.model.secret import leave_no_core_dump
         leave_no_core_dump()
         child = subprocess.run([sys.executable, "-c", "import os, resource; "
             "print(resource.getrlimit(resource.RLIMIT_CORE), flush=True); os.abort()"], capture_output=True, text=True)

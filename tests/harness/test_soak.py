@@ -16,8 +16,8 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 
-from fixtures.errors import TargetError
-from fixtures.target.admin import dynamic_value
+from perfgate.model.errors import TargetError
+from perfgate.systems.kafka.client.admin import dynamic_value
 from tests.harness.run_gate import HANG_BOUND_S, PROBES, ROOT, gate_command, hear_interrupts
 from tests.harness.secured import PASSWORD, STORE_PASSWORD, USER, Secured, secured
 from tests.harness.test_live_brokers import SETTING, content, produce, topics

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.verdict.statistics import median_error, median_interval, spread
+from perfgate.judge.statistics import median_error, median_interval, spread
 
 VALUES = st.lists(st.floats(1, 1e6), min_size=2, max_size=40)
 

@@ -7,32 +7,32 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("target", "load", "metrics", "verdict")
+PARTS = ("systems", "metrics", "judge")
 PURE = (
-    "model/declared.py",
-    "model/measured.py",
-    "model/judged.py",
-    "histogram.py",
-    "assembly.py",
-    "load/schedule.py",
-    "load/turns.py",
-    "load/steady.py",
-    "load/validity.py",
-    "load/payload.py",
-    "load/checks.py",
-    "load/official.py",
-    "load/protocol.py",
-    "metrics/summary.py",
-    "metrics/health.py",
-    "verdict/rules.py",
-    "verdict/statistics.py",
-    "verdict/messages.py",
-    "verdict/thresholds.py",
-    "verdict/limits.py",
-    "verdict/noise.py",
-    "verdict/sequential.py",
-    "verdict/comparisons.py",
-    "verdict/advice.py",
+    "perfgate/model/declared.py",
+    "perfgate/model/measured.py",
+    "perfgate/model/judged.py",
+    "perfgate/model/histogram.py",
+    "perfgate/experiment/assembly.py",
+    "perfgate/load/schedule.py",
+    "perfgate/load/turns.py",
+    "perfgate/load/steady.py",
+    "perfgate/experiment/validity.py",
+    "perfgate/load/payload.py",
+    "perfgate/load/checks.py",
+    "perfgate/systems/kafka/load/official.py",
+    "perfgate/model/load.py",
+    "perfgate/model/summary.py",
+    "perfgate/metrics/health.py",
+    "perfgate/judge/rules.py",
+    "perfgate/judge/statistics.py",
+    "perfgate/judge/messages.py",
+    "perfgate/judge/thresholds.py",
+    "perfgate/judge/limits.py",
+    "perfgate/judge/noise.py",
+    "perfgate/judge/compare/sequential.py",
+    "perfgate/judge/compare/comparisons.py",
+    "perfgate/judge/compare/advice.py",
 )
 CLIENTS = {"pytest", "confluent_kafka", "testcontainers", "allure"}
 
@@ -47,20 +47,20 @@ def imports(path: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_the_parts_never_import_one_another(part: str) -> None:
-    others = tuple(f"fixtures.{other}" for other in PARTS if other != part)
-    for path in (ROOT / "fixtures" / part).glob("*.py"):
+    others = tuple(f"perfgate.{other}" for other in PARTS if other != part)
+    for path in (ROOT / "perfgate" / part).rglob("*.py"):
         assert not [name for name in imports(path) if name.startswith(others)], path
 
 
 @pytest.mark.parametrize("module", PURE)
 def test_pure_modules_import_neither_pytest_nor_a_kafka_client(module: str) -> None:
-    path = ROOT / "fixtures" / module
+    path = ROOT / module
     assert not CLIENTS.intersection(name.partition(".")[0] for name in imports(path))
 
 
 def test_the_model_imports_nothing_of_the_suite() -> None:
     for path in (ROOT / "fixtures" / "model").glob("*.py"):
-        assert not [n for n in imports(path) if n.startswith("fixtures") and not n.startswith("fixtures.model")]
+        assert not [n for n in imports(path) if n.startswith("fixtures") and not n.startswith("perfgate.model")]
 
 
 def test_scenario_bodies_have_no_logic_of_their_own() -> None:

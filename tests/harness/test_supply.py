@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.errors import ConfigurationError
-from fixtures.model import DEFAULT_KAFKA_VERSION
-from fixtures.target import java
-from fixtures.target.java import agent_jar, kafka_jars, kept_digests
-from fixtures.target.monitoring import AGENT
+from perfgate.model import DEFAULT_KAFKA_VERSION
+from perfgate.model.errors import ConfigurationError
+from perfgate.systems.kafka import java
+from perfgate.systems.kafka.java import agent_jar, kafka_jars, kept_digests
+from perfgate.systems.kafka.managed.monitoring import AGENT
 
 ROOT = Path(__file__).parents[2]
 PINNED = re.compile(r"^([A-Za-z0-9_.-]+)==([^\s;]+)")

@@ -4,16 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.environment import profile_facts
-from fixtures.errors import ConfigurationError
-from fixtures.model import CROSS_ZONE, SAME_ZONE, Profile, Scenario
 from fixtures.options import DRIVERS
-from fixtures.report.proposal import suggested_name
-from fixtures.target.containers import ContainersTarget
-from fixtures.target.embedded import EmbeddedTarget
-from fixtures.target.external import ExternalTarget
-from fixtures.verdict.rules import required
-from fixtures.verdict.thresholds import (
+from perfgate.host.environment import profile_facts
+from perfgate.judge.rules import required
+from perfgate.judge.thresholds import (
     all_but_one,
     load_profile,
     load_profiles,
@@ -21,6 +15,12 @@ from fixtures.verdict.thresholds import (
     match_profile,
     named_profile,
 )
+from perfgate.model import CROSS_ZONE, SAME_ZONE, Profile, Scenario
+from perfgate.model.errors import ConfigurationError
+from perfgate.report.proposal import suggested_name
+from perfgate.systems.kafka.attached.external import ExternalTarget
+from perfgate.systems.kafka.managed.containers import ContainersTarget
+from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from tests.scenarios import test_acks, test_batch_size, test_cross_az, test_replicas
 
 ROOT = Path(__file__).parents[2]

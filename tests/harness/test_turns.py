@@ -6,9 +6,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.load.producing import chunk_of
-from fixtures.load.turns import LARGEST_GAP_S, SIDES, pace, timetable
-from fixtures.model import KIB, with_settings
+from perfgate.load.turns import LARGEST_GAP_S, SIDES, pace, timetable
+from perfgate.model import KIB, with_settings
+from perfgate.systems.kafka.load.producing import chunk_of
 from tests.harness.build import scenario
 
 PACE = pace([scenario(), scenario()], 10_000)

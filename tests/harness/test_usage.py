@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.errors import ConfigurationError
-from fixtures.model import Override
 from fixtures.options import parse_override
-from fixtures.target import ports
-from fixtures.target.java import find_java, kafka_jars
-from fixtures.target.room import check_disk, most_bytes_at_a_time
+from perfgate.experiment.room import check_disk, most_bytes_at_a_time
+from perfgate.host import ports
+from perfgate.model import Override
+from perfgate.model.errors import ConfigurationError
+from perfgate.systems.kafka.java import find_java, kafka_jars
 from tests.harness.build import scenario
 from tests.harness.run_gate import ROOT, gate
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.metrics.usage import LEAST_COMPILING_CORES, LEAST_CPU_CORES, SETTLED_S, Settled, Usage, compile_shares
-from fixtures.model import Profile, Scenario, Verdict
-from fixtures.verdict.messages import relation_message, scenario_message
-from fixtures.verdict.rules import judge_relation, judge_scenario
-from fixtures.verdict.warming import COMPILING, FALSE_TREND, LEAST_GROWTH, growing, still_warming, trend
-from fixtures.warm_up import STARTS_PER_TIER_BOUND_S, Slice, bound_s, is_warm, warm_up
+from perfgate.experiment.warm_up import STARTS_PER_TIER_BOUND_S, Slice, bound_s, is_warm, warm_up
+from perfgate.judge.messages import relation_message, scenario_message
+from perfgate.judge.rules import judge_relation, judge_scenario
+from perfgate.judge.warming import COMPILING, FALSE_TREND, LEAST_GROWTH, growing, still_warming, trend
+from perfgate.metrics.usage import LEAST_COMPILING_CORES, LEAST_CPU_CORES, SETTLED_S, Settled, Usage, compile_shares
+from perfgate.model import Profile, Scenario, Verdict
 from tests.harness.build import measurement, one_round, profile, relation, scenario, threshold
 
 Series = Callable[[int], list[float]]

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from fixtures.load import librdkafka, processes
-from fixtures.load.librdkafka import LibrdkafkaDriver
-from fixtures.load.protocol import LoadError, LoadSpec, Observer
-from fixtures.model import Load
+from perfgate.load import processes
+from perfgate.model import Load
+from perfgate.model.load import LoadError, LoadSpec, Observer
+from perfgate.systems.kafka.load import librdkafka
+from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from tests.harness.build import scenario
 
 TALK = """
@@ -87,9 +88,10 @@ def test_a_generator_that_never_gives_its_result_is_ended(monkeypatch: pytest.Mo
 
 QUIET_RUN = """
 import json, subprocess, sys
-from fixtures.load import worker
+from perfgate.systems.kafka.load import worker
 spec = json.dumps({"most_s": float(sys.argv[1])})
-child = subprocess.Popen([sys.executable, "-c", "from fixtures.load.worker import *; Control(); time.sleep(120)"],
+waits = "from perfgate.systems.kafka.load.worker import *; Control(); time.sleep(120)"
+child = subprocess.Popen([sys.executable, "-c", waits],
                          stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 child.stdin.write(spec + "\\n")
 child.stdin.flush()

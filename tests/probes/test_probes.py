@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fixtures.gate import Gate
-from fixtures.model import KIB, Consumers, Load, Scenario, TopicSpec, settings
+from perfgate.model import KIB, Consumers, Load, Scenario, TopicSpec, settings
 
 
 def probe(name: str, load: Load, *, record_bytes: int = KIB, **producer: object) -> Scenario:

@@ -3,7 +3,7 @@
 import pytest
 
 from fixtures.gate import Gate
-from fixtures.model import CROSS_ZONE, Relation, Scenario
+from perfgate.model import CROSS_ZONE, Relation, Scenario
 from tests.scenarios.white_paper import row
 
 FAMILY = "cross-az"

@@ -7,7 +7,7 @@ Three brokers with their controllers apart, so that a killed broker takes no vot
 import pytest
 
 from fixtures.gate import Gate
-from fixtures.model import (
+from perfgate.model import (
     KIB,
     ClusterSpec,
     Consumers,

@@ -3,7 +3,7 @@
 import pytest
 
 from fixtures.gate import Gate
-from fixtures.model import KIB, Load, Scenario, TopicSpec, settings
+from perfgate.model import KIB, Load, Scenario, TopicSpec, settings
 
 FAMILY = "latency"
 ROWS = (

@@ -3,7 +3,7 @@
 import pytest
 
 from fixtures.gate import Gate
-from fixtures.model import Relation, Scenario
+from perfgate.model import Relation, Scenario
 from tests.scenarios.white_paper import row
 
 FAMILY = "replicas"

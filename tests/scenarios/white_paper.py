@@ -4,7 +4,7 @@ Three brokers in three zones; 3 partitions; 1,024 B records; linger.ms=0; at mos
 buffer; as fast as the brokers take it, at most 102,400 records/s.
 """
 
-from fixtures.model import KIB, SAME_ZONE, Link, Load, Scenario, TopicSpec, settings
+from perfgate.model import KIB, SAME_ZONE, Link, Load, Scenario, TopicSpec, settings
 
 COMMON = {"linger.ms": 0, "max.in.flight.requests.per.connection": 5, "queue.buffering.max.kbytes": 32 * KIB}
 CAP = Load(kind="capped", rate=102_400)

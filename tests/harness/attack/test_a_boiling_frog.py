@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fixtures.report.proposal import main as propose
-from fixtures.report.results import load_run
-from fixtures.verdict.thresholds import load_profile
+from perfgate.judge.thresholds import load_profile
+from perfgate.report.proposal import main as propose
+from perfgate.report.results import load_run
 from tests.harness.test_history import RECORDED, night
 
 RUNS = 6

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from fixtures.metrics.canary import read_canary
-from fixtures.model import CanaryReading, Verdict
-from fixtures.verdict.noise import disturbed
-from fixtures.verdict.rules import judge_scenario
+from perfgate.experiment.canary import read_canary
+from perfgate.judge.noise import disturbed
+from perfgate.judge.rules import judge_scenario
+from perfgate.model import CanaryReading, Verdict
 from tests.harness.build import measurement, profile, threshold
 
 QUIET = CanaryReading(deflate_mib_per_s=100, loopback_per_s=20_000, pressure=0.1, steal=0.0)

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from fixtures.assembly import round_of
-from fixtures.load.validity import flaws
-from fixtures.model import Accounting, CanaryReading, Load, Measurement, Verdict
-from fixtures.verdict.noise import disturbed
-from fixtures.verdict.rules import judge_scenario
+from perfgate.experiment.assembly import round_of
+from perfgate.experiment.validity import flaws
+from perfgate.judge.noise import disturbed
+from perfgate.judge.rules import judge_scenario
+from perfgate.model import Accounting, CanaryReading, Load, Measurement, Verdict
 from tests.harness.build import load_result, measurement, profile, sent, threshold
 
 HELD = profile(threshold("records_per_s", 1000.0), threshold("broker_cpu_us_per_record", 50.0))

@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from fixtures.load.producing import STALL_S, Sender
-from fixtures.load.validity import flaws
-from fixtures.load.window import Window
-from fixtures.model import Load
+from perfgate.experiment.validity import flaws
+from perfgate.load.window import Window
+from perfgate.model import Load
+from perfgate.systems.kafka.load.producing import STALL_S, Sender
 from tests.harness.build import accounting, load_result, sent
 
 CAPPED = Load(kind="capped", rate=1000.0)

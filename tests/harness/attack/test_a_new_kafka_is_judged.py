@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.errors import ConfigurationError
-from fixtures.verdict.thresholds import all_but_one, load_profiles, match_profile
+from perfgate.judge.thresholds import all_but_one, load_profiles, match_profile
+from perfgate.model.errors import ConfigurationError
 from tests.harness.run_gate import RECORDED_THRESHOLDS, ROOT, UNDECIDED, Finished, gate
 
 RECORDED = ROOT / "tests" / "harness" / "data" / "run.json"

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from fixtures.assembly import round_of, unhealthy, unmeasured
-from fixtures.load.validity import Flaw, flaws
-from fixtures.model import Accounting, CanaryReading, Comparison, Effect, Load, Measurement, Round, Verdict
-from fixtures.verdict.advice import comparison_message, recommendation
-from fixtures.verdict.comparisons import judge_comparison
-from fixtures.verdict.messages import scenario_message
-from fixtures.verdict.rules import invalid_reasons, judge_relation, judge_scenario, second_look, to_measure_again
+from perfgate.experiment.assembly import round_of, unhealthy, unmeasured
+from perfgate.experiment.validity import Flaw, flaws
+from perfgate.judge.compare.advice import comparison_message, recommendation
+from perfgate.judge.compare.comparisons import judge_comparison
+from perfgate.judge.messages import scenario_message
+from perfgate.judge.rules import invalid_reasons, judge_relation, judge_scenario, second_look, to_measure_again
+from perfgate.model import Accounting, CanaryReading, Comparison, Effect, Load, Measurement, Round, Verdict
 from tests.harness.build import accounting, load_result, measurement, profile, received, relation, sent, threshold
 
 RATE = threshold("records_per_s", 1000.0, 0.1)

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from fixtures.model import FaultKind, Measurement, Verdict, settings
-from fixtures.report.terminal import outage_note
-from fixtures.verdict.faults import UNPROMISED_S
-from fixtures.verdict.rules import judge_scenario
+from perfgate.judge.faults.rules import UNPROMISED_S
+from perfgate.judge.rules import judge_scenario
+from perfgate.model import FaultKind, Measurement, Verdict, settings
+from perfgate.report.terminal import outage_note
 from tests.harness.build import measurement, profile, threshold
 from tests.harness.test_failover import faulty, history, measured
 

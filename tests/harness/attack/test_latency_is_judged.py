@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from fixtures.model import Load, Measurement, Threshold, Verdict
-from fixtures.report.proposal import PACED_METRICS, Proposed, proposed, updated
-from fixtures.verdict.rules import judge_scenario
-from fixtures.verdict.thresholds import load_profile
+from perfgate.judge.rules import judge_scenario
+from perfgate.judge.thresholds import load_profile
+from perfgate.model import Load, Measurement, Threshold, Verdict
+from perfgate.report.proposal import PACED_METRICS, Proposed, proposed, updated
 from tests.harness.build import measurement, profile, threshold
 from tests.scenarios.test_latency import ROWS
 

@@ -5,8 +5,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.model import Verdict
-from fixtures.verdict.rules import judge_relation, judge_threshold
+from perfgate.judge.rules import judge_relation, judge_threshold
+from perfgate.model import Verdict
 from tests.harness.build import measurement, relation, threshold
 
 RATES = st.lists(st.floats(100, 2000), min_size=2, max_size=15)

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from fixtures.assembly import unmeasured
-from fixtures.model import CanaryReading, Measurement, Verdict
-from fixtures.verdict.messages import scenario_message
-from fixtures.verdict.rules import judge_scenario
+from perfgate.experiment.assembly import unmeasured
+from perfgate.judge.messages import scenario_message
+from perfgate.judge.rules import judge_scenario
+from perfgate.model import CanaryReading, Measurement, Verdict
 from tests.harness.test_failover import faulty, history, measured
 
 INVALID = "the generator was late before the fault already"

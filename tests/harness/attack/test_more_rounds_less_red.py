@@ -3,8 +3,8 @@ round."""
 
 import pytest
 
-from fixtures.model import Verdict
-from fixtures.verdict.rules import judge_threshold, many
+from perfgate.judge.rules import judge_threshold, many
+from perfgate.model import Verdict
 from tests.harness.build import threshold
 
 RATE = threshold("records_per_s", 1000.0, 0.1)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.assembly import round_of
-from fixtures.errors import ConfigurationError
-from fixtures.model import Measurement, Verdict
-from fixtures.report.results import load_run
-from fixtures.verdict.messages import scenario_message
-from fixtures.verdict.rules import judge_relation, judge_scenario, judge_threshold
-from fixtures.verdict.warming import still_warming
+from perfgate.experiment.assembly import round_of
+from perfgate.judge.messages import scenario_message
+from perfgate.judge.rules import judge_relation, judge_scenario, judge_threshold
+from perfgate.judge.warming import still_warming
+from perfgate.model import Measurement, Verdict
+from perfgate.model.errors import ConfigurationError
+from perfgate.report.results import load_run
 from tests.harness.build import accounting, load_result, measurement, one_round, profile, relation, threshold
 from tests.harness.test_replay import RECORDED
 

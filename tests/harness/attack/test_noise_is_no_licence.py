@@ -2,8 +2,8 @@
 
 import pytest
 
-from fixtures.model import Verdict
-from fixtures.verdict.rules import judge_threshold
+from perfgate.judge.rules import judge_threshold
+from perfgate.model import Verdict
 from tests.harness.build import threshold
 
 NOISY = threshold("records_per_s", 1000.0, 0.1, reach=0.3)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.model import Verdict
-from fixtures.verdict.messages import relation_message
-from fixtures.verdict.rules import judge_relation
-from fixtures.verdict.thresholds import load_relations
+from perfgate.judge.messages import relation_message
+from perfgate.judge.rules import judge_relation
+from perfgate.judge.thresholds import load_relations
+from perfgate.model import Verdict
 from tests.harness.build import measurement, relation
 from tests.harness.run_gate import ROOT
 

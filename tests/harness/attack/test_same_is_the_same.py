@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from fixtures.comparing import Comparing
-from fixtures.ledger import Ledger
-from fixtures.model import Change, Comparison, Consumers, Effect, Scenario, settings
-from fixtures.verdict.advice import comparison_message
-from fixtures.verdict.comparisons import judge_comparison
+from perfgate.experiment.comparing import Comparing
+from perfgate.experiment.ledger import Ledger
+from perfgate.judge.compare.advice import comparison_message
+from perfgate.judge.compare.comparisons import judge_comparison
+from perfgate.model import Change, Comparison, Consumers, Effect, Scenario, settings
 from tests.harness.build import scenario
 from tests.harness.test_comparisons import comparison
 

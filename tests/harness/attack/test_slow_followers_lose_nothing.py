@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fixtures import stand as module
-from fixtures.failover import stand as failover
-from fixtures.stand import Stand
+from perfgate.experiment import stand as module
+from perfgate.experiment.faults import stand as failover
+from perfgate.experiment.stand import Stand
 from tests.harness.build import load_result, scenario, sent
 from tests.harness.test_worker_protocol import SPEC
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from fixtures.model import Outcome, Verdict
-from fixtures.verdict.messages import scenario_message
-from fixtures.verdict.rules import judge_relation, judge_scenario, second_look
+from perfgate.judge.messages import scenario_message
+from perfgate.judge.rules import judge_relation, judge_scenario, second_look
+from perfgate.model import Outcome, Verdict
 from tests.harness.build import measurement, profile, relation, threshold
 
 RATE = threshold("records_per_s", 1000.0, 0.1)

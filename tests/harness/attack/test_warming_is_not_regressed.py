@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.model import Verdict
-from fixtures.verdict.rules import judge_scenario, judge_threshold
-from fixtures.verdict.warming import still_growing
+from perfgate.judge.rules import judge_scenario, judge_threshold
+from perfgate.judge.warming import still_growing
+from perfgate.model import Verdict
 from tests.harness.build import measurement, profile, threshold
 
 RATE = threshold("records_per_s", 1000.0, 0.1)

@@ -1,0 +1,160 @@
+"""Rounds, made of what load and metrics gave, and measurements, made of rounds. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+
+from perfgate.experiment.validity import Flaw, schedule_delay_p99_ms
+from perfgate.model import MIB, Accounting, CanaryReading, GeneratorReport, Measurement, Reading, Round, Scenario
+from perfgate.model.histogram import latency_metrics
+from perfgate.model.load import LoadResult, SendsFailedError
+
+
+def unhealthy(
+    scenarios: Sequence[Scenario], done: Mapping[str, list[Round]], reason: str, *, broken: bool = False,
+    perhaps_late: bool = False,
+) -> dict[str, list[Round]]:  # fmt: skip
+    """Return the rounds so far, with one more per row that holds the reason; only the first row's holds all of it."""
+    first, brief = scenarios[0].name, reason.partition("\n")[0]
+    return {
+        row.name: [
+            *done.get(row.name, []),
+            unmeasured(
+                len(done.get(row.name, [])) + 1,
+                reason if row.name == first else brief,
+                broken=broken,
+                perhaps_late=perhaps_late,
+            ),
+        ]
+        for row in scenarios
+    }
+
+
+def measured_by(
+    scenarios: Sequence[Scenario],
+    rounds: Mapping[str, Sequence[Round]],
+    discarded: Mapping[str, Sequence[Round]] | None = None,
+    rtt_ms: Mapping[str, float] | None = None,
+    latency_basis: Mapping[str, str] | None = None,
+    log_tail: str = "",
+    canary: tuple[CanaryReading, ...] = (),
+) -> dict[str, Measurement]:
+    """Return the measurement of every row, built from its rounds."""
+    return {
+        row.name: Measurement(
+            scenario=row,
+            rounds=tuple(rounds[row.name]),
+            discarded=tuple((discarded or {}).get(row.name, ())),
+            rtt_ms=rtt_ms or {},
+            latency_basis=(latency_basis or {}).get(row.name, ""),
+            broker_log_tail=log_tail,
+            canary=canary,
+        )
+        for row in scenarios
+    }
+
+
+def unmeasured(index: int, reason: str, *, broken: bool = False, perhaps_late: bool = False) -> Round:
+    """Return a round that has a reason instead of numbers; `broken`: brokers of the suite's own are to blame.
+
+    `perhaps_late`: unless the machine was busy with something else.
+    """
+    return Round(
+        index=index,
+        window_s=0.0,
+        warmup_s=0.0,
+        steady=False,
+        metrics={},
+        accounting=Accounting(attempted=0, acked=0, failed={}, unresolved=0, offset_delta=0),
+        generator=None,
+        latency_histogram="",
+        invalid=(reason,),
+        broken=(reason,) if broken else (),
+        perhaps_late=(reason,) if broken and perhaps_late else (),
+    )
+
+
+def none_taken(index: int, error: SendsFailedError, *, own_brokers: bool) -> Round:
+    """Return a round in which the brokers took no record."""
+    failed, owed = error.failed, error.attempted - error.failed
+    accounting = Accounting(
+        attempted=error.attempted, acked=0, failed={"every": failed}, unresolved=owed, offset_delta=0
+    )
+    return replace(unmeasured(index, str(error), broken=own_brokers), accounting=accounting)
+
+
+def round_of(
+    index: int,
+    result: LoadResult,
+    accounting: Accounting,
+    broker_metrics: Mapping[str, float],
+    found: tuple[Flaw, ...],
+    not_sustained: str,
+    usage_unavailable: str = "",
+    *,
+    own_brokers: bool = False,
+) -> Round:
+    """Return the round that this load came to; `broker_metrics` were read over the same window.
+
+    `own_brokers`: they serve nobody else, so that what they failed to do is their doing alone.
+    """
+    sent, received = result.sent, result.received
+    metrics = {**_load_metrics(result), **broker_metrics}
+    if done := done_in_window(result):
+        metrics["client_cpu_us_per_record"] = result.cpu_cores * result.window_s / done * 1e6
+    no_numbers = {name: value for name, value in metrics.items() if not math.isfinite(value)}
+    return Round(
+        index=index,
+        window_s=result.window_s,
+        warmup_s=result.warmup_s,
+        steady=result.steady,
+        metrics={name: value for name, value in metrics.items() if name not in no_numbers},
+        accounting=accounting,
+        generator=GeneratorReport(
+            cpu_cores=result.cpu_cores,
+            busiest_thread_cores=result.busiest_thread_cores,
+            rss_mib=result.rss_mib,
+            pushback_share=sent.pushback_in_window_s / result.window_s if sent else 0.0,
+            schedule_delay_p99_ms=schedule_delay_p99_ms(sent) if sent else None,
+            wake_delay_p99_ms=result.wake_delay_p99_ms,
+        ),
+        latency_histogram=sent.latency if sent else "",
+        end_to_end_histogram=received.latency if received and sent else "",
+        reading=Reading(**{f.name: getattr(received, f.name) for f in fields(Reading)}) if received else None,
+        not_sustained=not_sustained,
+        usage_unavailable=usage_unavailable,
+        invalid=tuple(flaw.reason for flaw in found if not flaw.metrics),
+        broken=tuple(flaw.reason for flaw in found if flaw.brokers and own_brokers),
+        perhaps_late=tuple(flaw.reason for flaw in found if flaw.brokers and own_brokers and flaw.perhaps_late),
+        invalid_metrics={
+            **{name.partition(".")[0]: f"{name} was measured as {value:g}" for name, value in no_numbers.items()},
+            **{metric: flaw.reason for flaw in found for metric in flaw.metrics},
+        },
+    )
+
+
+def done_in_window(result: LoadResult) -> int:
+    """Return the records that count for a load's rate: acknowledged, or received where nothing is sent."""
+    if result.sent:
+        return result.sent.acked_in_window
+    return result.received.received_in_window if result.received else 0
+
+
+def _load_metrics(result: LoadResult) -> dict[str, float]:
+    sent, received, seconds = result.sent, result.received, result.window_s
+    metrics = {"records_per_s": done_in_window(result) / seconds}
+    if sent:
+        metrics["mib_per_s"] = sent.acked_bytes_in_window / seconds / MIB
+        metrics.update(sent.percentiles or latency_metrics([sent.latency]))
+    if received:
+        mib_per_s = received.received_bytes_in_window / seconds / MIB
+        metrics["received_records_per_s"] = received.received_in_window / seconds
+        metrics["received_mib_per_s"] = mib_per_s
+        metrics.setdefault("mib_per_s", mib_per_s)
+        if received.fetch_ms is not None:
+            metrics["fetch_latency_ms.avg"] = received.fetch_ms
+        if sent:
+            metrics.update(latency_metrics([received.latency], "end_to_end_latency_ms"))
+    return metrics

@@ -1,0 +1,291 @@
+"""Measures what a change does: each row as declared and changed, in turn, until it is decided or the time is up."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from fixtures.rig import Rig
+from perfgate.experiment.assembly import measured_by, unmeasured
+from perfgate.experiment.stand import Finished, Stand
+from perfgate.judge.compare.comparisons import DECIDES_PACED, judge_comparison
+from perfgate.judge.compare.sequential import FEWEST_UNITS, scheduled
+from perfgate.load.turns import SIDES, pace
+from perfgate.model import Change, Comparison, Effect, Round, Scenario, changed
+from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
+from perfgate.model.target import Cluster
+
+ROUNDS_PER_EPOCH = 3
+REPEATS = 2
+UNITS_PER_REPEAT = 4
+"""So many units of a row may be measured again because the generator itself was the limit or turns ran into one
+another, and one more for every four that were sound: a broker of a busy machine stands still for half a second."""
+QUADS = ("ABBA", "BAAB")
+MIRRORED = str.maketrans("AB", "BA")
+
+
+@dataclass
+class _Row:
+    """One row's two forms and what has been measured of each."""
+
+    sides: Mapping[str, Scenario]
+    method: str
+    per_unit: int
+    rounds: dict[str, list[Round]] = field(default_factory=lambda: {side: [] for side in SIDES})
+    discarded: dict[str, list[Round]] = field(default_factory=lambda: {side: [] for side in SIDES})
+    orders: list[str] = field(default_factory=list)
+    planned: int = 0
+    seconds: float = 0.0
+    rtt_ms: Mapping[str, float] = field(default_factory=dict)
+    log_tail: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.sides["A"].name
+
+    @property
+    def units(self) -> int:
+        return len(self.orders)
+
+    @property
+    def unsound(self) -> bool:
+        """Whether the row can no longer be decided; a paced load is decided by its latency."""
+        paced = self.sides["A"].load.kind == "paced"
+        return any(r.invalid or (paced and r.spoilt(DECIDES_PACED)) for rounds in self.rounds.values() for r in rounds)
+
+    def break_off(self, reason: str, sides: Sequence[str], *, broken: bool) -> None:
+        """Note on these sides why nothing more can be measured; `broken`: their own brokers are to blame."""
+        for side in sides:
+            self.rounds[side].append(unmeasured(len(self.rounds[side]) + 1, reason, broken=broken))
+
+
+@dataclass
+class Comparing:
+    """Compares each row once; all rows take their share of the budget. Source of the comparisons of a run."""
+
+    change: Change
+    budget_s: float
+    rig: Rig
+    _compared: dict[str, Comparison] = field(default_factory=dict)
+    _stands: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise ConfigurationError when the change concerns none of the rows."""
+        self._random = random.Random(self.rig.run_id)
+        if all(map(self.cannot, self.rig.scenarios)):
+            raise ConfigurationError(f"no selected row can be compared: {self.cannot(self.rig.scenarios[0])}")
+
+    def cannot(self, scenario: Scenario) -> str | None:
+        """Return why the row cannot be compared, or None when it can."""
+        if self.change.consumer and scenario.consumers is None:
+            return "the change concerns consumers, and this row has none"
+        return self.rig.cannot(scenario) or self.rig.cannot(changed(scenario, self.change))
+
+    def compare(self, scenario: Scenario) -> Comparison:
+        """Return the row's comparison; the first call measures all rows."""
+        if not self._compared:
+            rows = [self._row(row) for row in self.rig.scenarios if self.cannot(row) is None]
+            measure = self._epochs if self.change.needs_fresh_brokers else self._alternate
+            try:
+                measure(rows)
+            finally:
+                self.rig.target.close()
+                self.rig.say.clear()
+            self._compared = {row.name: self._comparison(row) for row in rows}
+        return self._compared[scenario.name]
+
+    def _row(self, scenario: Scenario) -> _Row:
+        # What a stand keeps by name (backlogs, warm-up rates) must not be shared between the two forms.
+        sides = {"A": scenario, "B": replace(changed(scenario, self.change), name=f"{scenario.name}-candidate")}
+        if self.change.needs_fresh_brokers:
+            return _Row(sides, "epochs", ROUNDS_PER_EPOCH)
+        # Turns need buffers of their own size, the same on both sides: a change of the buffer would be undone.
+        buffered = any(name.startswith("queue.buffering.max") for name, _ in self.change.producer)
+        if self.rig.driver.takes_turns and scenario.consumers is None and not buffered:
+            return _Row(sides, "turns", 1)
+        return _Row(sides, "rounds", 2)
+
+    # --- both sides on the same brokers
+
+    def _alternate(self, rows: Sequence[_Row]) -> None:
+        for cluster_spec in dict.fromkeys(row.sides["A"].cluster for row in rows):
+            here = [row for row in rows if row.sides["A"].cluster == cluster_spec]
+            with _unhealthy_ends(here, SIDES):
+                with self.rig.ledger.during("start"):
+                    cluster = self.rig.target.cluster(cluster_spec)
+                stand = self._warm(cluster, [form for row in here for form in row.sides.values()], here)
+                deadline = time.monotonic() + self.budget_s * len(here) / len(rows)
+                self._until_decided(here, deadline, {row.name: self._unit_of(stand, row) for row in here})
+                stand.delete_backlogs()
+
+    def _unit_of(self, stand: Stand, row: _Row) -> Callable[[float], None]:
+        if row.method == "rounds":
+            return lambda left: self._unit(row, lambda index: self._block_of_rounds(stand, row, index, left))
+        first_rate = min(stand.rate_of(form) for form in row.sides.values())
+
+        def burst(index: int, left: float) -> tuple[str, list[tuple[str, Finished]]]:
+            order = self._next_order(row)
+            # Brokers may still get faster after their warm-up, and the buffers have to keep up with them.
+            last = [rounds[-1].metrics.get("records_per_s", 0.0) for rounds in row.rounds.values() if rounds]
+            at = pace(list(row.sides.values()), min(last, default=first_rate))
+            return order, list(stand.turns(row.sides, order, at, index, left).items())
+
+        return lambda left: self._unit(row, lambda index: burst(index, left))
+
+    def _next_order(self, row: _Row) -> str:
+        """Return a random order, then its mirror image, and so on: what an order favours evens out within two units."""
+        if row.units % 2:
+            return row.orders[-1].translate(MIRRORED)
+        return self._random.choice(QUADS)
+
+    def _block_of_rounds(
+        self, stand: Stand, row: _Row, index: int, left: float
+    ) -> tuple[str, list[tuple[str, Finished]]]:
+        order = self._next_order(row)
+        seen = dict.fromkeys(SIDES, 2 * index - 2)
+        measured = []
+        for side in order:
+            seen[side] += 1
+            measured.append((side, stand.round(row.sides[side], seen[side], left, f"block {index}, side {side},")))
+        return order, measured
+
+    def _unit(self, row: _Row, measure: Callable[[int], tuple[str, list[tuple[str, Finished]]]]) -> None:
+        """Add a unit to the row; one that the generator spoilt is measured again."""
+        while True:
+            order, measured = measure(row.units + 1)
+            again = any(finished.repeatable for _, finished in measured) and all(
+                finished.repeatable or not finished.round.invalid for _, finished in measured
+            )
+            spent = (len(row.discarded["A"]) + len(row.discarded["B"])) // len(measured)
+            if not again or spent >= REPEATS + row.units // UNITS_PER_REPEAT:
+                break
+            for side, finished in measured:
+                row.discarded[side].append(finished.round)
+        for side, finished in measured:
+            row.rounds[side].append(finished.round)
+        row.orders.append(order)
+
+    def _until_decided(self, rows: Sequence[_Row], deadline: float, add: Mapping[str, Callable[[float], None]]) -> None:
+        """Give every undecided row a unit, again and again; a row that is decided at a look leaves."""
+        open_rows = list(rows)
+        share = (deadline - time.monotonic()) / len(rows)
+        while open_rows:
+            for row in self._random.sample(open_rows, len(open_rows)):
+                begin = time.monotonic()
+                if begin + row.seconds / max(1, row.units) > deadline:
+                    return
+                add[row.name](deadline - begin)
+                row.seconds += time.monotonic() - begin
+                row.planned = row.planned or planned_units(share, row.seconds)
+                if self._decided(row):
+                    open_rows.remove(row)
+
+    def _decided(self, row: _Row) -> bool:
+        if row.unsound or row.units >= row.planned:
+            return True
+        if row.units not in scheduled(row.planned):
+            return False
+        return judge_comparison(self._comparison(row), final=False).effect is not Effect.INCONCLUSIVE
+
+    # --- fresh brokers for each side
+
+    def _epochs(self, rows: Sequence[_Row]) -> None:
+        deadline = time.monotonic() + self.budget_s
+        open_rows, longest, order = list(rows), 0.0, ""
+        while open_rows and time.monotonic() + longest <= deadline:
+            begin = time.monotonic()
+            # Two pairs of epochs make ABBA or BAAB.
+            order = order[::-1] if len(order) == 2 else self._random.choice(("AB", "BA"))
+            number = open_rows[0].units + 1
+            for side in order:
+                with _unhealthy_ends(open_rows, side, own=self.rig.target.kind != "brokers"):
+                    self._epoch(open_rows, side, number, deadline)
+                if all(row.unsound for row in open_rows):
+                    break
+            longest = max(longest, time.monotonic() - begin)
+            for row in list(open_rows):
+                row.orders.append(order)
+                row.seconds += (time.monotonic() - begin) / len(open_rows)
+                row.planned = row.planned or planned_units(self.budget_s, time.monotonic() - begin)
+                if self._decided(row):
+                    open_rows.remove(row)
+            order = "" if number % 2 == 0 else order
+
+    def _epoch(self, rows: Sequence[_Row], side: str, number: int, deadline: float) -> None:
+        """Measure one side's rounds on brokers of its own."""
+        self.rig.target.close()
+        with self.rig.ledger.during("start"):
+            cluster = self.rig.target.cluster(rows[0].sides[side].cluster)
+        stand = self._warm(cluster, [row.sides[side] for row in rows], rows)
+        for part in range(1, ROUNDS_PER_EPOCH + 1):
+            for row in self._random.sample(list(rows), len(rows)):
+                index = (number - 1) * ROUNDS_PER_EPOCH + part
+                left = deadline - time.monotonic()
+                doing = f"epoch {number}, side {side}, round {part}/{ROUNDS_PER_EPOCH}"
+                finished = stand.round(row.sides[side], index, left, doing)
+                while finished.repeatable and len(row.discarded[side]) < REPEATS:
+                    row.discarded[side].append(finished.round)
+                    finished = stand.round(row.sides[side], index, left, doing)
+                row.rounds[side].append(finished.round)
+        for row in rows:
+            row.log_tail = cluster.log_tail()
+        stand.delete_backlogs()
+
+    # --- common
+
+    def _warm(self, cluster: Cluster, forms: Sequence[Scenario], rows: Sequence[_Row]) -> Stand:
+        if cluster.spec == rows[0].sides["A"].cluster:
+            self.rig.target_facts.update(cluster.facts())
+        self._stands += 1
+        run_id = f"{self.rig.run_id}-{self._stands}" if self._stands > 1 else self.rig.run_id
+        # Both forms of a row take as long to warm up as two rows.
+        stand = self.rig.stand(cluster, run_id, warmup_factor=len(forms) / len(rows))
+        stand.warm_up(forms)
+        self.rig.target_facts.setdefault("warm_up", stand.warm_up_facts)
+        rtt = stand.round_trips([row.sides["A"] for row in rows])
+        for row in rows:
+            row.rtt_ms = rtt
+        return stand
+
+    def _comparison(self, row: _Row) -> Comparison:
+        basis = self.rig.driver.latency_basis(row.sides["A"].load)
+        forms = {
+            side: measured_by(
+                [replace(form, name=row.name)], {row.name: row.rounds[side]}, {row.name: row.discarded[side]},
+                row.rtt_ms, {row.name: basis}, row.log_tail,
+            )[row.name]
+            for side, form in row.sides.items()
+        }  # fmt: skip
+        return Comparison(
+            change=self.change.name,
+            baseline=forms["A"],
+            candidate=forms["B"],
+            method=row.method,  # type: ignore[arg-type]  # one of the three that _row gives
+            rounds_per_unit=row.per_unit,
+            planned_units=max(row.planned, row.units, 1),
+            orders=tuple(row.orders),
+            minutes=row.seconds / 60,
+        )
+
+
+@contextmanager
+def _unhealthy_ends(rows: Sequence[_Row], sides: Sequence[str], *, own: bool = False) -> Iterator[None]:
+    """Let a target that is no longer healthy end the rows' measurement, and be the reason why.
+
+    Where only one of the `sides` had the brokers, and they are the suite's `own`, their failure is that side's.
+    """
+    try:
+        yield
+    except TargetError as error:
+        broken = own and isinstance(error, BrokersFailedError) and len(sides) == 1
+        for number, row in enumerate(rows):
+            reason = str(error) if not number else str(error).partition("\n")[0]
+            row.break_off(f"target unhealthy: {reason}", sides, broken=broken)
+
+
+def planned_units(seconds: float, unit_s: float) -> int:
+    """Return how many units of `unit_s` the time affords; the looks follow from it."""
+    return max(FEWEST_UNITS, int(seconds / unit_s))

@@ -1,0 +1,77 @@
+"""A round's history in one compressed file: written once, judged again by --replay."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+
+from perfgate.experiment.faults.analysis import Written, analyse
+from perfgate.model import Measurement, Round
+from perfgate.model.errors import ConfigurationError
+from perfgate.systems.kafka.observe.metadata_log import Change
+from perfgate.systems.kafka.observe.watching import State
+
+ROWS = ("sends", "outcomes", "receipts")
+
+
+def keep(path: Path, written: Written) -> None:
+    """Write the history to `path` (.npz)."""
+    facts = {
+        "start": written.start, "rate": written.rate, "partitions": written.partitions, "end": written.end,
+        "end_offsets": list(written.end_offsets), "marks": [list(mark) for mark in written.marks],
+        "states": [asdict(state) for state in written.states], "cpu": list(written.cpu),
+        "changes": None if written.changes is None else [asdict(change) for change in written.changes],
+        **{name: len(getattr(written, name)) for name in ROWS},
+    }  # fmt: skip
+    arrays = {f"{name}-{n}": rows for name in ROWS for n, rows in enumerate(getattr(written, name))}
+    np.savez_compressed(path, facts=np.array(json.dumps(facts)), log=written.log, **arrays)
+
+
+def recall(path: Path) -> Written:
+    """Return a history that was kept. Raises ConfigurationError when the file is none."""
+    try:
+        with np.load(path) as kept:
+            facts = json.loads(str(kept["facts"]))
+            rows = {name: [kept[f"{name}-{n}"] for n in range(facts.pop(name))] for name in ROWS}
+            log = kept["log"]
+    except (OSError, KeyError, ValueError) as error:
+        raise ConfigurationError(f"{path}: not the history of a round ({error})") from error
+    return Written(
+        **{
+            **facts,
+            "marks": [(at, words) for at, words in facts["marks"]],
+            "states": [_state(state) for state in facts["states"]],
+            "changes": facts["changes"] and [Change(**change) for change in facts["changes"]],
+            "cpu": [(at, used) for at, used in facts["cpu"]],
+            "log": log,
+            **rows,
+        }
+    )
+
+
+def judged_again(measurement: Measurement, folder: Path) -> Measurement:
+    """Return the measurement with every round whose history lies in `folder` analysed anew."""
+    return replace(measurement, rounds=tuple(_analysed(measurement, r, folder) for r in measurement.rounds))
+
+
+def history_path(folder: Path, row: str, index: int) -> Path:
+    """Return where the history of a row's round is kept."""
+    return folder / f"{row}-{index}.npz"
+
+
+def _analysed(measurement: Measurement, r: Round, folder: Path) -> Round:
+    path = history_path(folder, measurement.scenario.name, r.index)
+    if r.failover is None or not path.exists():
+        return r
+    failover, metrics, accounting = analyse(recall(path))
+    return replace(r, failover=failover, metrics={**r.metrics, **metrics}, accounting=accounting)
+
+
+def _state(entry: dict[str, object]) -> State:
+    def tuples(value: object) -> object:
+        return tuple(tuples(item) for item in value) if isinstance(value, list) else value
+
+    return State(**{name: tuples(value) for name, value in entry.items()})  # type: ignore[arg-type]  # as asdict wrote it

@@ -1,0 +1,157 @@
+"""One round with a fault, from its topic to the final read."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from perfgate.experiment.assembly import unmeasured
+from perfgate.experiment.faults.analysis import (
+    AT_ONCE_S,
+    BEFORE_S,
+    Written,
+    analyse,
+    recovered,
+    schedule_delay_s,
+    spoilt_latencies,
+)
+from perfgate.experiment.faults.recording import history_path, keep
+from perfgate.experiment.faults.scripts import SCRIPTS, Scene
+from perfgate.judge.faults.rules import NEVER_AS_BEFORE
+from perfgate.load.history import OUTCOME, RECEIPT, SEND, Rows, outcomes_path, read_journal, receipts_path, sends_path
+from perfgate.metrics.usage import UsageWatch
+from perfgate.model import Round, Scenario
+from perfgate.model.errors import TargetError, TopicRefusedError
+from perfgate.model.load import LoadError, LoadSpec, Observer
+from perfgate.model.target import Cluster, TopicKeeper
+from perfgate.systems.kafka.load.journaled import JournaledLoad, read_everything
+from perfgate.systems.kafka.managed.faults import Faults
+from perfgate.systems.kafka.observe.metadata_log import Change, changes
+from perfgate.systems.kafka.observe.watching import MetadataWatch
+
+AFTER_S, AFTER_MOST_S = 15.0, 30.0
+"""So long the load goes on once everything is back: ten good seconds have to be seen, and are waited for."""
+LOOK_EVERY_S = 2.0
+SETTLED_S, SETTLED_WITHIN_S = 1.0, 30.0
+
+
+def fault_round(
+    cluster: Cluster, faults: Faults, topics: TopicKeeper, spec: LoadSpec, index: int, observer: Observer,
+    usage: UsageWatch, folder: Path,
+) -> Round:  # fmt: skip
+    """Return the round. What kept it from being measured is a reason in it; its history is kept in `folder`.
+
+    Raises TargetError when the cluster did not get well again, for the next round needs another one then.
+    """
+    row = spec.scenario
+    journals = folder / f"{row.name}-{index}"
+    over = True
+    try:
+        with (
+            MetadataWatch(spec.bootstrap, spec.security, spec.topic) as watch,
+            JournaledLoad(spec, journals, observer) as load,
+            usage,
+        ):
+            load.begin()
+            scene = Scene(row, faults, load, watch)
+            observer.edge()
+            load.follow_until(time.monotonic() + BEFORE_S, "before the fault")
+            observer.edge()
+            assert row.fault is not None
+            over = False
+            SCRIPTS[row.fault.kind](scene)
+            over = True
+            back = time.monotonic()
+            load.follow_until(back + AFTER_S, "after the fault")
+            while time.monotonic() < back + AFTER_MOST_S and not _recovered(spec, load, scene, journals):
+                load.follow_until(time.monotonic() + LOOK_EVERY_S, "until rate and p99 are as before")
+            flaws = load.finish()
+        cluster.check()
+        ends = _settled_ends(topics, spec)
+        log = read_everything(spec, journals / "log", ends, observer)
+        written = _written(spec, load, scene, journals, log, ends, _logged(faults, spec.topic), usage)
+        keep(history_path(folder, row.name, index), written)
+        shutil.rmtree(journals)
+        failover, metrics, accounting = analyse(written)
+        if (late := schedule_delay_s(written)) > AT_ONCE_S:
+            # Less only widens the resolution of the outage; with so much no send can succeed "at once".
+            flaws.append(f"the generator was late before the fault already: p99 of the schedule delay is {late:.3f} s")
+    except (LoadError, TopicRefusedError, ValueError) as error:
+        if not over:
+            raise TargetError(f"round {index} of {row.name} was broken off in its fault: {error}") from error
+        return unmeasured(index, str(error))
+    except TargetError as error:
+        raise TargetError(f"round {index} of {row.name}: {error}") from error
+    return Round(
+        index=index,
+        window_s=load.end - load.start,
+        warmup_s=0.0,
+        steady=True,
+        metrics=metrics,
+        accounting=accounting,
+        generator=None,
+        latency_histogram="",
+        failover=failover,
+        invalid=tuple(flaws),
+        invalid_metrics=spoilt_latencies(written, metrics),
+    )
+
+
+def _settled_ends(topics: TopicKeeper, spec: LoadSpec) -> Sequence[int]:
+    """Return the topic's end offsets once they no longer move: followers may still copy what acks=1 acknowledged."""
+    partitions, deadline = spec.scenario.topic.partitions, time.monotonic() + SETTLED_WITHIN_S
+    before: Sequence[int] = ()
+    while (ends := topics.end_offsets(spec.topic, partitions)) != before and time.monotonic() < deadline:
+        before = ends
+        time.sleep(SETTLED_S)
+    return ends
+
+
+def _recovered(spec: LoadSpec, load: JournaledLoad, scene: Scene, journals: Path) -> bool:
+    """Return whether the load is as before already, or never will be."""
+    if scene.fault.kind in NEVER_AS_BEFORE:
+        return True
+    sends, outcomes = _producers(spec.scenario, journals)
+    return recovered(load.start, spec.scenario.load.rate, sends, outcomes, scene.marks[0][0], time.monotonic())
+
+
+def _producers(row: Scenario, journals: Path) -> tuple[list[Rows], list[Rows]]:
+    """Return what every producer has written down so far: sends and outcomes."""
+    numbers = range(row.producers * row.threads)
+    return (
+        [read_journal(sends_path(journals, number), SEND) for number in numbers],
+        [read_journal(outcomes_path(journals, number), OUTCOME) for number in numbers],
+    )
+
+
+def _logged(faults: Faults, topic: str) -> list[Change] | None:
+    """Return the changes by the controllers' log; None where it is out of reach."""
+    clock_s = time.monotonic() - time.time()
+    dump = faults.metadata_log()
+    return changes(dump, topic, clock_s) if dump else None
+
+
+def _written(
+    spec: LoadSpec, load: JournaledLoad, scene: Scene, journals: Path, log: Rows, ends: Sequence[int],
+    changed: Sequence[Change] | None, usage: UsageWatch,
+) -> Written:  # fmt: skip
+    row = spec.scenario
+    sends, outcomes = _producers(row, journals)
+    consumers = range(row.consumers.processes * row.consumers.threads) if row.consumers else range(0)
+    return Written(
+        start=load.start,
+        rate=row.load.rate,
+        partitions=row.topic.partitions,
+        sends=sends,
+        outcomes=outcomes,
+        receipts=[read_journal(receipts_path(journals, number), RECEIPT) for number in consumers],
+        log=log,
+        end_offsets=ends,
+        marks=scene.marks,
+        states=scene.watch.states,
+        changes=changed,
+        cpu=usage.cpu,
+        end=load.end,
+    )

@@ -1,0 +1,150 @@
+"""Interleaved rounds: every row once in random order, then again, on the same warm brokers.
+
+Drift of the machine then hits all rows alike, and a relation can be judged on the ratios within each round.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from fixtures.rig import Rig
+from perfgate.experiment.assembly import measured_by, unhealthy
+from perfgate.experiment.canary import read_canary
+from perfgate.experiment.ledger import WINDOWS
+from perfgate.experiment.room import REPEATS, with_extra_rounds
+from perfgate.judge.noise import disturbed, hopeless
+from perfgate.judge.warming import still_warming
+from perfgate.model import CanaryReading, Measurement, Profile, Round, Scenario
+from perfgate.model.errors import BrokersFailedError, TargetError
+from perfgate.model.target import Cluster
+
+
+class Rounds:
+    """Measures a block of rows on one cluster."""
+
+    def __init__(
+        self, cluster: Cluster, rig: Rig, *, run_id: str, profile: Profile | None = None,
+        canary: Sequence[CanaryReading] = (),
+    ) -> None:  # fmt: skip
+        """`run_id`: of this measurement; the second look of a run has one of its own.
+
+        `profile`: what the rows will be held against; noise that leaves no hope of that ends the measurement early.
+
+        `canary`: the readings that were taken before the cluster started.
+        """
+        self._profile = profile
+        self._canary = list(canary)
+        self._cluster = cluster
+        self._driver, self._tier, self._ledger = rig.driver, rig.tier, rig.ledger
+        self._random = random.Random(run_id)
+        self._stand = rig.stand(cluster, run_id)
+        self._done: dict[str, list[Round]] = {}
+        self._discarded: dict[str, list[Round]] = {}
+        self._finished = 0
+
+    @property
+    def warm_up_facts(self) -> Mapping[str, object]:
+        """What run.json says of the warm-up before the rounds."""
+        return self._stand.warm_up_facts
+
+    def measure(self, scenarios: Sequence[Scenario]) -> dict[str, Measurement]:
+        """Return the measurement of every scenario; what went wrong is a reason in its rounds, never an exception.
+
+        A row that a round found invalid is not measured further. Once the target is unhealthy nothing is. Rounds of
+        brokers that were still warming up are followed by others, within bounds, and are not judged.
+        """
+        self._done = {scenario.name: [] for scenario in scenarios}
+        self._discarded = {scenario.name: [] for scenario in scenarios}
+        rtt: dict[str, float] = {}
+        try:
+            self._stand.warm_up(scenarios)
+            rtt = self._stand.round_trips(scenarios)
+            self._measure_rounds(scenarios)
+            self._stand.delete_backlogs()
+        except TargetError as error:
+            found = self._cause(error)
+            broken = self._cluster.emulates_links and isinstance(found, BrokersFailedError)
+            late = isinstance(found, BrokersFailedError) and found.perhaps_late
+            self._done = unhealthy(
+                scenarios, self._done, f"target unhealthy: {found}", broken=broken, perhaps_late=late
+            )
+        basis = {scenario.name: self._driver.latency_basis(scenario.load) for scenario in scenarios}
+        measured = measured_by(
+            scenarios, self._done, self._discarded, rtt, basis, self._cluster.log_tail(), tuple(self._canary)
+        )
+        return {name: self._judged_part(m) for name, m in measured.items()}
+
+    def _cause(self, error: TargetError) -> TargetError:
+        """Return that a broker has ended, when one has: what was asked of it failed for that."""
+        try:
+            self._cluster.check()
+        except TargetError as ended:
+            return ended if isinstance(ended, BrokersFailedError) else error
+        return error
+
+    def _judged_part(self, measurement: Measurement) -> Measurement:
+        """Return the measurement with the last rounds to be judged, those before them as warm-up."""
+        first = max(0, max(map(len, self._done.values())) - self._tier.rounds)
+        earlier = tuple(r for r in measurement.rounds if r.index <= first and not r.invalid)
+        self._ledger.move(sum(r.window_s for r in earlier), WINDOWS, "warm-up")
+        reason = self._warming().get(measurement.scenario.name, "")
+        judged = tuple(r for r in measurement.rounds if r not in earlier)
+        return replace(measurement, rounds=judged, warm_up=earlier, warming=reason)
+
+    def _warming(self) -> dict[str, str]:
+        return still_warming({name: rounds[-self._tier.rounds :] for name, rounds in self._done.items()})
+
+    def _measure_rounds(self, scenarios: Sequence[Scenario]) -> None:
+        begin, rounds = time.monotonic(), self._tier.rounds
+        for index in range(1, with_extra_rounds(self._tier, own=self._cluster.emulates_links) + 1):
+            warming = self._warming() if index > rounds else {}
+            if index > rounds and not warming:
+                break
+            if index > rounds:
+                rows = ", ".join(warming)
+                self._stand.note(f"one more round ({index}): the brokers were still warming up at {rows}")
+            self._read_canary()
+            if self._profile and disturbed(self._canary, self._profile.canary):
+                return
+            for scenario in self._shuffled(scenarios):
+                earlier = self._done[scenario.name]
+                if any(r.invalid for r in earlier) or self._hopeless(scenario, earlier):
+                    continue
+                left = self._time_left(begin, len(scenarios) * max(rounds, index))
+                self._measure_round(scenario, index, left, f"round {index}/{max(rounds, index)}")
+        self._read_canary()
+
+    def _measure_round(self, scenario: Scenario, index: int, left: float | None, doing: str) -> None:
+        """Add a round of the row; one that the generator alone spoilt is measured again.
+
+        REPEATS times a row, and as often where it spoilt no more than some of the round's metrics.
+        """
+        discarded = self._discarded[scenario.name]
+        result = self._stand.round(scenario, index, left, doing)
+        while result.repeatable and sum(bool(r.invalid) == bool(result.round.invalid) for r in discarded) < REPEATS:
+            self._ledger.move(result.round.window_s, WINDOWS, "load start")
+            discarded.append(result.round)
+            result = self._stand.round(scenario, index, left, doing)
+        self._done[scenario.name].append(result.round)
+        self._finished += 1
+
+    def _read_canary(self) -> None:
+        with self._ledger.during("canary"):
+            self._canary.append(read_canary(self._stand.brokers_cpu_s))
+
+    def _hopeless(self, scenario: Scenario, earlier: Sequence[Round]) -> bool:
+        """Return whether the row's rounds scatter so much that the rest of them could not be judged either."""
+        thresholds = self._profile.thresholds.get(scenario.name, ()) if self._profile else ()
+        return any(
+            hopeless([r.metrics.get(t.metric.name, 0.0) for r in earlier], self._tier.rounds, t.reach)
+            for t in thresholds
+        )
+
+    def _time_left(self, begin: float, total: int) -> float | None:
+        return (time.monotonic() - begin) / self._finished * (total - self._finished) if self._finished else None
+
+    def _shuffled(self, scenarios: Sequence[Scenario]) -> list[Scenario]:
+        return self._random.sample(list(scenarios), len(scenarios))

@@ -1,0 +1,389 @@
+"""One cluster with a driver, ready to be loaded: warm-up, single rounds, bursts of turns.
+
+Target, load and metrics meet here.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from perfgate.experiment.assembly import done_in_window, none_taken, round_of, unmeasured
+from perfgate.experiment.faults.stand import fault_round
+from perfgate.experiment.ledger import WINDOWS, Ledger
+from perfgate.experiment.room import WARM_TIMES
+from perfgate.experiment.validity import LATE_TURNS, Flaw, accounting_of, flaws, late_turns, not_sustained, throttled
+from perfgate.experiment.warm_up import Slice, bound_s, warm_up
+from perfgate.judge.warming import COMPILING
+from perfgate.load.steady import Progress, rate_between
+from perfgate.load.turns import Pace
+from perfgate.metrics.health import unhealthy
+from perfgate.metrics.usage import CounterSampler, Sampler, Settled, UsageWatch
+from perfgate.model import CROSS_ZONE, SAME_ZONE, Load, Round, Scenario, Tier, with_settings
+from perfgate.model.errors import TargetError, TopicRefusedError
+from perfgate.model.load import Driver, LoadError, LoadResult, LoadSpec, Observer, SendsFailedError
+from perfgate.model.target import Cluster, TopicKeeper
+from perfgate.systems.kafka.client.topics import PREFIX
+from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver, fill
+
+WARM_SLICE_S = 1.5
+WARM_RAMP_S = 10.0
+"""So long at the most one row is loaded at a stretch before its slice: brokers that compile its code gain from it."""
+REPLICATED_WITHIN_S, LOOK_AGAIN_S = 30.0, 0.2
+"""A follower that is further behind than this is out of sync by Kafka's own default (replica.lag.time.max.ms)."""
+LINK_SHARE = 0.5
+"""An emulated link that adds less than this share of what was asked for is not the link that was declared."""
+
+
+class Say(Protocol):
+    """Tells the person what goes on."""
+
+    def __call__(self, text: str, left_s: float | None) -> None:
+        """Show `text`, and how many seconds are left if that is known."""
+
+    def note(self, text: str) -> None:
+        """Write a line that stays."""
+
+    def clear(self) -> None:
+        """Take away what was shown."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finished:
+    """A round and whether the generator alone was to blame for its flaws."""
+
+    round: Round
+    repeatable: bool
+
+
+def loaded(row: Scenario) -> Scenario:
+    """Return what brokers that have just started are warmed up with instead of a paced row."""
+    return replace(row, load=Load(kind="capped", rate=WARM_TIMES * row.load.rate))
+
+
+class Stand:
+    """Loads one cluster."""
+
+    def __init__(
+        self, cluster: Cluster, driver: Driver, sampler: Callable[[], Sampler], *, tier: Tier, run_id: str, say: Say,
+        histories: Path, ledger: Ledger,
+    ) -> None:  # fmt: skip
+        """`sampler` is asked for a new one for every round; `tier` gives windows and warm-ups.
+
+        `run_id` begins the name of every topic and marks every record; `histories`: where rounds with a fault leave
+        what became of each of them; `ledger`: where the time goes.
+        """
+        self._histories = histories
+        self._ledger = ledger
+        self._cluster = cluster
+        self._driver = driver
+        self._new_sampler = sampler
+        self._tier = tier
+        self._run_id = run_id
+        self._say = say
+        self._topics = cluster.topics()
+        self._topics_made = 0
+        self._backlogs: dict[str, str] = {}
+        self._last_progress: Progress | None = None
+        self._rate = ""
+        self.warm_up_slices: dict[str, list[Slice]] = {}
+        """Of each row, what was seen while the cluster was warmed up."""
+
+    def round_trips(self, scenarios: Sequence[Scenario]) -> dict[str, float]:
+        """Return the round trip of one request by link, in ms.
+
+        Raises TargetError when a link is not what it should be.
+        """
+        links = [SAME_ZONE]
+        if any(scenario.link.name == CROSS_ZONE.name for scenario in scenarios):
+            links.append(CROSS_ZONE)
+        rtt: dict[str, float] = {link.name: self._cluster.rtt_ms(link) for link in links}
+        for link in links:
+            added = rtt[link.name] - rtt[SAME_ZONE.name]
+            if self._cluster.emulates_links and added < LINK_SHARE * link.added_rtt_ms:
+                raise TargetError(
+                    f"the {link.name} link should add {link.added_rtt_ms} ms to the round trip of "
+                    f"{rtt[SAME_ZONE.name]:.2f} ms, but adds {added:.2f} ms"
+                )
+        return rtt
+
+    def warm_up(self, scenarios: Sequence[Scenario]) -> None:
+        """Load a new cluster until every row is warm; the tier's bound, in proportion to this machine, ends it.
+
+        The suite's own brokers are loaded harder than a paced row does: at its own rate they would compile for minutes.
+        """
+        if self._cluster.emulates_links:
+            scenarios = [loaded(row) if row.load.kind == "paced" else row for row in scenarios]
+        started = self._cluster.facts().get("ready_s")
+        within_s = bound_s(self._tier.broker_warmup_s, float(str(started)) if started else None)
+        with self._ledger.during("warm-up"):
+            self.warm_up_slices.update(warm_up(scenarios, self._warm_slice, within_s))
+
+    def _warm_slice(self, scenario: Scenario, left_s: float) -> Slice | None:
+        """Load the brokers until they have settled, and a moment more; None when the row cannot be loaded."""
+        ends = time.monotonic() + left_s
+
+        def progress(_phase: str, last: Progress | None) -> None:
+            self._tell(f"warming the brokers up with {scenario.name}", last, ends - time.monotonic())
+
+        sampler = self._new_sampler()
+        observer = self._observer(scenario, sampler, progress, sampler.edge)
+        try:
+            with self._topic(scenario, observer) as topic:
+                ramp_s = max(1.0, min(WARM_RAMP_S, left_s - WARM_SLICE_S))
+                spec = replace(self._load_spec(scenario, topic), window_s=WARM_SLICE_S, warmup_max_s=ramp_s)
+                result = self._driver.run(spec, replace(observer, written=self._written(scenario, topic)))
+        except (LoadError, TopicRefusedError):
+            return None  # its rounds will meet the same and say so
+        if reason := throttled(result):
+            raise TargetError(reason)
+        rate = done_in_window(result) / result.window_s
+        # A Prometheus has no two scrapes in so short a window.
+        metrics = sampler.metrics(rate, [-1]) if isinstance(sampler, CounterSampler) else {}
+        return Slice(
+            records_per_s=rate,
+            us_per_record=metrics.get("broker_cpu_us_per_record", 0.0),
+            compile_share=metrics.get("broker_compile_share.max"),
+        )
+
+    @property
+    def warm_up_facts(self) -> dict[str, list[dict[str, float | None]]]:
+        """What run.json says of the warm-up: each row's slices."""
+        return {name: [asdict(one) for one in slices] for name, slices in self.warm_up_slices.items()}
+
+    def _observer(
+        self, row: Scenario, sampler: Sampler, progress: Callable[[str, Progress | None], None],
+        edge: Callable[[], None],
+    ) -> Observer:  # fmt: skip
+        settled = Settled(sampler.read, COMPILING) if isinstance(sampler, CounterSampler) else lambda: True
+        return Observer(
+            edge=edge, check=self._cluster.check, progress=progress, written=lambda: 0, settled=settled,
+            sends=lambda last: self._hold_limits(row, last),
+        )  # fmt: skip
+
+    def _edge(self, sampler: Sampler) -> Callable[[], None]:
+        """Return what reads the brokers' counters at a window's edges, and counts the time between as measured."""
+
+        def edge() -> None:
+            sampler.edge()
+            self._ledger.begin("draining" if self._ledger.phase == WINDOWS else WINDOWS)
+
+        return edge
+
+    def brokers_cpu_s(self) -> float:
+        """Return the CPU in s that the suite's own brokers have used so far; 0.0 where nobody can read it."""
+        sampler = self._new_sampler()
+        if not (self._cluster.emulates_links and isinstance(sampler, CounterSampler)):
+            return 0.0
+        return sum(usage.cpu_s for usage in sampler.read().values())
+
+    def rate_of(self, scenario: Scenario) -> float:
+        """Return about how many records/s the warm brokers take of the row."""
+        slices = self.warm_up_slices.get(scenario.name)
+        last = slices[-1] if slices else self._warm_slice(scenario, WARM_SLICE_S)
+        return last.records_per_s if last else 0.0
+
+    def round(self, scenario: Scenario, index: int, left: float | None, doing: str) -> Finished:
+        """Measure one round; what went wrong is a reason in it. Raises TargetError when the target is unhealthy."""
+
+        def progress(phase: str, last: Progress | None) -> None:
+            self._tell(f"{doing} {scenario.name}: {phase}", last, left)
+
+        progress("creating its topic", None)
+        sampler = self._new_sampler()
+        observer = self._observer(scenario, sampler, progress, self._edge(sampler))
+        try:
+            with self._ledger.during("topics"), self._topic(scenario, observer) as topic:
+                before = self._topics.end_offsets(topic, scenario.topic.partitions)
+                written = self._written(scenario, topic)
+                with self._ledger.during("load start"):
+                    result = self._driver.run(self._load_spec(scenario, topic), replace(observer, written=written))
+                after = self._ends(topic, scenario, before, result)
+        except SendsFailedError as error:
+            return Finished(round=none_taken(index, error, own_brokers=self._cluster.emulates_links), repeatable=False)
+        except (LoadError, TopicRefusedError) as error:
+            return Finished(round=unmeasured(index, str(error)), repeatable=False)
+        return self._finished(scenario, index, result, before, after, [-1], sampler)
+
+    def fault_round(self, scenario: Scenario, index: int, doing: str) -> Round:
+        """Measure one round with the row's fault. Raises TargetError when the cluster did not get well again."""
+
+        def progress(phase: str, last: Progress | None) -> None:
+            self._tell(f"{doing} {scenario.name}: {phase}", last, None)
+
+        sampler = self._new_sampler()
+        faults = self._cluster.faults
+        assert faults is not None
+        observer = self._observer(scenario, sampler, progress, sampler.edge)
+        try:
+            with self._topic(scenario, observer) as topic:
+                spec = self._load_spec(scenario, topic)
+                usage = UsageWatch(sampler.read if isinstance(sampler, CounterSampler) else None)
+                done = fault_round(self._cluster, faults, self._topics, spec, index, observer, usage, self._histories)
+        except TopicRefusedError as error:
+            return unmeasured(index, str(error))
+        if done.failover is None:
+            return done
+        return replace(done, metrics={**done.metrics, **sampler.metrics(done.metrics["records_per_s"], [0])})
+
+    def turns(
+        self, sides: Mapping[str, Scenario], order: str, at: Pace, index: int, left: float | None
+    ) -> dict[str, Finished]:
+        """Measure one burst in which two forms of a row, "A" and "B", take turns; each side's turns make one round.
+
+        Raises TargetError when the target is unhealthy.
+        """
+
+        def progress(phase: str, last: Progress | None) -> None:
+            self._tell(f"burst {index} {sides['A'].name}: {phase}", last, left)
+
+        assert isinstance(self._driver, LibrdkafkaDriver)
+        progress("creating its topics", None)
+        buffer = {"queue.buffering.max.kbytes": at.buffer_kib}
+        rows = {side: replace(row, producer=with_settings(row.producer, buffer)) for side, row in sides.items()}
+        sampler = self._new_sampler()
+        observer = self._observer(sides["A"], sampler, progress, self._edge(sampler))
+        try:
+            with self._ledger.during("topics"), ExitStack() as topics:
+                names = {side: topics.enter_context(self._topic(row, observer)) for side, row in rows.items()}
+                specs = {side: self._load_spec(row, names[side]) for side, row in rows.items()}
+                before = {
+                    side: self._topics.end_offsets(names[side], row.topic.partitions) for side, row in rows.items()
+                }
+                with self._ledger.during("load start"):
+                    results, late = self._driver.take_turns(specs, order, at, observer)
+                after = {side: self._ends(names[side], row, before[side], results[side]) for side, row in rows.items()}
+        except (LoadError, TopicRefusedError) as error:
+            return {side: Finished(round=unmeasured(index, str(error)), repeatable=False) for side in rows}
+        letters = order.replace(" ", "")
+        own_turns = len(letters) // len(rows)
+        overlap = [late_turns(late, own_turns)] if late > LATE_TURNS * own_turns else []
+        return {
+            side: self._finished(
+                row, index, results[side], before[side], after[side],
+                [number for number, letter in enumerate(letters) if letter == side], sampler, overlap,
+            )
+            for side, row in rows.items()
+        }  # fmt: skip
+
+    def _finished(
+        self, row: Scenario, index: int, result: LoadResult, before: Sequence[int], after: Sequence[int],
+        windows: Sequence[int], sampler: Sampler, found: Sequence[Flaw] = (),
+    ) -> Finished:  # fmt: skip
+        accounting = accounting_of(result.sent, before, after)
+        broker_metrics = sampler.metrics(done_in_window(result) / result.window_s, windows)
+        found = (*found, *flaws(row.load, result, accounting, broker_metrics.get("broker_cpu_cores.max")))
+        if reason := unhealthy(broker_metrics):
+            found = (*found, Flaw(reason, brokers=True, perhaps_late=True))
+        shortfall = not_sustained(row.load, result)
+        return Finished(
+            round=round_of(
+                index, result, accounting, broker_metrics, found, shortfall, sampler.unavailable,
+                own_brokers=self._cluster.emulates_links,
+            ),
+            repeatable=bool(found) and all(flaw.generator for flaw in found),
+        )  # fmt: skip
+
+    def _topic(self, scenario: Scenario, observer: Observer) -> AbstractContextManager[str]:
+        self._cluster.meter.begin()
+        if scenario.load.kind == "backlog":
+            return nullcontext(self._backlog(scenario, observer))
+        return _FreshTopic(self._topics, self._new_name(scenario), scenario)
+
+    def _backlog(self, scenario: Scenario, observer: Observer) -> str:
+        """Return the topic with the row's backlog, written on first use."""
+        if scenario.name not in self._backlogs:
+            topic = self._new_name(scenario)
+            with _FreshTopic(self._topics, topic, scenario, keep=True):  # a backlog written in part is not kept
+                per_record = scenario.record_bytes * scenario.topic.replication_factor
+                metered = replace(observer, sends=lambda last: self._cluster.meter.under_way(last.done * per_record))
+                fill(self._load_spec(scenario, topic), metered)
+                self._cluster.meter.begin()
+            self._backlogs[scenario.name] = topic
+        return self._backlogs[scenario.name]
+
+    def _ends(self, topic: str, row: Scenario, before: Sequence[int], result: LoadResult) -> Sequence[int]:
+        """Return the topic's end offsets once all that was acknowledged is in them, or after REPLICATED_WITHIN_S.
+
+        Brokers tell how far all replicas are (the high watermark), and with acks=1 what only the leader has is
+        acknowledged too.
+        """
+        due = sum(before) + (result.sent.acked if result.sent else 0)
+        deadline = time.monotonic() + REPLICATED_WITHIN_S
+        while True:
+            ends = self._topics.end_offsets(topic, row.topic.partitions)
+            if sum(ends) >= due or time.monotonic() > deadline:
+                return ends
+            time.sleep(LOOK_AGAIN_S)
+
+    def _written(self, scenario: Scenario, topic: str) -> Callable[[], int]:
+        return lambda: sum(self._topics.end_offsets(topic, scenario.topic.partitions))
+
+    def delete_backlogs(self) -> None:
+        """Delete the topics that backlogs were written to."""
+        while self._backlogs:
+            self._topics.delete(self._backlogs.popitem()[1])
+
+    def _new_name(self, scenario: Scenario) -> str:
+        self._topics_made += 1
+        return f"{PREFIX}{self._run_id}-{self._topics_made:03d}-{scenario.name}"
+
+    def _load_spec(self, scenario: Scenario, topic: str) -> LoadSpec:
+        most_rate = self._cluster.most_bytes_per_s / (scenario.record_bytes * scenario.topic.replication_factor)
+        if most_rate < math.inf and scenario.load.kind == "capped":  # what it may be read at bounds its rate too
+            most_rate = min(most_rate, scenario.load.rate)
+        return LoadSpec(
+            scenario=scenario,
+            bootstrap=self._cluster.bootstrap(scenario.link),
+            security=self._cluster.client_settings(),
+            topic=topic,
+            run_id=self._run_id,
+            seed=self._topics_made,
+            window_s=self._tier.window_s,
+            warmup_max_s=self._tier.warmup_max_s,
+            most_rate=most_rate,
+        )
+
+    def note(self, text: str) -> None:
+        """Say something that stays on the screen."""
+        self._say.note(text)
+
+    def _hold_limits(self, row: Scenario, last: Progress) -> None:
+        """Raise TargetError when the load under way does more than the target allows."""
+        if row.load.kind != "backlog":  # that is read, and was metered when it was written
+            self._cluster.meter.under_way(last.done * row.record_bytes * row.topic.replication_factor)
+        if last.failed > self._cluster.most_failed * last.attempted:
+            self._cluster.meter.stop(
+                f"stopped at once, as the target file asks for: {last.failed} of {last.attempted} sends failed: "
+                f"{last.last_error}"
+            )
+
+    def _tell(self, text: str, last: Progress | None, left: float | None) -> None:
+        before = self._last_progress
+        if last is None:
+            self._last_progress, self._rate = None, ""
+        elif before is None or last.at > before.at:
+            self._last_progress = last
+            self._rate = f", {rate_between(before, last):,.0f} records/s" if before else ""
+        self._say(text + self._rate, left)
+
+
+class _FreshTopic:
+    """A topic for the length of one round; with `keep` it stays when all went well."""
+
+    def __init__(self, topics: TopicKeeper, name: str, scenario: Scenario, *, keep: bool = False) -> None:
+        self._topics, self._name, self._spec, self._keep = topics, name, scenario.topic, keep
+
+    def __enter__(self) -> str:
+        self._topics.create(self._name, self._spec)
+        return self._name
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # On an unhealthy target, or when the person pressed Ctrl-C, the cluster goes away as a whole.
+        if (kind is None and not self._keep) or (kind is not None and issubclass(kind, LoadError)):
+            self._topics.delete(self._name)

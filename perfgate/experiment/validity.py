@@ -1,0 +1,258 @@
+"""Validity of a round's load, as a whole and for its latency: pure rules.
+
+Besides a sick target these are the only reasons for the verdict INVALID.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perfgate.model import Accounting, Load
+from perfgate.model.histogram import latency_metrics, merged
+from perfgate.model.load import LoadResult, Received, Sent
+
+RATE_REACHED = 0.995
+"""A load that offered this share of its rate was not limited by the generator."""
+PUSHED_BACK = 0.01
+"""Share of the window for which a capped load's buffer must push back to show that the brokers were the limit."""
+EDGE_S = 0.1
+"""So many seconds' acknowledgements may lie beyond the window's edge without meaning that the rate was too high."""
+EDGE_SHARE = 0.02
+"""A machine that wakes threads late may cost a rate this share of its window at the most."""
+SCHEDULE_DELAY_LIMIT_MS = 10.0
+SCHEDULE_DELAY_FLOOR_MS = 1.0
+SCHEDULE_DELAY_SHARE = 0.05
+WAKE_FACTOR, WAKE_SHARE = 2.0, 0.25
+"""The latency of a load that was sent later than SCHEDULE_DELAY_SHARE of it (p99 of both) is not that of the brokers.
+Below the floor it always is. The floor follows the machine: it is twice the delay (p99) with which the machine woke
+another thread in the same window, because the brokers occupy the processors under this load, but a quarter of the
+latency at most: one that consists of waiting for a processor says nothing of brokers. Above the limit none is valid."""
+LATENCIES = ("latency_ms", "end_to_end_latency_ms")
+"""What a late load spoils: metrics whose names begin so. Its rate is what it is."""
+THREAD_LIMIT_CORES = 0.95
+BROKERS_IDLE_CORES = 0.5
+"""A generator thread at its limit while the busiest broker uses less than that was the bottleneck itself."""
+
+STALLED, STALLED_S = 0.05, 0.5
+"""Share of the window for which generators may have stood still, but this time at the least: one pause of a busy
+machine. What brokers seem slower by beyond that is the generators'."""
+LATE = re.compile(
+    r"\w*TIMED_OUT(_QUEUE)?|NOT_ENOUGH_REPLICAS\w*|(told: )?((Timeout|NotEnoughReplicas\w*)Exception(, )?)+"
+)
+"""Names of the errors that brokers which get no processor time answer with, or that come of no answer; librdkafka's and
+the Java client's."""
+LATE_TURNS = 0.5
+"""Share of one side's turns whose records may still be under way when the other side's measured window opens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """One reason why a round does not count, or why its `metrics` do not (beginnings of names; empty: all of it).
+
+    One that lies with the `generator` is worth another try. One that lies with the `brokers`, because they did not do
+    what they are there for, is a result where they are the suite's own; one that is `perhaps_late` is none where the
+    machine was busy with something else.
+    """
+
+    reason: str
+    generator: bool = False
+    brokers: bool = False
+    perhaps_late: bool = False
+    metrics: tuple[str, ...] = ()
+
+
+def late_turns(late: int, turns: int) -> Flaw:
+    """Return the flaw of two loads whose turns ran into one another."""
+    return Flaw(f"the loads did not take turns: in {late} of {turns} turns a side's records were still under way "
+                "when the other side was measured", generator=True)  # fmt: skip
+
+
+def accounting_of(sent: Sent | None, before: Sequence[int], after: Sequence[int]) -> Accounting:
+    """Return where every record of the round went; `before` and `after` are the partitions' end offsets."""
+    moved = [new - old for old, new in zip(before, after, strict=True)]
+    if sent is None:
+        return Accounting(attempted=0, acked=0, failed={}, unresolved=0, offset_delta=sum(moved))
+    return Accounting(
+        attempted=sent.attempted,
+        acked=sent.acked,
+        failed=sent.failed,
+        unresolved=sent.unresolved,
+        withdrawn=sent.withdrawn,
+        offset_delta=sum(moved),
+        partitions=tuple(zip(sent.acked_by_partition, moved, strict=True)) if sent.acked_by_partition else (),
+    )
+
+
+def schedule_delay_p99_ms(sent: Sent) -> float | None:
+    """Return the 99th percentile of how late records were sent, in ms; None for a capped load."""
+    if not sent.schedule_delay:
+        return None
+    delays = merged([sent.schedule_delay])
+    return float(delays.get_value_at_percentile(99.0)) / 1e3 if delays.get_total_count() else None
+
+
+def flaws(
+    load: Load, result: LoadResult, accounting: Accounting, busiest_broker_cores: float | None = None
+) -> tuple[Flaw, ...]:
+    """Return every reason why the round, or some of its metrics, are INVALID; empty when it is valid."""
+    found = []
+    if result.sent:
+        found += _accounting_flaws(result.sent, accounting)
+        found += _generator_flaws(load, result, result.sent)
+    if result.received:
+        found += _reading_flaws(result.received, result.sent)
+    found += _thread_flaws(result, busiest_broker_cores)
+    if reason := throttled(result):
+        found.append(Flaw(reason))
+    return tuple(found)
+
+
+def throttled(result: LoadResult) -> str:
+    """Return that a quota held the load back; empty when none did."""
+    held_back = sum(side.throttled_ms for side in (result.sent, result.received) if side)
+    if not held_back:
+        return ""
+    return (
+        f"the brokers throttled this client (a quota held answers back for {held_back:,} ms in all): the numbers would "
+        "be the quota's; lift it for this client (kafka-configs --entity-type users or clients), or lower the rate"
+    )
+
+
+def not_sustained(load: Load, result: LoadResult) -> str:
+    """Return how much of a paced load the brokers did not take although it was offered; empty when they took it."""
+    sent = result.sent
+    if load.kind != "paced" or sent is None:
+        return ""
+    if sent.unsent and sent.pushback_s:
+        return f"not sustained: {sent.unsent:,} records of the schedule could not be handed over before the wait ended"
+    offered = load.rate * result.window_s
+    if not sent.pushback_s:
+        offered = min(offered, sent.attempted_in_window)  # what came after the window was not the brokers' to take
+    missing = offered - sent.acked_in_window
+    if missing <= max((1 - RATE_REACHED) * result.window_s, EDGE_S) * load.rate or missing <= 1:
+        return ""
+    if not sent.pushback_s and _offered_too_little(load, result, sent):
+        return ""  # the generator's own doing
+    return (
+        f"not sustained: the brokers took {sent.acked_in_window / result.window_s:,.0f} of {load.rate:,.0f} records/s"
+    )
+
+
+def _accounting_flaws(sent: Sent, accounting: Accounting) -> list[Flaw]:
+    found = []
+    told = accounting.acked + accounting.failed_total + accounting.unresolved + accounting.withdrawn
+    if accounting.attempted != told:
+        found.append(Flaw(
+            f"records unaccounted: attempted {accounting.attempted:,}, but acked {accounting.acked:,} + failed "
+            f"{accounting.failed_total:,} + unresolved {accounting.unresolved:,} + withdrawn "
+            f"{accounting.withdrawn:,} = {told:,}"
+        ))  # fmt: skip
+    if accounting.failed_total:
+        codes = ", ".join(f"{n:,} x {code} ({sent.errors.get(code, '')})" for code, n in accounting.failed.items())
+        reason = f"{accounting.failed_total:,} of {accounting.attempted:,} sends failed: {codes}"
+        found.append(Flaw(reason, brokers=True, perhaps_late=all(map(LATE.fullmatch, accounting.failed))))
+    if accounting.unresolved:
+        reason = f"{accounting.unresolved:,} of {accounting.attempted:,} records had no outcome when the wait ended"
+        found.append(Flaw(reason, brokers=True, perhaps_late=True))
+    astray = [(n, acked, moved) for n, (acked, moved) in enumerate(accounting.partitions) if acked != moved]
+    if accounting.offset_delta != accounting.acked or astray:
+        where = "".join(f"; partition {n}: {acked:,} and {moved:,}" for n, acked, moved in astray)
+        reason = (
+            f"records unaccounted: {accounting.acked:,} acknowledged, but the partitions' end offsets moved by "
+            f"{accounting.offset_delta:,} ({accounting.offset_delta - accounting.acked:+,}){where}"
+            + (f"; {accounting.withdrawn:,} were withdrawn" if accounting.withdrawn else "")
+        )
+        # More in the log than was acknowledged may come from anybody; acknowledged and not there only from brokers.
+        found.append(Flaw(reason, brokers=accounting.offset_delta < accounting.acked))
+    if not sent.acked_in_window:
+        found.append(Flaw("no record was acknowledged in the window"))
+    return found
+
+
+def _reading_flaws(received: Received, sent: Sent | None) -> list[Flaw]:
+    found = []
+    wrong = {
+        "foreign records": received.foreign,
+        "records whose content is not what was sent": received.corrupt,
+        "records twice in the log": received.duplicated,
+        "records out of order": received.reordered,
+        "fetches that failed": sum(received.failed.values()),
+    }
+    counts = ", ".join(f"{count:,} {what}" for what, count in wrong.items() if count)
+    if counts:
+        words = "; ".join(received.errors.values())
+        reason = f"the consumers were given {counts}, of {received.read:,}" + (f" ({words})" if words else "")
+        found.append(Flaw(reason, brokers=bool(received.corrupt)))
+    if sent is not None and received.received != sent.acked:
+        found.append(Flaw(
+            f"records unaccounted: {sent.acked:,} acknowledged, {received.received:,} received "
+            f"({received.received - sent.acked:+,})"
+        ))  # fmt: skip
+    if not received.received_in_window:
+        found.append(Flaw("no record was received in the window"))
+    return found
+
+
+def _generator_flaws(load: Load, result: LoadResult, sent: Sent) -> list[Flaw]:
+    if sent.stalled_in_window_s > max(STALLED * result.window_s, STALLED_S):
+        reason = (
+            f"the generators stood still for {sent.stalled_in_window_s:.2f} of the window's {result.window_s:.2f} s: "
+            "stopped, or starved of a processor"
+        )
+        return [Flaw(reason, generator=True)]
+    offered = sent.attempted_in_window / result.window_s
+    short = _offered_too_little(load, result, sent)
+    if load.kind == "capped":
+        short = short and sent.pushback_in_window_s < PUSHED_BACK * result.window_s
+        reason = (
+            f"generator saturated: it offered {offered:,.0f} records/s of the cap of {load.rate:,.0f}, although its "
+            "buffer did not push back; the brokers could have taken more"
+        )
+        return [Flaw(reason, generator=True)] if short else []
+    if sent.pushback_s > 0:
+        return []
+    delay, limit = schedule_delay_p99_ms(sent), schedule_delay_limit_ms(sent, result.wake_delay_p99_ms)
+    late = "no record was sent in the window" if delay is None else f"p99 of the schedule delay is {delay:,.1f} ms"
+    late += f" (limit {limit:.1f} ms{_woken(result)})"
+    if short or delay is None or sent.unsent:
+        late += f", {offered:,.0f} records/s offered"
+        late += f", {sent.unsent:,} records unsent" if sent.unsent else ""
+        reason = f"generator saturated: {late} at {load.rate:,.0f} records/s, although its buffer never pushed back"
+        return [Flaw(reason, generator=True)]
+    if delay <= limit:
+        return []
+    spoilt = LATENCIES if result.received else LATENCIES[:1]
+    return [Flaw(f"sent late: {late}, although its buffer never pushed back", generator=True, metrics=spoilt)]
+
+
+def _woken(result: LoadResult) -> str:
+    delay = result.wake_delay_p99_ms
+    return "" if delay is None else f"; this machine woke other threads {delay:.1f} ms late"
+
+
+def _offered_too_little(load: Load, result: LoadResult, sent: Sent) -> bool:
+    # What may fall behind the window's end; on a machine that wakes threads late that is more.
+    machine_s = min(WAKE_FACTOR * (result.wake_delay_p99_ms or 0.0) / 1e3, EDGE_S, EDGE_SHARE * result.window_s)
+    late = load.rate * max(SCHEDULE_DELAY_LIMIT_MS / 1e3, machine_s) + 1
+    return sent.attempted_in_window < RATE_REACHED * load.rate * result.window_s - late
+
+
+def schedule_delay_limit_ms(sent: Sent, wake_delay_ms: float | None = None) -> float:
+    """Return how late a paced load may be sent (p99) where the machine wakes threads so late (p99), in ms."""
+    latency = latency_metrics([sent.latency]).get("latency_ms.p99", 0.0)
+    machine = min(WAKE_FACTOR * (wake_delay_ms or 0.0), WAKE_SHARE * latency)
+    return min(SCHEDULE_DELAY_LIMIT_MS, max(SCHEDULE_DELAY_FLOOR_MS, SCHEDULE_DELAY_SHARE * latency, machine))
+
+
+def _thread_flaws(result: LoadResult, busiest_broker_cores: float | None) -> list[Flaw]:
+    if busiest_broker_cores is None or busiest_broker_cores >= BROKERS_IDLE_CORES:
+        return []
+    if result.busiest_thread_cores < THREAD_LIMIT_CORES:
+        return []
+    reason = (
+        f"generator saturated: one of its threads used {result.busiest_thread_cores:.2f} of a core, while the busiest "
+        f"broker used {busiest_broker_cores:.2f}; spread the load over more producers or threads"
+    )
+    return [Flaw(reason, generator=True)]

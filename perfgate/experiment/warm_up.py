@@ -1,0 +1,87 @@
+"""Warm-up of a cluster: each row is loaded in slices until the brokers have stopped getting faster at it.
+
+A JVM interprets its code first and compiles what is used, for tens of seconds of CPU; what is measured meanwhile is
+another broker. Where the CPU of its compiler threads can be read, that says directly when it is over; growth of a
+row's rate, and of the records per second of broker CPU, says it elsewhere, and later.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from perfgate.judge.warming import COMPILING
+from perfgate.load.steady import ECONOMY_GROWTH, GROWTH, has_grown, has_stopped_growing
+from perfgate.model import Scenario
+
+STARTS_PER_TIER_BOUND_S = 7.5
+"""Where brokers start in this time (2 cores of an AMD EPYC) the tier's bound holds; elsewhere it is in proportion."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slice:
+    """A moment of a row's load: its rate, broker CPU per record (0: unknown), and the largest share of a broker's CPU
+    that compiled (None: unknown)."""
+
+    records_per_s: float
+    us_per_record: float
+    compile_share: float | None
+
+    @property
+    def economy(self) -> float:
+        """Records per second of broker CPU; 0 where that is unknown."""
+        return 1e6 / self.us_per_record if self.us_per_record else 0.0
+
+
+def bound_s(tier_s: float, started_s: float | None) -> float:
+    """Return how long the warm-up may take: the tier's bound, in proportion to how long these brokers took to start.
+
+    Both are a JVM's work on the same processors. `started_s` is None where the brokers were there before.
+    """
+    return tier_s * max(1.0, started_s / STARTS_PER_TIER_BOUND_S) if started_s else tier_s
+
+
+def is_warm(slices: Sequence[Slice]) -> bool:
+    """Return whether the last slice shows no more growth, and no compiling where that can be told.
+
+    The first slice has none before it to have grown over: it is warm when nothing compiles at all.
+    Without the compilers' CPU it takes two slices without growth: one happens by chance in the middle of a JVM's
+    warm-up (seen: 797, 800, then 4,900 records/s).
+    """
+    series = (([s.records_per_s for s in slices], GROWTH), ([s.economy for s in slices], ECONOMY_GROWTH))
+    if not slices or slices[-1].compile_share is None:
+        return all(has_stopped_growing(values, growth) for values, growth in series)
+    if len(slices) == 1 or slices[-1].compile_share > COMPILING:
+        return len(slices) == 1 and slices[-1].compile_share == 0
+    return not any(has_grown(values[:-1], values[-1:], growth) for values, growth in series)
+
+
+def warm_up(
+    rows: Sequence[Scenario], measure: Callable[[Scenario, float], Slice | None], within_s: float,
+    now: Callable[[], float] = time.monotonic,
+) -> Mapping[str, list[Slice]]:  # fmt: skip
+    """Load the rows in passes until all are warm or the time is up; return each row's slices, by its name.
+
+    `measure(row, left_s)` gives one slice, or None when the row cannot be loaded: its rounds will say why. Rows with
+    more replicas come first, because what they warm up serves the others too; of these, those that wait for them last.
+    """
+    ends = now() + within_s
+    done: dict[str, list[Slice]] = {row.name: [] for row in rows}
+    cold = sorted(
+        rows, key=lambda row: (-row.topic.replication_factor, dict(row.producer).get("acks") in ("-1", "all"))
+    )
+    while cold:
+        still: list[Scenario] = []
+        for row in cold:
+            left = ends - now()
+            if left <= 0:
+                return done
+            found = measure(row, left)
+            if found is None:
+                continue
+            done[row.name].append(found)
+            if not is_warm(done[row.name]):
+                still.append(row)
+        cold = still
+    return done

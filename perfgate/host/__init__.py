@@ -1,0 +1,1 @@
+"""This machine: processes and their ends, ports, CPU bounds, facts."""

@@ -1,0 +1,70 @@
+"""Facts of machine and software: stored with every run, and matched against the profiles' facts."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def environment_facts() -> dict[str, object]:
+    """Return the environment part of run.json."""
+    import confluent_kafka  # only what measures asks for its machine: a replay has the recorded one's facts
+    import psutil
+
+    return {
+        "cpu_model": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        "memory_mib": psutil.virtual_memory().total >> 20,
+        "kernel": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "confluent_kafka": version("confluent-kafka"),
+        "librdkafka": confluent_kafka.libversion()[0],
+        "commit": _commit(),
+    }
+
+
+def profile_facts(
+    target: Mapping[str, object], environment: Mapping[str, object], tier: Mapping[str, object], driver: str
+) -> dict[str, str]:
+    """Return the facts of a run that a profile states; `kafka` is major.minor.
+
+    Real brokers are told apart by the `cluster` that their target file names: they are not of the suite's machine.
+    """
+    kafka = str(target["kafka_version"])
+    return {
+        "target": str(target["kind"]),
+        **({"cluster": str(target["name"])} if target["kind"] == "brokers" else {}),
+        "cores": str(environment["cores"]),
+        "cpu_model": str(environment["cpu_model"]),
+        "tier": str(tier["name"]),
+        "driver": driver,
+        "kafka": ".".join(kafka.split(".")[:2]),
+    }
+
+
+def _cpu_model() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name":
+                return value.strip()
+    return platform.processor() or platform.machine()
+
+
+def _commit() -> str:
+    """Return the checkout's commit, with `-dirty` when files differ from it; "unknown" outside a checkout."""
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
+            cwd=ROOT, capture_output=True, text=True, timeout=10,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return done.stdout.strip() or "unknown"

@@ -1,0 +1,1 @@
+"""Verdicts over a comparison: a sequential test of paired rounds."""

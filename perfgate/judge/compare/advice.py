@@ -1,0 +1,100 @@
+"""What a person reads of a comparison: the effect with its interval, and what to make of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perfgate.judge.compare.sequential import FEWEST_UNITS, MARGIN
+from perfgate.judge.messages import percent
+from perfgate.model import ComparisonOutcome, Effect, MetricEffect
+
+SHOWN = (
+    "records_per_s",
+    "broker_cpu_us_per_record",
+    "latency_ms.p50",
+    "latency_ms.p99",
+    "end_to_end_latency_ms.p99",
+    "client_cpu_us_per_record",
+)
+"""The secondary metrics that are worth a line at the terminal, when they are notable; the report has all."""
+MEANING = {
+    Effect.BROKEN: "with the change the brokers do not do what they do without it",
+    Effect.SLOWER: "the change makes it slower, or worse at the same rate",
+    Effect.FASTER: "the change makes it faster",
+    Effect.SAME: f"no difference that matters: the interval lies within {MARGIN * 100:.0f} % either way",
+    Effect.INCONCLUSIVE: "not decided",
+    Effect.INVALID: "a load was not valid, so nothing was judged",
+}
+
+
+def signed(share: float) -> str:
+    """Return a share as a signed percentage: -0.079 as -7.9 %."""
+    return f"{share * 100:+.1f} %"
+
+
+def effect_text(effect: MetricEffect) -> str:
+    """Return a metric's effect in one line: -7.9 % records/s, 95 % interval -9.6 .. -6.1 %."""
+    low, high = effect.interval
+    what = effect.metric.unit if effect.metric.name == "records_per_s" else effect.metric.name
+    return f"{signed(effect.estimate)} {what}, 95 % interval {low * 100:+.1f} .. {high * 100:+.1f} %"
+
+
+def notable_lines(outcome: ComparisonOutcome) -> list[str]:
+    """Return a line for each secondary metric that differs and that most people ask for."""
+    return [
+        f"{effect_text(other)} ({'worse' if other.worse else 'better'})"
+        for other in outcome.others
+        if other.notable and other.metric.name in SHOWN
+    ]
+
+
+def comparison_message(outcome: ComparisonOutcome, change: str) -> str:
+    """Return what became of one row: verdict, effect, what was spent, what to do next."""
+    lines = [f"{outcome.effect.value} {outcome.name} with {change!r}: {MEANING[outcome.effect]}"]
+    if outcome.primary:
+        lines.append(f"  effect     {effect_text(outcome.primary)}")
+        lines.append(
+            f"  measured   {outcome.pairs} pairs in {outcome.units} units, {outcome.minutes:.1f} min"
+            + (f"; a slowdown of {percent(outcome.detectable)} would have shown" if outcome.detectable else "")
+        )
+    lines += [f"  also       {line}" for line in notable_lines(outcome)]
+    lines += [f"  reason     {reason}" for reason in outcome.reasons]
+    if outcome.effect is Effect.INCONCLUSIVE:
+        lines.append(f"  next       {_more(outcome)}")
+    if outcome.effect is Effect.INVALID:
+        lines.append("  next       mend the reason above, then compare again")
+    return "\n".join(lines)
+
+
+def _more(outcome: ComparisonOutcome) -> str:
+    if outcome.more_minutes is None:
+        return f"give it more time (--budget): a decision needs {FEWEST_UNITS} units or more"
+    return f"about {max(1.0, outcome.more_minutes):.0f} min more would tell: raise --budget by that much for this row"
+
+
+def recommendation(outcomes: Sequence[ComparisonOutcome], change: str) -> str:
+    """Return in plain words what all rows together say about the change."""
+    names = {effect: [o.name for o in outcomes if o.effect is effect] for effect in Effect}
+    if not outcomes:
+        return f"Nothing can be said about {change!r}: no row was compared."
+    if names[Effect.SLOWER] or names[Effect.BROKEN]:
+        gains = f"; it gains in {', '.join(names[Effect.FASTER])}" if names[Effect.FASTER] else ""
+        return f"Do not apply {change!r} as it is: it makes {_worst(outcomes)} worse{gains}."
+    open_rows = names[Effect.INVALID] + names[Effect.INCONCLUSIVE]
+    if open_rows:
+        unknown = f"nothing certain about {', '.join(open_rows)}"
+        return f"Do not decide on {change!r} yet: {unknown}; no row is known to get slower."
+    costs = sorted(
+        {o.metric.label for x in outcomes for o in x.others if o.notable and o.worse and o.metric.name in SHOWN}
+    )
+    but = f" But look at {', '.join(costs)}, which got worse." if costs else ""
+    if names[Effect.FASTER]:
+        return f"Apply {change!r}: faster in {', '.join(names[Effect.FASTER])}, slower in none.{but}"
+    within = f"by more than {MARGIN * 100:.0f} %"
+    return f"{change!r} changes no row's speed {within}: apply it for other reasons, or leave it.{but}"
+
+
+def _worst(outcomes: Sequence[ComparisonOutcome]) -> str:
+    red = [outcome for outcome in outcomes if outcome.effect.red]
+    why = [outcome.reasons or ((effect_text(outcome.primary),) if outcome.primary else ()) for outcome in red]
+    return ", ".join(f"{o.name} ({'; '.join(texts)})" if texts else o.name for o, texts in zip(red, why, strict=True))

@@ -1,0 +1,219 @@
+"""What a change does to each row: pure functions of the paired rounds of a comparison."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from perfgate.judge.compare.sequential import FEWEST_UNITS, Estimate, detectable, judge_units, looks_until, units_needed
+from perfgate.judge.compare.sequential import estimate as estimate_of
+from perfgate.judge.rules import invalid_reasons, spoilt
+from perfgate.model import (
+    METRICS,
+    Comparison,
+    ComparisonOutcome,
+    Effect,
+    Load,
+    Measurement,
+    MetricEffect,
+    MetricInfo,
+)
+
+DECIDES_PACED = "latency_ms.p99"
+AT_THE_CAP = 0.98
+"""Where both sides reach this share of a capped load's rate, the rate says nothing; what it costs the brokers does."""
+NOT_THE_SAME = {"latency_ms.p99": 1.5, "broker_cpu_us_per_record": 1.1}
+"""A candidate is not the same whose metric is so many times the baseline's, the whole interval beyond. A rate at its
+cap, or one that the client limits, tells neither what its records wait for nor what they cost the brokers."""
+FALSE_DISCOVERIES = 0.05
+"""Share of the secondary metrics called notable that may be so by chance (Benjamini and Hochberg 1995)."""
+EFFECTS = {-1: (Effect.SLOWER, Effect.FASTER), 1: (Effect.FASTER, Effect.SLOWER)}
+
+
+def primary_metric(comparison: Comparison) -> MetricInfo:
+    """Return the metric that decides.
+
+    Paced: p99 of the latency. Else the rate, or the brokers' CPU per record where both sides reach the cap.
+    """
+    load = comparison.scenario.load
+    if load.kind == "paced":
+        return METRICS[DECIDES_PACED]
+    if load.kind == "capped" and all(_at_the_cap(m, load) for m in (comparison.baseline, comparison.candidate)):
+        return METRICS["broker_cpu_us_per_record"]
+    return METRICS["records_per_s"]
+
+
+def _at_the_cap(measurement: Measurement, load: Load) -> bool:
+    rates = [r.metrics["records_per_s"] for r in measurement.rounds if "records_per_s" in r.metrics]
+    return bool(rates) and statistics.median(rates) >= AT_THE_CAP * load.rate
+
+
+def unit_logs(comparison: Comparison, metric: str) -> tuple[float, ...]:
+    """Return the logarithm of candidate over baseline of each whole unit; empty when a round lacks the metric."""
+    sides = (comparison.baseline.rounds, comparison.candidate.rounds)
+    size, count = comparison.rounds_per_unit, min(map(len, sides)) // comparison.rounds_per_unit
+    before, after = ([r.metrics.get(metric, 0.0) for r in side[: size * count]] for side in sides)
+    if not all(value > 0 for value in (*before, *after)):
+        return ()
+    logs = np.log(after) - np.log(before)
+    return tuple(float(value) for value in logs.reshape(count, size).mean(axis=1))
+
+
+def judge_comparison(comparison: Comparison, *, final: bool = True) -> ComparisonOutcome:
+    """Return what the change does to the row, as far as it has been measured.
+
+    `final`: nothing more will be measured, so that INCONCLUSIVE is the last word. INVALID: a load was not valid.
+    BROKEN: sends failed with the change, and none without it. A
+    paced load that the baseline's brokers take and the candidate's do not, in most rounds, is SLOWER whatever its
+    latency says.
+    """
+    name, pairs = comparison.scenario.name, min(len(comparison.baseline.rounds), len(comparison.candidate.rounds))
+    outcome = ComparisonOutcome(name=name, effect=Effect.INVALID, primary=None, minutes=comparison.minutes)
+    reasons = tuple(
+        f"{side}: {reason}"
+        for side, measurement in (("baseline", comparison.baseline), ("candidate", comparison.candidate))
+        for reason in invalid_reasons(measurement)
+        if measurement.rounds and any(r.invalid for r in measurement.rounds)
+    )
+    if reasons and _failed(comparison.candidate) and not _failed(comparison.baseline):
+        return replace(outcome, effect=Effect.BROKEN, reasons=reasons)
+    if reasons:
+        return replace(outcome, reasons=reasons)
+    units = pairs // comparison.rounds_per_unit
+    if units < 2:
+        why = f"{units} unit(s) were measured; an interval needs two, a decision {FEWEST_UNITS}"
+        return replace(outcome, effect=Effect.INCONCLUSIVE, units=units, reasons=(why,))
+    metric = primary_metric(comparison)
+    if reasons := _spoilt(comparison, metric.name):
+        return replace(outcome, units=units, reasons=reasons)
+    logs = unit_logs(comparison, metric.name)
+    if not logs:
+        return replace(outcome, reasons=(f"{metric.name} was not measured in every round",))
+    decision, found = judge_units(logs, comparison.planned_units, final=final)
+    effect, reasons = _effect(decision, metric), ()
+    others = _others(comparison, metric, found.units)
+    if effect is Effect.SAME:
+        worse = _not_the_same(metric, others)
+        effect, reasons = (Effect.SLOWER, worse) if worse else (effect, _not_looked_at(comparison, metric, others))
+    before, after = (_not_sustained(m) for m in (comparison.baseline, comparison.candidate))
+    if before:
+        effect, reasons = (
+            Effect.INCONCLUSIVE,
+            (f"as declared: {before}; a latency that keeps growing compares nothing",),
+        )
+    elif after:
+        effect, reasons = Effect.SLOWER, (f"candidate: {after}",)
+    more = None
+    if effect is Effect.INCONCLUSIVE:
+        more = max(0.0, units_needed(found) / found.units - 1) * comparison.minutes
+    per_unit = len(comparison.orders[0].replace(" ", "")) // 2 if comparison.orders else comparison.rounds_per_unit
+    return ComparisonOutcome(
+        name=name,
+        effect=effect,
+        primary=_metric_effect(metric, found),
+        others=others,
+        units=found.units,
+        pairs=found.units * per_unit,
+        minutes=comparison.minutes,
+        detectable=1 - math.exp(-detectable(found)),
+        more_minutes=more,
+        unit_effects=tuple(math.expm1(value) for value in logs),
+        reasons=reasons,
+    )
+
+
+def _failed(measurement: Measurement) -> bool:
+    """Return whether brokers did not take, or did not keep, what was sent to them: wherever they run."""
+    return any(r.broken or r.accounting.failed_total or r.accounting.unresolved for r in measurement.rounds)
+
+
+def _not_the_same(primary: MetricInfo, others: Sequence[MetricEffect]) -> tuple[str, ...]:
+    """Return what got so much worse that a row whose primary metric is the same is not."""
+    return tuple(
+        f"{primary.name} is the same, but {other.metric.name} is {other.estimate * 100:+.0f} % "
+        f"({other.interval[0] * 100:+.0f} .. {other.interval[1] * 100:+.0f} %), beyond {(factor - 1) * 100:+.0f} %"
+        for other in others
+        if (factor := NOT_THE_SAME.get(other.metric.name)) and other.interval[0] > factor - 1
+    )
+
+
+def _not_looked_at(comparison: Comparison, primary: MetricInfo, others: Sequence[MetricEffect]) -> tuple[str, ...]:
+    """Return which metrics a row that is the same should have been looked at by, and could not be."""
+    known = {primary.name, *(other.metric.name for other in others)}
+    if comparison.scenario.load.kind == "backlog":
+        known.add("latency_ms.p99")  # nothing is sent
+    return tuple(
+        f"{name} was not valid in every round: whether it got worse is not known"
+        for name in NOT_THE_SAME
+        if name not in known
+    )
+
+
+def _effect(decision: int | None, metric: MetricInfo) -> Effect:
+    if decision is None:
+        return Effect.INCONCLUSIVE
+    return Effect.SAME if decision == 0 else EFFECTS[decision][metric.better == "lower"]
+
+
+def _spoilt(comparison: Comparison, metric: str) -> tuple[str, ...]:
+    """Return why this metric must not be judged although the loads were valid, by side; empty when it may."""
+    sides = (("baseline", comparison.baseline), ("candidate", comparison.candidate))
+    return tuple(f"{side}: {metric}: {reason}" for side, m in sides if (reason := spoilt(m, metric)))
+
+
+def _not_sustained(measurement: Measurement) -> str:
+    """Return how much of a paced load the brokers did not take, when they did not in most rounds."""
+    short = [r.not_sustained for r in measurement.rounds if r.not_sustained]
+    return short[0] if 2 * len(short) > len(measurement.rounds) else ""
+
+
+def _metric_effect(metric: MetricInfo, found: Estimate) -> MetricEffect:
+    from scipy import stats  # half a second, which a run that compares nothing need not wait
+
+    low, high = found.interval
+    if found.error:
+        from scipy import stats  # takes 0.7 s, and only a comparison needs it
+
+        p_value = 2 * float(stats.t.sf(abs(found.mean) / found.error, found.units - 1))
+    else:
+        p_value = 0.0 if found.mean else 1.0
+    return MetricEffect(
+        metric=metric,
+        estimate=math.expm1(found.mean),
+        interval=(math.expm1(low), math.expm1(high)),
+        p_value=p_value,
+    )
+
+
+def _others(comparison: Comparison, primary: MetricInfo, units: int) -> tuple[MetricEffect, ...]:
+    """Return the effect on every other metric, over the same units."""
+    effects = []
+    for name, metric in METRICS.items():
+        logs = () if name == primary.name or _spoilt(comparison, name) else unit_logs(comparison, name)[:units]
+        if len(logs) >= 2:
+            effects.append(
+                _metric_effect(metric, estimate_of(logs, looks_until(len(logs), comparison.planned_units, last=True)))
+            )
+    return tuple(effects)
+
+
+def with_notable(outcomes: Sequence[ComparisonOutcome]) -> list[ComparisonOutcome]:
+    """Mark the secondary metrics that differ, of all rows together, by the false-discovery rate."""
+    from scipy import stats  # half a second, which a run that compares nothing need not wait
+
+    p_values = [effect.p_value for outcome in outcomes for effect in outcome.others]
+    if not p_values:
+        return list(outcomes)
+
+    adjusted = iter(stats.false_discovery_control(p_values, method="bh"))
+    return [
+        replace(
+            outcome,
+            others=tuple(replace(other, notable=bool(next(adjusted) < FALSE_DISCOVERIES)) for other in outcome.others),
+        )
+        for outcome in outcomes
+    ]

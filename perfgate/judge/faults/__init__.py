@@ -1,0 +1,1 @@
+"""Verdicts over a round with a fault."""

@@ -1,0 +1,194 @@
+"""The verdict over a row with a fault: no loss that its settings rule out, an outage as short as promised. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Literal
+
+from perfgate.experiment.faults.outage import TOLD_FACTOR, TOLD_S
+from perfgate.judge.faults.expectation import Expectation, expected_outage, expected_receiving
+from perfgate.model import Judgement, Measurement, Outcome, Scenario, Threshold, Verdict
+
+Durability = Literal["nothing lost, duplicated or reordered", "nothing lost", "losses allowed"]
+OUTAGE, RECEIVING, RECOVERY, RATE_RECOVERY = "outage_s.max", "receive_outage_s.max", "recovery_s", "rate_recovery_s"
+RESOLUTION = "outage_resolution_s"
+NEVER_AS_BEFORE = ("client-crash",)
+"""Faults that take a part of the load away for good."""
+RULED_OUT = {
+    "nothing lost, duplicated or reordered": ("lost", "duplicated", "reordered", "divergent", "regressed", "phantom"),
+    "nothing lost": ("lost", "phantom"),
+    "losses allowed": ("phantom",),
+}
+UNPROMISED_S = 1.0
+"""What a row may lose, or find twice, without a promise: what it sends in this time. A follower that is well asks for
+more at once and waits 0.5 s at most (replica.fetch.wait.max.ms), so that no more than that can be acknowledged by a
+leader alone; and no more is in the requests under way that are sent again. Measured for acks=1: 1 to 2 records."""
+METRIC = {"lost": "lost_records", "duplicated": "duplicated_records", "reordered": "reordered_records"}
+
+
+def durability_of(row: Scenario) -> Durability:
+    """Return what the producer's settings promise for the loss of one broker."""
+    producer = {name: value.lower() for name, value in row.producer}
+    if producer.get("acks", "1") not in ("all", "-1"):
+        return "losses allowed"
+    idempotent = producer.get("enable.idempotence", "false") in ("true", "t", "1")
+    return "nothing lost, duplicated or reordered" if idempotent else "nothing lost"
+
+
+def judge_fault(measurement: Measurement, thresholds: Sequence[Threshold]) -> Outcome:
+    """Judge every round: records first, then the outage and what else has a threshold.
+
+    A record lost against the promise is red in whichever round it happened. An outage is held against its stored
+    threshold, or else against the most that the brokers' settings predict; REGRESSED when the median of the rounds is
+    beyond it, INCONCLUSIVE when single rounds are. What consumers wait is held likewise, and so is a rate that never
+    was as before again; of the p99 that is told only, unless there is a threshold for the recovery: it hangs on what
+    else the machine does. On a machine that lets the load pause without a fault, an outage whose limit lies within
+    those pauses is INCONCLUSIVE (:func:`told_to_s`).
+    """
+    row = measurement.scenario
+    judgements = damage(measurement)
+    held = {threshold.metric.name for threshold in thresholds}
+    judgements += [_against(measurement, threshold) for threshold in thresholds]
+    if OUTAGE not in held:
+        judgements.append(_predicted(measurement, OUTAGE, expected_outage(row)))
+    if RECEIVING not in held and any(RECEIVING in r.metrics for r in measurement.rounds):
+        judgements.append(_predicted(measurement, RECEIVING, expected_receiving(row)))
+    if RECOVERY not in held and row.fault and row.fault.kind not in NEVER_AS_BEFORE:
+        judgements += _recovered(measurement)
+    verdicts = [judgement.verdict for judgement in judgements]
+    order = (Verdict.REGRESSED, Verdict.INVALID, Verdict.INCONCLUSIVE, Verdict.PASS)
+    verdict = next(v for v in order if v in verdicts)
+    notes = tuple(f"{j.metric}: {j.reason}" for j in judgements if j.reason and not j.verdict.green)
+    return Outcome(name=row.name, verdict=verdict, judgements=tuple(judgements), reasons=notes)
+
+
+def damage(measurement: Measurement) -> list[Judgement]:
+    """Return what happened to records against the promise of the row's settings, in any round with a history.
+
+    Beside it: more lost or doubled than a row without a promise can explain, and leaders that were not in sync.
+    """
+    kinds = RULED_OUT[durability_of(measurement.scenario)]
+    found = [_kept(measurement, kind) for kind in kinds]
+    found += [_explained(measurement, kind) for kind in ("lost", "duplicated") if kind not in kinds]
+    return [judgement for judgement in (*found, _unclean(measurement)) if judgement]
+
+
+def told_to_s(measurement: Measurement) -> float:
+    """Return how exactly an outage is known, in s: the gaps (p99) of the load itself; 0 when those are negligible."""
+    longest = max((r.metrics.get(RESOLUTION, 0.0) for r in measurement.rounds), default=0.0)
+    return longest if longest > TOLD_S else 0.0
+
+
+def _untold(measurement: Measurement, metric: str, centre: float, limit: float) -> str:
+    """Return why an outage of `centre` s cannot be held against the limit; empty when it can.
+
+    The figure is at most the resolution too long or too short. One below TOLD_FACTOR of those may be no outage at all,
+    so that it can keep its limit but not break it.
+    """
+    resolution = told_to_s(measurement) if metric in (OUTAGE, RECEIVING) else 0.0
+    if (
+        not resolution
+        or centre + resolution <= limit
+        or (centre - resolution > limit and centre >= TOLD_FACTOR * resolution)
+    ):
+        return ""
+    return f"the load itself paused for {resolution:.2f} s (p99) before the fault; the limit lies within that"
+
+
+def _kept(measurement: Measurement, kind: str) -> Judgement | None:
+    """Return the judgement of one kind of damage, when there is some."""
+    counts = [r.failover.integrity[kind] for r in measurement.rounds if r.failover]
+    if not any(counts):
+        return None
+    named = [words for r in measurement.rounds if r.failover for words in r.failover.findings.get(kind, ())]
+    promise = durability_of(measurement.scenario)
+    return Judgement(
+        verdict=Verdict.REGRESSED,
+        metric=METRIC.get(kind, "lost_records"),
+        measured=float(max(counts)),
+        limit=0.0,
+        reason=f"{sum(counts):,} {kind}, though its settings promise {promise}: " + "; ".join(named[:20]),
+    )
+
+
+def _explained(measurement: Measurement, kind: str) -> Judgement | None:
+    """Return the judgement of damage that the settings allow, when there is more than they explain."""
+    most = max((r.failover.integrity[kind] for r in measurement.rounds if r.failover), default=0)
+    limit = UNPROMISED_S * measurement.scenario.load.rate
+    if most <= limit:
+        return None
+    return Judgement(
+        verdict=Verdict.REGRESSED,
+        metric=METRIC[kind],
+        measured=float(most),
+        limit=limit,
+        reason=f"{most:,} {kind} in one round: its settings do not rule that out, but it is more than it sends in "
+        f"{UNPROMISED_S:g} s, so that replicas had not copied it although they counted as in sync",
+    )
+
+
+def _unclean(measurement: Measurement) -> Judgement | None:
+    """Return the judgement of leaders elected that were not in sync, unless the row's settings allow them.
+
+    Where two brokers are down at a time Kafka may know no better one (KIP-966: the last leader that was known).
+    """
+    row, name = measurement.scenario, "unclean_elections"
+    if row.fault and row.fault.kind == "two-down":
+        return None
+    setting = "unclean.leader.election.enable"
+    if "true" in (dict(row.cluster.config).get(setting), dict(row.topic.config).get(setting)):
+        return None
+    most = max((r.metrics.get(name, 0.0) for r in measurement.rounds), default=0.0)
+    if not most:
+        return None
+    reason = f"in one round {most:.0f} leaders were elected that were not in sync, which {setting}=false rules out"
+    return Judgement(verdict=Verdict.REGRESSED, metric=name, measured=most, limit=0.0, reason=reason)
+
+
+def _against(measurement: Measurement, threshold: Threshold) -> Judgement:
+    name, sign = threshold.metric.name, 1 if threshold.metric.better == "higher" else -1
+    values = [r.metrics[name] for r in measurement.rounds if name in r.metrics]
+    if len(values) < len(measurement.rounds):
+        missing = f"{len(measurement.rounds) - len(values)} of {len(measurement.rounds)} rounds never got there"
+        return Judgement(verdict=Verdict.REGRESSED, metric=name, limit=threshold.limit, reason=missing)
+    if reason := next((words for r in measurement.rounds if (words := r.spoilt(name))), ""):
+        return Judgement(verdict=Verdict.INVALID, metric=name, reason=reason)
+    centre = statistics.median(values)
+    if reason := _untold(measurement, name, centre, threshold.limit):
+        return Judgement(
+            verdict=Verdict.INCONCLUSIVE, metric=name, measured=centre, limit=threshold.limit, reason=reason
+        )
+    return Judgement(
+        verdict=Verdict.PASS if sign * (centre - threshold.limit) >= 0 else Verdict.REGRESSED,
+        metric=name, measured=centre, limit=threshold.limit, baseline=threshold.baseline,
+        tolerance=threshold.tolerance, reach=threshold.reach,
+    )  # fmt: skip
+
+
+def _predicted(measurement: Measurement, metric: str, expected: Expectation) -> Judgement:
+    values, high_s = [r.metrics[metric] for r in measurement.rounds], expected.high_s
+    centre, beyond = statistics.median(values), sum(value > high_s for value in values)
+    reason = f"expected at most {high_s:.1f} s: {expected.why}"
+    if untold := _untold(measurement, metric, centre, high_s):
+        verdict, reason = Verdict.INCONCLUSIVE, f"{untold}; {reason}"
+    elif centre > high_s:
+        verdict = Verdict.REGRESSED
+    elif beyond:
+        verdict, reason = Verdict.INCONCLUSIVE, f"{beyond} of {len(values)} rounds beyond it; {reason}"
+    else:
+        verdict = Verdict.PASS
+    return Judgement(verdict=verdict, metric=metric, measured=centre, limit=high_s, reason=reason)
+
+
+def _recovered(measurement: Measurement) -> list[Judgement]:
+    """Return a judgement when rounds ended before rate and p99 were as before."""
+    rounds = measurement.rounds
+    if never := sum(RATE_RECOVERY not in r.metrics for r in rounds):
+        verdict = Verdict.REGRESSED if 2 * never > len(rounds) else Verdict.INCONCLUSIVE
+        reason = f"in {never} of {len(rounds)} rounds the rate was not as before when the load ended"
+        return [Judgement(verdict=verdict, metric=RATE_RECOVERY, reason=reason)]
+    if slow := sum(RECOVERY not in r.metrics for r in rounds):
+        reason = f"in {slow} of {len(rounds)} rounds the p99 was not as before when the load ended"
+        return [Judgement(verdict=Verdict.PASS, metric=RECOVERY, reason=reason)]
+    return []

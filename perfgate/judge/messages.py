@@ -1,0 +1,194 @@
+"""What a person reads when a verdict is not green: what was measured, what was expected, and what to do next. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from perfgate.judge.thresholds import all_but_one
+from perfgate.model import Judgement, Measurement, Outcome, Profile, Relation, Verdict, metric_info
+
+PASSED = (Verdict.PASS, Verdict.IMPROVED)
+VALID = (*PASSED, Verdict.MISSING, Verdict.REGRESSED)
+NOT_JUDGED = (Verdict.INVALID, Verdict.BROKEN)
+
+NEXT_STEP = {
+    Verdict.REGRESSED: (
+        "run the row again alone ({again}); if it stays, look at what changed since the last green run: "
+        "run.json keeps the commit, versions, settings and broker logs of both. If the new figure is meant, "
+        "record it: make thresholds"
+    ),
+    Verdict.BROKEN: (
+        "the brokers failed, which no figure can be worse than: read their logs (beside run.json), then {again}; what "
+        "the load generator or the machine does is INVALID instead"
+    ),
+    Verdict.INCONCLUSIVE: "the machine was too noisy to say: quiet it and run again with more rounds ({more})",
+    Verdict.INVALID: "the load itself was not valid, so nothing was judged: mend the reason above, then {again}",
+    Verdict.MISSING: "no threshold is stored for this target and machine; record it: make baseline (CONTRIBUTING.md)",
+}
+
+WARMING = "brokers still warming up"
+NEXT_STEP_WARMING = "nothing is known of warm brokers: give them longer before the rounds ({longer})"
+PARTLY_NEXT = "  next       quiet the machine and run again; all other metrics of the row were judged"
+
+
+def number(value: float) -> str:
+    """Return `value` for a person: thousands separated, three significant digits below a hundred."""
+    if value == 0 or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage: 0.081 as 8.1 %."""
+    return f"{share * 100:.1f} %"
+
+
+def off_baseline(judgement: Judgement) -> float | None:
+    """Return by which share the measured value lies off its baseline (relations: an end of its range)."""
+    expected = judgement.baseline if judgement.baseline is not None else judgement.limit
+    if judgement.measured is None or not expected:
+        return None
+    return judgement.measured / expected - 1
+
+
+def scenario_message(outcome: Outcome, measurement: Measurement, profile: Profile | None) -> str:
+    """Return the message of a scenario's verdict, with every judgement that is not green."""
+    lines = [f"{outcome.verdict.value} {outcome.name}: {measurement.scenario.summary}"]
+    profile_text = f"{profile.name} ({profile.path})" if profile else "none matches this target and machine"
+    partly = outcome.verdict is Verdict.INVALID and bool(outcome.judgements)
+    if outcome.verdict in NOT_JUDGED and not partly:
+        lines += [f"  reason     {reason}" for reason in outcome.reasons]
+    for judgement in outcome.judgements:
+        if not judgement.verdict.green:
+            lines += _judgement_lines(judgement, rounds=len(measurement.rounds))
+    unmeasured = not any(j.measured is not None for j in outcome.judgements)
+    if outcome.verdict is Verdict.REGRESSED or (outcome.verdict is Verdict.INCONCLUSIVE and unmeasured):
+        told = [f"{judgement.metric}: {judgement.reason}" for judgement in outcome.judgements]
+        beside = outcome.reasons[:-1] if outcome.first_look else outcome.reasons
+        lines += [f"  reason     {reason}" for reason in beside if reason not in told]
+    if outcome.first_look is not None:
+        lines.append(f"  looks      {outcome.reasons[-1]}; first look: {looked(outcome.first_look)}")
+    lines.append(f"  profile    {profile_text}")
+    lines += [PARTLY_NEXT] if partly else _next_step(outcome, f"-k {outcome.name}")
+    return "\n".join(lines)
+
+
+def relation_message(outcome: Outcome, relation: Relation) -> str:
+    """Return the message of a relation's verdict."""
+    lines = [f"{outcome.verdict.value} {outcome.name}: {relation.claim}"]
+    if all(judgement.measured is None for judgement in outcome.judgements):
+        lines += [f"  reason     {reason}" for reason in outcome.reasons]
+    for judgement in outcome.judgements:
+        expected = f"{number(relation.at_least)} to {number(relation.at_most)} x {relation.over}"
+        off = off_baseline(judgement)
+        if judgement.measured is None or judgement.spread is None or judgement.interval is None or off is None:
+            continue
+        low, high = judgement.interval
+        end = "maximum" if judgement.limit == relation.at_most else "minimum"
+        lines += [
+            f"  metric     {relation.metric.name}: {relation.of} / {relation.over}",
+            f"  measured   {judgement.measured:.3g} (median of {len(outcome.rounds)} paired rounds, "
+            f"spread {percent(judgement.spread)}, {low:.3g} .. {high:.3g})",
+            f"  expected   {expected}",
+            f"  off        {off * 100:+.1f} % from the {end}",
+        ]
+        if judgement.reason:
+            lines.append(f"  reason     {judgement.reason}")
+    if outcome.first_look is not None:
+        lines.append(f"  looks      {outcome.reasons[-1]}; first look: {looked(outcome.first_look)}")
+    lines += _next_step(outcome, f"--family {relation.family}")
+    return "\n".join(lines)
+
+
+def no_profile_lines(
+    outcomes: Sequence[Outcome], relations: Sequence[Outcome], facts: Mapping[str, str],
+    profiles: Mapping[str, Profile], command: str,
+) -> list[str]:  # fmt: skip
+    """Return what a run on a machine without thresholds of its own found, why there are none, and what records them.
+
+    `facts`: the run's, by the names that profiles state; `command`: what records thresholds like this run.
+    """
+    near = [
+        f"{profile.name} fits but for {key}: {profile.facts[key]} there, {facts.get(key) or 'unknown'} here"
+        for profile, key in all_but_one(profiles, facts)
+    ]
+    machine = ", ".join(f"{key} {value}" for key, value in facts.items())
+    return [
+        "No stored thresholds apply to this machine, so the figures above are a measurement and no verdict.",
+        f"  relations  {_share(relations, PASSED, 'hold')}" if relations else "  relations  none was judged",
+        f"  load       {_share(outcomes, VALID, 'were measured with a valid load')}",
+        f"  machine    {machine}",
+        *(f"  profile    {text}" for text in near),
+        f"  next       {command}    (repeats the run, goes on where it was stopped, then proposes thresholds)",
+    ]
+
+
+def _share(outcomes: Sequence[Outcome], wanted: Collection[Verdict], are: str) -> str:
+    """Return how many have a verdict that is wanted, and the others: 7 of 8 hold; the others: acks-cpu INCONCLUSIVE."""
+    others = [f"{outcome.name} {outcome.verdict.value}" for outcome in outcomes if outcome.verdict not in wanted]
+    if not others:
+        return f"all {len(outcomes)} {are}"
+    return f"{len(outcomes) - len(others)} of {len(outcomes)} {are}; the others: {', '.join(others)}"
+
+
+def _judgement_lines(judgement: Judgement, rounds: int) -> list[str]:
+    info = metric_info(judgement.metric)
+    head = f"  {judgement.verdict.value.lower():<10} {judgement.metric}"
+    if info and judgement.measured is not None and judgement.limit is not None and judgement.interval is None:
+        bound = "at least" if info.better == "higher" else "at most"
+        lines = [
+            f"{head} ({info.label})",
+            f"  measured   {number(judgement.measured)} {info.unit} (median of {rounds} rounds)",
+            f"  expected   {bound} {number(judgement.limit)} {info.unit}",
+        ]
+        return lines + ([f"  reason     {judgement.reason}"] if judgement.reason else [])
+    if info is None or judgement.measured is None or judgement.baseline is None or judgement.interval is None:
+        return [f"{head}: {judgement.reason}"]
+    assert judgement.limit is not None
+    assert judgement.tolerance is not None
+    assert judgement.spread is not None
+    low, high = judgement.interval
+    bound = "at least" if info.better == "higher" else "at most"
+    off = off_baseline(judgement) or 0.0
+    lines = [
+        f"{head} ({info.label})",
+        f"  measured   {number(judgement.measured)} {info.unit} (median of {rounds} rounds, "
+        f"spread {percent(judgement.spread)}, {number(low)} .. {number(high)})",
+        f"  expected   {number(judgement.baseline)} {info.unit}, {_allowance(judgement)}: "
+        f"{bound} {number(judgement.limit)}",
+        f"  off        {off * 100:+.1f} % from the baseline",
+    ]
+    if judgement.reason:
+        lines.append(f"  reason     {judgement.reason}")
+    return lines
+
+
+def looked(outcome: Outcome) -> str:
+    """Return what a look measured where it was red: records_per_s 700 (at least 900)."""
+    found = []
+    for judgement in outcome.judgements:
+        if judgement.verdict is Verdict.REGRESSED and judgement.measured is not None and judgement.limit is not None:
+            info = metric_info(judgement.metric)
+            bound = "at most" if info and info.better == "lower" else "at least"
+            found.append(f"{judgement.metric} {number(judgement.measured)} ({bound} {number(judgement.limit)})")
+    return ", ".join(found) or outcome.verdict.value
+
+
+def _allowance(judgement: Judgement) -> str:
+    """Return what a metric may lie off its baseline, and why."""
+    assert judgement.tolerance is not None
+    stated = f"tolerance {percent(judgement.tolerance)}"
+    if judgement.reach is None or judgement.reach <= judgement.tolerance:
+        return stated
+    return f"{stated}, widened to {percent(judgement.reach)} by the noise between runs"
+
+
+def _next_step(outcome: Outcome, selection: str) -> list[str]:
+    if outcome.verdict not in NEXT_STEP:
+        return []
+    warming = outcome.verdict is Verdict.INCONCLUSIVE and any(WARMING in reason for reason in outcome.reasons)
+    step = NEXT_STEP_WARMING if warming else NEXT_STEP[outcome.verdict]
+    again, more, longer = (
+        f'make gate ARGS="{selection}{option}"' for option in ("", " --rounds 9", " --broker-warmup 300")
+    )
+    return ["  next       " + step.format(again=again, more=more, longer=longer)]

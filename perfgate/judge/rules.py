@@ -1,0 +1,372 @@
+"""Rules of the verdict: pure functions of (measurement, thresholds), judged metric by metric."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from perfgate.judge.faults.rules import damage, judge_fault
+from perfgate.judge.messages import WARMING
+from perfgate.judge.noise import disturbed
+from perfgate.judge.statistics import median_error, median_interval, spread
+from perfgate.judge.warming import still_growing
+from perfgate.model import Judgement, Load, Measurement, Outcome, Profile, Relation, Threshold, Verdict
+
+CPU = ("broker_cpu_us_per_record", "broker_cpu_cores.sum", "broker_cpu_cores.max")
+
+
+def required(load: Load) -> tuple[tuple[str, ...], ...]:
+    """Return what must be held for a scenario of this load: one metric of each group. A paced rate is declared."""
+    return (("latency_ms.p99",) if load.kind == "paced" else ("records_per_s",), CPU)
+
+
+SECOND_LOOK = "a second look on a fresh cluster"
+TOO_GOOD = 2
+"""A gain of more than so many times the limit's distance is no gain of the brokers', until somebody says why."""
+
+
+COARSE = 0.7
+"""A median whose standard error is more than this share of the limit's distance tells nothing: three rounds that spread
+as wide as the limit's distance, fifteen that spread more than twice as wide."""
+
+
+def many(rounds: int) -> int:
+    """Return how many rounds beyond the limit are too many for a green verdict: a third of them, at least two.
+
+    A broker that is slow in every second round or so hides behind the median. (One of three rounds is what the spread
+    is for.)
+    """
+    return max(2, math.ceil(rounds / 3))
+
+
+SEVERITY = (
+    Verdict.BROKEN,
+    Verdict.INVALID,
+    Verdict.REGRESSED,
+    Verdict.INCONCLUSIVE,
+    Verdict.MISSING,
+    Verdict.IMPROVED,
+    Verdict.PASS,
+)
+
+
+def worst(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict that decides when there are several."""
+    return min(verdicts, key=SEVERITY.index)
+
+
+def verdict_of(judgements: Sequence[Judgement]) -> Verdict:
+    """Return the verdict of a load that was valid as a whole: a spoilt metric does not hide that another regressed."""
+    verdicts = [judgement.verdict for judgement in judgements]
+    return Verdict.REGRESSED if Verdict.REGRESSED in verdicts else worst(verdicts)
+
+
+def sound_part(measurement: Measurement) -> Measurement | None:
+    """Return the measurement without its invalid rounds, when enough are left to show that the row is slow.
+
+    At least half of them, and two: a round that does not count takes no slowness of the others back. None when all
+    count, or too few do.
+    """
+    sound = tuple(r for r in measurement.rounds if not r.invalid)
+    if len(sound) == len(measurement.rounds) or len(sound) < max(2, len(measurement.rounds) / 2):
+        return None
+    return replace(measurement, rounds=sound)
+
+
+def spoilt(measurement: Measurement, metric: str) -> str:
+    """Return why this metric must not be judged although the rounds are valid; empty when it may."""
+    found = [(r.index, reason) for r in measurement.rounds if (reason := r.spoilt(metric))]
+    if not found:
+        return ""
+    index, reason = found[0]
+    return f"round {index}: {reason} ({len(found)} of {len(measurement.rounds)} rounds)"
+
+
+def spoilt_metrics(measurement: Measurement) -> dict[str, str]:
+    """Return all metrics that must not be judged although the rounds are valid, with the reason."""
+    names = dict.fromkeys(name for r in measurement.rounds for name in r.invalid_metrics)
+    return {name: spoilt(measurement, name) for name in names}
+
+
+def judge_threshold(values: Sequence[float], threshold: Threshold) -> Judgement:
+    """Hold the rounds' `values` of one metric against its threshold.
+
+    REGRESSED: the median lies beyond the limit by more than its own standard error, or its whole interval does, and
+    the rounds do not get better by more than the limit's distance (then the brokers still warm up). PASS:
+    the median keeps the limit by at least that error, which is no larger than COARSE of the limit's distance, keeps the
+    tolerance too where noise between runs put the limit further off, and fewer than :func:`many` rounds lie beyond the
+    limit. IMPROVED: it passes, and the whole interval lies as far off on the
+    good side; but not TOO_GOOD times as far. All else, what is no number too, is INCONCLUSIVE.
+    """
+    sign = 1 if threshold.metric.better == "higher" else -1
+    centre, width, interval = statistics.median(values), spread(values), median_interval(values)
+    worst_end, best_end = interval if sign > 0 else interval[::-1]
+    margin, error = sign * (centre - threshold.limit), median_error(values)
+    better_limit = threshold.baseline * (1 + sign * threshold.reach)
+    beyond = sum(sign * (value - threshold.limit) < 0 for value in values)
+    gain = sign * (centre / threshold.baseline - 1)
+    reason = ""
+    # Conditions of a green verdict are written so that what is no number (NaN) does not fulfil them.
+    if sign * (best_end - threshold.limit) < 0 or margin < -error:
+        verdict = Verdict.REGRESSED
+        if growth := still_growing(values, threshold.metric.better, threshold.reach):
+            verdict = Verdict.INCONCLUSIVE
+            reason = f"{WARMING}: it got {growth * 100:.0f} % better from the first round to the last"
+    elif not error <= COARSE * threshold.reach * centre:
+        verdict, reason = Verdict.INCONCLUSIVE, "the rounds spread too wide for the limit's distance"
+    elif not margin >= error:
+        verdict, reason = Verdict.INCONCLUSIVE, "the limit lies within the error of the median"
+    elif not gain >= -threshold.tolerance:
+        verdict = Verdict.INCONCLUSIVE
+        reason = (
+            f"{-gain * 100:.1f} % worse than the baseline, more than the tolerance of {threshold.tolerance * 100:g} %, "
+            f"but runs scatter so much that only {threshold.reach * 100:.0f} % is red: record more runs"
+        )
+    elif beyond >= many(len(values)):
+        verdict, reason = Verdict.INCONCLUSIVE, f"{beyond} of {len(values)} rounds lie beyond the limit"
+    elif gain > TOO_GOOD * threshold.reach:
+        verdict = Verdict.INCONCLUSIVE
+        reason = (
+            f"too good: {gain * 100:.0f} % better than the baseline, more than {TOO_GOOD} x the "
+            f"{threshold.reach * 100:.0f} % that it may lose; find out why, and if it is meant record new thresholds"
+        )
+    elif sign * (worst_end - better_limit) > 0:
+        verdict = Verdict.IMPROVED
+    else:
+        verdict = Verdict.PASS
+    return Judgement(
+        verdict=verdict,
+        metric=threshold.metric.name,
+        measured=centre,
+        spread=width,
+        interval=interval,
+        limit=threshold.limit,
+        baseline=threshold.baseline,
+        tolerance=threshold.tolerance,
+        reach=threshold.reach,
+        reason=reason,
+    )
+
+
+def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome:
+    """Judge every metric of a scenario that the profile holds, and say what it lacks."""
+    name = measurement.scenario.name
+    noise = disturbed(measurement.canary, profile.canary if profile else None)
+    reasons = invalid_reasons(measurement)
+    lost = damage(measurement) if measurement.scenario.fault else []
+    if lost and reasons:  # a round that does not count takes no lost record of another one back
+        notes = [f"{j.metric}: {j.reason}" for j in lost]
+        return Outcome(name=name, verdict=Verdict.REGRESSED, judgements=tuple(lost), reasons=(*notes, *reasons))
+    if broken := [f"round {r.index}: {reason}" for r in measurement.rounds for reason in r.broken]:
+        only_late = all(set(r.broken) <= set(r.perhaps_late) for r in measurement.rounds)
+        if only_late and (excuse := disturbed(measurement.canary, None)):
+            return Outcome(name=name, verdict=Verdict.INVALID, judgements=(), reasons=(*broken, excuse))
+        return Outcome(name=name, verdict=Verdict.BROKEN, judgements=(), reasons=tuple(broken))
+    if reasons and not measurement.scenario.fault and (sound := sound_part(measurement)):
+        outcome = judge_scenario(sound, profile)
+        if outcome.verdict.red:
+            return replace(outcome, reasons=(*outcome.reasons, *reasons))
+    if noise and not lost and not any(r.invalid for r in measurement.rounds) and len(measurement.rounds) < 2:
+        reasons = tuple(filter(None, (noise, warming(measurement))))
+        return Outcome(name=name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=reasons)
+    if reasons:
+        return Outcome(name=name, verdict=Verdict.INVALID, judgements=(), reasons=reasons)
+    thresholds = profile.thresholds.get(name, ()) if profile else ()
+    if measurement.scenario.fault:
+        return judge_fault(measurement, thresholds)
+    judgements = []
+    for threshold in thresholds:
+        values = [r.metrics[threshold.metric.name] for r in measurement.rounds if threshold.metric.name in r.metrics]
+        unavailable = next((r.usage_unavailable for r in measurement.rounds if r.usage_unavailable), "")
+        if reason := spoilt(measurement, threshold.metric.name):
+            judgements.append(Judgement(verdict=Verdict.INVALID, metric=threshold.metric.name, reason=reason))
+        elif len(values) == len(measurement.rounds):
+            judgements.append(judge_threshold(values, threshold))
+        elif unavailable:
+            reason = f"unavailable: {unavailable}"
+            judgements.append(Judgement(verdict=Verdict.INCONCLUSIVE, metric=threshold.metric.name, reason=reason))
+        else:
+            reason = f"measured in {len(values)} of {len(measurement.rounds)} rounds only"
+            judgements.append(Judgement(verdict=Verdict.INVALID, metric=threshold.metric.name, reason=reason))
+    if unsure := "; ".join(filter(None, (noise, warming(measurement)))):
+        judgements = [
+            j if j.verdict is Verdict.INVALID else replace(j, verdict=Verdict.INCONCLUSIVE, reason=unsure)
+            for j in judgements
+        ]
+    cut_off = sum(not r.steady for r in measurement.rounds)
+    if 2 * cut_off > len(measurement.rounds):
+        reason = f"{WARMING}: in {cut_off} of {len(measurement.rounds)} rounds the rate was not steady at the start"
+        judgements = [
+            replace(j, verdict=Verdict.INCONCLUSIVE, reason=reason) if j.verdict is Verdict.REGRESSED else j
+            for j in judgements
+        ]
+    judgements += _sustained(measurement)
+    held = {judgement.metric for judgement in judgements}
+    judgements += [
+        Judgement(verdict=Verdict.MISSING, metric=group[0], reason="no threshold")
+        for group in required(measurement.scenario.load)
+        if not held.intersection(group)
+    ]
+    notes = [f"{j.metric}: {j.reason}" for j in judgements if j.reason]
+    notes += [f"{metrics} is not valid: {reason}" for metrics, reason in _spoilt_beside(measurement, held).items()]
+    verdict = verdict_of(judgements)
+    if measurement.warming and verdict.green | (verdict is Verdict.MISSING):
+        # Without a threshold too: figures of cold brokers are no figures to go by.
+        verdict, notes = Verdict.INCONCLUSIVE, [*notes, warming(measurement)]
+    return Outcome(name=name, verdict=verdict, judgements=tuple(judgements), reasons=tuple(notes))
+
+
+def _spoilt_beside(measurement: Measurement, held: Collection[str]) -> dict[str, str]:
+    """Return the spoilt metrics that nothing is held against, with the reason: a note, no verdict."""
+    judged = {name.partition(".")[0] for name in held}
+    return {name: reason for name, reason in spoilt_metrics(measurement).items() if name not in judged}
+
+
+def warming(measurement: Measurement) -> str:
+    """Return that the brokers were still warming up while the rounds were measured; empty when they were not."""
+    return f"{WARMING}: {measurement.warming}" if measurement.warming else ""
+
+
+def _sustained(measurement: Measurement) -> list[Judgement]:
+    """Return a judgement when the brokers did not take a paced load, whatever the thresholds: red in most rounds."""
+    short = [r.not_sustained for r in measurement.rounds if r.not_sustained]
+    if not short:
+        return []
+    verdict = Verdict.REGRESSED if 2 * len(short) > len(measurement.rounds) else Verdict.INCONCLUSIVE
+    reason = f"{short[0]} ({len(short)} of {len(measurement.rounds)} rounds)"
+    measured = statistics.median(r.metrics["records_per_s"] for r in measurement.rounds)
+    rate = measurement.scenario.load.rate
+    return [Judgement(verdict=verdict, metric="records_per_s", measured=measured, limit=rate, reason=reason)]
+
+
+def invalid_reasons(measurement: Measurement) -> tuple[str, ...]:
+    """Return why the measurement must not be judged; empty when it may."""
+    if not measurement.rounds:
+        return ("no round was measured",)
+    reasons = [f"round {r.index}: {reason}" for r in measurement.rounds for reason in r.invalid]
+    if measurement.scenario.fault:
+        return tuple(reasons)  # what a fault costs is held round by round: one tells
+    if not reasons and len(measurement.rounds) < 2:
+        reasons = ["one round was measured; a spread needs two"]
+    return tuple(reasons)
+
+
+def judge_relation(relation: Relation, measurements: Mapping[str, Measurement]) -> Outcome:
+    """Hold the paired ratios of each round against the relation's minimum and maximum.
+
+    REGRESSED: the median ratio lies beyond one of them by more than its own standard error, or its whole interval does.
+    PASS: it keeps both by at least that, and fewer than :func:`many` rounds lie beyond. Else INCONCLUSIVE; INVALID
+    when one of the two measurements is.
+    """
+    of, over = measurements[relation.of], measurements[relation.over]
+    reasons = tuple(f"{m.scenario.name}: {reason.splitlines()[0]}" for m in (of, over) for reason in invalid_reasons(m))
+    reasons = reasons or tuple(
+        f"{m.scenario.name}: {relation.metric.name}: {why}"
+        for m in (of, over)
+        if (why := spoilt(m, relation.metric.name))
+    )
+    ratios = () if reasons else paired_ratios(relation.metric.name, of, over)
+    rounds = max(len(of.rounds), len(over.rounds))
+    unavailable = next((r.usage_unavailable for m in (of, over) for r in m.rounds if r.usage_unavailable), "")
+    if not reasons and len(ratios) != rounds and unavailable:
+        reason = f"{relation.metric.name} is unavailable: {unavailable}"
+        judgement = Judgement(verdict=Verdict.INCONCLUSIVE, metric=relation.metric.name, reason=reason)
+        return Outcome(
+            name=relation.name, verdict=Verdict.INCONCLUSIVE, judgements=(judgement,), reasons=(reason,), rounds=ratios
+        )
+    if not reasons and len(of.rounds) != len(over.rounds) and len(ratios) == min(len(of.rounds), len(over.rounds)):
+        fewer = min(of, over, key=lambda m: len(m.rounds))
+        reason = f"{fewer.scenario.name} was measured in {len(fewer.rounds)} of {rounds} rounds: it scattered too much"
+        return Outcome(
+            name=relation.name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=(reason,), rounds=ratios
+        )
+    if not reasons and len(ratios) != rounds:
+        reasons = (f"{relation.metric.name} was measured in {len(ratios)} of {rounds} rounds of both scenarios",)
+    if reasons:
+        return Outcome(name=relation.name, verdict=Verdict.INVALID, judgements=(), reasons=reasons)
+    centre, interval, error = statistics.median(ratios), median_interval(ratios), median_error(ratios)
+    least, most = relation.at_least, relation.at_most
+    too_small, too_large = sum(ratio < least for ratio in ratios), sum(ratio > most for ratio in ratios)
+    reason = "; ".join(f"{m.scenario.name}: {warming(m)}" for m in (of, over) if m.warming)
+    if reason:
+        verdict = Verdict.INCONCLUSIVE
+    elif interval[1] < least or interval[0] > most or centre + error < least or centre - error > most:
+        verdict = Verdict.REGRESSED
+    elif not least <= centre - error <= centre + error <= most:
+        verdict = Verdict.INCONCLUSIVE
+        reason = f"the {'maximum' if centre + error > most else 'minimum'} lies within the error of the median"
+    elif max(too_small, too_large) >= many(len(ratios)):
+        verdict = Verdict.INCONCLUSIVE
+        reason = f"in {max(too_small, too_large)} of {len(ratios)} rounds the ratio lies beyond it"
+    else:
+        verdict = Verdict.PASS
+    judgement = Judgement(
+        verdict=verdict,
+        metric=relation.metric.name,
+        measured=centre,
+        spread=spread(ratios),
+        interval=interval,
+        limit=most if centre > most else least,
+        reason=reason,
+    )
+    notes = (reason,) if reason else ()
+    return Outcome(name=relation.name, verdict=verdict, judgements=(judgement,), reasons=notes, rounds=ratios)
+
+
+def paired_ratios(metric: str, of: Measurement, over: Measurement) -> tuple[float, ...]:
+    """Return the ratio of the two scenarios in every round that both measured."""
+    below = {r.index: r.metrics[metric] for r in over.rounds if r.metrics.get(metric)}
+    return tuple(r.metrics[metric] / below[r.index] for r in of.rounds if metric in r.metrics and r.index in below)
+
+
+def to_measure_again(
+    measured: Mapping[str, Measurement], profile: Profile | None, relations: Sequence[Relation]
+) -> set[str]:
+    """Return the rows that are red, and both rows of each relation that is; none with a fault.
+
+    A fault is not done to brokers a second time: a lost record is lost, and its history must not be written over.
+    """
+    found = {name for name, m in measured.items() if judge_scenario(m, profile).verdict is Verdict.REGRESSED}
+    for relation in relations:
+        pair = {relation.of, relation.over}
+        if pair <= measured.keys() and judge_relation(relation, measured).verdict is Verdict.REGRESSED:
+            found |= pair
+    return {name for name in found if measured[name].scenario.fault is None}
+
+
+def second_look(first: Outcome, second: Outcome, not_counted: Sequence[str] = ()) -> Outcome:
+    """Return what a red row and its second look on a fresh cluster come to: red only when both are.
+
+    A second look that could not tell leaves the row INCONCLUSIVE: nobody has seen it well. So does one that is not red
+    and so far off the first that neither's interval reaches the other's: then brokers come up now slow, now not.
+
+    `not_counted`: why rounds of the first did not count. Only a red second look makes up for those.
+    """
+    if not_counted and not second.verdict.red:
+        note = f"{SECOND_LOOK} does not confirm the first, of which rounds did not count: {'; '.join(not_counted)}"
+        return replace(first, verdict=Verdict.INCONCLUSIVE, reasons=(*first.reasons, note), first_look=first)
+    if second.verdict is Verdict.INVALID:
+        note = "the second look on a fresh cluster was not valid: " + "; ".join(second.reasons)
+        return replace(first, verdict=Verdict.INCONCLUSIVE, reasons=(*first.reasons, note), first_look=first)
+    if (second.verdict.green or second.verdict is Verdict.MISSING) and (apart := _apart(first, second)):
+        note = f"{SECOND_LOOK} contradicts the first, which was red: {apart}; brokers come up in more than one state"
+        return replace(second, verdict=Verdict.INCONCLUSIVE, reasons=(*second.reasons, note), first_look=first)
+    word = "confirms" if second.verdict.red else "does not confirm"
+    return replace(
+        second, reasons=(*second.reasons, f"{SECOND_LOOK} {word} the first, which was red"), first_look=first
+    )
+
+
+def _apart(first: Outcome, second: Outcome) -> str:
+    """Return what was red in the first look and lies wholly beside that in the second; empty when nothing does."""
+    later = {judgement.metric: judgement for judgement in second.judgements}
+    for one in first.judgements:
+        other = later.get(one.metric)
+        if one.verdict is not Verdict.REGRESSED or not (one.interval and other and other.interval):
+            continue
+        if one.interval[1] < other.interval[0] or other.interval[1] < one.interval[0]:
+            (low, high), (new_low, new_high) = one.interval, other.interval
+            return f"{one.metric} {low:,.4g} .. {high:,.4g} then, {new_low:,.4g} .. {new_high:,.4g} now"
+    return ""

@@ -1,0 +1,125 @@
+"""Whether rounds were measured on brokers that were still warming up: pure rules over the rounds of a block.
+
+Two signs. A JVM that still compiles its code says so by the CPU of its compiler threads, in every single round. Where
+that cannot be read, or is over, a trend over the rounds tells: each row's rate and broker CPU per record are fitted
+with a straight line over the round numbers (logarithms, least squares), and its growth from the first to the last
+round is held against its standard error. Three rounds say little of their own noise, so that of all rows is pooled.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from perfgate.model import METRICS, Round
+
+COMPILING = 0.10
+"""A broker that spends more of its CPU than this on compiling its code is not the broker that it will be."""
+LEAST_GROWTH = 0.05
+"""A trend smaller than this, from the first round to the last, moves a verdict less than the noise does."""
+FALSE_TREND = 0.005
+"""Chance that the rounds of one row and metric are said to grow when they only scatter (normally, independently)."""
+FALSE_GROWTH = 0.01
+"""Chance that one row's rounds, looked at alone because they are red, are said to grow when they only scatter."""
+WATCHED = ("records_per_s", "broker_cpu_us_per_record")
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """By how much a metric got better from the first round to the last, as a logarithm, and what the line left over."""
+
+    growth: float
+    residual: float
+    """Sum of the squared deviations from the line."""
+    freedom: int
+
+
+def trend(values: Sequence[float], better: str) -> Trend:
+    """Return the trend of positive `values` in the order of their rounds; `better` is "higher" or "lower"."""
+    count = len(values)
+    logs = [math.log(value) for value in values]
+    centre, middle = statistics.fmean(logs), (count - 1) / 2
+    across = count * (count**2 - 1) / 12
+    slope = sum((i - middle) * (y - centre) for i, y in enumerate(logs)) / across
+    residual = sum((y - centre - slope * (i - middle)) ** 2 for i, y in enumerate(logs))
+    sign = 1 if better == "higher" else -1
+    return Trend(growth=sign * slope * (count - 1), residual=residual, freedom=count - 2)
+
+
+def still_growing(values: Sequence[float], better: str, least: float) -> float:
+    """Return by which share the values got better from the first to the last; 0.0 where it may be chance.
+
+    More than `least`, and either each is better than the one before it or a straight line says so beyond its error.
+    """
+    if len(values) < 3 or not all(map(_positive, values)):
+        return 0.0
+    found, sign = trend(values, better), 1 if better == "higher" else -1
+    if not found.growth > math.log1p(least):
+        return 0.0
+    ordered = all(sign * (after - before) > 0 for before, after in pairwise(values))
+    error = _growth_error(math.sqrt(found.residual / found.freedom), len(values))
+    if not ordered:
+        from scipy.special import stdtrit  # 0.2 s, which a run that measures nothing does not need
+
+        ordered = found.growth > float(stdtrit(found.freedom, 1 - FALSE_GROWTH)) * error
+    return math.expm1(found.growth) if ordered else 0.0
+
+
+def _growth_error(sigma: float, count: int) -> float:
+    """Return the standard error of a line's growth over `count` rounds that scatter by `sigma` (logarithms)."""
+    return (count - 1) * sigma * math.sqrt(12 / (count * (count**2 - 1)))
+
+
+def _positive(value: float) -> bool:
+    return math.isfinite(value) and value > 0
+
+
+def growing(rows: Mapping[str, Sequence[float]], better: str) -> dict[str, float]:
+    """Return the rows whose values still get better, with the growth from first to last round as a share.
+
+    All rows have as many values. A row grows by more than its error, or all rows together do and this row with them.
+    """
+    trends = {
+        name: trend(values, better) for name, values in rows.items() if len(values) > 2 and all(map(_positive, values))
+    }
+    freedom = sum(t.freedom for t in trends.values())
+    if not freedom:
+        return {}
+    from scipy.special import stdtrit  # 0.2 s, which a run that measures nothing does not need
+
+    count = max(len(values) for values in rows.values())
+    sigma = math.sqrt(sum(t.residual for t in trends.values()) / freedom)
+    error = _growth_error(sigma, count)
+    level = float(stdtrit(freedom, 1 - FALSE_TREND))
+    together = statistics.fmean(t.growth for t in trends.values()) > level * error / math.sqrt(len(trends))
+    return {
+        name: math.expm1(t.growth)
+        for name, t in trends.items()
+        if t.growth > math.log1p(LEAST_GROWTH) and (together or t.growth > level * error)
+    }
+
+
+def still_warming(rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
+    """Return the rows of a block whose rounds were measured on brokers that were still warming up, and the figures."""
+    valid = {name: rounds for name, rounds in rows.items() if rounds and not any(r.invalid for r in rounds)}
+    found: dict[str, list[str]] = {}
+    for name, rounds in valid.items():
+        shares = [r.metrics["broker_compile_share.max"] for r in rounds if "broker_compile_share.max" in r.metrics]
+        if shares and statistics.median(shares) > COMPILING:
+            texts = ", ".join(f"{share * 100:.0f}" for share in shares)
+            found.setdefault(name, []).append(f"{texts} % of a broker's CPU compiled its code")
+    whole = max((len(rounds) for rounds in valid.values()), default=0)
+    for metric in WATCHED:
+        values = {
+            name: [r.metrics[metric] for r in rounds]
+            for name, rounds in valid.items()
+            if len(rounds) == whole and all(metric in r.metrics for r in rounds)
+        }
+        for name, growth in growing(values, METRICS[metric].better).items():
+            texts = ", ".join(f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in values[name])
+            unit = METRICS[metric].unit
+            found.setdefault(name, []).append(f"{texts} {unit} ({growth * 100:.0f} % better from first to last)")
+    return {name: "; ".join(texts) for name, texts in found.items()}

@@ -1,0 +1,255 @@
+"""The run's side of generator processes: starts them, talks with them, follows them, ends them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from perfgate.load.steady import Progress, is_steady
+from perfgate.model.load import LoadError, Observer, SendsFailedError
+
+ROOT = Path(__file__).parents[2]
+WORKER_COMMAND = [sys.executable, "-m", "perfgate.systems.kafka.load.worker"]
+FIRST_DONE_TIMEOUT_S = 10
+CHECK_EVERY_S = 0.25
+LAST_WORDS = 10
+BEAT_S = 2.0
+"""How often every process is told that the run is still there."""
+HELD_S = 30.0
+"""A run that follows its processes and has not come round for so long stands still: a terminal is held, say. One
+request to the brokers takes 20 s at most."""
+
+Message = Mapping[str, Any]
+
+
+class _Process:
+    """One generator process: what it says goes into a queue that it shares with the others."""
+
+    def __init__(self, name: str, spec: Mapping[str, object], heard: queue.Queue[tuple[_Process, Message | None]]):
+        self.name = name
+        self.said: dict[str, Message] = {}
+        self.killed = False
+        """Whether the run itself has killed it, as part of what is measured."""
+        self._heard = heard
+        self._stderr: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in end
+        self._telling = threading.Lock()
+        self._process = subprocess.Popen(
+            WORKER_COMMAND,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            text=True,
+            start_new_session=True,  # Ctrl-C is for the run
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.tell(spec)
+
+    def tell(self, message: Mapping[str, object]) -> None:
+        """Send one message; a generator that is gone is noticed by whoever listens next."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError, ValueError), self._telling:  # ValueError: it is closed
+            self._process.stdin.write(json.dumps(message) + "\n")
+            self._process.stdin.flush()
+
+    def kill(self) -> None:
+        """End the process without waiting for it."""
+        self._process.kill()
+
+    def end(self) -> None:
+        """Wait for the end of the killed process and give its pipes back."""
+        self._process.wait()
+        self._reader.join()
+        for stream in (self._process.stdin, self._process.stdout, self._stderr):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+
+    def obituary(self) -> str:
+        """Return how the process ended, with its last words."""
+        status = self._process.wait()
+        self._stderr.seek(0)
+        tail = "\n".join(self._stderr.read().splitlines()[-LAST_WORDS:])
+        how = f"was killed by signal {-status}" if status < 0 else f"exited with code {status}"
+        return f"the generator process {self.name} {how} before its result" + (f":\n{tail}" if tail else "")
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._heard.put((self, json.loads(line)))
+        self._heard.put((self, None))
+
+
+class Generators:
+    """Some generator processes, each from its spec; leaving the context ends all of them."""
+
+    def __init__(self, specs: Mapping[str, Mapping[str, object]]) -> None:
+        """`specs`: what each process is to do, by the name that messages call it."""
+        self._heard: queue.Queue[tuple[_Process, Message | None]] = queue.Queue()
+        self._last: dict[str, Progress] = {}
+        self._history: list[Progress] = []
+        self._leading = ""
+        self._processes: list[_Process] = []
+        self._ended = threading.Event()
+        self._came_round = math.inf
+        """When the run, following its processes, last looked after them; infinity while it does something else."""
+        try:
+            for name, spec in specs.items():
+                self._processes.append(_Process(name, spec, self._heard))
+        except BaseException:
+            self.__exit__()
+            raise
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def __enter__(self) -> Generators:
+        return self
+
+    def _beat(self) -> None:
+        while not self._ended.wait(BEAT_S):
+            if time.monotonic() - self._came_round < HELD_S:
+                for process in self._processes:
+                    process.tell({"beat": True})
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            process.end()
+
+    def tell(self, only: str = "", **message: object) -> None:
+        """Send one message to every process whose name begins with `only`."""
+        for process in self._named(only):
+            process.tell(message)
+
+    def kill(self, name: str) -> None:
+        """Kill the process of this name, whose end is then no failure of the load."""
+        (process,) = (process for process in self._processes if process.name == name)
+        process.killed = True
+        process.kill()
+
+    def follow(self, leading: str) -> None:
+        """Take the rate of the processes whose name begins so for the rate of the load."""
+        self._leading = leading
+
+    def warm_up(self, start: float, bound_s: float, observer: Observer) -> bool:
+        """Wait until the rate is steady and the brokers have settled, or the bound has passed; return whether so.
+
+        Raises LoadError when nothing has been done by the bound (FIRST_DONE_TIMEOUT_S at least).
+        """
+        for _ in self._listen("warming up", observer):
+            last = self._history[-1] if self._history else None
+            elapsed = time.monotonic() - start
+            if last is not None and last.done:
+                steady = observer.settled() and is_steady(self._history, start)
+                if steady or elapsed >= bound_s:
+                    return steady
+            if last is not None and last.failed and not last.done and elapsed >= min(bound_s, 2):
+                cause = last.last_error or "foreign or damaged records"
+                raise SendsFailedError(
+                    f"every record failed: {last.failed} of {last.attempted} so far: {cause}",
+                    attempted=last.attempted, failed=last.failed,
+                )  # fmt: skip
+            if elapsed >= max(bound_s, FIRST_DONE_TIMEOUT_S):
+                cause = f": {last.last_error}" if last and last.last_error else ""
+                raise LoadError(f"no record was acknowledged or received within {elapsed:.0f} s of load{cause}")
+        raise AssertionError("unreachable")
+
+    def done(self, only: str) -> int:
+        """Return how many records the processes whose name begins so have done, as far as they have told."""
+        return sum(last.done for name, last in self._last.items() if name.startswith(only))
+
+    def listen_until(self, at: float, phase: str, observer: Observer) -> None:
+        """Follow the processes until the monotonic clock shows `at`."""
+        for _ in self._listen(phase, observer, until=at):
+            pass
+
+    def wait_for_done(self, only: str, records: int, timeout_s: float, observer: Observer) -> None:
+        """Follow the processes until those whose name begins with `only` have done so many records; bounded."""
+        for _ in self._listen("reading the rest", observer, until=time.monotonic() + timeout_s):
+            if self.done(only) >= records:
+                return
+
+    def wait_for_read(self, records: int, timeout_s: float, observer: Observer) -> bool:
+        """Follow the processes until they were given so many records, whatever those are; return whether they were."""
+        for _ in self._listen("reading all that the brokers hold", observer, until=time.monotonic() + timeout_s):
+            if sum(last.attempted for last in self._last.values()) >= records:
+                return True
+        return False
+
+    def wait_for(
+        self, event: str, timeout_s: float, observer: Observer, *, only: str = "", phase: str = "connecting"
+    ) -> Sequence[Message]:
+        """Return what each process says, or has said already, of `event`. Raises LoadError when that takes long."""
+        processes = self._named(only)
+        for _ in self._listen(phase, observer, until=time.monotonic() + timeout_s):
+            if all(event in process.said for process in processes):
+                return [process.said[event] for process in processes]
+        missing = ", ".join(process.name for process in processes if event not in process.said)
+        raise LoadError(f"the generator process {missing} gave no {event} within {timeout_s:.0f} s")
+
+    def _named(self, only: str) -> list[_Process]:
+        return [process for process in self._processes if process.name.startswith(only) and not process.killed]
+
+    def _listen(self, phase: str, observer: Observer, *, until: float = math.inf) -> Iterator[None]:
+        """Take in what the processes say, yielding after each message or pause; checks the target in between."""
+        checked = 0.0
+        try:
+            while (now := time.monotonic()) < until:
+                self._came_round = now
+                if now - checked >= CHECK_EVERY_S:
+                    checked = now
+                    observer.check()
+                    last = self._history[-1] if self._history else None
+                    if last:
+                        observer.sends(last)
+                    observer.progress(phase, last)
+                self._take_in(min(until - now, CHECK_EVERY_S), observer)
+                yield
+        finally:
+            self._came_round = math.inf
+
+    def _take_in(self, timeout_s: float, observer: Observer) -> None:
+        try:
+            process, message = self._heard.get(timeout=max(0.0, timeout_s))
+        except queue.Empty:
+            return
+        if message is None:
+            if "result" in process.said or process.killed:
+                return  # it has said all it had to say
+            observer.check()  # a generator that died with its brokers died of that
+            raise LoadError(process.obituary())
+        if message["event"] == "failure":
+            observer.check()
+            raise LoadError(f"the generator process {process.name} failed: {message['reason']}")
+        if message["event"] == "progress":
+            self._last[process.name] = Progress(**{key: message[key] for key in Progress.__slots__})
+            self._add_up()
+        else:
+            process.said[message["event"]] = message
+
+    def _add_up(self) -> None:
+        """Add the latest reports of the leading processes up, once each of them has reported."""
+        latest = [self._last.get(process.name) for process in self._named(self._leading)]
+        known = [last for last in latest if last is not None]
+        if len(known) == len(latest):
+            self._history.append(
+                Progress(
+                    at=max(last.at for last in known),
+                    attempted=sum(last.attempted for last in known),
+                    done=sum(last.done for last in known),
+                    failed=sum(last.failed for last in known),
+                    last_error=next((last.last_error for last in known if last.last_error), ""),
+                )
+            )

@@ -1,0 +1,56 @@
+"""The counters of broker containers, from the Docker engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import docker
+import docker.errors
+import requests
+
+from perfgate.metrics.usage import CounterSampler, Usage
+
+
+def container_sampler(ids: Mapping[int, str]) -> CounterSampler:
+    """Return a sampler of the containers with these ids, by broker id."""
+    engine = docker.from_env().api
+
+    def one(id_: str) -> Usage | None:
+        try:
+            stats = engine.stats(id_, stream=False, one_shot=True)
+            return usage_of(stats, time.time() - time.monotonic())
+        except (docker.errors.DockerException, requests.RequestException, KeyError):
+            return None  # of a container that does not run there is nothing to be read
+
+    def read() -> dict[int, Usage]:
+        return {broker: usage for broker, id_ in ids.items() if (usage := one(id_))}
+
+    return CounterSampler(read, ids)
+
+
+def usage_of(stats: Mapping[str, Any], clocks_apart_s: float = 0.0) -> Usage:
+    """Return the counters in one answer of the engine's stats call (one-shot).
+
+    The engine dates them by the wall clock, which may be set between two of them: `clocks_apart_s`, by how much it is
+    ahead of the monotonic clock now, is taken off.
+    Memory is what the container holds less the page cache that the kernel can take back, as `docker stats` shows it.
+    """
+    memory = stats["memory_stats"]
+    detail = memory.get("stats", {})
+    cache = detail.get("total_inactive_file", detail.get("inactive_file", 0))  # control groups v1, v2
+    writes = (stats.get("blkio_stats") or {}).get("io_service_bytes_recursive") or []
+    return Usage(
+        at=_seconds(stats["read"]) - clocks_apart_s,
+        cpu_s=stats["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9,
+        rss_bytes=max(0, memory["usage"] - cache),
+        written_bytes=sum(entry["value"] for entry in writes if entry["op"].lower() == "write"),
+    )
+
+
+def _seconds(text: str) -> float:
+    """Return the moment at which the engine read the counters; it writes nanoseconds, Python reads microseconds."""
+    whole, _, fraction = text.rstrip("Z").partition(".")
+    return datetime.fromisoformat(whole + "+00:00").timestamp() + float(f"0.{fraction or 0}")

@@ -1,0 +1,111 @@
+"""Asks a Prometheus."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import requests
+from prometheus_api_client import PrometheusConnect
+from prometheus_api_client.exceptions import PrometheusApiClientException
+from urllib3.util.retry import Retry
+
+from perfgate.metrics.prometheus_source import PrometheusSource
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.secret import Secret, redacted
+
+REQUEST_TIMEOUT_S = 10
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Series:
+    """One series: its labels and (time in s, value) pairs."""
+
+    labels: Mapping[str, str]
+    values: Sequence[tuple[float, float]]
+
+
+class Prometheus:
+    """Asks one Prometheus; every failure is a ConfigurationError with cause and remedy."""
+
+    def __init__(self, source: PrometheusSource) -> None:
+        self.source = source
+        session = requests.Session()
+        session.verify = source.ca or True
+        headers = dict(source.headers)
+        if source.token:
+            headers["Authorization"] = Secret("Bearer " + source.token)
+        auth = (source.username, source.password) if source.username else None
+        self._client = PrometheusConnect(
+            url=source.url.rstrip("/"), headers=headers, auth=auth, session=session, timeout=REQUEST_TIMEOUT_S,
+            retry=Retry(total=1, backoff_factor=0.2, status_forcelist=[502, 503, 504]),
+        )  # fmt: skip
+        self.offset_s = self._offset()
+
+    def now(self) -> float:
+        """Return Prometheus' clock, in s."""
+        return time.time() + self.offset_s
+
+    def instant(self, query: str, at: float | None = None) -> list[Series]:
+        """Return what an instant query gives: one pair per series, or many for a range selector."""
+        params = {"time": f"{at:.3f}"} if at is not None else None
+        return [_series(entry) for entry in self._ask(lambda: self._client.custom_query(query, params=params), query)]
+
+    def scrape_interval_s(self) -> float:
+        """Return the longest scrape interval of its targets, in s; 0 when it does not tell (no such API, none yet)."""
+        try:
+            targets = self._client.get_targets(state="active")["activeTargets"]
+        except (PrometheusApiClientException, requests.RequestException, KeyError, TypeError):
+            return 0.0
+        return max((_duration_s(target.get("scrapeInterval", "0s")) for target in targets), default=0.0)
+
+    def _offset(self) -> float:
+        """Return by how much Prometheus' clock is ahead of this machine's, in s; 0 when less than half a round trip."""
+        before = time.time()
+        scalar = self._ask(lambda: self._client.custom_query("time()"), "time()")
+        after = time.time()
+        offset = float(scalar[1]) - (before + after) / 2
+        return offset if abs(offset) > (after - before) / 2 else 0.0
+
+    def _ask(self, call: Callable[[], Any], query: str) -> Any:
+        url = self.source.url
+        try:
+            return call()
+        except requests.exceptions.SSLError as error:
+            raise ConfigurationError(
+                f"Prometheus {url}: TLS failed ({redacted(str(error.args[0]))}); state its CA as [prometheus] ca"
+            ) from None
+        except requests.RequestException as error:
+            raise ConfigurationError(
+                f"Prometheus {url}: no answer ({error.__class__.__name__}); check [prometheus] url, and whether it runs"
+            ) from None
+        except PrometheusApiClientException as error:
+            words = redacted(str(error))
+            if "401" in words or "403" in words:
+                raise ConfigurationError(
+                    f"Prometheus {url}: it refused this client; check [prometheus] username, password, token or headers"
+                ) from None
+            raise ConfigurationError(f"Prometheus {url}: it refused the query {query!r}: {words}") from None
+
+
+def _series(entry: Mapping[str, Any]) -> Series:
+    pairs = entry["values"] if "values" in entry else [entry["value"]]
+    return Series(labels=entry["metric"], values=[(float(at), float(value)) for at, value in pairs])
+
+
+def _duration_s(text: str) -> float:
+    """Return a Prometheus duration such as 1m30s in s."""
+    units = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+    total, number = 0.0, ""
+    rest = text
+    while rest:
+        number = rest[: len(rest) - len(rest.lstrip("0123456789."))]
+        rest = rest[len(number) :]
+        unit = "ms" if rest.startswith("ms") else rest[:1]
+        if not number or unit not in units:
+            return 0.0
+        total += float(number) * units[unit]
+        rest = rest[len(unit) :]
+    return total

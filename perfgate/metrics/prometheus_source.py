@@ -1,0 +1,92 @@
+"""A Prometheus as it is stated: where it is, and how brokers are told apart there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from perfgate.model.errors import ConfigurationError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Preset:
+    """How an exporter counts CPU: the counter of CPU seconds, what selects its series, the label of the broker."""
+
+    counter: str
+    match: str = ""
+    label: str = "instance"
+
+
+PRESETS: Mapping[str, Preset] = {
+    # Each is what that exporter's documentation calls it; tried in this order.
+    "jmx-exporter": Preset(counter="process_cpu_seconds_total"),
+    "cadvisor": Preset(counter="container_cpu_usage_seconds_total", match='container!="",image!=""', label="pod"),
+    "docker-cadvisor": Preset(counter="container_cpu_usage_seconds_total", match='image!=""', label="name"),
+    "node-exporter": Preset(counter="node_cpu_seconds_total", match='mode!~"idle|iowait|steal"'),
+    "strimzi": Preset(
+        counter="process_cpu_seconds_total", match='strimzi_io_kind="Kafka"', label="kubernetes_pod_name"
+    ),
+    "amazon-msk": Preset(counter="process_cpu_seconds_total", match='job="jmx"'),
+    "aiven": Preset(counter="cpu_time_active", match='cpu="cpu-total"', label="host"),
+}
+LEGAL = ("url", "source", "query", "match", "broker-label", "brokers", "username", "password", "token", "ca", "headers")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PrometheusSource:
+    """Where to ask, and how brokers are told apart there. `query`: own PromQL that gives cores per broker."""
+
+    url: str
+    preset: str = ""
+    query: str = ""
+    match: str = ""
+    label: str = ""
+    brokers: Mapping[str, int] = field(default_factory=dict)
+    """Broker ids by the label's value; empty: by the host names that the brokers advertise."""
+    username: str = ""
+    password: str = ""
+    token: str = ""
+    ca: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def check_url(url: str, told: str) -> str:
+    """Return `url` if it can be a Prometheus'. Raises ConfigurationError, with what was `told`."""
+    if "@" in url.partition("?")[0]:
+        raise ConfigurationError(f"{told}: a user and a password belong into username and password of [prometheus]")
+    if not re.match(r"https?://[^\s/]+", url):
+        raise ConfigurationError(f"{told} {url!r} must read like https://prometheus:9090")
+    return url
+
+
+def source_of(table: Mapping[str, Any]) -> PrometheusSource:
+    """Return the source that a [prometheus] table states. Raises ConfigurationError naming the key."""
+    for key in table:
+        if key not in LEGAL:
+            raise ConfigurationError(f"[prometheus] has unknown key {key!r}; legal: {', '.join(LEGAL)}")
+    texts = {key: table.get(key, "") for key in LEGAL if key not in ("brokers", "headers")}
+    for key, value in texts.items():
+        if not isinstance(value, str):
+            raise ConfigurationError(f"[prometheus] {key} must be a text")
+    check_url(texts["url"], "[prometheus] url =")
+    if texts["source"] and texts["source"] not in PRESETS:
+        raise ConfigurationError(f"[prometheus] source = {texts['source']!r} is none of {', '.join(PRESETS)}")
+    if texts["ca"] and not Path(texts["ca"]).is_file():
+        raise ConfigurationError(f"[prometheus] ca: no such file: {texts['ca']}")
+    brokers, headers = table.get("brokers", {}), table.get("headers", {})
+    if not isinstance(brokers, dict) or not all(
+        isinstance(b, int) and not isinstance(b, bool) for b in brokers.values()
+    ):
+        raise ConfigurationError(
+            '[prometheus] brokers must map a label\'s values to broker ids: { "kafka-1:7071" = 1 }'
+        )
+    if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
+        raise ConfigurationError('[prometheus] headers must map names to texts: { "X-Scope-OrgID" = "kafka" }')
+    return PrometheusSource(
+        url=texts["url"], preset=texts["source"], query=texts["query"], match=texts["match"],
+        label=texts["broker-label"], brokers=brokers, username=texts["username"], password=texts["password"],
+        token=texts["token"], ca=texts["ca"], headers=headers,
+    )  # fmt: skip

@@ -1,0 +1,198 @@
+"""Brokers' CPU, memory and disk between the edges of windows, from counters that are read at each edge."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from perfgate.model import MIB
+from perfgate.model.errors import TargetError
+
+WATCH_EVERY_S = 0.5
+LEAST_COMPILING_CORES = 0.03
+"""Warm brokers go on compiling so much for minutes (seen: 0.01 to 0.02 cores each at 500 records/s)."""
+SETTLED_S = 0.5
+"""Brokers that did not compile for this long have settled: a second of warm-up has room for two looks."""
+LEAST_CPU_CORES = 0.05
+"""Less CPU than this is a handful of the kernel's ticks of 10 ms: a share of it means nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """One broker's counters at one moment (s): seconds of CPU, bytes resident, bytes written to disk.
+
+    `compiling_s`: seconds of CPU of each of its JVM's compiler threads, by thread id; None where it is not known.
+    """
+
+    at: float
+    cpu_s: float
+    rss_bytes: int
+    written_bytes: int
+    compiling_s: Mapping[int, float] | None = None
+
+
+Looks = Mapping[int, Usage]
+"""The counters of every broker by its id."""
+
+
+class Sampler(Protocol):
+    """Tells what the brokers used. Window i lies between the edges 2 i and 2 i + 1; -1 is the last."""
+
+    def edge(self) -> None:
+        """Note that a window opens or closes now. Raises TargetError when a broker is gone."""
+
+    def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
+        """Return the broker metrics over these windows, in which `records_per_s` were acknowledged.
+
+        Afterwards `unavailable` says why what lacks is not known.
+        """
+
+    unavailable: str
+
+
+class CounterSampler:
+    """Reads counters at every edge."""
+
+    unavailable = ""
+
+    def __init__(self, read: Callable[[], Looks], brokers: Iterable[int]) -> None:
+        """`read` leaves out the brokers that are gone; at an edge all `brokers` have to be there."""
+        self.read = read
+        self._brokers = set(brokers)
+        self._looks: list[Looks] = []
+
+    def edge(self) -> None:
+        """Read every broker's counters now."""
+        looks = self.read()
+        if gone := self._brokers - set(looks):
+            raise TargetError(f"broker {min(gone)} was gone when its CPU was read")
+        self._looks.append(looks)
+
+    def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
+        """Return the broker metrics over these windows."""
+        spans = [(self._looks[2 * window], self._looks[2 * window + 1]) for window in windows]
+        return broker_metrics(spans, records_per_s)
+
+
+class Settled:
+    """Says whether brokers have stopped compiling their code; called again and again while they are loaded."""
+
+    def __init__(self, read: Callable[[], Looks], most: float, now: Callable[[], float] = time.monotonic) -> None:
+        """`most`: share of a broker's CPU that its compiler threads may use."""
+        self._read, self._most, self._now = read, most, now
+        self._looks: Looks = {}
+        self._looked_at = -math.inf
+        self._settled = False
+
+    def __call__(self) -> bool:
+        """Return what the last SETTLED_S showed of every broker; False before, True where it cannot be told."""
+        if self._now() - self._looked_at >= SETTLED_S:
+            before, self._looks, self._looked_at = self._looks, self._read(), self._now()
+            unknown = all(usage.compiling_s is None for usage in self._looks.values())
+            shares = compile_shares(before, self._looks)
+            self._settled = unknown or (bool(before) and max(shares.values(), default=0.0) <= self._most)
+        return self._settled
+
+
+class UsageWatch:
+    """Reads counters again and again, in a thread of its own while the context is open; brokers may come and go."""
+
+    def __init__(self, read: Callable[[], Looks] | None) -> None:
+        """Without `read` nothing is known."""
+        self._read = read
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._read_again, daemon=True)
+        self._failed: Exception | None = None
+        self.cpu: list[tuple[float, dict[str, float]]] = []
+        """When (s on the monotonic clock), and the seconds of CPU of every broker that was there, by its id."""
+
+    def __enter__(self) -> UsageWatch:
+        if self._read:
+            self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Raise TargetError when the counters could no longer be read, unless another error ends the context."""
+        self._done.set()
+        if self._read:
+            self._thread.join()
+        if self._failed and kind is None:
+            raise TargetError(f"the brokers' CPU could not be read to the end: {self._failed}") from self._failed
+
+    def _read_again(self) -> None:
+        assert self._read is not None
+        try:
+            while not self._done.wait(WATCH_EVERY_S):
+                looks = self._read()
+                self.cpu.append((time.monotonic(), {str(broker): usage.cpu_s for broker, usage in looks.items()}))
+        except Exception as error:  # a thread's error is nobody's until it is handed over
+            self._failed = error
+
+
+class NoSampler:
+    """Stands where nothing tells what the brokers use."""
+
+    def __init__(self, reason: str) -> None:
+        self.unavailable = reason
+
+    def edge(self) -> None:
+        """Note nothing."""
+
+    def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
+        """Return nothing."""
+        return {}
+
+
+def broker_metrics(spans: Sequence[tuple[Looks, Looks]], records_per_s: float) -> dict[str, float]:
+    """Return cores, memory and disk per broker and in all, and CPU per record, over all spans together.
+
+    Cores are CPU seconds per second between that broker's own readings.
+    """
+    brokers = list(spans[0][0])
+    seconds = {b: sum(after[b].at - before[b].at for before, after in spans) for b in brokers}
+    cores = {b: sum(after[b].cpu_s - before[b].cpu_s for before, after in spans) / seconds[b] for b in brokers}
+    written = sum(sum(after[b].written_bytes - before[b].written_bytes for before, after in spans) / seconds[b]
+                  for b in brokers)  # fmt: skip
+    rss = [usage.rss_bytes / MIB for usage in spans[-1][1].values()]
+    metrics = cpu_metrics(cores, records_per_s)
+    metrics["broker_rss_mib.max"] = max(rss)
+    metrics["broker_rss_mib.sum"] = sum(rss)
+    metrics["broker_disk_write_mib_per_s"] = written / MIB
+    if shares := [share for span in spans for share in compile_shares(*span).values()]:
+        metrics["broker_compile_share.max"] = max(shares)
+    return metrics
+
+
+def compile_shares(before: Looks, after: Looks) -> dict[int, float]:
+    """Return the share of each broker's CPU that its JVM spent on compiling between two looks, where that is known.
+
+    A broker that used less than LEAST_CPU_CORES says nothing; LEAST_COMPILING_CORES of compiling count as none.
+    """
+    shares = {}
+    for broker, late in after.items():
+        early = before.get(broker)
+        if early is None or early.compiling_s is None or late.compiling_s is None or late.at <= early.at:
+            continue
+        used = late.cpu_s - early.cpu_s
+        if used < LEAST_CPU_CORES * (late.at - early.at):
+            continue
+        compiled = sum(
+            max(0.0, seconds - early.compiling_s.get(thread, 0.0)) for thread, seconds in late.compiling_s.items()
+        )
+        idle = compiled < LEAST_COMPILING_CORES * (late.at - early.at)
+        shares[broker] = 0.0 if idle else min(1.0, compiled / used)
+    return shares
+
+
+def cpu_metrics(cores: Mapping[int, float], records_per_s: float) -> dict[str, float]:
+    """Return the CPU metrics from each broker's cores; CPU per record only when records were acknowledged."""
+    metrics = {f"broker_cpu_cores.{broker}": value for broker, value in cores.items()}
+    metrics["broker_cpu_cores.max"] = max(cores.values())
+    metrics["broker_cpu_cores.sum"] = sum(cores.values())
+    if records_per_s > 0:
+        metrics["broker_cpu_us_per_record"] = sum(cores.values()) / records_per_s * 1e6
+    return metrics

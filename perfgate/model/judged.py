@@ -1,0 +1,206 @@
+"""Thresholds, profiles and relations; verdicts, judgements and outcomes."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from perfgate.model.measured import MetricInfo
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Threshold:
+    """What one metric of one scenario must reach: `baseline`, give or take the share `reach`.
+
+    The reach is the stated `tolerance`, or what `runs` runs that spread by `spread` between them make it, if that is
+    wider.
+    """
+
+    scenario: str
+    metric: MetricInfo
+    baseline: float
+    tolerance: float
+    source: str
+    spread: float = 0.0
+    runs: int = 0
+    reach: float
+    anchor: float | None = None
+    """The best baseline there was, which only a stated reason moves to a worse one."""
+
+    @property
+    def limit(self) -> float:
+        """The worst value that still passes."""
+        sign = -1 if self.metric.better == "higher" else 1
+        return self.baseline * (1 + sign * self.reach)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Profile:
+    """A class of target and machine with its absolute thresholds; `facts` must all match to pick it unasked."""
+
+    name: str
+    facts: Mapping[str, str]
+    thresholds: Mapping[str, tuple[Threshold, ...]]
+    path: str
+    canary: Mapping[str, float] = field(default_factory=dict)
+    """What the canary read when the baselines were recorded, by name."""
+
+
+Validity = Literal["any", "own-hosts"]
+"""Where a relation says something: on any machine, or where each broker and client has a host of its own."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class Relation:
+    """A ratio `of` / `over` in one metric from `at_least` to `at_most` wherever the relation is `valid`.
+
+    `shared_cores` takes its place where brokers and clients share the cores: there the cores in use say nothing.
+    """
+
+    name: str
+    family: str
+    claim: str
+    metric: MetricInfo
+    of: str
+    over: str
+    at_least: float
+    at_most: float
+    source: str
+    valid: Validity = "any"
+    shared_cores: Relation | None = None
+
+    @property
+    def range(self) -> str:
+        """What the ratio must be, for people: 1.5 .. 10."""
+        return f"{self.at_least:g} .. {self.at_most:g}"
+
+    def here(self, *, shares_cores: bool) -> Relation:
+        """Return what is held where brokers and clients share the cores, or do not."""
+        return self.shared_cores if shares_cores and self.shared_cores else self
+
+    def cannot(self, *, shares_cores: bool) -> str | None:
+        """Return why the relation says nothing there, or None when it does."""
+        if shares_cores and self.valid == "own-hosts":
+            return "valid where brokers have hosts of their own; here they share the cores with the clients"
+        return None
+
+    def __repr__(self) -> str:
+        """Return the name alone, for the same reasons as a scenario."""
+        return self.name
+
+
+class Verdict(enum.Enum):
+    """The seven outcomes; only PASS and IMPROVED are green, only REGRESSED and BROKEN are red."""
+
+    PASS = "PASS"
+    IMPROVED = "IMPROVED"
+    MISSING = "MISSING"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    INVALID = "INVALID"
+    REGRESSED = "REGRESSED"
+    BROKEN = "BROKEN"
+
+    @property
+    def green(self) -> bool:
+        """Whether a run of only this verdict may exit 0 as passed."""
+        return self in (Verdict.PASS, Verdict.IMPROVED)
+
+    @property
+    def red(self) -> bool:
+        """Whether the brokers are worse than they must be: slower, or they failed."""
+        return self in (Verdict.REGRESSED, Verdict.BROKEN)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judgement:
+    """One metric (or relation) held against its limit. `spread` is relative: 0.08 is 8 %."""
+
+    verdict: Verdict
+    metric: str
+    measured: float | None = None
+    spread: float | None = None
+    interval: tuple[float, float] | None = None
+    limit: float | None = None
+    baseline: float | None = None
+    tolerance: float | None = None
+    reach: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """The verdict over a scenario or a relation, with every judgement that led to it."""
+
+    name: str
+    verdict: Verdict
+    judgements: tuple[Judgement, ...]
+    reasons: tuple[str, ...] = ()
+    rounds: tuple[float, ...] = ()
+    first_look: Outcome | None = None
+    """What the first look said, when it was red and the row was measured again on a fresh cluster."""
+    message: str = field(default="", compare=False)
+
+
+class Effect(enum.Enum):
+    """What a change does to a row; only SAME and FASTER are green."""
+
+    BROKEN = "BROKEN"
+    SLOWER = "SLOWER"
+    FASTER = "FASTER"
+    SAME = "SAME"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    INVALID = "INVALID"
+
+    @property
+    def green(self) -> bool:
+        """Whether a comparison of only this result may exit 0."""
+        return self in (Effect.SAME, Effect.FASTER)
+
+    @property
+    def red(self) -> bool:
+        """Whether the change makes the row worse: slower, or records that it sends are not taken."""
+        return self in (Effect.SLOWER, Effect.BROKEN)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MetricEffect:
+    """By which share one metric of the candidate differs from the baseline: -0.079 is 7.9 % less.
+
+    `notable`: the difference is not by chance, all secondary metrics of the run considered (false-discovery rate).
+    """
+
+    metric: MetricInfo
+    estimate: float
+    interval: tuple[float, float]
+    p_value: float
+    notable: bool = False
+
+    @property
+    def worse(self) -> bool:
+        """Whether the estimate lies on the metric's bad side."""
+        return (self.estimate < 0) == (self.metric.better == "higher")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ComparisonOutcome:
+    """What a change does to one row: the primary metric decides, the others are shown.
+
+    `more_minutes`: how much longer an INCONCLUSIVE one would take in 8 of 10 cases, None when that cannot be told.
+    `detectable`: the smallest slowdown that as many units of this spread show in 8 of 10 comparisons, as a share.
+    """
+
+    name: str
+    effect: Effect
+    primary: MetricEffect | None
+    others: tuple[MetricEffect, ...] = ()
+    units: int = 0
+    pairs: int = 0
+    minutes: float = 0.0
+    detectable: float | None = None
+    more_minutes: float | None = None
+    unit_effects: tuple[float, ...] = ()
+    """Of each unit, the share by which the primary metric differed."""
+    reasons: tuple[str, ...] = ()
+    message: str = field(default="", compare=False)

@@ -1,0 +1,157 @@
+"""The driver of a load: what it must offer, and the result of a round."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from perfgate.load.steady import Progress
+from perfgate.model import Load, Scenario, Settings
+
+
+class LoadError(Exception):
+    """The load could not be put on the target; the message holds the reason and makes the round INVALID."""
+
+
+class SendsFailedError(LoadError):
+    """The target took none of the `attempted` records; `failed` of them have ended in an error so far."""
+
+    def __init__(self, reason: str, *, attempted: int, failed: int) -> None:
+        super().__init__(reason)
+        self.attempted, self.failed = attempted, failed
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadSpec:
+    """One round of a row's load. `security` holds the client settings that the target itself asks for.
+
+    `most_rate`: how many records/s the target allows, whatever the row offers or owes.
+    """
+
+    scenario: Scenario
+    bootstrap: str
+    security: Settings
+    topic: str
+    run_id: str
+    seed: int
+    window_s: float
+    warmup_max_s: float
+    most_rate: float = math.inf
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sent:
+    """What the producers did. `acked_in_window` were acknowledged in the window, whenever they were sent.
+
+    `latency` holds the records that were acknowledged (capped) or due (paced, also those whose acknowledgement came
+    after it) in the window; `send_latency` the latter counted from the moment they were really
+    sent, `schedule_delay` how late that was (paced only). All three are encoded histograms; `percentiles` (ms, by
+    name) stand in for `latency` where a driver knows no more. `unsent` is what a paced load still owed when the
+    wait ended, `withdrawn` what a capped load took back from its buffer after the window. `throttled_ms`: for how long
+    the brokers held answers back because of a quota, over all requests. `stalled_in_window_s`: for how long of the
+    window a client's own loop stood still.
+    """
+
+    attempted_in_window: int
+    acked_in_window: int
+    acked_bytes_in_window: int
+    pushback_s: float
+    pushback_in_window_s: float
+    stalled_in_window_s: float = 0.0
+    attempted: int
+    acked: int
+    failed: Mapping[str, int]
+    errors: Mapping[str, str]
+    unresolved: int
+    unsent: int
+    withdrawn: int = 0
+    latency: str = ""
+    send_latency: str = ""
+    schedule_delay: str = ""
+    percentiles: Mapping[str, float] = field(default_factory=dict)
+    acked_by_partition: Sequence[int] = ()
+    throttled_ms: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Received:
+    """What the consumers did; `received` of the `read` records are this load's, each for the first time.
+
+    `foreign`: not of this run, or too short. `corrupt`: a body that is not what was sent (of a sample). `duplicated`,
+    `reordered`: in the log. `redelivered`: a log position read again. `latency`: from the time in the record
+    (intended send, or acceptance) to its receipt; `negative_latencies` counts those below zero.
+    """
+
+    received_in_window: int
+    received_bytes_in_window: int
+    read: int
+    received: int
+    foreign: int
+    corrupt: int
+    duplicated: int
+    reordered: int
+    redelivered: int
+    negative_latencies: int
+    errors: Mapping[str, str]
+    failed: Mapping[str, int]
+    fetch_ms: float | None
+    latency: str = ""
+    throttled_ms: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadResult:
+    """What came of a round. Times in s, CPU of all generator processes in the window.
+
+    `busiest_thread_cores`: of the one generator thread that used most. `sent` or `received` is None when the load
+    has no such side. `wake_delay_p99_ms`: how late this machine woke a sleeping thread in the window (paced loads;
+    None: not measured).
+    """
+
+    warmup_s: float
+    steady: bool
+    window_s: float
+    cpu_cores: float
+    busiest_thread_cores: float
+    rss_mib: float
+    sent: Sent | None
+    received: Received | None
+    wake_delay_p99_ms: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Observer:
+    """Who is told what while a round runs, in the run's own thread.
+
+    `edge` is called at the two edges of the window, `check` again and again (it raises when the target is no
+    longer healthy), `progress` with the phase in words and the last report; `written` returns the topic's end
+    offsets added up. `sends` is given the last report before anything of it is shown, and raises when more sends have
+    failed than the target allows. `settled` says whether the brokers have stopped compiling, as far as that can be
+    told; a round's warm-up waits for it.
+    """
+
+    edge: Callable[[], None]
+    check: Callable[[], None]
+    progress: Callable[[str, Progress | None], None]
+    written: Callable[[], int]
+    settled: Callable[[], bool] = lambda: True
+    sends: Callable[[Progress], None] = lambda last: None
+
+
+class Driver(Protocol):
+    """Makes load."""
+
+    name: str
+    takes_turns: bool
+    """Whether two loads can alternate within a burst; whole rounds alternate otherwise."""
+
+    def cannot(self, scenario: Scenario) -> str | None:
+        """Return why this driver cannot express the row, or None when it can."""
+
+    def latency_basis(self, load: Load) -> str:
+        """Return from which moment this driver counts the latency of such a load."""
+
+    def run(self, spec: LoadSpec, observer: Observer) -> LoadResult:
+        """Run one round. Raises LoadError when no valid load came about, and whatever `observer.check` raises."""

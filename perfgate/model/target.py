@@ -1,0 +1,98 @@
+"""What a target must offer: the seam between the scenarios and where their Kafka runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from perfgate.experiment.room import Meter
+from perfgate.model import ClusterSpec, Link, Scenario, Settings, TopicSpec
+from perfgate.systems.kafka.managed.faults import Faults
+
+PREFIX = "kpg-"
+"""What the names of the suite's topics and consumer groups begin with."""
+
+
+class TopicKeeper(Protocol):
+    """Creates, inspects and deletes topics; see :class:`perfgate.systems.kafka.client.topics.Topics`."""
+
+    def create(self, name: str, spec: TopicSpec) -> None:
+        """Create the topic and wait until it can be written to. Raises TopicRefusedError."""
+
+    def end_offsets(self, name: str, partitions: int) -> tuple[int, ...]:
+        """Return every partition's end offset."""
+
+    def delete(self, name: str) -> None:
+        """Delete the topic, and the consumer groups named after it."""
+
+
+class Reachable(Protocol):
+    """Brokers that a client can be made for."""
+
+    def bootstrap(self, link: Link) -> str:
+        """Return the bootstrap servers (`host:port,...`) that a client on this link uses."""
+
+    def client_settings(self) -> Settings:
+        """Return what a client needs besides the bootstrap servers (security), in librdkafka's names."""
+
+    def check(self) -> None:
+        """Raise TargetError, with the broker and the reason, when a broker is gone."""
+
+
+class Cluster(Reachable, Protocol):
+    """A running cluster that fits one ClusterSpec."""
+
+    spec: ClusterSpec
+    emulates_links: bool
+    """Whether the link to another zone is this suite's own doing, and has to add what it should."""
+    most_failed: float
+    """The share of sends that may fail; more stop the run at once."""
+    most_bytes_per_s: float
+    """How fast records may be written, replicas counted."""
+    meter: Meter
+    """What all loads of the run together have written."""
+
+    @property
+    def faults(self) -> Faults | None:
+        """What can be done to its nodes; None where nothing can."""
+
+    def topics(self) -> TopicKeeper:
+        """Return what creates topics on these brokers."""
+
+    def rtt_ms(self, link: Link) -> float:
+        """Measure one request's round trip to a broker over this link, in ms (median over brokers and repeats)."""
+
+    def log_tail(self, lines: int = 40) -> str:
+        """Return the last lines of every broker's log."""
+
+    def facts(self) -> Mapping[str, object]:
+        """Return what run.json says of the target: kind, name, kafka_version, brokers, racks, java."""
+
+
+class Target(Protocol):
+    """Starts clusters. One is alive at a time: two would share the machine and spoil each other's numbers."""
+
+    kind: str
+    left_behind: tuple[str, ...]
+    """What `close` could not put back, as what a person has to do."""
+
+    def check_room(self, at_a_time: float, in_all: float) -> None:
+        """Raise ConfigurationError when the brokers have no room for so many bytes, replicas counted."""
+
+    def prepare(self, specs: Iterable[ClusterSpec]) -> None:
+        """Fetch what these clusters need, before anything is started. Raises ConfigurationError."""
+
+    def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
+        """Return what is known of such a cluster before it has started: kind, name, kafka_version at the least."""
+
+    def cannot(self, scenario: Scenario) -> str | None:
+        """Return why this target cannot run the row, or None when it can. Asked once it is prepared."""
+
+    def cluster(self, spec: ClusterSpec) -> Cluster:
+        """Return the cluster of this spec, started if it is not the one now alive. Raises TargetError."""
+
+    def keep_aot_cache(self) -> None:
+        """Keep what Java learnt of the brokers, for later runs to warm up sooner; where nothing can be, do nothing."""
+
+    def close(self) -> None:
+        """End everything that was started, and put back what was changed."""

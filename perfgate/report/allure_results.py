@@ -1,0 +1,240 @@
+"""The Allure results of a run: labels, numbers, thresholds and logs on every test; environment and categories."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import allure
+from allure_commons.types import AttachmentType
+
+from perfgate.judge.compare.advice import MEANING, effect_text, signed
+from perfgate.judge.messages import number, off_baseline, percent
+from perfgate.judge.rules import spoilt
+from perfgate.model import (
+    Comparison,
+    ComparisonOutcome,
+    Failover,
+    Judgement,
+    Measurement,
+    MetricEffect,
+    Outcome,
+    Profile,
+    Relation,
+    metric_info,
+)
+from perfgate.model.summary import metric_value
+from perfgate.report.comparisons import comparison_entry
+from perfgate.report.plots import fault_timeline, paired_rounds
+from perfgate.report.results import scenario_entry
+
+EPIC = "Kafka performance gate"
+# Allure matches the whole message, in Java or in JavaScript: [\s\S] is any character in both.
+CATEGORIES = [
+    {"name": name, "messageRegex": rf"[\s\S]*{words}[\s\S]*", "matchedStatuses": statuses, "groupByMessage": False}
+    for name, words, statuses in (
+        ("Broken: the brokers failed", "BROKEN", ["failed"]),
+        ("Regressed", "REGRESSED", ["failed"]),
+        ("Slower with the change", "SLOWER", ["failed"]),
+        ("Inconclusive: too noisy to say", "INCONCLUSIVE", ["failed"]),
+        ("Invalid: the load itself was not valid", "INVALID", ["failed"]),
+        ("No threshold stored", "MISSING", ["failed", "skipped"]),
+        ("Not run", "not run: ", ["skipped"]),
+    )
+]
+
+
+def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile | None) -> None:
+    """Put a scenario's numbers, thresholds and broker logs on the running test."""
+    scenario = measurement.scenario
+    _label(scenario.families[0], f"{scenario.name}: {scenario.summary}")
+    allure.dynamic.title(f"{scenario.name}: {outcome.verdict.value}{_headline(measurement)}")
+    load = f"{scenario.load.kind}, {scenario.load.rate:,.0f} records/s"
+    for name, value in {**dict(scenario.factor), "link": scenario.link.name, "load": load}.items():
+        allure.dynamic.parameter(name, _Bare(value))
+    entry = scenario_entry(measurement, outcome)
+    rows = [
+        (name, number(m["value"]), m["unit"], " ".join(number(v) for v in m["rounds"]))
+        for name, m in entry["metrics"].items()
+    ]
+    judged = [_judged_row(judgement) for judgement in outcome.judgements]
+    allure.dynamic.description_html(
+        _paragraph(f"{outcome.verdict.value}. {scenario.summary}.")
+        + _reasons(outcome)
+        + _table(("held against", "measured", "spread", "baseline", "limit", "off", "verdict"), judged)
+        + _table(("metric", "value", "unit", "each round"), rows)
+        + _paragraph(f"Link {scenario.link.name}: round trip {_rtt(measurement)}. "
+                     f"Latency counts from {measurement.latency_basis}.")
+    )  # fmt: skip
+    allure.attach(entry["official_command"], "the same load with the official tools", AttachmentType.TEXT)
+    _attach_fault_rounds(measurement)
+    _attach_json("measurement", entry)
+    thresholds = Path(profile.path).read_text() if profile else "no profile matches this target and machine"
+    allure.attach(thresholds, f"thresholds used: {profile.name if profile else 'none'}", AttachmentType.TEXT)
+    allure.attach(measurement.broker_log_tail or "(recorded run: no log)", "broker log tail", AttachmentType.TEXT)
+    if outcome.message and not outcome.verdict.green:
+        allure.attach(outcome.message, "verdict", AttachmentType.TEXT)
+
+
+def _attach_fault_rounds(measurement: Measurement) -> None:
+    """Put each fault's timeline and table of phases on the running test."""
+    for r in measurement.rounds:
+        if r.failover is not None:
+            name = f"{measurement.scenario.name}, fault {r.index}"
+            allure.attach(fault_timeline(name, r.failover), f"fault {r.index}: timeline", AttachmentType.PNG)
+            allure.attach(_phases_html(r.failover), f"fault {r.index}: phases", AttachmentType.HTML)
+
+
+def _phases_html(failover: Failover) -> str:
+    rows = []
+    for name, (begin, end) in failover.phases.items():
+        at_once, in_the_end = (found.get(name, {}) for found in (failover.shares_at_once, failover.shares))
+        if end > begin:
+            shown = (" ".join(percent(share) for share in shares.values()) for shares in (at_once, in_the_end))
+            rows.append((name, f"{begin:.1f} .. {end:.1f} s", *shown))
+    split = [(step, f"{at:.2f} s") for step, at in failover.split.items()]
+    counts = [(kind, f"{count:,}") for kind, count in failover.integrity.items()]
+    return (
+        _table(("phase", "since the fault", "sends that succeeded within 1 s, each partition", "in the end"), rows)
+        + _table((f"the outage's steps ({failover.split_source})", "since the fault"), split)
+        + _table(("records", "count"), counts)
+    )
+
+
+def attach_relation(relation: Relation, outcome: Outcome) -> None:
+    """Put a relation's ratios and its range on the running test."""
+    _label(relation.family, f"{relation.name}: {relation.claim}")
+    judgement = outcome.judgements[0] if outcome.judgements else None
+    ratio = f", {judgement.measured:.3g} x" if judgement and judgement.measured is not None else ""
+    allure.dynamic.title(f"{relation.name}: {outcome.verdict.value}{ratio} ({relation.range})")
+    rows = [(f"round {i}", f"{ratio:.3g}") for i, ratio in enumerate(outcome.rounds, start=1)]
+    if judgement and judgement.measured is not None:
+        rows.insert(0, ("median", f"{judgement.measured:.3g}"))
+    rows.append(("must be", relation.range))
+    allure.dynamic.description_html(
+        _paragraph(f"{outcome.verdict.value}. {relation.claim}.")
+        + _reasons(outcome)
+        + _table((f"{relation.metric.name}: {relation.of} / {relation.over}", "ratio"), rows)
+        + _paragraph(relation.source)
+    )
+
+
+def attach_comparison(comparison: Comparison, outcome: ComparisonOutcome) -> None:
+    """Put what a change does to a row on the running test, with the paired rounds drawn."""
+    scenario, primary = comparison.scenario, outcome.primary
+    _label(scenario.families[0], f"{scenario.name}: {scenario.summary}")
+    found = f", {signed(primary.estimate)} {primary.metric.name}" if primary else ""
+    allure.dynamic.title(f"{scenario.name}: {outcome.effect.value}{found} with {comparison.change}")
+    effects = [*([primary] if primary else []), *outcome.others]
+    spent = f"{outcome.pairs} pairs in {outcome.units} units, {outcome.minutes:.1f} min, by {comparison.method}."
+    seen = f" A slowdown of {percent(outcome.detectable)} would have shown." if outcome.detectable else ""
+    allure.dynamic.description_html(
+        _paragraph(f"{outcome.effect.value}: {MEANING[outcome.effect]}.")
+        + (_paragraph(effect_text(primary)) if primary else "")
+        + _paragraph(spent + seen)
+        + "".join(_paragraph(reason) for reason in outcome.reasons)
+        + _table(("metric", "effect", "95 % interval", "as declared", "changed", ""),
+                 [_effect_row(comparison, effect, decides=effect is primary) for effect in effects])
+    )  # fmt: skip
+    if outcome.unit_effects and primary:
+        allure.attach(
+            paired_rounds(outcome.unit_effects, comparison.planned_units, primary.metric.name),
+            "paired rounds",
+            AttachmentType.PNG,
+        )
+    _attach_json("comparison", comparison_entry(comparison, outcome))
+    tail = comparison.candidate.broker_log_tail
+    if tail:
+        allure.attach(tail, "broker log tail", AttachmentType.TEXT)
+    allure.attach(outcome.message, "verdict", AttachmentType.TEXT)
+
+
+def _effect_row(comparison: Comparison, effect: MetricEffect, *, decides: bool) -> tuple[str, ...]:
+    low, high = effect.interval
+    sides = (metric_value(m, effect.metric.name) for m in (comparison.baseline, comparison.candidate))
+    before, after = ("-" if value is None else f"{number(value)} {effect.metric.unit}" for value in sides)
+    word = ("worse" if effect.worse else "better") if effect.notable else ""
+    return (effect.metric.name, signed(effect.estimate), f"{low * 100:+.1f} .. {high * 100:+.1f} %", before, after,
+            "decides" if decides else word)  # fmt: skip
+
+
+def write_environment(folder: Path, facts: Mapping[str, object]) -> None:
+    """Write what the report's environment and categories panels show."""
+    lines = [f"{key}={_one_line(value)}" for key, value in facts.items()]
+    (folder / "environment.properties").write_text("\n".join(lines) + "\n")
+    (folder / "categories.json").write_text(json.dumps(CATEGORIES, indent=1))
+
+
+class _Bare:
+    """A parameter's value that Allure shows without quotes around it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _headline(measurement: Measurement) -> str:
+    """Return the numbers that a reader of the report's first page wants: rate, p99, CPU."""
+    parts = []
+    for name, text in (
+        ("records_per_s", "{} records/s"),
+        ("latency_ms.p99", "p99 {} ms"),
+        ("broker_cpu_cores.sum", "{} broker cores"),
+        ("broker_cpu_us_per_record", "{} us/record"),
+    ):
+        value = None if spoilt(measurement, name) else metric_value(measurement, name)
+        parts += [text.format(number(value))] if value is not None else []
+    return "".join(f", {part}" for part in parts)
+
+
+def _label(family: str, story: str) -> None:
+    allure.dynamic.epic(EPIC)
+    allure.dynamic.feature(family)
+    allure.dynamic.story(story)
+
+
+def _judged_row(judgement: Judgement) -> tuple[str, ...]:
+    info, off = metric_info(judgement.metric), off_baseline(judgement)
+    unit = f" {info.unit}" if info else ""
+    return (
+        judgement.metric,
+        "-" if judgement.measured is None else number(judgement.measured) + unit,
+        "-" if judgement.spread is None else percent(judgement.spread),
+        "-" if judgement.baseline is None else number(judgement.baseline),
+        "-" if judgement.limit is None else number(judgement.limit),
+        "-" if off is None else f"{off * 100:+.1f} %",
+        judgement.verdict.value,
+    )
+
+
+def _rtt(measurement: Measurement) -> str:
+    value = measurement.rtt_ms.get(measurement.scenario.link.name)
+    return "not measured" if value is None else f"{value:.2f} ms"
+
+
+def _reasons(outcome: Outcome) -> str:
+    return "".join(_paragraph(reason) for reason in outcome.reasons)
+
+
+def _paragraph(text: str) -> str:
+    return f"<p>{html.escape(text)}</p>"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return ""
+    top = "".join(f'<th align="left">{html.escape(cell)}</th>' for cell in head)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _attach_json(name: str, value: object) -> None:
+    allure.attach(json.dumps(value, indent=1), name, AttachmentType.JSON)
+
+
+def _one_line(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

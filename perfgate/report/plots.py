@@ -1,0 +1,112 @@
+"""Pictures for the report."""
+
+from __future__ import annotations
+
+import io
+import math
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from perfgate.judge.compare.sequential import MARGIN, estimate, looks_until
+from perfgate.model import Failover, Measurement
+
+LINE_APART = 0.06
+"""Lines of partitions that have the same leader are drawn beside one another."""
+HEADROOM = 1.5
+"""The first intervals are as wide as the sky; the picture ends at so many times the largest unit."""
+
+
+def paired_rounds(unit_effects: Sequence[float], planned_units: int, metric: str) -> bytes:
+    """Return a PNG of each unit's difference in percent, and of the estimate with its interval as it came to be."""
+    from matplotlib.figure import Figure  # takes half a second to import, and few runs draw
+    from matplotlib.ticker import MaxNLocator
+
+    logs = [math.log1p(effect) for effect in unit_effects]
+    numbers = range(1, len(logs) + 1)
+    running = [(n, estimate(logs, looks_until(n, planned_units, last=True))) for n in numbers if n > 1]
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    axes = figure.subplots()
+    axes.axhspan(
+        (1 / (1 + MARGIN) - 1) * 100, MARGIN * 100, color="#e8f2e8", label=f"same: within {MARGIN * 100:.0f} %"
+    )
+    axes.axhline(0, color="#555555", linewidth=0.8)
+    axes.plot(numbers, [effect * 100 for effect in unit_effects], "o", color="#8a8a8a", label="each unit")
+    if running:
+        units = [n for n, _ in running]
+        low, high = ([math.expm1(e.interval[end]) * 100 for _, e in running] for end in (0, 1))
+        axes.fill_between(units, low, high, color="#9cc3ea", alpha=0.5, label="95 % interval so far")
+        means = [math.expm1(e.mean) * 100 for _, e in running]
+        axes.plot(units, means, color="#1f5fa8", label="estimate so far")
+    widest = HEADROOM * max(map(abs, (*unit_effects, MARGIN))) * 100
+    axes.set_ylim(-widest, widest)
+    axes.set_title(f"{metric}: with the change against as declared")
+    axes.set_xlabel("unit (both sides in turn)")
+    axes.set_ylabel("difference, %")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(loc="upper right", fontsize="small")
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=100)
+    return picture.getvalue()
+
+
+def fault_timeline(name: str, failover: Failover) -> bytes:
+    """Return a PNG of a round with a fault: records taken, p99, in-sync replicas and leaders on one time axis."""
+    from matplotlib.figure import Figure
+
+    count = len(failover.p99_ms)
+    edges = [failover.seconds_from + second for second in range(count + 1)]
+    middles = [edge + 0.5 for edge in edges[:-1]]
+    figure = Figure(figsize=(11, 8), layout="constrained")
+    taken, latency, replicas, leaders = figure.subplots(
+        4, 1, sharex=True, gridspec_kw={"height_ratios": [3, 2, 1.2, 1.8]}
+    )
+    partitions = sorted(failover.acknowledged, key=int)
+    heat = [failover.acknowledged[partition] for partition in partitions]
+    # What waited is taken at once when an outage ends: the usual rate has to be told from none beside that.
+    usual = statistics.median(records for row in heat for records in row)
+    mesh = taken.pcolormesh(edges, range(len(partitions) + 1), heat, cmap="YlGn", vmin=0, vmax=2 * max(usual, 1))
+    taken.set_yticks([n + 0.5 for n in range(len(partitions))], [f"partition {partition}" for partition in partitions])
+    figure.colorbar(mesh, ax=taken, extend="max", label="records/s acknowledged")
+    for row, partition in enumerate(partitions):
+        for begin, end in failover.down.get(partition, ()):
+            taken.plot([begin, end], [row + 0.5, row + 0.5], color="#b3261e", linewidth=2)
+    latency.plot(middles, [math.nan if p99 is None else p99 for p99 in failover.p99_ms], color="#1f5fa8", marker=".")
+    latency.set_yscale("log")
+    latency.set_ylabel("p99 from intended\nsend, ms")
+    moments = [at for at, _ in failover.in_sync] + [edges[-1]]
+    for number in range(len(partitions)):
+        sizes = [state[number] + LINE_APART * number for _, state in failover.in_sync]
+        replicas.step(moments, [*sizes, sizes[-1]], where="post", label=f"{number}")
+    replicas.set_yticks(range(max(size for _, state in failover.in_sync for size in state) + 1))
+    replicas.set_ylabel("in-sync replicas\nof a partition")
+    times = [at for at, _ in failover.leaders] + [edges[-1]]
+    for number in range(len(partitions)):
+        led = [state[number] for _, state in failover.leaders]
+        values = [math.nan if leader < 0 else leader + LINE_APART * number for leader in led]
+        leaders.step(times, [*values, values[-1]], where="post", label=f"{number}")
+    leaders.set_ylabel("leader\n(broker id)")
+    leaders.set_yticks(sorted({leader for _, state in failover.leaders for leader in state if leader >= 0}))
+    leaders.legend(title="partition", fontsize="x-small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+    leaders.set_xlabel("seconds since the fault")
+    leaders.set_xlim(edges[0], edges[-1])
+    for axes in (taken, latency, replicas, leaders):
+        for at, _ in failover.marks:
+            axes.axvline(at, color="#7a1f5f", linewidth=1, linestyle="--")
+    for at, words in failover.marks:
+        taken.annotate(
+            words, (at, len(partitions)), rotation=20, fontsize="small", color="#7a1f5f", annotation_clip=False
+        )
+    figure.suptitle(f"{name}: records taken (red: partition down), latency, replicas and leaders", fontsize="medium")
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=100)
+    return picture.getvalue()
+
+
+def write_timelines(measurement: Measurement, folder: Path) -> None:
+    """Write the timeline of every round with a fault into `folder`."""
+    for r in measurement.rounds:
+        if r.failover is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            picture = fault_timeline(f"{measurement.scenario.name}, fault {r.index}", r.failover)
+            (folder / f"{measurement.scenario.name}-{r.index}.png").write_bytes(picture)

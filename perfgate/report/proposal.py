@@ -1,0 +1,326 @@
+"""New thresholds from recorded runs: ``python -m perfgate.report.proposal [--accept]``. No run edits a thresholds file.
+
+Shows old, new and why; writes thresholds/<profile>.toml only with --accept, and keeps what stands in it besides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import re
+import statistics
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+
+from perfgate.host.environment import profile_facts
+from perfgate.judge.limits import MOST_RUNS_WORTH_IT, noise_factor, reach_of, runs_needed
+from perfgate.judge.messages import number, percent
+from perfgate.judge.noise import FEWEST_READINGS, disturbed
+from perfgate.judge.statistics import MEDIAN_ERROR_FACTOR
+from perfgate.judge.thresholds import CANARY_KEYS, UNDER_TEST, largest_reach, load_profiles, match_profile
+from perfgate.model import METRICS, CanaryReading, Profile, Threshold, Verdict
+from perfgate.model.errors import ConfigurationError
+from perfgate.report.results import load_run
+
+RECORDED_METRICS = ("records_per_s", "broker_cpu_us_per_record")
+PACED_METRICS = ("latency_ms.p99", "broker_cpu_us_per_record")
+FAULT_METRICS = ("outage_s.max", "recovery_s")
+"""Of a row with a fault, whose rate is declared."""
+TOLERANCE = dict.fromkeys((*RECORDED_METRICS, *FAULT_METRICS), 0.10) | {"latency_ms.p99": 0.5}
+"""What a new entry states; the limit is wider where the noise between runs is. A p99 of some ms moves by half when a
+record in a hundred waits for one thing more."""
+ENOUGH_RUNS = 5
+BECAUSE_HELP = "why a baseline that is worse than the stored one, or than its anchor, is right; red runs count then"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Proposed:
+    """A metric's new baseline from separate runs, whose values are given."""
+
+    scenario: str
+    metric: str
+    values: tuple[float, ...]
+
+    @property
+    def baseline(self) -> float:
+        """The median over the runs, to four digits."""
+        return float(f"{statistics.median(self.values):.4g}")
+
+    @property
+    def spread(self) -> float:
+        """The coefficient of variation between the runs, as a share; at least 0.1 %."""
+        return max(0.001, round(statistics.stdev(self.values) / statistics.median(self.values), 4))
+
+
+def runs_alike(document: Mapping[str, Any], results_dir: Path) -> list[Mapping[str, Any]]:
+    """Return this run and every live, unmodified one of the same tier, driver, target, machine and Kafka line."""
+    wanted = _kind(document)
+    found = {document["run_id"]: document}
+    for path in sorted(results_dir.glob("*/run.json")):
+        try:
+            other = load_run(path)
+        except ConfigurationError:
+            continue  # a run of another schema version has nothing to say here
+        if _kind(other) == wanted and not other["modified"] and not other["replay_of"] and not other["change"]:
+            found.setdefault(other["run_id"], other)  # results/latest is one of the runs again
+    return list(found.values())
+
+
+def plain(document: Mapping[str, Any]) -> str:
+    """Return why no thresholds can be made from a run of this kind; empty when they can."""
+    for key, what in (("change", "compared a change"), ("replay_of", "is a replay"), ("modified", "was modified")):
+        if document[key]:
+            return f"run {document['run_id']} {what}"
+    return ""
+
+
+def unsound(document: Mapping[str, Any], because: str = "") -> str:
+    """Return why a run's figures are no baseline, though its kind is right; empty when they are one.
+
+    What was red, confirmed or not, is none without a reason, `because`.
+    """
+    red = [e["name"] for e in document["scenarios"] if e["verdict"] == Verdict.REGRESSED.value or e["first_look"]]
+    if red and not because:
+        return f"{', '.join(red)} red"
+    no_figures = (Verdict.INVALID.value, Verdict.BROKEN.value, Verdict.INCONCLUSIVE.value)
+    bad = [e for e in document["scenarios"] if e["verdict"] in no_figures]
+    if bad:
+        reason = f": {bad[0]['reasons'][0].splitlines()[0]}" if bad[0]["reasons"] else ""  # logs follow
+        return f"{', '.join(e['name'] for e in bad)} {bad[0]['verdict']}{reason}"
+    if not document["scenarios"]:
+        return "no scenario was measured to its end"
+    for entry in document["scenarios"]:
+        if noise := disturbed([CanaryReading(**reading) for reading in entry["canary"]], None):
+            return noise
+    return ""
+
+
+def suggested_name(facts: Mapping[str, str], taken: Collection[str]) -> str:
+    """Return a file name for a new profile, none of those taken: embedded-2c-amd-epyc."""
+    model = re.sub(r"\((r|tm|c)\)|@.*|\b(cpu|processor|\d+-core)\b", " ", facts["cpu_model"].lower())
+    cluster = re.findall(r"[a-z0-9]+", facts.get("cluster", "").lower())
+    name = "-".join([facts["target"], *cluster, f"{facts['cores']}c", *re.findall(r"[a-z0-9]+", model)[:5]])
+    of_tier = "-".join([name, *([facts["tier"]] if "tier" in facts else [])])
+    longer = f"{of_tier}-kafka-{facts['kafka']}".replace(".", "-")
+    candidates = itertools.chain([name, of_tier, longer], (f"{longer}-{number}" for number in itertools.count(2)))
+    return next(candidate for candidate in candidates if candidate not in taken)
+
+
+def _kind(document: Mapping[str, Any]) -> tuple[object, ...]:
+    facts = profile_facts(document["target"], document["environment"], document["tier"], document["driver"])
+    return (document["schema"], *facts.items(), *document["tier"].items())
+
+
+def proposed(runs: Sequence[Mapping[str, Any]]) -> list[Proposed]:
+    """Return the new baselines that these runs make, of every row that at least two of them measured soundly."""
+    found = []
+    for name in sorted({entry["name"] for run in runs for entry in run["scenarios"]}):
+        entries = [
+            e
+            for run in runs
+            for e in run["scenarios"]
+            if e["name"] == name and e["verdict"] not in ("INVALID", "BROKEN")
+        ]
+        for metric in _recorded(entries):
+            values = tuple(
+                e["metrics"][metric]["value"] for e in entries if metric in e["metrics"] and _sound(e, metric)
+            )
+            if len(values) > 1 and statistics.median(values) > 0:
+                found.append(Proposed(scenario=name, metric=metric, values=values))
+    return found
+
+
+def _sound(entry: Mapping[str, Any], metric: str) -> bool:
+    """Return whether the metric was valid in every round: one that was sent late is no baseline."""
+    return not any(metric.partition(".")[0] in r.get("invalid_metrics", {}) for r in entry["rounds"])
+
+
+def _recorded(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    if any(entry["declared"]["fault"] for entry in entries):
+        return FAULT_METRICS
+    return PACED_METRICS if any(entry["load"]["kind"] == "paced" for entry in entries) else RECORDED_METRICS
+
+
+def worse(found: Sequence[Proposed], profile: Profile | None) -> list[str]:
+    """Return the new baselines that are worse than the stored ones beyond both errors, or than their anchor.
+
+    The error of a median of runs is MEDIAN_ERROR_FACTOR spreads over the root of their number. The anchor is what many
+    small steps, each within its error, add up against: at most the tolerance.
+    """
+    texts = []
+    for new in found:
+        old = stored(new, profile)
+        if old is None:
+            continue
+        sign = 1 if old.metric.better == "higher" else -1
+        name, anchor = f"{new.scenario} {new.metric}", old.anchor or old.baseline
+        loss, sunk = (sign * (1 - new.baseline / from_) for from_ in (old.baseline, anchor))
+        error = MEDIAN_ERROR_FACTOR * math.hypot(
+            new.spread / math.sqrt(len(new.values)), old.spread / math.sqrt(max(1, old.runs))
+        )
+        if loss > error:
+            texts.append(
+                f"{name}: {percent(loss)} worse than the stored baseline, more than its error of {percent(error)}"
+            )
+        elif sunk > old.tolerance:
+            texts.append(
+                f"{name}: {percent(sunk)} worse than its anchor {number(anchor)}, more than {percent(old.tolerance)}"
+            )
+    return texts
+
+
+def stored(new: Proposed, profile: Profile | None) -> Threshold | None:
+    """Return what a profile holds of the metric."""
+    held = profile.thresholds.get(new.scenario, ()) if profile else ()
+    return next((threshold for threshold in held if threshold.metric.name == new.metric), None)
+
+
+def canary_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return what the canary read before the clusters of all runs started, by name (median)."""
+    readings = [r for run in runs for entry in run["scenarios"][:1] for r in entry["canary"][:FEWEST_READINGS]]
+    return {name: float(f"{statistics.median(r[name] for r in readings):.4g}") for name in CANARY_KEYS if readings}
+
+
+def why(new: Proposed, profile: Profile | None) -> str:
+    """Return one line: old, new, and what the limit rests on."""
+    old = stored(new, profile)
+    tolerance = old.tolerance if old else TOLERANCE[new.metric]
+    reach = min(largest_reach(new.metric), reach_of(tolerance, new.spread, len(new.values)))
+    moved = f"{(new.baseline / old.baseline - 1) * 100:+.1f} %" if old else "new"
+    before = number(old.baseline) if old else "-"
+    rests = "the tolerance" if reach <= tolerance else f"spread {percent(new.spread)}; {narrower(new, tolerance)}"
+    return f"{before:>10}  {number(new.baseline):>10}  {moved:>8}  {percent(reach):>8}  {rests}"
+
+
+def narrower(new: Proposed, tolerance: float) -> str:
+    """Return how many more runs would bring a metric's limit down to its tolerance, or that none would."""
+    needed = runs_needed(tolerance, new.spread)
+    if needed is None:
+        alone = percent(noise_factor(MOST_RUNS_WORTH_IT) * new.spread)
+        return f"not {tolerance * 100:g} % by more runs: the spread alone asks for {alone}"
+    more = needed - len(new.values)
+    return f"{tolerance * 100:g} % with {more} more run{'' if more == 1 else 's'}"
+
+
+def updated(
+    text: str, facts: Mapping[str, str], found: Sequence[Proposed], runs: Sequence[Mapping[str, Any]], because: str = ""
+) -> str:
+    """Return the thresholds file `text` with the new baselines; tolerances, comments and all else in it stay.
+
+    A better baseline moves its anchor; a worse one only with a reason, `because`, which is kept.
+    """
+    document = tomlkit.parse(text)
+    if "profile" not in document:
+        profile = tomlkit.table()
+        profile.update({key: int(value) if key == "cores" else value for key, value in facts.items()})
+        document["profile"] = profile
+    elif UNDER_TEST in document["profile"]:
+        document["profile"][UNDER_TEST] = facts[UNDER_TEST]
+    if readings := canary_of(runs):
+        document["canary"] = document.get("canary", tomlkit.table())
+        document["canary"].update(readings)
+    today = datetime.now(UTC).date().isoformat()
+    ids = ", ".join(sorted(run["run_id"] for run in runs))
+    tier = runs[0]["tier"]
+    for new in found:
+        if new.scenario not in document:
+            document[new.scenario] = tomlkit.table()
+        table = document[new.scenario]
+        before = table.get(new.metric, {})
+        best = max if METRICS[new.metric].better == "higher" else min
+        anchor = before.get("anchor", before.get("baseline", new.baseline))
+        entry = tomlkit.inline_table()
+        entry.update({
+            "baseline": new.baseline, "tolerance": before.get("tolerance", TOLERANCE[new.metric]), "spread": new.spread,
+            "runs": len(new.values), "anchor": new.baseline if because else best(anchor, new.baseline),
+        })  # fmt: skip
+        table[new.metric] = entry
+        entry.comment(" ".join(f"{value:.4g}" for value in new.values))
+    few = f"NOT ENOUGH RUNS: {len(runs)} of {ENOUGH_RUNS}. " if len(runs) < ENOUGH_RUNS else ""
+    source = f"{few}{today}: {len(runs)} runs, tier {tier['name']} ({tier['rounds']} x {tier['window_s']:g} s): {ids}"
+    reason = f"\n# because: {' '.join(because.split())}" if because else ""
+    return tomlkit.dumps(document).rstrip() + f"\n\n# {source}{reason}\n"
+
+
+def main() -> int:
+    """Show what recorded runs would change in the thresholds of this target and machine; return the exit code."""
+    parser = argparse.ArgumentParser(description="New thresholds from the runs in the results folder.")
+    parser.add_argument("--results", default="results", type=Path, help="folder of the runs (default: results)")
+    parser.add_argument("--thresholds", default="thresholds", type=Path, help="folder of the threshold files")
+    parser.add_argument("--run", type=Path, help="the run to take others like (default: the newest, results/latest)")
+    parser.add_argument("--profile", help="file to propose for (default: the profile that matches, else its name)")
+    parser.add_argument("--accept", action="store_true", help="write the file; without it nothing is written")
+    parser.add_argument("--because", default="", metavar="TEXT", help=BECAUSE_HELP)
+    arguments = parser.parse_args()
+    try:
+        return _propose(arguments)
+    except ConfigurationError as error:
+        print(f"no proposal: {error}", file=sys.stderr)
+        return 2
+
+
+def _propose(arguments: argparse.Namespace) -> int:
+    path = (arguments.run or arguments.results / "latest") / "run.json"
+    if not path.exists():
+        raise ConfigurationError(f"{path}: no such file; a run is recorded in results/<run-id>/run.json")
+    newest = load_run(path)
+    if reason := plain(newest):
+        raise ConfigurationError(f"{reason}; name one of the gate as it stands: --run results/<run-id>")
+    return show(newest, arguments.results, arguments.thresholds, profile=arguments.profile, accept=arguments.accept,
+                because=arguments.because)  # fmt: skip
+
+
+def show(
+    like: Mapping[str, Any], results: Path, thresholds: Path, *, profile: str | None = None, accept: bool = False,
+    accept_by: str = "make thresholds ARGS=--accept", because: str = "",
+) -> int:  # fmt: skip
+    """Print the thresholds that the runs like this one make, write them if accepted; return the exit code.
+
+    `accept_by`: the command that writes them; `because`: why worse ones are right. Raises ConfigurationError.
+    """
+    alike = runs_alike(like, results)
+    left_out = {run["run_id"]: unsound(run, because) for run in alike}
+    runs = [run for run in alike if not left_out[run["run_id"]]]
+    facts = profile_facts(like["target"], like["environment"], like["tier"], like["driver"])
+    profiles = load_profiles(thresholds)
+    used = profiles.get(profile) if profile else match_profile(profiles, facts)
+    name = profile or (used.name if used else suggested_name(facts, profiles))
+    path = thresholds / f"{name}.toml"
+    print(
+        f"{len(runs)} run(s) like {like['run_id']}: tier {like['tier']['name']}, "
+        f"{', '.join(f'{key} {value}' for key, value in facts.items())}"
+    )
+    for run_id, reason in left_out.items():
+        if reason:
+            print(f"left out: {run_id}: {reason}")
+    print(f"{path}{'' if path.exists() else ' (new: no stored profile is of this target and machine)'}")
+    if len(runs) < ENOUGH_RUNS:
+        print(f"too few runs: {len(runs)} of {ENOUGH_RUNS}; make baseline does the rest, then again")
+        return 1
+    found = proposed(runs)
+    print(f"{'row':<14}{'metric':<26}{'old':>10}  {'new':>10}  {'moved':>8}  {'limit':>8}  the limit rests on")
+    for new in found:
+        print(f"{new.scenario:<14}{new.metric:<26}{why(new, used)}")
+    doubts = [] if because else worse(found, used)
+    for doubt in doubts:
+        print(f"worse: {doubt}")
+    if doubts:
+        print("nothing was written: say why these are right, --because 'TEXT' beside --accept; the file keeps it")
+        return 1 if accept else 0
+    if not accept:
+        print(f"nothing was written; to write it: {accept_by}")
+        return 0
+    path.write_text(updated(path.read_text() if path.exists() else "", facts, found, runs, because))
+    print(f'written: {path}; say in the commit, and under "Thresholds" in CHANGELOG.md, why the figures moved')
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

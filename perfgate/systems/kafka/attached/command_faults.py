@@ -1,0 +1,289 @@
+"""Faults of real brokers, by commands that their file declares; what they did is told by what the cluster reports."""
+
+from __future__ import annotations
+
+import math
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Protocol
+
+from perfgate.host.session import run_in_session
+from perfgate.model.errors import TargetError
+from perfgate.model.secret import redacted
+
+LAST_WORDS = 5
+WELL_WITHIN_S, BACK_WITHIN_S, LOOK_EVERY_S = 120.0, 60.0, 2.0
+STAYS_S = 4.0
+"""So long a broker has to answer before it counts as back."""
+CONNECT_S = 5.0
+PLAIN_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*|[0-9A-Fa-f:.]+")
+"""Names and addresses as brokers should advertise them. A shell reads what stands for {host}, and whoever answers as a
+broker says what that is."""
+NEEDED: Mapping[str, tuple[str, ...]] = {
+    "kill-leader": ("kill", "start"),
+    "stop-leader": ("stop", "start"),
+    "pause-leader": ("pause", "resume"),
+    "cut-off": ("cut-off", "heal"),
+    "rolling-restart": ("stop", "start"),
+    "two-down": ("kill", "start"),
+    "return": ("kill", "start"),
+    "consumer-kill": (),
+    "client-crash": (),
+}
+"""Which commands each fault takes. Not among them: kill-controller, for nothing tells which one is active, and
+scale-out, for a file declares no spare broker."""
+COMMANDS = ("kill", "stop", "start", "pause", "resume", "cut-off", "heal")
+
+
+def lacking(kind: str, commands: Mapping[str, str], brokers: Mapping[int, str] = MappingProxyType({})) -> str | None:
+    """Return why these commands cannot bring the fault about on these brokers (addresses by id); None when they can."""
+    if kind not in NEEDED:
+        return f"{kind} cannot be brought about on real brokers"
+    missing = [name for name in NEEDED[kind] if name not in commands]
+    if missing:
+        return f"no fault command: the target file states no [faults] {' and '.join(missing)}"
+    hosts = [address.rpartition(":")[0] for address in brokers.values()]
+    blunt = [name for name in NEEDED[kind] if "{port}" not in commands[name] and "{broker}" not in commands[name]]
+    if blunt and len(set(hosts)) < len(hosts):
+        return (
+            f"brokers share a host, and [faults] {' and '.join(blunt)} names neither {{port}} nor {{broker}}: it would "
+            "hit more than one"
+        )
+    return None
+
+
+BACK = {"kill": "start", "stop": "start", "pause": "resume", "cut-off": "heal"}
+"""What gives back what each command takes away."""
+
+
+class FaultJournal(Protocol):
+    """Remembers which brokers are away, so that they come back however the run ends."""
+
+    def takes(self, broker: int, address: str, back: str) -> None:
+        """Note that a broker is about to be taken away, and the command that brings it back."""
+
+    def has_taken(self, broker: int) -> None:
+        """Note that it has gone."""
+
+    def gives_back(self, broker: int) -> None:
+        """Note that it is back."""
+
+
+class CommandFaults:
+    """See :class:`perfgate.systems.kafka.managed.faults.Faults`."""
+
+    def __init__(
+        self, commands: Mapping[str, str], timeout_s: float, brokers: Mapping[int, str], journal: FaultJournal,
+        *, unwell: Callable[[], str] = lambda: "", allowed: Collection[int] = (), at_a_time: int = 1,
+        seen: Callable[[str], bool] | None = None,
+    ) -> None:  # fmt: skip
+        """`brokers`: addresses (host:port) by id; `allowed`: those that may be taken away, all when there are none.
+
+        `unwell` tells what is wrong with the cluster, its other topics too, before a broker is taken; `at_a_time`: so
+        many may be away; `seen`: whether the broker at an address answers a request (default: something listens).
+        """
+        self._at_a_time, self._seen = at_a_time, seen
+        self._taken: set[int] = set()
+        """Brokers that have gone: what the taking command does is done."""
+        self._commands, self._timeout_s, self._brokers, self._journal = commands, timeout_s, brokers, journal
+        self._unwell, self._allowed = unwell, allowed
+        self._away: dict[int, str] = {}
+        self._returning: dict[int, str] = {}
+        """Brokers whose command has been run; that they are back has to be seen."""
+
+    @property
+    def any_away(self) -> bool:
+        """Whether a broker is away by this run's doing."""
+        return bool(self._away)
+
+    def kill(self, node: int) -> None:
+        """Run the file's kill command."""
+        self._take("kill", node)
+
+    def stop(self, node: int) -> None:
+        """Run the file's stop command, which may wait until the broker has ended."""
+        self._take("stop", node)
+
+    def wait_until_ended(self, node: int) -> None:
+        """Do nothing: the stop command has waited, and the cluster tells the rest."""
+
+    def start(self, node: int) -> None:
+        """Run the file's start command."""
+        self._give_back("start", node)
+
+    def pause(self, node: int) -> None:
+        """Run the file's pause command."""
+        self._take("pause", node)
+
+    def resume(self, node: int) -> None:
+        """Run the file's resume command."""
+        self._give_back("resume", node)
+
+    def cut_off(self, broker: int) -> None:
+        """Run the file's cut-off command."""
+        self._take("cut-off", broker)
+
+    def heal(self, broker: int) -> None:
+        """Run the file's heal command."""
+        self._give_back("heal", broker)
+
+    def active_controller(self) -> int:
+        """Raise TargetError: nothing tells."""
+        raise TargetError("which controller is the active one cannot be told of real brokers")
+
+    def metadata_log(self) -> str:
+        """Return nothing: the controllers' files are out of reach."""
+        return ""
+
+    def move_replicas(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
+        """Raise TargetError: a file declares no spare broker."""
+        raise TargetError("replicas are not moved on real brokers")
+
+    def restore(self) -> list[str]:
+        """Give back all that is away; return what could not be, as what a person has to do.
+
+        A command's word is not taken for it: a broker is back when it answers again, and goes on to.
+        """
+        left = []
+        for broker, back in {**self._away, **self._returning}.items():
+            address, run = self._brokers[broker], broker in self._away
+            reason = bring_back(
+                self._commands, back, broker, address, self._timeout_s, run=run, ended=broker in self._taken,
+                seen=self._seen,
+            )  # fmt: skip
+            if reason:
+                left.append(still_away(broker, address, back, reason))
+            else:
+                self._is_back(broker)
+        return left
+
+    def _is_back(self, broker: int) -> None:
+        self._away.pop(broker, None)
+        self._returning.pop(broker, None)
+        with suppress(OSError):  # a full disk keeps no other broker down
+            self._journal.gives_back(broker)
+
+    def _take(self, name: str, broker: int) -> None:
+        if self._allowed and broker not in self._allowed:
+            raise TargetError(f"broker {broker} is not among [faults] brokers: {', '.join(map(str, self._allowed))}")
+        if len(self._away) >= self._at_a_time:
+            away = ", ".join(map(str, self._away))
+            raise TargetError(f"broker {broker} is not taken away: {away} is, and [faults] two-down is not true")
+        if not self._away:  # the second of two is taken from a cluster that the first has left unwell
+            self._wait_until_well(broker)
+        self._returning.pop(broker, None)
+        self._taken.discard(broker)
+        self._journal.takes(broker, self._brokers[broker], BACK[name])
+        self._away[broker] = BACK[name]
+        run_command(self._commands, name, broker, self._brokers[broker], self._timeout_s)
+        if name != "stop":  # a broker that was asked to end may take its time, whatever its command waits for
+            self._taken.add(broker)
+            with suppress(OSError):  # a full disk: it is watched for longer, should this run be killed
+                self._journal.has_taken(broker)
+
+    def _wait_until_well(self, broker: int) -> None:
+        """Wait for other topics too: what one fault cost them must be over before the next."""
+        deadline = time.monotonic() + WELL_WITHIN_S
+        while reason := self._reason():
+            if time.monotonic() > deadline:
+                raise TargetError(
+                    f"broker {broker} is not taken away: the cluster was not well within {WELL_WITHIN_S:g} s: {reason}"
+                )
+            time.sleep(LOOK_EVERY_S)
+
+    def _reason(self) -> str:
+        try:
+            return self._unwell()
+        except TargetError as error:
+            return str(error)
+
+    def _give_back(self, name: str, broker: int) -> None:
+        run_command(self._commands, name, broker, self._brokers[broker], self._timeout_s)
+        self._taken.add(broker)  # that it had gone was seen
+        self._returning[broker] = self._away.pop(broker, name)
+
+
+def bring_back(
+    commands: Mapping[str, str], back: str, broker: int, address: str, timeout_s: float, *, run: bool,
+    ended: bool = False, seen: Callable[[str], bool] | None = None,
+) -> str:  # fmt: skip
+    """Return why the broker is not back; empty when it is: its command worked, and it answers and goes on to.
+
+    `run`: the command has not been run yet. It is, whatever is seen: a broker that is being stopped, or is cut off from
+    the others, still answers. A `start` that fails although the broker answers was never needed. `ended`: what took it
+    away has ended; else it is watched for `timeout_s`, for it may go only now, and is then started again.
+    """
+    look = seen or answers
+    failed = _tried(commands, back, broker, address, timeout_s) if run else ""
+    if failed and (back != "start" or not look(address)):
+        return failed
+    watched_s = STAYS_S if ended or back != "start" else max(STAYS_S, timeout_s)
+    since, deadline = math.inf, time.monotonic() + BACK_WITHIN_S
+    while True:
+        there, now = look(address), time.monotonic()
+        if there and now - since >= watched_s:
+            return ""
+        if not there and now > deadline:
+            return f"its command ended well, but nothing has answered at {address} for {BACK_WITHIN_S:g} s"
+        if not there and since < math.inf and back == "start" and not ended:  # it has gone only now
+            ended, deadline = True, now + BACK_WITHIN_S
+            if run and (failed := _tried(commands, back, broker, address, timeout_s)):
+                return failed
+        since = min(since, now) if there else math.inf
+        time.sleep(LOOK_EVERY_S)
+
+
+def _tried(commands: Mapping[str, str], name: str, broker: int, address: str, timeout_s: float) -> str:
+    try:
+        run_command(commands, name, broker, address, timeout_s)
+    except TargetError as error:
+        return str(error)
+    return ""
+
+
+def answers(address: str) -> bool:
+    """Return whether something listens at the address (host:port)."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def still_away(broker: int, address: str, back: str, error: str) -> str:
+    """Return what a person has to do about a broker that a fault took away and that did not come back."""
+    state = {"start": "DOWN", "resume": "PAUSED", "heal": "CUT OFF"}.get(back, "AWAY")
+    words = " ".join(error.split())
+    return f"BROKER {broker} ({address}) IS STILL {state}: [faults] {back} has to be run for it; {words}"
+
+
+def run_command(commands: Mapping[str, str], name: str, broker: int, address: str, timeout_s: float) -> None:
+    """Run one of the file's commands for the broker at `address` (host:port).
+
+    Raises TargetError with its last words when it fails, takes longer, or is not stated.
+    """
+    if name not in commands:
+        raise TargetError(f"the target file states no [faults] {name}, which broker {broker} at {address} needs")
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    if not PLAIN_HOST.fullmatch(host) or not port.isdigit():
+        raise TargetError(
+            f"broker {broker} calls itself {address!r}: no command is run for what is no plain host and port"
+        )
+    command = commands[name].format(host=host, port=port, broker=broker)
+    try:
+        # The file's own command line, as its owner would type it.
+        code, output = run_in_session(["/bin/sh", "-c", command], timeout_s)
+    except subprocess.TimeoutExpired:
+        told = f"[faults] {name} for broker {broker} did not end within {timeout_s:g} s: {command}"
+        raise TargetError(redacted(told)) from None
+    if code:
+        words = "\n".join(output.splitlines()[-LAST_WORDS:])
+        told = f"[faults] {name} for broker {broker} ended with {code}: {command}\n{words}"
+        raise TargetError(redacted(told))

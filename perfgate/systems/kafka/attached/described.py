@@ -1,0 +1,342 @@
+"""The file that describes real brokers: read strictly, with its secrets in the environment or in files of their own."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from perfgate.model import MIB, Settings
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.secret import Secret, from_environment, redacted, revealed
+from perfgate.systems.kafka.attached.command_faults import COMMANDS
+from perfgate.systems.kafka.attached.java_properties import Convert, read_properties, translated
+
+LEGAL: Mapping[str, tuple[str, ...]] = {
+    "": ("name", "bootstrap-servers", "cluster-id", "insecure", "profile", "kafka-version", "client", "zones", "limits",
+         "broker-config", "prometheus", "faults"),
+    "zones": ("cross-zone",),
+    "faults": (*COMMANDS, "timeout-s", "brokers", "two-down"),
+    "limits": ("bytes", "mib-per-s", "read-mib-per-s", "minutes", "under-replicated-partitions", "produce-error-rate"),
+    "broker-config": ("allowed",),
+}  # fmt: skip
+PROPERTIES_FILE = "properties-file"
+CONNECTION = re.compile(
+    r"security\.protocol|(sasl|ssl|enable\.ssl|socket|broker\.address|reconnect\.backoff|retry\.backoff)\..+"
+    r"|enable\.sasl\..+|client\.(id|rack|dns\.lookup)|metadata\.max\.age\.ms|topic\.metadata\..+|bootstrap\.servers"
+    r"|connections\.max\.idle\.ms|api\.version\..+|broker\.version\.fallback|request\.timeout\.ms"
+    r"|log\.connection\.close"
+)
+"""What a client needs to get to the brokers, in librdkafka's names."""
+CLIENT_ID = "kafka-perf-gate"
+"""What the suite's clients call themselves unless the file says otherwise: a quota can be put on it."""
+SECRET_SETTINGS = re.compile(r".*(password|passphrase|secret|key\.pem)$|sasl\.oauthbearer\.config|sasl\.jaas\.config")
+SECRET_HEADERS = re.compile(r".*(authorization|token|key|secret|password|cookie).*", re.IGNORECASE)
+CLEAR_URL = re.compile(r"http://(?!localhost\b|127\.|\[::1\])", re.IGNORECASE)
+"""A way over which everybody can read along; this machine's own loopback is none."""
+SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(B|KB|MB|GB|TB|KiB|MiB|GiB|TiB)\s*")
+FAULT_TIMEOUT_S = 60.0
+UNITS = {
+    "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
+    "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What a run may do to the brokers, replicas counted: bytes in all, bytes/s; and when it stops at once.
+
+    `read_bytes_per_s`: what its consumers may be sent. `most_s`: how long it may go on.
+    `under_replicated`: more under-replicated partitions than that, anywhere in the cluster. `error_rate`: a larger
+    share of failed sends.
+    """
+
+    total_bytes: float
+    bytes_per_s: float
+    read_bytes_per_s: float = math.inf
+    most_s: float = math.inf
+    under_replicated: int = 0
+    error_rate: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DescribedTarget:
+    """Real brokers as their file describes them. `client` holds librdkafka's settings, secrets among them."""
+
+    name: str
+    path: Path
+    bootstrap: str
+    client: Settings
+    limits: Limits
+    cluster_id: str = ""
+    """What the brokers' own must be; empty: any."""
+    profile: str = ""
+    kafka_version: str = ""
+    cross_zone_bootstrap: str = ""
+    broker_config_allowed: bool = False
+    prometheus: Mapping[str, Any] = field(default_factory=dict)
+    faults: Mapping[str, str] = field(default_factory=dict)
+    """Command lines by what they do to a broker; {host}, {port} and {broker} stand in for it."""
+    fault_timeout_s: float = FAULT_TIMEOUT_S
+    fault_brokers: tuple[int, ...] = ()
+    """Those that faults may take away; empty: any."""
+    two_down_allowed: bool = False
+
+    @property
+    def identity(self) -> str:
+        """What is known of the cluster before it is connected: this file, and the servers that it names."""
+        return f"{self.path.resolve()} {self.bootstrap}"
+
+    @property
+    def weaknesses(self) -> tuple[str, ...]:
+        """What its connections do not make sure of, for a person."""
+        client, found = dict(self.client), []
+        if client.get("security.protocol", "plaintext").lower() in ("ssl", "sasl_ssl"):
+            if client.get("enable.ssl.certificate.verification", "true").lower() == "false":
+                found.append("the brokers' certificates are not verified: whoever answers there is believed")
+            elif client.get("ssl.endpoint.identification.algorithm", "https") == "none":
+                found.append("the host names in the brokers' certificates are not verified")
+        return tuple(found)
+
+    @property
+    def on_this_host(self) -> bool:
+        """Whether all bootstrap servers are addresses of loopback: the brokers then share this machine's cores."""
+        hosts = [server.rpartition(":")[0].strip("[]") for server in self.bootstrap.split(",")]
+        return all(host in ("localhost", "::1") or host.startswith("127.") for host in hosts)
+
+
+def load_target(path: Path, convert: Convert) -> DescribedTarget:
+    """Return what the file says. Raises ConfigurationError naming file, table and key; never with a secret's value."""
+    try:
+        document = tomllib.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise ConfigurationError(f"target file {path}: no such file; docs/targets.md has an example") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"target file {path}: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"target file {path}: {error}") from None  # its context would show the line
+    try:
+        return _described(path, document, convert)
+    except ConfigurationError as error:
+        raise ConfigurationError(redacted(f"target file {path}: {error}")) from None
+
+
+def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> DescribedTarget:
+    for table, legal in LEGAL.items():
+        for key in _table(document, table) if table else document:
+            if key not in legal:
+                where = f"[{table}] has" if table else "there is an"
+                raise ConfigurationError(f"{where} unknown key {key!r}; legal: {', '.join(legal)}")
+    # Before `convert` starts a process, which is not to inherit what the environment holds for either.
+    prometheus = _prometheus(path.parent, _table(document, "prometheus"))
+    client = _client(path.parent, _table(document, "client"), convert)
+    bootstrap = _servers("bootstrap-servers", document.get("bootstrap-servers", client.pop("bootstrap.servers", None)))
+    zones, broker_config = _table(document, "zones"), _table(document, "broker-config")
+    by_command = _table(document, "faults")
+    timeout, faults = by_command.get("timeout-s", FAULT_TIMEOUT_S), _faults(by_command)
+    _refuse_unknown_settings(client)
+    _refuse_clear_secrets(client, prometheus, insecure=_flag("insecure", document.get("insecure", False)))
+    return DescribedTarget(
+        name=_text("name", document.get("name", path.stem)),
+        path=path,
+        bootstrap=bootstrap,
+        client=tuple(sorted(client.items())),
+        limits=_limits(_table(document, "limits")),
+        cluster_id=_text("cluster-id", document.get("cluster-id", ""), empty=True),
+        profile=_text("profile", document.get("profile", ""), empty=True),
+        kafka_version=_text("kafka-version", document.get("kafka-version", ""), empty=True),
+        cross_zone_bootstrap=_servers("[zones] cross-zone", zones["cross-zone"]) if "cross-zone" in zones else "",
+        broker_config_allowed=_flag("[broker-config] allowed", broker_config.get("allowed", False)),
+        prometheus=prometheus,
+        faults=faults,
+        fault_timeout_s=_number("[faults] timeout-s", timeout, 1, 3600),
+        fault_brokers=_ids("[faults] brokers", by_command.get("brokers", [])),
+        two_down_allowed=_flag("[faults] two-down", by_command.get("two-down", False)),
+    )
+
+
+def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> dict[str, str]:
+    """Return the client's settings: those of a Java properties file, then those stated here, which win."""
+    values = {name: _resolved(folder, name, value) for name, value in table.items()}
+    found: dict[str, str] = {}
+    if location := values.pop(PROPERTIES_FILE, ""):
+        properties = {
+            name: Secret(value) if SECRET_SETTINGS.fullmatch(name) else value
+            for name, value in read_properties(folder / location).items()
+        }
+        try:
+            found = translated(properties, convert)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{folder / location}: {error}") from None
+    for name in values:
+        if not CONNECTION.fullmatch(name):
+            raise ConfigurationError(
+                f"[client] {name}: only what a client needs to connect belongs here (security.protocol, sasl.*, ssl.*, "
+                "socket.*, client.id and the like); what a producer or consumer does is the scenario's: --set "
+                f"producer.{name}=VALUE, or a change file for --compare"
+            )
+    return {
+        name: Secret(value) if SECRET_SETTINGS.fullmatch(name) else value
+        for name, value in {"client.id": CLIENT_ID, **found, **values}.items()
+    }
+
+
+def _resolved(folder: Path, name: str, value: object, where: str = "[client]") -> str:
+    """Return a setting's value; { env = "NAME" } and { file = "PATH" } say where a secret stands."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    match value:
+        case {"env": str(variable), **rest} if not rest:
+            try:
+                return from_environment(variable)
+            except KeyError:
+                raise ConfigurationError(f"{where} {name}: the environment variable {variable} is not set") from None
+        case {"file": str(location), **rest} if not rest:
+            try:
+                return (folder / location).expanduser().read_text().rstrip("\n")
+            except (OSError, UnicodeDecodeError) as error:
+                raise ConfigurationError(f"{where} {name}: cannot read {folder / location}: {error}") from None
+    if isinstance(value, dict):
+        raise ConfigurationError(
+            f'{where} {name}: a setting\'s name is quoted, as in "sasl.password", and its value is a text, a number, '
+            '{ env = "NAME" } or { file = "PATH" }'
+        )
+    raise ConfigurationError(f"{where} {name} must be a text, a number, true or false")
+
+
+def _prometheus(folder: Path, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the table with its secrets resolved; what it may say is up to :mod:`perfgate.metrics.prometheus`."""
+    found = dict(table)
+    for key in ("username", "password", "token"):
+        if key in table:
+            value = _resolved(folder, key, table[key], where="[prometheus]")
+            found[key] = value if key == "username" else Secret(value)
+    if isinstance(headers := table.get("headers"), dict):
+        found["headers"] = {
+            # A tenant's name is none, and would be found in half of what a run writes.
+            n: Secret(text) if isinstance(v, dict) or SECRET_HEADERS.fullmatch(n) else text
+            for n, v in headers.items()
+            for text in [_resolved(folder, n, v, where="[prometheus] headers")]
+        }
+    return found
+
+
+def _refuse_clear_secrets(client: Mapping[str, str], prometheus: Mapping[str, Any], *, insecure: bool) -> None:
+    tokens = ("sasl.oauthbearer.token.endpoint.url", client.get("sasl.oauthbearer.token.endpoint.url", ""))
+    secret = any(isinstance(value, Secret) for value in (*prometheus.values(), *prometheus.get("headers", {}).values()))
+    for name, url in (tokens, ("[prometheus] url", str(prometheus.get("url", "")) if secret else "")):
+        if CLEAR_URL.match(url) and not insecure:
+            raise ConfigurationError(
+                f"{name} is http: a password or token would go there in clear text: use https, or, knowing that anyone "
+                "on the way can read it, state insecure = true"
+            )
+    mechanism = client.get("sasl.mechanisms", client.get("sasl.mechanism", "GSSAPI")).upper()
+    in_clear = client.get("security.protocol", "plaintext").lower() == "sasl_plaintext"
+    if in_clear and mechanism in ("PLAIN", "OAUTHBEARER") and not insecure:
+        what = "the password" if mechanism == "PLAIN" else "the token"
+        raise ConfigurationError(
+            f'[client] security.protocol = "SASL_PLAINTEXT" with {mechanism} sends {what} in clear text: use SASL_SSL, '
+            "or, knowing that anyone on the way can read it, state insecure = true"
+        )
+
+
+def _refuse_unknown_settings(client: Mapping[str, str]) -> None:
+    from confluent_kafka import KafkaException  # only a run against real brokers needs librdkafka
+    from confluent_kafka.admin import AdminClient
+
+    for name, value in client.items():
+        try:
+            AdminClient({**revealed({name: value}), "log_level": "0"})
+        except KafkaException as error:
+            words = str(error.args[0].str())
+            # A setting that needs another beside it is not refused for itself.
+            if words.startswith(("No such configuration property", "Invalid value", "Configuration property")):
+                raise ConfigurationError(f"[client] {redacted(words)}") from None
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(f"[client] {name}: {redacted(str(error))}") from None
+
+
+def _faults(table: Mapping[str, Any]) -> dict[str, str]:
+    commands = {name: value for name, value in table.items() if name in COMMANDS}
+    for name, value in commands.items():
+        if not isinstance(value, str) or not value.strip():
+            raise ConfigurationError(f"[faults] {name} must be a command line")
+        try:
+            value.format(host="", port="", broker="")
+        except (KeyError, IndexError, ValueError):
+            raise ConfigurationError(
+                f"[faults] {name}: only {{host}}, {{port}} and {{broker}} stand for something; write {{{{ for a brace"
+            ) from None
+    return commands
+
+
+def _limits(table: Mapping[str, Any]) -> Limits:
+    missing = [key for key in ("bytes", "mib-per-s") if key not in table]
+    if missing:
+        raise ConfigurationError(
+            f"[limits] lacks {' and '.join(missing)}: say how much a run may write, replicas counted, "
+            'as in: bytes = "20 GB", mib-per-s = 50'
+        )
+    size = SIZE.fullmatch(str(table["bytes"]))
+    if not size:
+        raise ConfigurationError(f'[limits] bytes = {table["bytes"]!r} must be a size, as in "20 GB"')
+    return Limits(
+        total_bytes=float(size[1]) * UNITS[size[2]],
+        bytes_per_s=_number("[limits] mib-per-s", table["mib-per-s"], 0.001, 1e6) * MIB,
+        read_bytes_per_s=_number("[limits] read-mib-per-s", table["read-mib-per-s"], 0.001, 1e6) * MIB
+        if "read-mib-per-s" in table
+        else math.inf,
+        most_s=_number("[limits] minutes", table["minutes"], 1, 1e5) * 60 if "minutes" in table else math.inf,
+        under_replicated=int(
+            _number("[limits] under-replicated-partitions", table.get("under-replicated-partitions", 0), 0, 1e6)
+        ),
+        error_rate=_number("[limits] produce-error-rate", table.get("produce-error-rate", 0), 0, 1),
+    )
+
+
+def _table(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = document.get(name, {})
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"{name} must be a table [{name}]")
+    return value
+
+
+def _text(key: str, value: object, *, empty: bool = False) -> str:
+    if not isinstance(value, str) or not (value.strip() or empty) or "\n" in value or len(value) > 80:
+        raise ConfigurationError(f"{key} = {value!r} must be a short text")
+    return value.strip()
+
+
+def _servers(key: str, value: object) -> str:
+    servers = value.split(",") if isinstance(value, str) else value
+    if not isinstance(servers, list) or not servers or not all(_is_server(server) for server in servers):
+        raise ConfigurationError(f'{key} = {value!r} must name servers, as in "kafka-1:9093,kafka-2:9093"')
+    return ",".join(server.strip() for server in servers)
+
+
+def _is_server(server: object) -> bool:
+    return isinstance(server, str) and re.fullmatch(r"\s*(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}\s*", server) is not None
+
+
+def _ids(key: str, value: object) -> tuple[int, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, int) and not isinstance(one, bool) for one in value):
+        raise ConfigurationError(f"{key} = {value!r} must list broker ids, as in [1, 2]")
+    return tuple(value)
+
+
+def _flag(key: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{key} = {value!r} must be true or false")
+    return value
+
+
+def _number(key: str, value: object, at_least: float, at_most: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not at_least <= value <= at_most:
+        raise ConfigurationError(f"{key} = {value!r} must be a number from {at_least:g} to {at_most:g}")
+    return float(value)

@@ -1,0 +1,540 @@
+"""Real brokers: other people's cluster; a run leaves nothing behind there and does no more than its file allows."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TextIO
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from perfgate.experiment.room import Meter
+from perfgate.model import CROSS_ZONE, MIB, ClusterSpec, Link, Scenario, Settings
+from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.systems.kafka.attached.command_faults import CommandFaults, lacking
+from perfgate.systems.kafka.attached.described import DescribedTarget
+from perfgate.systems.kafka.attached.diagnosis import reachable
+from perfgate.systems.kafka.attached.journaled_topics import JournaledTopics
+from perfgate.systems.kafka.attached.leftovers import Cleaner
+from perfgate.systems.kafka.attached.manifest import Leftover, Manifest, Occupied, away_from, leftovers, occupy
+from perfgate.systems.kafka.attached.permissions import check_permissions
+from perfgate.systems.kafka.client.admin import (
+    answer,
+    cluster_id_at,
+    dynamic_value,
+    sees_all_topics,
+    set_broker,
+    version_of,
+)
+from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S, admin_client
+
+RTT_SAMPLES = 15
+LOOK_AGAIN_S = 0.5
+BACK_S = 120.0
+"""So long replicas may take to be in sync again once this run has brought a broker back; then a shrunken set counts."""
+NO_USAGE = "the target file states no [prometheus]"
+HEALTH_EVERY_S = 2.0
+HEALTH_AT_MOST_S = 15.0
+HEALTH_SHARE = 0.05
+"""Asking for the state of every partition may take this share of the time: a large cluster is asked less often, but
+every HEALTH_AT_MOST_S."""
+LOOK_WITHIN_S = 5.0
+"""A cluster whose state takes longer to ask for cannot be watched, and is refused."""
+
+
+class ExternalTarget:
+    """Attaches to described brokers; see :class:`perfgate.model.target.Target`."""
+
+    kind = "brokers"
+
+    def __init__(
+        self,
+        described: DescribedTarget,
+        *,
+        run_id: str,
+        manifests: Path,
+        note: Callable[[str], None],
+        unhealthy_is_fine: bool = False,
+        broker_config_allowed: bool = False,
+        faults_allowed: bool = False,
+        parallel_is_fine: bool = False,
+        others_ended: bool = False,
+    ) -> None:
+        """`manifests`: folder of what runs have made; `unhealthy_is_fine`: start although partitions are not well.
+
+        `parallel_is_fine`: start although another run is on the cluster; `others_ended`: runs of other hosts have, so
+        that what they left can be put back.
+
+        `broker_config_allowed`, `faults_allowed`: the person said so too, not only the file.
+        """
+        self._described = described
+        self._run_id = run_id
+        self._manifests = manifests
+        self._note = note
+        self._unhealthy_is_fine = unhealthy_is_fine
+        self._parallel_is_fine = parallel_is_fine
+        self._others_ended = others_ended
+        self._occupied: TextIO | None = None
+        self._blind = False
+        """Whether other topics cannot be seen."""
+        self._broker_config_allowed = broker_config_allowed and described.broker_config_allowed
+        self._faults_allowed = faults_allowed
+        self._alive: ExternalCluster | None = None
+        self._not_put_back: list[ExternalCluster] = []
+        self.left_behind: tuple[str, ...] = ()
+        """What could not be put back, as what a person has to do."""
+        self._brokers: Mapping[int, str] = {}
+        self._racks: Mapping[int, str | None] = {}
+        self._cluster_id = ""
+        self._version = described.kafka_version
+        self._meter = Meter(described.limits.total_bytes)
+        self._ends_at = time.monotonic() + described.limits.most_s
+        self._cleaner = Cleaner(described, note)
+        self._back: set[int] = set()
+        """Brokers that were brought back before the connection."""
+
+    def check_room(self, at_a_time: float, in_all: float) -> None:
+        """Raise ConfigurationError when the run could write more than the file allows."""
+        allowed = self._described.limits.total_bytes
+        if in_all > allowed:
+            raise ConfigurationError(
+                f"{self._described.path}: [limits] bytes allows {allowed / 1e9:,.1f} GB, and this run could write "
+                f"{in_all / 1e9:,.1f} GB (replicas, warm-up and second looks counted); take fewer rows (-k, --family), "
+                "fewer or shorter rounds (--rounds, --window, --broker-warmup, --budget), a lower [limits] mib-per-s, "
+                "or raise the limit"
+            )
+
+    def prepare(self, specs: Iterable[ClusterSpec]) -> None:
+        """Reach the brokers, remove what killed runs left there, and refuse a cluster that is not well.
+
+        Raises ConfigurationError with cause and remedy.
+        """
+        forms = {replace(spec, config=(), brokers=ClusterSpec().brokers) for spec in specs}
+        if len(forms) > 1 or any(form != ClusterSpec(kafka_version=form.kafka_version) for form in forms):
+            raise ConfigurationError(
+                "version, image, number, JVM options, CPU and memory of real brokers are not this suite's to change; "
+                "compare them on --target embedded or containers"
+            )
+        try:
+            self._attach(self._reached())
+        except TargetError as error:
+            raise ConfigurationError(f"{self._described.name}: {error}") from error
+
+    def clean_up(self, run_id: str = "") -> tuple[str, ...]:
+        """Put back what runs that have ended left here, of the one named or of all; return what cannot be.
+
+        What another host's run left is put back when that run is named, or `others_ended`. Raises ConfigurationError.
+        """
+        try:
+            admin = self._reached(run_id)
+            self._enter()
+        except TargetError as error:
+            raise ConfigurationError(f"{self._described.name}: {error}") from error
+        found = [one for one in leftovers(self._manifests, self._cluster_id) if run_id in ("", one.run_id)]
+        if not found:
+            whose = f"no run {run_id} is noted" if run_id else "no run is noted to have left anything"
+            self._note(f"nothing to put back: {whose} in {self._manifests}")
+        ended = [one for one in found if one.has_ended or self._others_ended or run_id]
+        others = [f"{may_live(one)}; once it has ended: --others" for one in found if one not in ended]
+        return (*self._cleaner.put_back(admin, ended), *others)
+
+    def _reached(self, run_id: str = "") -> AdminClient:
+        """Return an admin client of brokers that answer, and learn which cluster they are.
+
+        Where they do not, a run that was killed may have taken away the only one that the file names, or so many that
+        the others cannot tell.
+        """
+        try:
+            return self._connected()
+        except (ConfigurationError, TargetError) as error:
+            ended = [
+                one for one in away_from(self._manifests, self._described.identity)
+                if self._described.cluster_id in ("", one.cluster_id)
+                and (one.run_id == run_id if run_id else one.has_ended or self._others_ended)
+            ]  # fmt: skip
+            if not ended:
+                raise
+            self._note(f"note: {error}; a run that has ended took a broker away: bringing it back")
+            self._back |= {broker for one in ended for broker in one.away}
+            self.left_behind = tuple(text for one in ended for text in self._cleaner.bring_brokers_back(one))
+            try:
+                admin = self._connected()
+            except (ConfigurationError, TargetError) as still:
+                raise ConfigurationError("; ".join([*self.left_behind, str(still)])) from still
+            self.left_behind = ()
+            return admin
+
+    def _connected(self) -> AdminClient:
+        admin, problems = reachable(self._described.bootstrap, dict(self._described.client))
+        for weakness in self._described.weaknesses:
+            self._note(f"note: {weakness}")
+        for problem in problems:
+            self._note(f"note: {problem}; going on with the other servers")
+        self._learn(admin)
+        self._note(
+            f"cluster {self._cluster_id}: " + ", ".join(f"broker {id_} at {at}" for id_, at in self._brokers.items())
+        )
+        return admin
+
+    def _learn(self, admin: AdminClient, back: Collection[int] = ()) -> None:
+        """Learn which cluster this is and which brokers it has; those that are `back` are waited for."""
+        deadline = time.monotonic() + BACK_S
+        while True:
+            described = answer(admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S), "describing the cluster")
+            self._cluster_id = described.cluster_id
+            self._brokers = {node.id: f"{node.host}:{node.port}" for node in described.nodes}
+            self._racks = {node.id: node.rack for node in described.nodes}
+            missing = sorted(set(back) - set(self._brokers))
+            if not missing:
+                return
+            if time.monotonic() > deadline:
+                raise TargetError(f"the cluster does not count broker {missing[0]}, which was brought back")
+            time.sleep(LOOK_AGAIN_S)
+
+    def _enter(self) -> None:
+        """Make sure that this is one cluster, and that no other run is on it."""
+        self._refuse_other_clusters()
+        try:
+            self._occupied = occupy(self._manifests, self._cluster_id)
+        except Occupied:
+            if not self._parallel_is_fine:
+                raise ConfigurationError(
+                    f"{self._described.name}: another run of this machine is on the cluster: both would measure each "
+                    "other, and load it twice as much as the file allows; wait until it has ended, or insist with "
+                    "--allow-parallel"
+                ) from None
+
+    def _attach(self, admin: AdminClient) -> None:
+        """Clean up after killed runs, learn what these brokers are, and look whether a run may start."""
+        self._enter()
+        found = list(leftovers(self._manifests, self._cluster_id))
+        ended = [one for one in found if one.has_ended or self._others_ended]
+        for leftover in found:
+            if leftover not in ended:
+                self._note(f"note: {may_live(leftover)}; once it has ended, --clean-up-others puts it back")
+        away = {broker for one in ended for broker in one.away}
+        if left := self._cleaner.put_back(admin, ended):
+            raise TargetError("; ".join(left))
+        self._learn(admin, away | self._back)
+        self._version = self._version or version_of(admin, next(iter(self._brokers)))
+        began = time.monotonic()
+        reason = _unwell(admin, self._described.limits.under_replicated)
+        if (took := time.monotonic() - began) > LOOK_WITHIN_S:
+            raise ConfigurationError(
+                f"{self._described.name}: the brokers took {took:.1f} s to tell the state of their partitions (at most "
+                f"{LOOK_WITHIN_S:g} s): a run could not be stopped in time when it does them harm"
+            )
+        if reason and not self._unhealthy_is_fine:
+            raise ConfigurationError(
+                f"{self._described.name}: {reason}: load would make it worse, and the numbers would be those of a sick "
+                "cluster; wait until it is well, or start all the same with --allow-unhealthy"
+            )
+        self._refuse_a_silent_zone()
+        manifest = self._manifest()
+        user = dict(self._described.client).get("sasl.username", "this client")
+        self._blind = not sees_all_topics(admin)
+        if self._blind:
+            self._note(
+                f"note: {user} sees no topic but those of runs: whether others are offline or under-replicated cannot "
+                "be told; grant it Describe on all topics (docs/targets.md)"
+            )
+        try:
+            check_permissions(admin, f"{PREFIX}{self._run_id}-probe", manifest, user)
+        finally:
+            manifest.close()
+
+    def _manifest(self) -> Manifest:
+        return Manifest(
+            self._manifests, cluster_id=self._cluster_id, run_id=self._run_id, target=self._described.identity
+        )
+
+    def _refuse_other_clusters(self) -> None:
+        """Raise ConfigurationError when the file names another cluster's id, or one of its servers is another's."""
+        described = self._described
+        if described.cluster_id not in ("", self._cluster_id):
+            raise ConfigurationError(
+                f"{described.path}: cluster-id is {described.cluster_id}, and these brokers are of cluster "
+                f"{self._cluster_id}: nothing was done to them"
+            )
+        servers = [
+            server for text in (described.bootstrap, described.cross_zone_bootstrap) for server in text.split(",")
+        ]
+        with ThreadPoolExecutor(max_workers=len(servers)) as pool:
+            found = dict(zip(servers, pool.map(self._cluster_id_at, servers), strict=True))
+        if others := {server: id_ for server, id_ in found.items() if id_ not in ("", self._cluster_id)}:
+            told = ", ".join(f"{server} of cluster {id_}" for server, id_ in others.items())
+            raise ConfigurationError(
+                f"{described.path}: its servers are not of one cluster: {told}, the others of {self._cluster_id}; "
+                "nothing was done to them"
+            )
+
+    def _refuse_a_silent_zone(self) -> None:
+        """Raise ConfigurationError when a server of the other zone does not tell its cluster, not even when it is well.
+
+        Asked last: it may be one that a killed run had taken away, or one of a cluster that is not well, which is the
+        better answer.
+        """
+        described = self._described
+        servers = [at for at in described.cross_zone_bootstrap.split(",") if at]
+        if silent := [at for at in servers if self._cluster_id_at(at) != self._cluster_id]:
+            raise ConfigurationError(
+                f"{described.path}: [zones] cross-zone: {', '.join(silent)} does not tell which cluster it is of"
+            )
+
+    def _cluster_id_at(self, server: str) -> str:
+        return cluster_id_at(server, self._described.client) if server else ""
+
+    def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
+        """Return what the brokers have told of themselves."""
+        return {
+            "kind": self.kind,
+            "name": self._described.name,
+            "kafka_version": self._version,
+            "brokers": len(self._brokers),
+            "racks": sorted({rack for rack in self._racks.values() if rack}),
+            "cluster_id": self._cluster_id,
+            "no_usage": "" if self._described.prometheus else NO_USAGE,
+        }
+
+    def cannot(self, scenario: Scenario) -> str | None:
+        """Return why these brokers cannot run the row, or None when they can.
+
+        A row with a fault reads all that it wrote in the end.
+        """
+        limits, replicas = self._described.limits, scenario.topic.replication_factor
+        if scenario.fault:
+            if not self._faults_allowed:
+                return "faults on real brokers need --allow-faults"
+            if reason := lacking(scenario.fault.kind, self._described.faults, self._brokers):
+                return reason
+            if scenario.fault.kind == "two-down" and not self._described.two_down_allowed:
+                return "it takes two brokers away at a time: [faults] two-down = true allows that"
+            if scenario.fault.kind == "two-down" and self._described.fault_brokers:
+                return "it takes any two brokers that hold its topic away, and [faults] brokers bounds which may be"
+            if self._blind:
+                return "a fault would hit topics that cannot be seen: grant Describe on all topics (docs/targets.md)"
+        if replicas > len(self._brokers):
+            return f"it needs {replicas} replicas, and the cluster has {len(self._brokers)} brokers"
+        if scenario.link.name == CROSS_ZONE.name and not self._described.cross_zone_bootstrap:
+            return "no client in the other zone: the target file states no [zones] cross-zone"
+        if scenario.cluster.config and not self._broker_config_allowed:
+            return (
+                "it needs broker settings: the file must say [broker-config] allowed = true, and the run "
+                "--allow-broker-config"
+            )
+        if scenario.load.kind == "paced" and scenario.offered_bytes_per_s > limits.bytes_per_s:
+            return (
+                f"it offers {scenario.offered_bytes_per_s / MIB:,.1f} MiB/s with its replicas, and the file allows "
+                f"{limits.bytes_per_s / MIB:,.1f}"
+            )
+        read = scenario.load.rate * scenario.record_bytes if scenario.consumers else 0.0
+        if (scenario.fault or scenario.load.kind == "backlog") and limits.read_bytes_per_s < math.inf:
+            return "it reads as fast as it can, and the file bounds that ([limits] read-mib-per-s)"
+        if scenario.load.kind == "paced" and read > limits.read_bytes_per_s:
+            return (
+                f"its consumers read {read / MIB:,.1f} MiB/s, and the file allows {limits.read_bytes_per_s / MIB:,.1f}"
+            )
+        return None
+
+    def cluster(self, spec: ClusterSpec) -> ExternalCluster:
+        """Return the brokers, with the spec's settings. Raises TargetError while something has not been put back."""
+        if time.monotonic() > self._ends_at:
+            self._meter.stopped = time_is_up(self._described.limits.most_s)
+        if self._meter.stopped:
+            self.close()
+            raise TargetError(self._meter.stopped)
+        # A broker that is still away is one whose fault was broken off.
+        away = self._alive is not None and self._alive.faults.any_away
+        if self._alive is None or self._alive.spec != spec or self.left_behind or away:
+            self.close()
+            if self.left_behind:
+                raise TargetError(f"nothing more is done to these brokers: {'; '.join(self.left_behind)}")
+            manifest = self._manifest()
+            self._alive = ExternalCluster(
+                spec, self._described, manifest, brokers=self._brokers, facts=self.facts(spec), meter=self._meter,
+                ends_at=self._ends_at,
+            )  # fmt: skip
+            self._alive.apply_settings()
+        return self._alive
+
+    def keep_aot_cache(self) -> None:
+        """Do nothing: the JVMs are those of real brokers."""
+
+    def close(self) -> None:
+        """Bring brokers back, put settings back and delete what the run has made: every step, whatever fails.
+
+        What could not be put back stays in `left_behind`, is tried again at the next call, and by the next start.
+        """
+        if self._alive is not None:
+            self._not_put_back.append(self._alive)
+            self._alive = None
+        left = {cluster: cluster.close() for cluster in self._not_put_back}
+        self._not_put_back = [cluster for cluster, what in left.items() if what]
+        self.left_behind = tuple(text for what in left.values() for text in what)
+        for text in self.left_behind:
+            with suppress(OSError):  # the terminal may be gone
+                self._note(f"{text}; tried again later")
+
+
+class ExternalCluster:
+    """Brokers that were there before; see :class:`perfgate.model.target.Cluster`."""
+
+    emulates_links = False
+
+    def __init__(
+        self, spec: ClusterSpec, described: DescribedTarget, manifest: Manifest, *, brokers: Mapping[int, str],
+        facts: Mapping[str, object], meter: Meter | None = None, ends_at: float = math.inf,
+    ) -> None:  # fmt: skip
+        """`ends_at`: when the run has lasted as long as the file allows, in s of the monotonic clock."""
+        self.spec = spec
+        self._described = described
+        self.most_failed = described.limits.error_rate
+        self.most_bytes_per_s = described.limits.bytes_per_s
+        self.meter = meter or Meter(described.limits.total_bytes)
+        self._ends_at = ends_at
+        self._manifest = manifest
+        self.addresses = brokers
+        """What the brokers advertise (host:port), by broker id."""
+        self._facts = facts
+        self._admin = admin_client(described.bootstrap, described.client)
+        self.faults = CommandFaults(
+            described.faults, described.fault_timeout_s, brokers, manifest,
+            unwell=lambda: _unwell(self._admin, described.limits.under_replicated), allowed=described.fault_brokers,
+            at_a_time=2 if described.two_down_allowed else 1, seen=self._answers,
+        )  # fmt: skip
+        """What the file's commands can do to its nodes."""
+        self._topics = JournaledTopics(self, manifest)
+        self._checked, self._pause, self._catching_up_until = 0.0, HEALTH_EVERY_S, 0.0
+        self._changed: list[tuple[str, str, str | None, str]] = []
+
+    def _answers(self, address: str) -> bool:
+        """Return whether a broker answers a request there: a process that stands still accepts connections too."""
+        return bool(cluster_id_at(address, self._described.client))
+
+    def topics(self) -> JournaledTopics:
+        """Return what creates topics here, and remembers them."""
+        return self._topics
+
+    def apply_settings(self) -> None:
+        """Set the spec's broker settings, dynamically, having noted what they were."""
+        for name, value in self.spec.config:
+            for broker in map(str, self.addresses):
+                before = dynamic_value(self._admin, broker, name)
+                self._manifest.changes(broker, name, before, value)
+                self._changed.append((broker, name, before, value))
+                set_broker(self._admin, broker, name, value)
+
+    def close(self) -> list[str]:
+        """Bring back brokers that are away, put the settings back and delete the topics that are still there.
+
+        Return what could not be done, as what a person has to do; it may be tried again.
+        """
+        left = self.faults.restore()
+        for change in reversed(list(self._changed)):
+            broker, name, before, value = change
+            try:
+                # What somebody has set meanwhile is theirs.
+                if dynamic_value(self._admin, broker, name) in (value, before):
+                    set_broker(self._admin, broker, name, before)
+            except Exception as error:  # whatever it is, the next step is tried
+                was = "not set" if before is None else before
+                left.append(f"broker {broker} may still have {name} = {value}, it was {was}: {error}")
+            else:
+                self._changed.remove(change)
+                with suppress(OSError):  # a full disk keeps nothing else changed
+                    self._manifest.restored(broker, name)
+        left += self._topics.delete_all()
+        if not left:
+            self._manifest.close()
+        return left
+
+    def bootstrap(self, link: Link) -> str:
+        """Return the file's addresses."""
+        if link.name == CROSS_ZONE.name:
+            return self._described.cross_zone_bootstrap
+        return self._described.bootstrap
+
+    def client_settings(self) -> Settings:
+        """Return the file's client settings, secrets among them."""
+        return self._described.client
+
+    def rtt_ms(self, link: Link) -> float:
+        """Return the median time of a request that describes the cluster over this link, TLS included.
+
+        Not of one for a topic's metadata: brokers may be set up to create the topic that is asked for.
+        """
+        admin = admin_client(self.bootstrap(link), self.client_settings())
+        times = []
+        for _ in range(1 + RTT_SAMPLES):
+            begin = time.perf_counter()
+            answer(admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S), f"a round trip over the {link.name} link")
+            times.append(time.perf_counter() - begin)
+        return statistics.median(times[1:]) * 1e3  # the first one connects
+
+    def check(self) -> None:
+        """Raise TargetError when more partitions are under-replicated than the file allows, or one has no leader.
+
+        Also when the run has lasted longer than the file allows.
+
+        While this run itself has taken a broker away, what that costs is what is measured; and afterwards until all is
+        well again, for BACK_S at most.
+        """
+        begin = time.monotonic()
+        if begin > self._ends_at:
+            self.meter.stop(time_is_up(self._described.limits.most_s))
+        if self.faults.any_away:
+            self._catching_up_until = begin + BACK_S
+            return
+        if begin - self._checked < self._pause:
+            return
+        try:
+            reason = _unwell(self._admin, self._described.limits.under_replicated)
+        except TargetError as error:
+            reason = str(error)
+        self._checked = time.monotonic()
+        self._pause = min(HEALTH_AT_MOST_S, max(HEALTH_EVERY_S, (self._checked - begin) / HEALTH_SHARE))
+        if not reason:
+            self._catching_up_until = 0.0
+        if reason and self._checked > self._catching_up_until:
+            self.meter.stop(f"stopped at once, as the target file asks for: {reason}")
+
+    def log_tail(self, lines: int = 40) -> str:
+        """Return nothing: the brokers' logs are not at hand."""
+        return ""
+
+    def facts(self) -> Mapping[str, object]:
+        """Return what run.json says of these brokers."""
+        return self._facts
+
+
+def may_live(leftover: Leftover) -> str:
+    """Return what is told of what another machine's run left."""
+    return f"not put back, because it may still run there: {leftover.text}"
+
+
+def time_is_up(most_s: float) -> str:
+    """Return why nothing more is done to the brokers."""
+    return f"stopped: the run has lasted as long as [limits] minutes allows, {most_s / 60:g} min"
+
+
+def _unwell(admin: AdminClient, allowed: int) -> str:
+    """Return what is wrong with the cluster's partitions; empty when no more than `allowed` are under-replicated."""
+    try:
+        topics = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics.values()
+    except KafkaException as error:
+        raise TargetError(f"the brokers no longer answer: {error.args[0].str()}") from error
+    partitions = [partition for topic in topics for partition in topic.partitions.values()]
+    offline = sum(partition.leader < 0 for partition in partitions)
+    behind = sum(len(partition.isrs) < len(partition.replicas) for partition in partitions)
+    if offline:
+        return f"{offline} of {len(partitions)} partitions are offline"
+    if behind > allowed:
+        return f"{behind} of {len(partitions)} partitions are under-replicated ({allowed} allowed)"
+    return ""

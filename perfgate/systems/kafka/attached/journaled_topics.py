@@ -1,0 +1,56 @@
+"""Topics on brokers that are not ours: every one is written down before it is made."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from perfgate.model import TopicSpec, settings
+from perfgate.model.errors import TopicRefusedError
+from perfgate.model.target import Cluster
+from perfgate.systems.kafka.attached.manifest import Manifest
+from perfgate.systems.kafka.client.admin import topic_ids
+from perfgate.systems.kafka.client.topics import Topics, is_answer
+
+RETENTION_MS = 3_600_000
+"""Should everything else fail, the brokers themselves drop what a run has written after an hour."""
+
+
+class JournaledTopics(Topics):
+    """Topics on brokers that are not ours: every one is written down before it is made."""
+
+    def __init__(self, cluster: Cluster, manifest: Manifest) -> None:
+        super().__init__(cluster)
+        self._manifest = manifest
+        self._made: set[str] = set()
+
+    def create(self, name: str, spec: TopicSpec) -> None:
+        """Create the topic with a retention of an hour. Raises TopicRefusedError, also when there is one already."""
+        retention = settings({"retention.ms": RETENTION_MS, **dict(spec.config)})
+        self._manifest.plans(name)
+        self._made.add(name)
+        try:
+            super().create(name, replace(spec, config=retention))
+        except TopicRefusedError as refused:
+            if is_answer(refused.__cause__):  # else it may be there all the same, and is deleted in the end
+                self._made.discard(name)
+                self._manifest.gone(name)
+            raise
+        self._manifest.made(name, topic_ids(self._admin, [name]).get(name, ""))
+
+    def delete(self, name: str) -> None:
+        """Delete the topic, and the consumer groups named after it; one that is gone already is none."""
+        super().delete(name)
+        self._made.discard(name)
+        with suppress(OSError):  # a full disk keeps no other topic there
+            self._manifest.gone(name)
+
+    def delete_all(self) -> list[str]:
+        """Delete what is still there of this run; return what could not be deleted, in words."""
+        left = []
+        for name in sorted(self._made):
+            try:
+                self.delete(name)
+            except Exception as error:  # whatever it is, the next one is tried
+                left.append(f"topic {name} may still be there: {error}")
+        return left

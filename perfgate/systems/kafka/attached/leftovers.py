@@ -1,0 +1,108 @@
+"""Putting back what runs that have ended left on real brokers, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.systems.kafka.attached.command_faults import bring_back, still_away
+from perfgate.systems.kafka.attached.described import DescribedTarget
+from perfgate.systems.kafka.attached.manifest import Leftover, came_back
+from perfgate.systems.kafka.client.admin import answer, cluster_id_at, dynamic_value, set_broker, topic_ids
+from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S
+
+FAILURES = (TargetError, ConfigurationError, KafkaException, OSError)
+
+
+class Cleaner:
+    """Knows the file's commands, and tells what it does."""
+
+    def __init__(self, described: DescribedTarget, note: Callable[[str], None]) -> None:
+        self._described, self._note = described, note
+
+    def bring_brokers_back(self, leftover: Leftover) -> list[str]:
+        """Run the commands for the brokers that the run took away; return what a person has to do about the others.
+
+        Needs no connection: the broker may be the only one that the file names.
+        """
+        left = []
+        for broker, (address, back, taken) in list(leftover.away.items()):
+            self._note(
+                f"broker {broker} at {address} is away since run {leftover.run_id}, which was killed: running [faults] "
+                f"{back}, then watching whether it stays"
+            )
+            reason = bring_back(
+                self._described.faults, back, broker, address, self._described.fault_timeout_s, run=True, ended=taken,
+                seen=lambda at: cluster_id_at(at, self._described.client) == leftover.cluster_id,
+            )  # fmt: skip
+            if reason:
+                left.append(still_away(broker, address, back, reason))
+                continue
+            came_back(leftover, broker)
+            self._note(f"ran [faults] {back} for broker {broker}, away since run {leftover.run_id}, which was killed")
+        return left
+
+    def put_back(self, admin: AdminClient, found: Sequence[Leftover]) -> list[str]:
+        """Try every step of every run's; return what could not be done, as what a person has to do.
+
+        Brokers first: settings and topics of brokers that are not all there are left alone.
+        """
+        left = [text for leftover in found for text in self.bring_brokers_back(leftover)]
+        if left:
+            return [*left, "nothing else was done to these brokers while one may be away"]
+        for leftover in found:
+            failed = self._clean(admin, leftover)
+            left += [f"run {leftover.run_id}: {text}" for text in failed]
+            if not failed:
+                leftover.path.unlink(missing_ok=True)
+        return left
+
+    def _clean(self, admin: AdminClient, leftover: Leftover) -> list[str]:
+        """Put settings back and delete topics, those known by id, or by name and content.
+
+        A setting that somebody has changed since is theirs.
+        """
+        left = []
+        for change in leftover.configs:
+            broker, name = str(change["broker"]), str(change["name"])
+            try:
+                self._restore(admin, leftover, broker, name, change)
+            except FAILURES as error:
+                left.append(f"{name} of broker {broker}: {error}")
+        try:
+            there = topic_ids(admin, (name for name in leftover.topics if name.startswith(PREFIX)))
+        except FAILURES as error:
+            return [*left, f"its topics: {error}"]
+        for name, topic_id in there.items():
+            try:
+                self._remove(admin, leftover, name, topic_id)
+            except FAILURES as error:
+                left.append(f"topic {name}: {error}")
+        return left
+
+    def _restore(
+        self, admin: AdminClient, leftover: Leftover, broker: str, name: str, change: Mapping[str, str | None]
+    ) -> None:
+        if "value" in change and dynamic_value(admin, broker, name) not in (change["value"], change["before"]):
+            self._note(f"left {name} of broker {broker} alone: somebody has changed it since {leftover.run_id}")
+            return
+        set_broker(admin, broker, name, change["before"])
+        self._note(f"put {name} of broker {broker} back, changed by run {leftover.run_id}")
+
+    def _remove(self, admin: AdminClient, leftover: Leftover, name: str, topic_id: str) -> None:
+        known = leftover.topics[name]
+        if known == topic_id or (not known and _is_empty(admin, name)):
+            answer(admin.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S)[name], f"deleting {name}")
+            self._note(f"removed topic {name}, left by run {leftover.run_id}, which was killed")
+        else:
+            self._note(f"left topic {name} alone: it is not the one that run {leftover.run_id} made")
+
+
+def _is_empty(admin: AdminClient, name: str) -> bool:
+    """Return whether nothing was ever written to the topic."""
+    partitions = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics[name].partitions
+    ends = admin.list_offsets({TopicPartition(name, number): OffsetSpec.latest() for number in partitions})
+    return all(answer(reply, f"reading the end of {name}").offset == 0 for reply in ends.values())

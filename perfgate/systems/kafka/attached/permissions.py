@@ -1,0 +1,95 @@
+"""Whether this client may do all that a run does with a topic: tried before anything is measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AclOperation, AdminClient, NewTopic
+
+from perfgate.model.errors import ConfigurationError
+from perfgate.systems.kafka.attached.journaled_topics import RETENTION_MS
+from perfgate.systems.kafka.attached.manifest import Manifest
+from perfgate.systems.kafka.client.topics import PREFIX, READY_TIMEOUT_S, REQUEST_TIMEOUT_S
+
+TOPIC_ACTIONS: Mapping[AclOperation, str] = {
+    AclOperation.DESCRIBE: "describe",
+    AclOperation.WRITE: "write",
+    AclOperation.READ: "read",
+    AclOperation.DELETE: "delete",
+}
+DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def check_permissions(admin: AdminClient, name: str, manifest: Manifest, user: str) -> None:
+    """Make the topic `name` and delete it. Raises ConfigurationError with what `user` may not do.
+
+    A topic that may be made but not deleted stays, empty: no request tells that of a topic that does not exist. Then
+    the message names it.
+    """
+    probe = NewTopic(name, num_partitions=1, replication_factor=1, config={"retention.ms": str(RETENTION_MS)})
+    denied: list[str] = []
+    manifest.plans(name)
+    with _noting("create", denied):
+        admin.create_topics([probe], validate_only=True, request_timeout=REQUEST_TIMEOUT_S)[name].result()
+    stays = ""
+    if denied:
+        manifest.gone(name)
+    else:
+        with _noting("create", denied):
+            _create(admin, probe)
+            denied += [word for word in _denied(admin, name) if word != "delete"]
+        stays = f"; topic {name} is empty and stays: delete it"
+        with _noting("delete", denied):
+            admin.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S)[name].result()
+            stays = ""
+        manifest.gone(name)
+    if denied:
+        raise ConfigurationError(
+            f"the brokers do not let {user} {', '.join(denied)} topics {PREFIX}*; grant it: kafka-acls --add "
+            f"--allow-principal User:{user} --operation Create --operation Describe --operation Write --operation Read "
+            f"--operation Delete --topic {PREFIX} --resource-pattern-type prefixed (docs/targets.md){stays}"
+        )
+
+
+def _create(admin: AdminClient, topic: NewTopic) -> None:
+    """Create it, unless it is there: Kafka 2.8 in KRaft mode does what it was only asked whether it would."""
+    try:
+        admin.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)[topic.topic].result()
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
+
+
+@contextmanager
+def _noting(action: str, denied: list[str]) -> Iterator[None]:
+    """Note the action when the brokers deny it; make any other failure an error."""
+    try:
+        yield
+    except KafkaException as error:
+        if error.args[0].code() in DENIED:
+            denied.append(action)
+        else:
+            raise ConfigurationError(f"trying to {action} a topic: {error.args[0].str()}") from None
+
+
+def _denied(admin: AdminClient, name: str) -> list[str]:
+    """Return what this client may not do with the topic that it has just made."""
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while True:
+        reply = admin.describe_topics(
+            TopicCollection([name]), include_authorized_operations=True, request_timeout=REQUEST_TIMEOUT_S
+        )[name]
+        try:
+            allowed = set(reply.result().authorized_operations or TOPIC_ACTIONS)
+        except KafkaException as error:
+            if error.args[0].code() in DENIED:
+                return ["describe"]
+            # Not every broker has heard of a topic at once.
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+            continue
+        return [word for operation, word in TOPIC_ACTIONS.items() if operation not in allowed]

@@ -1,0 +1,49 @@
+"""The round trip of one Kafka request, measured on a raw connection: what a client waits for at the least."""
+
+from __future__ import annotations
+
+import socket
+import statistics
+import struct
+import time
+
+from perfgate.model.errors import TargetError
+
+API_VERSIONS_KEY = 18
+SAMPLES = 30
+TIMEOUT_S = 5
+# ApiVersions v0: the one request a broker answers before anything else, with no body.
+# Layout: https://kafka.apache.org/protocol (length, api_key, api_version, correlation_id, client_id).
+_CLIENT = b"kafka-perf-gate"
+_REQUEST = struct.pack(f">hhih{len(_CLIENT)}s", API_VERSIONS_KEY, 0, 1, len(_CLIENT), _CLIENT)
+
+
+def request_rtt_ms(host: str, port: int) -> float:
+    """Return the median time from request to full answer over SAMPLES requests on one connection, in ms.
+
+    Raises TargetError when the broker does not answer.
+    """
+    try:
+        with socket.create_connection((host, port), timeout=TIMEOUT_S) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return statistics.median(_exchange(connection) for _ in range(SAMPLES)) * 1e3
+    except OSError as error:
+        raise TargetError(f"no round trip to {host}:{port}: {error}") from error
+
+
+def _exchange(connection: socket.socket) -> float:
+    begin = time.perf_counter()
+    connection.sendall(struct.pack(">i", len(_REQUEST)) + _REQUEST)
+    length = struct.unpack(">i", _read(connection, 4))[0]
+    _read(connection, length)
+    return time.perf_counter() - begin
+
+
+def _read(connection: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        chunk = connection.recv(count - len(data))
+        if not chunk:
+            raise ConnectionError("the broker closed the connection")
+        data += chunk
+    return data

@@ -1,0 +1,164 @@
+"""Topics of a run: created fresh for a round, deleted after it, and their end offsets read in between."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from perfgate.model import SAME_ZONE, Settings, TopicSpec
+from perfgate.model.errors import BrokersFailedError, TargetError, TopicRefusedError
+from perfgate.model.secret import revealed
+from perfgate.model.target import PREFIX as PREFIX
+from perfgate.model.target import Reachable
+
+"""Every topic of a run, and every consumer group, begins so."""
+REQUEST_TIMEOUT_S = 20
+READY_TIMEOUT_S = 60
+LEADER_MOVING = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._NOENT,
+}
+
+
+def admin_client(bootstrap: str, security: Settings) -> AdminClient:
+    """Return an admin client that keeps quiet about brokers which come and go."""
+    # The backoff's default maximum of 10 s would hide for so long that a starting broker is there.
+    quick = {"reconnect.backoff.ms": "50", "reconnect.backoff.max.ms": "200"}
+    fixed = {"bootstrap.servers": bootstrap, "log_level": "0", "allow.auto.create.topics": "false"}
+    return AdminClient({**fixed, **quick, **revealed(security)})
+
+
+@contextmanager
+def _but_for(*codes: int) -> Iterator[None]:
+    """Let the block end quietly when it fails because of one of these answers of the brokers."""
+    try:
+        yield
+    except TargetError as error:
+        cause = error.__cause__
+        if not (isinstance(cause, KafkaException) and cause.args[0].code() in codes):
+            raise
+
+
+UNANSWERED = {
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.NETWORK_EXCEPTION,
+}
+
+
+def is_answer(error: BaseException | None) -> bool:
+    """Return whether the error is the brokers' own refusal, and not that nobody knows what they did."""
+    cause = error.__cause__ if error else None
+    return isinstance(cause, KafkaException) and cause.args[0].code() not in UNANSWERED
+
+
+def assignment(spec: TopicSpec) -> list[list[int]]:
+    """Return each partition's replicas on the first brokers, led by one after another."""
+    return [
+        [(partition + n) % spec.on_brokers + 1 for n in range(spec.replication_factor)]
+        for partition in range(spec.partitions)
+    ]
+
+
+class Topics:
+    """Creates, inspects and deletes topics on one cluster."""
+
+    def __init__(self, cluster: Reachable) -> None:
+        self._cluster = cluster
+        self._admin = self._new_client()
+
+    def create(self, name: str, spec: TopicSpec) -> None:
+        """Create the topic and wait until every partition answers through a leader with all its replicas in sync.
+
+        Raises TopicRefusedError with the broker's own words when it refuses.
+        """
+        replicas: dict[str, Any] = {"replication_factor": spec.replication_factor}
+        if spec.on_brokers:
+            replicas = {"replica_assignment": assignment(spec)}
+        topic = NewTopic(name, num_partitions=spec.partitions, config=dict(spec.config), **replicas)
+        done = self._admin.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)
+        try:
+            self._result(done[name], f"creating topic {name} ({spec})")
+        except TargetError as error:
+            self._cluster.check()
+            raise TopicRefusedError(str(error)) from error
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while not self._in_sync(name, spec):
+            self._cluster.check()
+            if time.monotonic() > deadline:
+                raise BrokersFailedError(
+                    f"topic {name}: not every partition had a leader and {spec.replication_factor} "
+                    f"in-sync replicas within {READY_TIMEOUT_S} s",
+                    perhaps_late=True,
+                )
+            time.sleep(0.05)
+        self.end_offsets(name, spec.partitions)
+
+    def end_offsets(self, name: str, partitions: int) -> tuple[int, ...]:
+        """Return every partition's end offset (records since the topic was created).
+
+        A broker that has not yet heard of its leadership is asked again, for READY_TIMEOUT_S at most.
+        """
+        wanted = {TopicPartition(name, number): OffsetSpec.latest() for number in range(partitions)}
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while True:
+            replies = self._admin.list_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S)
+            try:
+                return tuple(reply.result(timeout=REQUEST_TIMEOUT_S + 5).offset for reply in replies.values())
+            except (KafkaException, TimeoutError) as error:
+                if time.monotonic() > deadline or (error.args and error.args[0].code() not in LEADER_MOVING):
+                    raise TargetError(f"reading the end offsets of {name}: {error}") from error
+            self._cluster.check()
+            time.sleep(0.05)
+            # Once librdkafka has cached a new topic as leaderless, the same client says so for ever
+            # (1 topic in 17 on 2.16.0); a new client asks the brokers.
+            self._admin = self._new_client()
+
+    def delete(self, name: str) -> None:
+        """Delete the topic, and the consumer groups named after it."""
+        done = self._admin.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S)
+        with _but_for(KafkaError.UNKNOWN_TOPIC_OR_PART):  # it is gone already
+            self._result(done[name], f"deleting topic {name}")
+        listed = self._result(self._admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S), "listing groups")
+        groups = [group.group_id for group in listed.valid if group.group_id.startswith(name)]
+        if groups:
+            for group, gone in self._admin.delete_consumer_groups(groups).items():
+                # A member that was killed holds its group until its session ends; a group without offsets, as it
+                # then is, the brokers remove themselves.
+                with _but_for(KafkaError.NON_EMPTY_GROUP, KafkaError.GROUP_ID_NOT_FOUND):
+                    self._result(gone, f"deleting consumer group {group}")
+
+    def _in_sync(self, name: str, spec: TopicSpec) -> bool:
+        try:
+            topic = self._admin.list_topics(name, timeout=REQUEST_TIMEOUT_S).topics[name]
+        except KafkaException as error:
+            raise TargetError(f"asking for topic {name}: {error}") from error
+        return (
+            topic.error is None
+            and len(topic.partitions) == spec.partitions
+            and all(
+                part.leader >= 0 and len(part.isrs) == spec.replication_factor for part in topic.partitions.values()
+            )
+        )
+
+    def _new_client(self) -> AdminClient:
+        return admin_client(self._cluster.bootstrap(SAME_ZONE), self._cluster.client_settings())
+
+    @staticmethod
+    def _result(reply: Future[Any], doing: str) -> Any:
+        try:
+            return reply.result(timeout=REQUEST_TIMEOUT_S + 5)
+        except (KafkaException, TimeoutError) as error:
+            raise TargetError(f"{doing}: {error}") from error

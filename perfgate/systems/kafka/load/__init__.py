@@ -1,0 +1,1 @@
+"""The drivers: librdkafka in generator processes, and the official tools."""

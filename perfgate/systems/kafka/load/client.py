@@ -1,0 +1,111 @@
+"""One librdkafka client: made from settings, connected, woken by its own queue. It ends with its process."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from perfgate.systems.kafka.load import clib
+from perfgate.systems.kafka.load.clib import KafkaClientError, lib
+
+METADATA_TIMEOUT_MS = 15_000
+TIMER_SLACK_NS = 1_000
+PR_SET_TIMERSLACK = 29
+
+_libc = ctypes.CDLL(None)
+
+
+def precise_timers() -> None:
+    """Let the calling thread's waits end when they should; Linux adds 50 us by default."""
+    _libc.prctl(PR_SET_TIMERSLACK, ctypes.c_ulong(TIMER_SLACK_NS))
+
+
+class Client:
+    """A producer or consumer of one topic. Not thread-safe: one thread per client."""
+
+    def __init__(
+        self,
+        kind: int,
+        settings: Mapping[str, str],
+        topic: str,
+        on_stats: Callable[[dict[str, Any]], None] | None = None,
+    ) -> None:
+        """Raises KafkaClientError with librdkafka's words when a setting is refused."""
+        self.topic = topic.encode()
+        self._told_stats = on_stats
+        self.errors: dict[str, str] = {}
+        self.failed: Counter[str] = Counter()
+        self.throttled_ms = 0
+        """For how long brokers held their answers back because of a quota."""
+        text = ctypes.create_string_buffer(clib.TEXT_BYTES)
+        conf = lib.rd_kafka_conf_new()
+        for name, value in settings.items():
+            if lib.rd_kafka_conf_set(conf, name.encode(), value.encode(), text, clib.TEXT_BYTES):
+                lib.rd_kafka_conf_destroy(conf)
+                raise KafkaClientError(text.value.decode())
+        self._on_throttled = clib.THROTTLE_CALLBACK(self._note_throttle)
+        lib.rd_kafka_conf_set_throttle_cb(conf, self._on_throttled)
+        if kind == clib.PRODUCER:
+            lib.rd_kafka_conf_set_events(conf, clib.EVENT_DR | clib.EVENT_ERROR)
+        else:  # fetched records come without events, and so does the rest
+            self._callbacks = (clib.ERROR_CALLBACK(self._on_error), clib.STATS_CALLBACK(self._on_stats))
+            lib.rd_kafka_conf_set_error_cb(conf, self._callbacks[0])
+            lib.rd_kafka_conf_set_stats_cb(conf, self._callbacks[1])
+        self.handle = lib.rd_kafka_new(kind, conf, text, clib.TEXT_BYTES)
+        if not self.handle:
+            lib.rd_kafka_conf_destroy(conf)
+            raise KafkaClientError(text.value.decode())
+        self.topic_handle = lib.rd_kafka_topic_new(self.handle, self.topic, None)
+        if kind == clib.CONSUMER:
+            lib.rd_kafka_poll_set_consumer(self.handle)
+            self.queue = lib.rd_kafka_queue_get_consumer(self.handle)
+        else:
+            self.queue = lib.rd_kafka_queue_get_main(self.handle)
+        self._woken, self._wakes = os.pipe()
+        os.set_blocking(self._woken, False)
+        os.set_blocking(self._wakes, False)
+        lib.rd_kafka_queue_io_event_enable(self.queue, self._wakes, b"!", 1)
+
+    def connect(self, partitions: int) -> None:
+        """Learn where the topic's partitions are. Raises KafkaClientError when they are not as many, or not in time."""
+        found = ctypes.POINTER(clib.Metadata)()
+        code = lib.rd_kafka_metadata(self.handle, 0, self.topic_handle, ctypes.byref(found), METADATA_TIMEOUT_MS)
+        if code:
+            cause = "; ".join(self.errors.values())
+            raise KafkaClientError(f"no metadata of {self.topic.decode()}: {clib.error_text(code)} {cause}".rstrip())
+        topic = found.contents.topics[0]
+        error, count = topic.err, topic.partition_cnt
+        lib.rd_kafka_metadata_destroy(found)
+        if error or count != partitions:
+            reason = clib.error_text(error) if error else f"it has {count} partitions, not {partitions}"
+            raise KafkaClientError(f"topic {self.topic.decode()}: {reason}")
+
+    def wait(self, seconds: float) -> None:
+        """Wait until something lies in the queue, for `seconds` at most (microseconds count)."""
+        if select.select([self._woken], [], [], max(0.0, seconds))[0]:
+            os.read(self._woken, 4096)
+
+    def note_error(self, code: int, text: str) -> None:
+        """Remember the first words of each kind of error."""
+        self.errors.setdefault(clib.error_name(code), text)
+
+    def count_failure(self, code: int, records: int) -> None:
+        """Count records that ended in this error."""
+        self.failed[clib.error_name(code)] += records
+        self.note_error(code, clib.error_text(code))
+
+    def _note_throttle(self, _handle: int, _name: bytes, _broker: int, milliseconds: int, _opaque: int) -> None:
+        self.throttled_ms += milliseconds
+
+    def _on_error(self, _handle: int, code: int, text: bytes, _opaque: int) -> None:
+        self.note_error(code, text.decode())
+
+    def _on_stats(self, _handle: int, text: int, size: int, _opaque: int) -> int:
+        if self._told_stats is not None:
+            self._told_stats(json.loads(ctypes.string_at(text, size)))
+        return 0

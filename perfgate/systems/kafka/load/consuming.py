@@ -1,0 +1,241 @@
+"""One consumer client: reads in batches and checks every record it is given."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perfgate.load.checks import Sequences
+from perfgate.load.history import RECEIPT, Journal, receipts_path
+from perfgate.load.payload import HEADER
+from perfgate.load.window import Window, now
+from perfgate.model.histogram import LatencyRecorder
+from perfgate.systems.kafka.load import clib
+from perfgate.systems.kafka.load.clib import KafkaClientError, TopicPartitionList, lib
+from perfgate.systems.kafka.load.client import Client, precise_timers
+
+BATCH = 4_096
+PATIENCE_S = 0.05
+GROUP_TIMEOUT_S = 30
+SEEK_TIMEOUT_MS = 10_000
+CRC_EVERY = 64
+"""Of every so many records the CRC of the body is computed and compared; the header of each is checked."""
+
+read_headers = clib.reader(HEADER)
+
+
+class Reader:
+    """Reads one client's share of a topic: what is foreign, damaged, twice or out of order is counted, not believed."""
+
+    def __init__(self, spec: dict[str, Any], number: int, window: Window) -> None:
+        """Raises KafkaClientError when a setting is refused."""
+        self._window = window
+        self._partitions: int = spec["partitions"]
+        self._assigned: list[int] | None = spec["assigned"][number] if spec["assigned"] else None
+        self._laps: bool = spec["laps"]
+        self._run, self._producers = spec["run"], spec["producers"]
+        self._sequences = Sequences(spec["producers"], self._partitions)
+        self._pointers = np.zeros(BATCH, np.uint64)
+        self._until_crc = 0
+        self._stopped = False
+        self.read = self.received = self.foreign = self.corrupt = self.laps = 0
+        self.received_in_window = self.received_bytes_in_window = 0
+        self._fetches, self._fetch_ms = 0, 0.0
+        self.latency = LatencyRecorder()
+        history = spec.get("history")
+        self._journal = Journal(str(receipts_path(Path(history), number))) if history else None
+        self.client = Client(clib.CONSUMER, spec["client"], spec["topic"], on_stats=self._take_stats)
+
+    def connect(self) -> None:
+        """Take up the partitions: those assigned, or those that the group gives. Raises KafkaClientError."""
+        self.client.connect(self._partitions)
+        if self._assigned is not None:
+            with _Partitions(self.client.topic, self._assigned, clib.OFFSET_BEGINNING) as partitions:
+                self._must(lib.rd_kafka_assign(self.client.handle, partitions), "assigning partitions")
+            return
+        with _Partitions(self.client.topic, [clib.PARTITION_UNASSIGNED]) as topics:
+            self._must(lib.rd_kafka_subscribe(self.client.handle, topics), "subscribing")
+        deadline = now() + GROUP_TIMEOUT_S
+        while not self.assignment():
+            self._take_batch()
+            self.client.wait(PATIENCE_S)
+            if now() > deadline:
+                cause = "; ".join(self.client.errors.values())
+                raise KafkaClientError(f"the group gave no partition within {GROUP_TIMEOUT_S} s {cause}".rstrip())
+
+    def assignment(self) -> int:
+        """Return how many partitions this client has at present."""
+        found = ctypes.POINTER(TopicPartitionList)()
+        self._must(lib.rd_kafka_assignment(self.client.handle, ctypes.byref(found)), "reading the assignment")
+        count = int(found.contents.cnt)
+        lib.rd_kafka_topic_partition_list_destroy(found)
+        return count
+
+    def run(self, start: float) -> None:
+        """Read until told to stop."""
+        precise_timers()
+        time.sleep(max(0.0, start - now()))
+        while not self._stopped:
+            if not self._take_batch():
+                self.client.wait(PATIENCE_S)
+        if self._assigned is None:
+            lib.rd_kafka_consumer_close(self.client.handle)  # leaves the group
+
+    @property
+    def errors(self) -> Mapping[str, str]:
+        """The first words of each kind of error."""
+        return self.client.errors
+
+    def stop(self) -> None:
+        """Let `run` return soon."""
+        self._stopped = True
+
+    def progress(self) -> dict[str, int]:
+        """Return what was done so far."""
+        failed = self.foreign + self.corrupt + self.client.failed.total()
+        return {"attempted": self.read, "done": self.received, "failed": failed}
+
+    def recorders(self) -> dict[str, LatencyRecorder]:
+        """Return the latencies by name."""
+        return {"latency": self.latency}
+
+    def result(self) -> dict[str, Any]:
+        """Return the counts of this client."""
+        return {
+            "read": self.read,
+            "received": self.received,
+            "foreign": self.foreign,
+            "corrupt": self.corrupt,
+            "duplicated": self._sequences.duplicated,
+            "reordered": self._sequences.reordered,
+            "redelivered": self._sequences.redelivered,
+            "laps": self.laps,
+            "negative_latencies": self.latency.negative,
+            "throttled_ms": self.client.throttled_ms,
+            "failed": dict(self.client.failed),
+            "errors": self.client.errors,
+            "received_in_window": self.received_in_window,
+            "received_bytes_in_window": self.received_bytes_in_window,
+            "fetches": self._fetches,
+            "fetch_ms": self._fetch_ms,
+        }
+
+    def _take_batch(self) -> int:
+        """Read what is there, without waiting; return how many messages it was, errors included."""
+        count = int(lib.rd_kafka_consume_batch_queue(self.client.queue, 0, self._pointers.ctypes.data, BATCH))
+        if count <= 0:
+            return 0
+        heard = now()
+        pointers = self._pointers[:count]
+        messages = clib.read_messages(pointers)
+        try:
+            bad = messages["err"] != 0
+            self._take_records(messages[~bad], heard)
+            # After the records: those before the end of a partition belong to the lap that ends with it.
+            self._take_errors(messages[bad])
+        finally:
+            for _ in map(clib.free_message, pointers.tolist()):
+                pass
+        return count
+
+    def _take_records(self, messages: npt.NDArray[np.void], heard: float) -> None:
+        self.read += (before := len(messages))
+        # A tombstone or a record too short for a header is nobody's that this load knows.
+        messages = messages[messages["len"] >= HEADER.itemsize]
+        headers = read_headers(messages["payload"])
+        own = (headers["run"] == self._run) & (headers["producer"] < self._producers)
+        if self._journal:
+            self._note_receipts(headers, messages, own, heard)
+        if not own.all():
+            headers, messages = headers[own], messages[own]
+        self.foreign += before - len(messages)
+        if len(headers):
+            self._check_bodies(headers, messages)
+            new = self._sequences.check(
+                headers["producer"].astype(np.int64), messages["partition"].astype(np.int64), messages["offset"],
+                headers["sequence"].astype(np.int64),
+            )  # fmt: skip
+            self._count(headers, messages, new, heard)
+
+    def _note_receipts(
+        self, headers: npt.NDArray[np.void], messages: npt.NDArray[np.void], own: npt.NDArray[np.bool_], heard: float
+    ) -> None:
+        rows = np.zeros(len(messages), RECEIPT)
+        rows["at"] = heard
+        rows["offset"], rows["partition"] = messages["offset"], messages["partition"]
+        rows["sequence"] = headers["sequence"].astype(np.int64)
+        rows["producer"] = np.where(own, headers["producer"].astype(np.int64), -1)
+        assert self._journal is not None
+        self._journal.write(rows)
+
+    def _count(self, headers: npt.NDArray[np.void], messages: npt.NDArray[np.void], new: int, heard: float) -> None:
+        self.received += new
+        if heard < self._window.opens:
+            return
+        if heard < self._window.closes:
+            self.received_in_window += new
+            self.received_bytes_in_window += int(messages["len"].sum()) * new // len(messages)
+        sent = headers["time_ns"] * 1e-9
+        counts = (sent >= self._window.opens) & (sent < self._window.closes)
+        self.latency.record(heard - sent[counts])
+
+    def _check_bodies(self, headers: npt.NDArray[np.void], messages: npt.NDArray[np.void]) -> None:
+        for index in range(self._until_crc, len(headers), CRC_EVERY):
+            begin = int(messages["payload"][index]) + HEADER.itemsize
+            body = ctypes.string_at(begin, int(messages["len"][index]) - HEADER.itemsize)
+            self.corrupt += int(zlib.crc32(body) != headers["crc"][index])
+        self._until_crc = (self._until_crc - len(headers)) % CRC_EVERY
+
+    def _take_errors(self, messages: npt.NDArray[np.void]) -> None:
+        for message in messages:
+            code = int(message["err"])
+            if code == clib.ERR_PARTITION_EOF:
+                if self._laps:
+                    self._rewind(int(message["partition"]))
+            else:
+                self.client.count_failure(code, 1)
+
+    def _rewind(self, partition: int) -> None:
+        """Read a partition again from its start: a backlog has no end for a consumer that is measured."""
+        self.laps += 1
+        self._sequences.rewind(partition)
+        with _Partitions(self.client.topic, [partition], clib.OFFSET_BEGINNING) as partitions:
+            error = lib.rd_kafka_seek_partitions(self.client.handle, partitions, SEEK_TIMEOUT_MS)
+            if error or partitions.contents.elems[0].err:
+                raise KafkaClientError(f"partition {partition} could not be read from its start again")
+
+    def _take_stats(self, statistics: dict[str, Any]) -> None:
+        """Note how long the brokers took to answer since the last statistics (their `rtt`; mostly fetches here)."""
+        if not self._window.holds(now()):
+            return
+        for broker in statistics["brokers"].values():
+            self._fetches += broker["rtt"]["cnt"]
+            self._fetch_ms += broker["rtt"]["sum"] / 1e3
+
+    def _must(self, code: int, doing: str) -> None:
+        if code:
+            raise KafkaClientError(f"{doing}: {clib.error_text(code)}")
+
+
+class _Partitions:
+    """A list of partitions as librdkafka takes it, for the length of one call."""
+
+    def __init__(self, topic: bytes, partitions: list[int], offset: int | None = None) -> None:
+        self._list = lib.rd_kafka_topic_partition_list_new(len(partitions))
+        for partition in partitions:
+            added = lib.rd_kafka_topic_partition_list_add(self._list, topic, partition)
+            if offset is not None:
+                added.contents.offset = offset
+
+    def __enter__(self) -> Any:
+        return self._list
+
+    def __exit__(self, *_: object) -> None:
+        lib.rd_kafka_topic_partition_list_destroy(self._list)

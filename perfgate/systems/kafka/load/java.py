@@ -1,0 +1,328 @@
+"""The driver `java`: the official ProducerPerformance and ConsumerPerformance, a process per client, side by side.
+
+Their window is this suite's: it opens once the load has run for the warm-up's bound, what was sent in it is the
+change of the topic's end offsets, and CPU is read at its edges. The tools are told a number of records, not a time; a
+round in which one of them ended too early is run again with more.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from perfgate.host.guard import Guard
+from perfgate.host.usage import Usage
+from perfgate.model import MIB, Load, Scenario
+from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer, Received, Sent
+from perfgate.model.secret import revealed
+from perfgate.systems.kafka.load.official import (
+    NEW_OPTIONS,
+    OutputError,
+    ProducerOutput,
+    ReadSoFar,
+    consumer_arguments,
+    inexpressible,
+    parse_consumer,
+    parse_producer,
+    producer_arguments,
+    version_of,
+)
+
+HEAP = "-Xmx512m"  # as kafka-run-class.sh of the tools has it
+TRIES = 4
+FIRST_GUESS = 20_000
+TAIL_S = 1.5
+"""How much longer than its window a tool is given records for: its rate is not even."""
+START_TIMEOUT_S = 30
+END_MARGIN_S = 30
+SLOWEST = 20
+"""A tool may take so many times longer for its records than expected: the first guess of its rate may be that wrong."""
+LOOK_EVERY_S = 0.1
+REPORT_EVERY_MS = 250
+LAST_WORDS = 5
+
+
+class _EndedEarly(Exception):
+    """A tool had sent all it was to send before the window closed."""
+
+
+class _Ended(LoadError):
+    """A tool ended while something was awaited of it."""
+
+
+@dataclass
+class _Tools:
+    """Some processes of one official tool, each with its output in a file."""
+
+    guard: Guard
+    folder: Path
+    pids: list[int] = field(default_factory=list)
+
+    def start(self, command: Sequence[object]) -> None:
+        """Start one more."""
+        self.pids.append(self.guard.spawn(command, log=self._log(len(self.pids))))
+
+    def outputs(self) -> list[str]:
+        """Return what each has said so far."""
+        return [self._log(number).read_text(errors="replace") for number in range(len(self.pids))]
+
+    def running(self) -> bool:
+        """Return whether all of them are."""
+        return all(self.guard.exit_status(pid) is None for pid in self.pids)
+
+    def ended(self) -> bool:
+        """Return whether all of them have ended."""
+        return all(self.guard.exit_status(pid) is not None for pid in self.pids)
+
+    def ended_well(self) -> bool:
+        """Return whether each has ended with exit code 0, or runs still."""
+        return not any(self.guard.exit_status(pid) for pid in self.pids)
+
+    def _log(self, number: int) -> Path:
+        return self.folder / f"tool-{number}.log"
+
+
+class JavaDriver:
+    """See :class:`perfgate.model.load.Driver`. Remembers the rates it has seen, to tell the tools enough records."""
+
+    name = "java"
+    takes_turns = False
+
+    def __init__(self, *, java: Path, classpath: str, version: str) -> None:
+        self._java = java
+        self._classpath = classpath
+        self._version = version
+        self._rates: dict[str, float] = {}
+
+    def cannot(self, scenario: Scenario) -> str | None:
+        """Return why the official tools cannot make this load."""
+        reason = inexpressible(scenario)
+        return f"the java driver cannot express it: {reason}" if reason else None
+
+    def latency_basis(self, load: Load) -> str:
+        """Return from which moment the tools count latency."""
+        return "none" if load.kind == "backlog" else "actual-send"
+
+    def run(self, spec: LoadSpec, observer: Observer) -> LoadResult:
+        """Run one round of the official tools."""
+        if spec.scenario.load.kind == "backlog":
+            return self._read(spec, observer)
+        outputs: list[ProducerOutput] = []
+        for _ in range(TRIES):
+            try:
+                return self._send(spec, observer, outputs)
+            except _EndedEarly:
+                clients = spec.scenario.producers * spec.scenario.threads
+                seen = max(output.total.records_per_s for output in outputs[-clients:])
+                self._rates[spec.scenario.name] = max(1.5 * self._rate(spec), 1.2 * seen)
+        raise LoadError(f"ProducerPerformance ended before its window in {TRIES} tries")
+
+    def _rate(self, spec: LoadSpec) -> float:
+        """Return how many records a second each client is expected to send."""
+        clients = spec.scenario.producers * spec.scenario.threads
+        return min(spec.scenario.load.rate / clients, self._rates.get(spec.scenario.name, FIRST_GUESS))
+
+    def _send(self, spec: LoadSpec, observer: Observer, outputs: list[ProducerOutput]) -> LoadResult:
+        scenario, rate = spec.scenario, self._rate(spec)
+        clients = scenario.producers * scenario.threads
+        seconds = spec.warmup_max_s + spec.window_s + TAIL_S
+        warmup = math.ceil(rate * spec.warmup_max_s) if version_of(self._version) >= NEW_OPTIONS else 0
+        arguments = producer_arguments(
+            scenario, version=self._version, topic=spec.topic, records=math.ceil(rate * seconds),
+            rate=scenario.load.rate / clients, warmup=warmup,
+        )  # fmt: skip
+        with Guard() as guard:
+            tools = _tools(guard)
+            where = self._where(spec, tools.folder, "--producer.config")
+            for _ in range(clients):
+                tools.start(self._command("ProducerPerformance", *arguments, "--print-metrics", *where))
+            empty = observer.written()
+            self._await(lambda: observer.written() > empty, tools, observer, "starting")
+            started = time.monotonic()
+            lasted = self._pass(spec.warmup_max_s, tools, observer, "warming up")
+            usage, before, opened = Usage(tools.pids) if lasted else None, observer.written(), time.monotonic()
+            if usage:
+                self._edge(observer, usage)
+                lasted = self._pass(spec.window_s, tools, observer, "measuring")
+                after, closed = observer.written(), time.monotonic()
+            if usage and lasted:
+                self._edge(observer, usage)
+            bound_s = END_MARGIN_S + SLOWEST * seconds
+            self._await(tools.ended, tools, observer, "sending the rest", bound_s=bound_s, alive=False)
+            new = [_parsed(text, warmed_up=warmup > 0) for text in tools.outputs()]
+        outputs += new
+        if not usage or not lasted:
+            raise _EndedEarly
+        self._rates[scenario.name] = (after - before) / (closed - opened) / clients
+        return LoadResult(
+            warmup_s=opened - started, steady=True, window_s=closed - opened, **usage.span(),
+            sent=_sent(outputs, new, after - before, closed - opened, math.ceil(rate * seconds), scenario.record_bytes),
+            received=None,
+        )  # fmt: skip
+
+    def _read(self, spec: LoadSpec, observer: Observer) -> LoadResult:
+        scenario = spec.scenario
+        assert scenario.consumers is not None
+        clients = scenario.consumers.processes * scenario.consumers.threads
+        with Guard() as guard:
+            tools = _tools(guard)
+            where = self._where(spec, tools.folder, "--consumer.config")
+            arguments = consumer_arguments(
+                scenario, version=self._version, topic=spec.topic, group=f"{spec.topic}-{time.time_ns()}",
+                records=scenario.load.records // clients,
+            )  # fmt: skip
+            for _ in range(clients):
+                more = ("--show-detailed-stats", "--reporting-interval", REPORT_EVERY_MS)
+                tools.start(self._command("ConsumerPerformance", *arguments, *more, *where))
+            try:
+                self._await(lambda: all(_read_so_far(tools)), tools, observer, "starting")
+                started = time.monotonic()
+                self._pass(spec.warmup_max_s, tools, observer, "warming up")
+                before, opened = self._at_next_line(tools, observer)
+                usage = Usage(tools.pids)
+                self._edge(observer, usage)
+                self._pass(spec.window_s, tools, observer, "measuring")
+                after, closed = self._at_next_line(tools, observer)
+            except _Ended as error:
+                if not tools.ended_well():
+                    raise
+                raise LoadError(
+                    f"ConsumerPerformance had read the backlog of {scenario.load.records:,} records before its window "
+                    f"of {spec.window_s:g} s was over; it reads a backlog once"
+                ) from error
+            self._edge(observer, usage)
+        received = after.records - before.records
+        return LoadResult(
+            warmup_s=opened - started, steady=True, window_s=closed - opened, **usage.span(), sent=None,
+            received=Received(
+                received_in_window=received, received_bytes_in_window=round((after.mib - before.mib) * MIB),
+                read=after.records, received=after.records, foreign=0, corrupt=0, duplicated=0, reordered=0,
+                redelivered=0, negative_latencies=0, errors={}, failed={}, fetch_ms=None,
+            ),
+        )  # fmt: skip
+
+    def _at_next_line(self, tools: _Tools, observer: Observer) -> tuple[ReadSoFar, float]:
+        """Wait until every tool has reported once more; return what they have read together, and when that was."""
+        seen = [len(lines) for lines in _read_so_far(tools)]
+        self._await(
+            lambda: all(len(lines) > n for lines, n in zip(_read_so_far(tools), seen, strict=True)),
+            tools, observer, "measuring", every_s=0.01,
+        )  # fmt: skip
+        last = [lines[-1] for lines in _read_so_far(tools)]
+        return ReadSoFar(at="", records=sum(r.records for r in last), mib=sum(r.mib for r in last)), time.monotonic()
+
+    def _command(self, tool: str, *arguments: object) -> list[object]:
+        return [self._java, HEAP, "-cp", self._classpath, f"org.apache.kafka.tools.{tool}", *arguments]
+
+    def _where(self, spec: LoadSpec, folder: Path, old_option: str) -> list[object]:
+        """Return the arguments that say where the brokers are; how to log in goes into a file, out of `ps`."""
+        new = version_of(self._version) >= NEW_OPTIONS
+        config = folder / "client.properties"
+        settings = revealed(spec.security)
+        if not new and old_option == "--producer.config":
+            settings["bootstrap.servers"] = spec.bootstrap
+        config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        config.chmod(0o600)
+        option = "--command-config" if new else old_option
+        servers = [] if "bootstrap.servers" in settings else ["--bootstrap-server", spec.bootstrap]
+        return [*servers, option, config]
+
+    @staticmethod
+    def _edge(observer: Observer, usage: Usage) -> None:
+        observer.edge()
+        try:
+            usage.look()
+        except psutil.Error as error:
+            raise LoadError(f"an official tool was gone when its CPU was read: {error}") from error
+
+    def _pass(self, seconds: float, tools: _Tools, observer: Observer, phase: str) -> bool:
+        """Let time pass; return False as soon as one of the tools has ended."""
+        until = time.monotonic() + seconds
+        while (now := time.monotonic()) < until:
+            observer.check()
+            observer.progress(phase, None)
+            if not tools.running():
+                return False
+            time.sleep(min(LOOK_EVERY_S, until - now))
+        return tools.running()
+
+    def _await(
+        self, come: Callable[[], bool], tools: _Tools, observer: Observer, phase: str,
+        *, bound_s: float = START_TIMEOUT_S, every_s: float = LOOK_EVERY_S, alive: bool = True,
+    ) -> None:  # fmt: skip
+        """Wait until it has come. Raises LoadError with the tools' last words when it does not, or when they end."""
+        until = time.monotonic() + bound_s
+        while not come():
+            observer.check()
+            observer.progress(phase, None)
+            ended = alive and not tools.running()
+            if ended or time.monotonic() > until:
+                words = "\n".join(text for output in tools.outputs() for text in output.splitlines()[-LAST_WORDS:])
+                how = "ended while" if ended else f"did not get through in {bound_s:.0f} s:"
+                raise (_Ended if ended else LoadError)(f"the official tool {how} {phase}:\n{words}")
+            time.sleep(every_s)
+
+
+def _tools(guard: Guard) -> _Tools:
+    """Return no tools yet, and a folder for them that goes with the guard."""
+    folder = Path(tempfile.mkdtemp(prefix="kafka-perf-gate-"))
+    guard.owns(folder)
+    return _Tools(guard, folder)
+
+
+def _parsed(text: str, *, warmed_up: bool) -> ProducerOutput:
+    try:
+        return parse_producer(text, warmed_up=warmed_up)
+    except OutputError as error:
+        raise LoadError(str(error)) from error
+
+
+def _read_so_far(tools: _Tools) -> list[list[ReadSoFar]]:
+    try:
+        return [parse_consumer(text) for text in tools.outputs()]
+    except OutputError as error:
+        raise LoadError(str(error)) from error
+
+
+def _sent(
+    everything: Sequence[ProducerOutput], last: Sequence[ProducerOutput], written: int, seconds: float, asked: int,
+    record_bytes: int,
+) -> Sent:  # fmt: skip
+    """Return the counts; `everything` includes tries that ended early, whose records lie in the topic too."""
+    acked = sum(output.total.records for output in everything)
+    lost = asked * len(last) - sum(output.total.records for output in last)
+    failed = Counter[str]()
+    for output in last:
+        failed.update(output.errors)
+    if failed.total() != lost:  # not every error costs a record, not every lost record is told
+        failed = Counter({f"told: {', '.join(failed) or 'nothing'}": lost} if lost else {})
+    # The tools tell how long they were blocked over their whole run; a window's share is taken to be the same.
+    blocked = sum(output.blocked_s / (output.total.records / output.total.records_per_s) for output in last) / len(last)
+    return Sent(
+        attempted_in_window=written, acked_in_window=written, acked_bytes_in_window=written * record_bytes,
+        pushback_s=blocked * seconds, pushback_in_window_s=blocked * seconds,
+        attempted=acked + failed.total(), acked=acked, failed=failed, errors={}, unresolved=0, unsent=0,
+        percentiles=_percentiles(last),
+    )  # fmt: skip
+
+
+def _percentiles(outputs: Sequence[ProducerOutput]) -> dict[str, float]:
+    """Return what several clients' summaries still say together: average and maximum; percentiles only of one."""
+    summaries = [output.steady or output.total for output in outputs]
+    records = sum(summary.records for summary in summaries)
+    found = {
+        "latency_ms.avg": sum(summary.avg_ms * summary.records for summary in summaries) / records,
+        "latency_ms.max": max(summary.max_ms for summary in summaries),
+    }
+    if len(summaries) == 1:
+        (only,) = summaries
+        found |= {"latency_ms.p50": only.p50_ms, "latency_ms.p95": only.p95_ms,
+                  "latency_ms.p99": only.p99_ms, "latency_ms.p999": only.p999_ms}  # fmt: skip
+    return found

@@ -1,0 +1,236 @@
+"""The official tools' command lines and output: how a row reads in their terms, and what they say of it. Pure.
+
+Their exit code is not believed: both end with 0 when nothing was sent or read.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from perfgate.model import Scenario, with_settings
+
+NEW_OPTIONS = (4, 2, 0)
+"""From this release on: --bootstrap-server, --command-property, --warmup-records, --num-records for consumers."""
+
+# Settings of this suite's producers (librdkafka's names) that the Java client calls otherwise, and what to multiply by.
+RENAMED = {"queue.buffering.max.kbytes": ("buffer.memory", 1024), "compression.codec": ("compression.type", 0)}
+# Those that only say how librdkafka is to do what the Java client does anyway.
+WITHOUT_COUNTERPART = {"socket.nagle.disable", "queue.buffering.max.messages", "partitioner"}
+JAVA_PRODUCER_SETTINGS = {
+    "acks", "batch.size", "buffer.memory", "client.id", "compression.gzip.level", "compression.lz4.level",
+    "compression.type", "compression.zstd.level", "connections.max.idle.ms", "delivery.timeout.ms",
+    "enable.idempotence", "linger.ms", "max.block.ms", "max.in.flight.requests.per.connection", "max.request.size",
+    "metadata.max.age.ms", "receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms",
+    "request.timeout.ms", "retries", "retry.backoff.max.ms", "retry.backoff.ms", "send.buffer.bytes",
+    "transaction.timeout.ms", "transactional.id",
+}  # fmt: skip
+JAVA_DEFAULTS = {
+    "acks": "1",
+    "batch.size": "16384",
+    "enable.idempotence": "false",
+    "linger.ms": "0",
+    "max.in.flight.requests.per.connection": "5",
+}
+"""Said in every command: between Java's releases, and between Java and librdkafka, these defaults differ."""
+
+
+class OutputError(Exception):
+    """A tool's output does not say what a finished run says; the message says what is wrong with it."""
+
+
+def java_settings(scenario: Scenario) -> dict[str, str]:
+    """Return the row's producer settings by the Java client's names. Raises ValueError for one without such a name."""
+    found = {}
+    for name, value in with_settings((), {**JAVA_DEFAULTS, **dict(scenario.producer)}):
+        if name in RENAMED:
+            java, factor = RENAMED[name]
+            found[java] = str(int(value) * factor) if factor else value
+        elif name in JAVA_PRODUCER_SETTINGS:
+            found[name] = value
+        elif name not in WITHOUT_COUNTERPART:
+            raise ValueError(f"the Java client has no setting {name}")
+    return found
+
+
+def inexpressible(scenario: Scenario) -> str | None:
+    """Return why the official tools cannot make this load, or None when they can."""
+    load, consumers = scenario.load, scenario.consumers
+    if load.kind == "backlog":
+        if consumers is not None and consumers.membership == "assigned":
+            return "ConsumerPerformance always joins a group; the row assigns its partitions"
+        return None
+    if load.kind == "paced":
+        return "ProducerPerformance has no open loop: it counts latency from the actual send, not from the intended one"
+    if consumers is not None:
+        return "the official tools send or read; none measures a record from send to receipt at full rate"
+    if scenario.keys.kind != "none":
+        return "ProducerPerformance sends no keys"
+    compression = dict(scenario.producer).get("compression.type", "none")
+    if scenario.payload.kind == "text" or (scenario.payload.kind == "random" and compression != "none"):
+        return "ProducerPerformance makes its own payload, of another compressibility than the row's"
+    try:
+        java_settings(scenario)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """Return a Kafka release as numbers that compare."""
+    return tuple(int(part) for part in text.split("."))
+
+
+def producer_arguments(
+    scenario: Scenario, *, version: str, topic: str, records: int, rate: float, warmup: int = 0
+) -> list[str]:
+    """Return ProducerPerformance's arguments, without those that say where the brokers are and how to log in."""
+    what = ["--topic", topic, "--num-records", str(records), "--throughput", str(math.ceil(rate))]
+    if scenario.payload.kind == "lines":
+        what += ["--payload-file", scenario.payload.path]
+    else:
+        what += ["--record-size", str(scenario.record_bytes)]
+    if warmup and version_of(version) >= NEW_OPTIONS:
+        what += ["--warmup-records", str(warmup)]
+    properties = [f"{name}={value}" for name, value in sorted(java_settings(scenario).items())]
+    flag = "--command-property" if version_of(version) >= NEW_OPTIONS else "--producer-props"
+    return [*what, flag, *properties]
+
+
+def consumer_arguments(scenario: Scenario, *, version: str, topic: str, group: str, records: int) -> list[str]:
+    """Return ConsumerPerformance's arguments, without those that say where the brokers are and how to log in."""
+    count = "--num-records" if version_of(version) >= NEW_OPTIONS else "--messages"
+    return ["--topic", topic, "--group", group, count, str(records)]
+
+
+def by_hand(scenario: Scenario, version: str, seconds: float) -> str:
+    """Return the command with which a person repeats the row's load with the official tools, or why there is none."""
+    if reason := inexpressible(scenario):
+        return f"no official command makes this load: {reason}"
+    if scenario.load.kind == "backlog":
+        arguments = consumer_arguments(
+            scenario, version=version, topic="TOPIC", group="GROUP", records=scenario.load.records
+        )
+        return shlex.join(["kafka-consumer-perf-test.sh", "--bootstrap-server", "BROKERS", *arguments])
+    clients = scenario.producers * scenario.threads
+    rate = scenario.load.rate / clients
+    arguments = producer_arguments(
+        scenario, version=version, topic="TOPIC", records=math.ceil(rate * seconds), rate=rate
+    )
+    new = version_of(version) >= NEW_OPTIONS
+    where = ["--bootstrap-server", "BROKERS"] if new else ["bootstrap.servers=BROKERS"]
+    command = ["kafka-producer-perf-test.sh", *where, *arguments] if new else [
+        "kafka-producer-perf-test.sh", *arguments, *where]  # fmt: skip
+    return shlex.join(command) + (f"   # {clients} of these side by side" if clients > 1 else "")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sending:
+    """A summary line of ProducerPerformance; latencies in ms, whole ones but for the average."""
+
+    records: int
+    records_per_s: float
+    mib_per_s: float
+    avg_ms: float
+    max_ms: float
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    p999_ms: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProducerOutput:
+    """What ProducerPerformance said: all records, those after its warm-up, errors by class, and time blocked."""
+
+    total: Sending
+    steady: Sending | None
+    errors: Mapping[str, int]
+    blocked_s: float
+
+
+_NUMBER = r"(-?[\d.]+(?:[eE][-+]?\d+)?|NaN)"
+_SUMMARY = re.compile(
+    rf"^(\d+)( steady state)? records sent, {_NUMBER} records/sec \({_NUMBER} MB/sec\), {_NUMBER} ms avg latency, "
+    rf"{_NUMBER} ms max latency(.*)$",
+    re.MULTILINE,
+)
+_PERCENTILES = re.compile(rf"^, {_NUMBER} ms 50th, {_NUMBER} ms 95th, {_NUMBER} ms 99th, {_NUMBER} ms 99\.9th\.$")
+_ERROR = re.compile(
+    r"^(?:org\.apache\.kafka[\w.]*\.|Exception in thread \"[^\"]*\" [\w.]*\.)(\w+Exception)", re.MULTILINE
+)
+_BLOCKED = re.compile(r"^producer-metrics:bufferpool-wait-time-ns-total:\S+\s*: (\d+(?:\.\d+)?)$", re.MULTILINE)
+
+
+def parse_producer(text: str, *, warmed_up: bool = False) -> ProducerOutput:
+    """Return what the tool reported. Raises OutputError unless there is one whole summary (with `warmed_up`, two)."""
+    errors = Counter(_ERROR.findall(text))
+    cause = "; ".join(f"{count} x {name}" for name, count in errors.items())
+    found: dict[bool, Sending] = {}
+    for match in _SUMMARY.finditer(text):
+        if match[7] == ".":
+            continue  # a line of progress
+        steady = bool(match[2])
+        if steady in found:
+            raise OutputError("ProducerPerformance gave two summaries")
+        found[steady] = _sending(match, cause)
+    if False not in found:
+        raise OutputError(f"ProducerPerformance gave no summary{': ' + cause if cause else ''}")
+    if warmed_up and True not in found:
+        raise OutputError("ProducerPerformance gave no summary of its steady state")
+    blocked = sum(float(value) for value in _BLOCKED.findall(text)) / 1e9
+    return ProducerOutput(total=found[False], steady=found.get(True), errors=errors, blocked_s=blocked)
+
+
+def _sending(match: re.Match[str], cause: str) -> Sending:
+    percentiles = _PERCENTILES.match(match[7])
+    if percentiles is None:
+        raise OutputError(f"ProducerPerformance's summary lacks its percentiles: {match[0]!r}")
+    records = int(match[1])
+    if records == 0:
+        raise OutputError(f"ProducerPerformance sent 0 records{': ' + cause if cause else ''}")
+    numbers = [_finite(text, match[0]) for text in (*match.group(3, 4, 5, 6), *percentiles.groups())]
+    rate, mib, avg, largest, p50, p95, p99, p999 = numbers
+    return Sending(records=records, records_per_s=rate, mib_per_s=mib, avg_ms=avg, max_ms=largest,
+                   p50_ms=p50, p95_ms=p95, p99_ms=p99, p999_ms=p999)  # fmt: skip
+
+
+def _finite(text: str, line: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise OutputError(f"the tool gave no number: {line!r}")
+    return value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadSoFar:
+    """A line of ConsumerPerformance with --show-detailed-stats: records and MiB read since the start."""
+
+    at: str
+    records: int
+    mib: float
+
+
+_CONSUMED = re.compile(rf"^(\d{{4}}-\d\d-\d\d [\d:]+), (\d+), {_NUMBER}, {_NUMBER}, (\d+), {_NUMBER}, ", re.MULTILINE)
+_SHORT = re.compile(r"^WARNING: Exiting before consuming.*$", re.MULTILINE)
+_HEAD = re.compile(r"^(start\.)?time, .*$", re.MULTILINE)
+_COLUMNS = "time, threadId, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec,"
+
+
+def parse_consumer(text: str) -> list[ReadSoFar]:
+    """Return the lines of progress so far. Raises OutputError for a warning, an exception or unknown columns."""
+    if short := _SHORT.search(text):
+        raise OutputError(f"ConsumerPerformance read too few records: {short[0]}")
+    if errors := Counter(_ERROR.findall(text)):
+        raise OutputError("ConsumerPerformance failed: " + "; ".join(f"{n} x {name}" for name, n in errors.items()))
+    head = _HEAD.search(text)
+    if head and not head[0].startswith(_COLUMNS):
+        raise OutputError(f"ConsumerPerformance gave columns that are not known: {head[0]}")
+    lines = _CONSUMED.findall(text) if head else []
+    return [
+        ReadSoFar(at=at, records=int(records), mib=_finite(mib, at)) for at, _thread, mib, _rate, records, _ in lines
+    ]

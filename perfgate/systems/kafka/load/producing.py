@@ -1,0 +1,413 @@
+"""One producer client: offers its records as its load says and hears what became of each of them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perfgate.load.history import OUTCOME, SEND, Journal, outcomes_path, sends_path
+from perfgate.load.payload import KEY_BYTES, KeyPool, Values
+from perfgate.load.schedule import Limit, Schedule
+from perfgate.load.window import Window, now
+from perfgate.model import KIB, Keys, Payload
+from perfgate.model.histogram import LatencyRecorder
+from perfgate.systems.kafka.load import clib
+from perfgate.systems.kafka.load.clib import MESSAGE, lib
+from perfgate.systems.kafka.load.client import Client, precise_timers
+
+CHUNK = 256
+HEAR_AT_MOST = 32_768
+POINTERS = 65_536
+RETRY_AFTER_S = 0.02
+BURST_S = 0.0025
+"""A capped load at its cap hands over what became due in this time at once, as Kafka's own tool does (2 ms): with less
+the last batch of each hand-over is mostly empty, which costs CPU for each record, here and in the brokers."""
+IDLE_S = 0.0005
+"""How long a capped load that has reached its cap sleeps: its latencies are that exact."""
+SPIN_RATE = 5_000
+"""A paced client above this rate wakes every QUANTUM_S instead of for every record and acknowledgement."""
+QUANTUM_S = 0.0002
+PATIENCE_S = 0.1
+CATCH_UP_S = 5
+WITHDRAW_ABOVE_S = 0.5
+"""What a capped load's buffer holds at the end of the window is withdrawn when sending it would take longer than this.
+Not always: librdkafka ends the connection of a request that it had begun to send, so that what was in flight on it is
+sent again. Buffers that empty quickly are those of large requests, for which that is likely."""
+
+STALL_S = 0.25
+"""A loop that comes round later than this stood still: stopped, or starved of a processor. It never waits for longer
+than PATIENCE_S."""
+CHUNKS_PER_PARTITION = 8
+
+Messages = npt.NDArray[np.void]
+
+
+def chunk_of(client: Mapping[str, str], record_bytes: int, partitions: int) -> int:
+    """Return how many records are handed over at a time, all to one partition.
+
+    Few enough that a small buffer holds records for every partition: with chunks of its own size one partition at a
+    time would be served (seen: 40 % of the rate over a slow link with 64 KiB of buffer).
+    """
+    buffer = int(client["queue.buffering.max.kbytes"]) * KIB // record_bytes
+    return max(1, min(CHUNK, buffer // (CHUNKS_PER_PARTITION * partitions)))
+
+
+class Sender:
+    """Sends one client's share of a round and counts every record.
+
+    attempted = acked + failed + withdrawn + unresolved.
+
+    Sequence numbers go with the records through librdkafka and come back with their acknowledgements, so that
+    their times are looked up here: `due` when a record was to be sent, `sent` when librdkafka accepted it.
+    """
+
+    def __init__(self, spec: dict[str, Any], number: int, window: Window) -> None:
+        """`number`: which of the load's `spec["of"]` clients this is. Raises KafkaClientError, ValueError."""
+        self._turns: list[list[float]] = spec.get("turns", [])
+        self._gap_s: float = spec.get("gap_s", 0.0)
+        self._window = Window() if self._turns else window
+        self._partitions: int = spec["partitions"]
+        self._paced = spec["load"] == "paced"
+        self._drain_s: float = spec["drain_s"]
+        self._records: int = spec["records"] or sys.maxsize
+        self._rate = spec["rate"] / spec["of"]
+        self._shift = number / spec["rate"] if self._paced else 0.0
+        self._values = Values(
+            Payload(**spec["payload"]), run=spec["run"], producer=number, record_bytes=spec["record_bytes"],
+            seed=spec["seed"], compressed=spec["client"].get("compression.type", "none") != "none",
+        )  # fmt: skip
+        self._messages = np.zeros(len(self._values), MESSAGE)
+        self._messages["payload"] = np.uint64(self._values.data.ctypes.data) + self._values.offsets
+        self._messages["len"] = self._values.lengths
+        keys = Keys(**spec["keys"])
+        self._keys = KeyPool(keys, spec["seed"] + number) if keys.kind != "none" else None
+        self._chunk = chunk_of(spec["client"], spec["record_bytes"], self._partitions)
+        ring = 1 << (int(spec["client"]["queue.buffering.max.messages"]) + 2 * CHUNK).bit_length()
+        self._due, self._sent = np.zeros(ring), np.zeros(ring)
+        self._mask = np.uint64(ring - 1)
+        self._pointers = np.zeros(POINTERS, np.uint64)
+        # A paced record goes out as soon as it is due.
+        self._least = 1 if self._paced else max(1, min(self._chunk, int(self._rate * BURST_S)))
+        self._schedule = Schedule(0.0, self._rate)
+        self._limit = Limit(spec["most_rate"] / spec["of"]) if spec.get("most_rate") else None
+        self._next = self._row = self._batches = 0
+        self._refused = self._messages[:0]
+        self._refused_partition = 0
+        self._refused_at = 0.0
+        self._given_up = self._late_turns = self._withdrawn = 0
+        self.attempted = self.acked = self.acked_bytes = 0
+        self._acked_by_partition = np.zeros(self._partitions, np.int64)
+        self.attempted_in_window = self.acked_in_window = self.acked_bytes_in_window = 0
+        self.pushback_s = self.pushback_in_window_s = self.stalled_in_window_s = 0.0
+        self._came_round = 0.0
+        self.latency, self.send_latency, self.schedule_delay = LatencyRecorder(), LatencyRecorder(), LatencyRecorder()
+        self._journal = _Journals(Path(spec["history"]), number) if spec.get("history") else None
+        self.client = Client(clib.PRODUCER, spec["client"], spec["topic"])
+
+    def connect(self) -> None:
+        """Learn where the topic's partitions are, so that the first record does not wait for it."""
+        self.client.connect(self._partitions)
+
+    def run(self, start: float) -> None:
+        """Send until the window's end (or all records are sent), then hear the outcome of every record, bounded.
+
+        A capped load withdraws what still waits in its buffer when that would take long to send.
+        """
+        precise_timers()
+        self._schedule = Schedule(start + self._shift, self._rate)
+        time.sleep(max(0.0, start - now()))
+        for turn in self._turns:
+            self._take_turn(*(start + moment for moment in turn))
+        self._came_round = now()
+        while (moment := self._round_again()) < self._window.closes and self._next < self._records:
+            self._hear()
+            self._offer(moment)
+        if not self._paced and self._records == sys.maxsize:
+            self._forget_refused()
+            if not self._turns and not self._journal:
+                self._withdraw()
+        self._drain()
+
+    @property
+    def errors(self) -> Mapping[str, str]:
+        """The first words of each kind of error."""
+        return self.client.errors
+
+    def stop(self) -> None:
+        """Do nothing: a producer ends with its window, or with its records."""
+
+    def progress(self) -> dict[str, int]:
+        """Return what was done so far."""
+        failed = self.client.failed.total()
+        return {"attempted": self.attempted, "done": self.acked, "failed": failed}
+
+    def recorders(self) -> dict[str, LatencyRecorder]:
+        """Return the latencies by name."""
+        paced = {"send_latency": self.send_latency, "schedule_delay": self.schedule_delay}
+        return {"latency": self.latency, **(paced if self._paced else {})}
+
+    def result(self) -> dict[str, Any]:
+        """Return the counts of this client."""
+        return {
+            "attempted": self.attempted,
+            "acked": self.acked,
+            "acked_by_partition": self._acked_by_partition.tolist(),
+            "failed": dict(self.client.failed),
+            "errors": self.client.errors,
+            "unsent": self._given_up + self._unsent() + (len(self._refused) if self._paced else 0),
+            "late_turns": self._late_turns,
+            "throttled_ms": self.client.throttled_ms,
+            "withdrawn": self._withdrawn,
+            "unresolved": self.attempted - self.acked - self.client.failed.total() - self._withdrawn,
+            "attempted_in_window": self.attempted_in_window,
+            "acked_in_window": self.acked_in_window,
+            "acked_bytes_in_window": self.acked_bytes_in_window,
+            "pushback_s": self.pushback_s,
+            "pushback_in_window_s": self.pushback_in_window_s,
+            "stalled_in_window_s": self.stalled_in_window_s,
+        }
+
+    def _take_turn(self, starts: float, opens: float, closes: float) -> None:
+        """Send from `starts` until `closes` and count from `opens` on; what is then unsent is given up.
+
+        Before, the outcomes of the turn before are heard: a turn whose records were still under way after the gap
+        was late.
+        """
+        over, busy = self._window.closes + self._gap_s, lib.rd_kafka_outq_len(self.client.handle) > 0
+        late = False
+        while (moment := now()) < starts:
+            if not self._hear():
+                self.client.wait(min(starts - moment, PATIENCE_S))
+            busy = busy and lib.rd_kafka_outq_len(self.client.handle) > 0
+            late = late or (busy and now() > over)
+        self._late_turns += late
+        self._window.set(opens, closes)
+        self._schedule = Schedule(starts + self._shift - self._next / self._rate, self._rate)
+        self._came_round = now()
+        while (moment := self._round_again()) < closes:
+            self._hear()
+            self._offer(moment)
+        if self._paced:
+            self._given_up += max(0, self._last_slot() - self._next) + len(self._refused)
+        self._forget_refused()
+
+    def _round_again(self) -> float:
+        """Return the time, and count what of the window this client has stood still for since it last asked."""
+        moment = now()
+        if moment - self._came_round > STALL_S:
+            self.stalled_in_window_s += self._window.share_of(self._came_round, moment)
+        self._came_round = moment
+        return moment
+
+    def _withdraw(self) -> None:
+        """Take back what waits in the buffer, when the brokers would be busy with it for long at the window's rate.
+
+        What is in flight gets its answer. Every withdrawn record is told of, and is not in the log.
+        """
+        waiting, window_s = lib.rd_kafka_outq_len(self.client.handle), self._window.closes - self._window.opens
+        if waiting * window_s > WITHDRAW_ABOVE_S * self.acked_in_window:
+            lib.rd_kafka_purge(self.client.handle, clib.PURGE_F_QUEUE)
+
+    def _drain(self) -> None:
+        """Send what is still owed, then wait for every outcome; both are bounded.
+
+        A paced load that is behind although nothing pushed back is the generator's own fault: it owes for
+        CATCH_UP_S at most, and what is then unsent is told.
+        """
+        deadline = now() + self._drain_s
+        while (len(self._refused) or self._unsent() > 0) and (moment := now()) < deadline:
+            pushed_back = self.pushback_s > 0 or len(self._refused) > 0
+            if not pushed_back and moment > self._window.closes + CATCH_UP_S:
+                break
+            self._hear()
+            self._offer(min(moment, self._window.closes))
+        while lib.rd_kafka_outq_len(self.client.handle) and now() < deadline:
+            if not self._hear():
+                self.client.wait(PATIENCE_S)
+
+    def _offer(self, moment: float) -> None:
+        """Send what is due at this moment, or wait a little."""
+        if len(self._refused):
+            self._wait_for_room()
+            self._send(self._refused, self._refused_partition)
+            return
+        due = min(self._schedule.due_by(moment), self._last_slot(), self._records, self._allowed())
+        due -= self._next
+        if due > 0 and (due >= self._least or due == self._records - self._next):
+            self._send(self._make(min(due, self._chunk), moment), self._next_partition())
+        elif self._paced and self._rate <= SPIN_RATE:
+            due_at = self._schedule.due_at(self._next)
+            if self._limit:
+                due_at = max(due_at, self._limit.next_at(self._next))
+            self.client.wait(min(due_at - now(), PATIENCE_S))
+        else:
+            time.sleep(QUANTUM_S if self._paced else IDLE_S)
+
+    def _allowed(self) -> int:
+        return self._limit.by(now(), self._next) if self._limit else sys.maxsize
+
+    def _wait_for_room(self) -> None:
+        """Wait until as many records have been resolved as wait for room, or a 16th of the buffer, bounded.
+
+        Not for all of a small buffer: it would run empty meanwhile.
+        """
+        enough = min(len(self._refused), max(1, lib.rd_kafka_outq_len(self.client.handle) // 16))
+        deadline = now() + RETRY_AFTER_S
+        while enough > 0 and now() < deadline:
+            resolved = self._hear()
+            enough -= resolved
+            if not resolved:
+                time.sleep(IDLE_S)
+
+    def _next_partition(self) -> int:
+        if self._keys is not None:
+            return clib.PARTITION_UNASSIGNED
+        self._batches += 1
+        return self._batches % self._partitions
+
+    def _make(self, count: int, moment: float) -> Messages:
+        """Return the next records, numbered, dated and keyed."""
+        count = min(count, len(self._messages))
+        if self._row + count > len(self._messages):
+            self._row = 0
+        row, self._row = self._row, self._row + count
+        sequences = np.arange(self._next, self._next + count, dtype=np.uint64)
+        self._next += count
+        due = self._schedule.start + sequences / self._rate if self._paced else np.full(count, moment)
+        self._values.stamp(row, sequences, due)
+        self._due[sequences & self._mask] = due
+        messages = self._messages[row : row + count]
+        messages["private"] = sequences
+        if self._keys is not None:
+            messages["key"] = np.uint64(self._keys.data.ctypes.data) + self._keys.draw(count)
+            messages["key_len"] = KEY_BYTES
+        return messages
+
+    def _send(self, messages: Messages, partition: int) -> None:
+        messages["err"] = 0
+        moment = now()
+        if self._journal:
+            self._journal.hand_over(messages, partition, moment)
+        self._sent[messages["private"] & self._mask] = moment
+        accepted = lib.rd_kafka_produce_batch(
+            self.client.topic_handle, partition, clib.F_COPY, messages.ctypes.data, len(messages)
+        )
+        refused = messages[:0]
+        if accepted < len(messages):
+            errors = messages["err"]
+            refused = messages[errors == clib.ERR_QUEUE_FULL]
+            self._count_failures(errors[(errors != 0) & (errors != clib.ERR_QUEUE_FULL)])
+            messages = messages[errors != clib.ERR_QUEUE_FULL]
+        self.attempted += len(messages)
+        if self._window.holds(moment):
+            self.attempted_in_window += len(messages)
+        if self._paced:
+            due = self._due[messages["private"] & self._mask]
+            self.schedule_delay.record(now() - due[(due >= self._window.opens) & (due < self._window.closes)])
+        if len(refused) and not len(self._refused):
+            self._refused_at = moment
+        elif len(self._refused) and not len(refused):
+            self._note_pushback(now())
+        self._refused, self._refused_partition = refused, partition
+
+    def _hear(self) -> int:
+        """Take in what became of earlier records; return of how many."""
+        queue, pointers = self.client.queue, self._pointers.ctypes.data
+        events, count, heard = [], 0, 0
+        while heard + count < HEAR_AT_MOST and (event := lib.rd_kafka_queue_poll(queue, 0)):
+            events.append(event)
+            if lib.rd_kafka_event_type(event) != clib.EVENT_DR:
+                words = lib.rd_kafka_event_error_string(event) or b""
+                self.client.note_error(lib.rd_kafka_event_error(event), words.decode())
+                continue
+            while more := lib.rd_kafka_event_message_array(event, pointers + 8 * count, POINTERS - count):
+                count += more
+                if count == POINTERS:
+                    self._take_in(count)
+                    heard, count = heard + count, 0
+        if count:
+            self._take_in(count)
+        for event in events:
+            lib.rd_kafka_event_destroy(event)
+        return heard + count
+
+    def _take_in(self, count: int) -> None:
+        heard = now()
+        messages = clib.read_messages(self._pointers[:count])
+        if self._journal:
+            self._journal.hear(messages, heard)
+        failures = messages["err"] != 0
+        if failures.any():
+            codes = messages["err"][failures]
+            self._withdrawn += int(np.count_nonzero(codes == clib.ERR_PURGE_QUEUE))
+            self._count_failures(codes[codes != clib.ERR_PURGE_QUEUE])
+            messages = messages[~failures]
+        size = int(messages["len"].sum())
+        self.acked += len(messages)
+        self.acked_bytes += size
+        self._acked_by_partition += np.bincount(messages["partition"], minlength=self._partitions)
+        if heard < self._window.opens:
+            return
+        if heard < self._window.closes:
+            self.acked_in_window += len(messages)
+            self.acked_bytes_in_window += size
+        slots = messages["private"] & self._mask
+        if not self._paced:
+            # Of the records accepted in the window many may be withdrawn, the slowest: that would flatter the latency.
+            if heard < self._window.closes:
+                self.latency.record(heard - self._sent[slots])
+            return
+        due = self._due[slots]
+        counts = (due >= self._window.opens) & (due < self._window.closes)
+        self.latency.record(heard - due[counts])
+        self.send_latency.record(heard - self._sent[slots][counts])
+
+    def _count_failures(self, codes: npt.NDArray[np.int32]) -> None:
+        for code, records in zip(*np.unique(codes, return_counts=True), strict=True):
+            self.client.count_failure(int(code), int(records))
+
+    def _note_pushback(self, until: float) -> None:
+        self.pushback_s += until - self._refused_at
+        self.pushback_in_window_s += self._window.share_of(self._refused_at, until)
+
+    def _forget_refused(self) -> None:
+        """Drop what a capped load could not hand over by the window's end: it was never attempted."""
+        if len(self._refused):
+            self._note_pushback(now())
+            self._refused = self._messages[:0]
+
+    def _last_slot(self) -> int:
+        """Return how many records a paced load has in all: those due before the window's end."""
+        closes = self._window.closes
+        return self._schedule.due_by(closes) if closes < float("inf") else sys.maxsize
+
+    def _unsent(self) -> int:
+        """Return how many records are still owed; a capped load owes none."""
+        return self._last_slot() - self._next if self._paced and not self._turns else 0
+
+
+class _Journals:
+    """What one producer writes down: records before they are handed over, and their outcomes."""
+
+    def __init__(self, folder: Path, producer: int) -> None:
+        self._sends = Journal(str(sends_path(folder, producer)))
+        self._outcomes = Journal(str(outcomes_path(folder, producer)))
+
+    def hand_over(self, messages: Messages, partition: int, moment: float) -> None:
+        """Note that these records, consecutive ones, are about to be handed over."""
+        self._sends.write(np.array([(moment, messages["private"][0], len(messages), partition)], SEND))
+
+    def hear(self, messages: Messages, moment: float) -> None:
+        """Note what became of these records."""
+        rows = np.zeros(len(messages), OUTCOME)
+        rows["at"] = moment
+        for field, source in (("sequence", "private"), ("offset", "offset"), ("partition", "partition"),
+                              ("error", "err")):  # fmt: skip
+            rows[field] = messages[source]
+        self._outcomes.write(rows)

@@ -1,0 +1,226 @@
+"""A generator process: runs the clients of one spec, a thread each. ``python -m perfgate.systems.kafka.load.worker``.
+
+Talks JSON lines with the run: first the spec comes in, then `start`, `window` and (consumers) `stop`; `ready`,
+`progress` and `result` go out. When its standard input closes, the run is gone and so is this process; when the run
+says nothing for SILENT_S, or the spec's `most_s` are over, nobody watches what the load does, and it ends too.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import os
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from perfgate.host.usage import Usage
+from perfgate.load.window import Window, now
+from perfgate.model.histogram import LatencyRecorder, Whole, encode, of_counts
+from perfgate.systems.kafka.load.clib import KafkaClientError
+from perfgate.systems.kafka.load.consuming import Reader
+from perfgate.systems.kafka.load.producing import Sender
+
+PROGRESS_EVERY_S = 0.1
+SWITCH_INTERVAL_S = 0.0005
+RUN_IS_GONE, RUN_IS_SILENT = 70, 71
+SILENT_S = 10
+"""The run says something at least every BEAT_S, from a thread of its own; one that was stopped (Ctrl-Z) does not."""
+
+
+def emit(event: str, **fields: Any) -> None:
+    """Tell the run something: one JSON object on a line of standard output."""
+    sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
+    sys.stdout.flush()
+
+
+class LoadClient(Protocol):
+    """What runs in a thread of its own: a producer or a consumer."""
+
+    @property
+    def errors(self) -> Mapping[str, str]:
+        """Return the first words of each kind of error."""
+
+    def connect(self) -> None:
+        """Make everything ready. Raises KafkaClientError."""
+
+    def run(self, start: float) -> None:
+        """Work from `start` on until there is nothing left to do."""
+
+    def stop(self) -> None:
+        """Let `run` return soon; called from another thread."""
+
+    def progress(self) -> Mapping[str, int]:
+        """Return what was done so far; called from another thread."""
+
+    def result(self) -> Mapping[str, Any]:
+        """Return the counts."""
+
+    def recorders(self) -> Mapping[str, LatencyRecorder]:
+        """Return the latencies by name."""
+
+
+class Control:
+    """What the run has said so far; a thread hears it."""
+
+    def __init__(self) -> None:
+        self.spec: dict[str, Any] = json.loads(sys.stdin.readline())
+        self.window = Window()
+        self.stop = threading.Event()
+        self._start = 0.0
+        self._started = threading.Event()
+        self._heard, self._ends_at = 0, now() + self.spec["most_s"]
+        threading.Thread(target=self._listen, daemon=True).start()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def wait_for_start(self) -> float:
+        """Wait for the time at which the run wants the load to start, and return it."""
+        self._started.wait()
+        return self._start
+
+    def _listen(self) -> None:
+        for line in sys.stdin:
+            self._heard += 1
+            message = json.loads(line)
+            if "start" in message:
+                self._start = message["start"]
+                self._started.set()
+            if "window" in message:
+                self.window.set(*message["window"])
+            if "stop" in message:
+                self.stop.set()
+        os._exit(RUN_IS_GONE)
+
+    def _watch(self) -> None:
+        silent_s = 0  # not by the clock: a process that was stopped itself has heard nothing either
+        while True:
+            heard = self._heard
+            time.sleep(1)
+            silent_s = silent_s + 1 if self._heard == heard else 0
+            if silent_s >= SILENT_S:
+                self._end(f"the run said nothing for {SILENT_S} s: nobody watches what this load does")
+            if now() > self._ends_at:
+                self._end(f"the load went on for {self.spec['most_s']:.0f} s, longer than it ever should")
+
+    @staticmethod
+    def _end(reason: str) -> None:
+        sys.stderr.write(reason + "\n")  # a file: the pipe to a run that does not read would block
+        sys.stderr.flush()
+        os._exit(RUN_IS_SILENT)
+
+
+class Edges:
+    """Reads this process's counters at the window's edges."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self.usage = Usage([os.getpid()])
+
+    def look(self) -> None:
+        """Read the counters when an edge has come; to be called again and again."""
+        if not self.next_in():
+            self.usage.look()
+
+    def next_in(self) -> float:
+        """Return how many seconds away the next edge is."""
+        due = (self._window.opens, self._window.closes, math.inf)
+        return max(0.0, due[self.usage.looks] - now())
+
+
+def summed(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the clients' counts added up; of errors, the first words of each kind."""
+    total: dict[str, Any] = {}
+    for result in results:
+        for name, value in result.items():
+            if name == "errors":
+                total[name] = {**value, **total.get(name, {})}
+            elif name == "acked_by_partition":
+                total[name] = [a + b for a, b in zip(total.get(name, [0] * len(value)), value, strict=True)]
+            elif name == "failed":
+                total[name] = dict(Counter(total.get(name, {})) + Counter(value))
+            else:
+                total[name] = total.get(name, 0) + value
+    return total
+
+
+def merged_histograms(clients: Sequence[LoadClient]) -> dict[str, str]:
+    """Return the clients' latencies added up, by name, as HdrHistogram's text."""
+    totals: dict[str, Whole] = {}
+    for client in clients:
+        for name, recorder in client.recorders().items():
+            totals[name] = totals.get(name, 0) + recorder.counts()
+    return {name: encode(of_counts(counts)) for name, counts in totals.items()}
+
+
+def run(control: Control, clients: Sequence[LoadClient]) -> None:
+    """Run every client in a thread until it is done, reporting progress in between; then give the result."""
+    start = control.wait_for_start()
+    failures: list[str] = []
+    done, counted = threading.Semaphore(0), threading.Event()
+
+    def guarded(client: LoadClient) -> None:
+        try:
+            client.run(start)
+        except Exception as error:  # told to the run, which makes the round invalid
+            failures.append(f"{error.__class__.__name__}: {error}")
+        done.release()
+        counted.wait()  # a thread that has ended takes its CPU time with it
+
+    for client in clients:
+        threading.Thread(target=guarded, args=(client,), daemon=True).start()
+    edges = Edges(control.window)
+    working = len(clients)
+    while working:
+        edges.look()
+        _report(clients)
+        if control.stop.is_set():
+            for client in clients:
+                client.stop()
+        working -= done.acquire(timeout=min(PROGRESS_EVERY_S, edges.next_in() + 0.001))
+    edges.look()
+    counted.set()
+    if failures:
+        emit("failure", reason="; ".join(failures))
+        return
+    emit(
+        "result",
+        **summed([client.result() for client in clients]),
+        **merged_histograms(clients),
+        **(edges.usage.span() if control.window.closes < math.inf else {}),  # a backlog is written without a window
+        clients=len(clients),
+    )
+
+
+def _report(clients: Sequence[LoadClient]) -> None:
+    counts = Counter[str]()
+    for client in clients:
+        counts.update(client.progress())
+    words = next((text for client in clients for text in client.errors.values()), "")
+    emit("progress", at=now(), last_error=words, **counts)
+
+
+def main() -> None:
+    """Run one round as the standard input says."""
+    gc.disable()  # the loops make no reference cycles, and a collection is a pause in the schedule
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    control = Control()
+    spec = control.spec
+    try:
+        kind: type[Sender] | type[Reader] = Sender if spec["role"] == "produce" else Reader
+        numbers = range(spec["first"], spec["first"] + spec["clients"])
+        clients: list[LoadClient] = [kind(spec, number, control.window) for number in numbers]
+        for client in clients:
+            client.connect()
+    except (KafkaClientError, ValueError) as error:
+        emit("failure", reason=str(error))
+        return
+    emit("ready")
+    run(control, clients)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""What Kafka's own tools do beside a cluster that this suite has started: what no client can be asked for."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+TOOL_TIMEOUT_S = 60
+# Each tool by its name since Kafka 4.0 and the one before. Bash alone: an image need not have more.
+JAVA = """run() {{ "$java" -Xmx128m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$classpath" "$@"; }}
+for tool in {tools}; do run $tool {arguments} && exit; done; exit 1"""
+DUMP = 'cd "$metadata" && set -- *.log && files=$(IFS=,; echo "$*")\n' + JAVA.format(
+    tools="org.apache.kafka.tools.DumpLogSegments kafka.tools.DumpLogSegments",
+    arguments='--cluster-metadata-decoder --files "$files"',
+)
+MOVE = JAVA.format(
+    tools="org.apache.kafka.tools.reassign.ReassignPartitionsCommand kafka.admin.ReassignPartitionsCommand",
+    arguments='--bootstrap-server "$bootstrap" --execute --reassignment-json-file <(echo "$moves")',
+)
+
+
+class KafkaTools(ABC):
+    """One part of :class:`perfgate.systems.kafka.managed.faults.Faults`."""
+
+    @abstractmethod
+    def run_script(self, script: str, variables: Mapping[str, str]) -> str:
+        """Run it by bash where a controller runs, with `java`, `classpath`, `metadata` (the folder of the controllers'
+        log), `bootstrap` and these variables set; return what it printed. Raises TargetError when it fails.
+        """
+
+    def metadata_log(self) -> str:
+        """Return the controllers' log as Kafka's dump tool prints it."""
+        return self.run_script(DUMP, {})
+
+    def move_replicas(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
+        """Ask the controllers to move each partition's replicas to these brokers, and go on."""
+        moves = [{"topic": topic, "partition": n, "replicas": list(ids)} for n, ids in enumerate(replicas)]
+        self.run_script(MOVE, {"moves": json.dumps({"version": 1, "partitions": moves})})

@@ -1,0 +1,110 @@
+"""A Prometheus of the run's own, with a JMX exporter in every broker: what users have beside their brokers."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+import time
+import urllib.request
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from perfgate.host.guard import Guard
+from perfgate.host.ports import HOST
+from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.systems.kafka.java import agent_jar
+
+AGENT = "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1"
+START_TIMEOUT_S = 90
+"""A bound on a hang: one that has ended is noticed at once."""
+SCRAPE_INTERVAL_S = 1
+AGENT_FIRST_PORT = 7071
+"""Where the first broker's exporter listens for a Prometheus that was there before the run; the next ones follow."""
+# The names that most dashboards use (lower case, domain_type_name), of what tells a cluster's health and load.
+AGENT_CONFIG = """\
+lowercaseOutputName: true
+rules:
+  - pattern: kafka.server<type=ReplicaManager, name=(UnderReplicatedPartitions|OfflineReplicaCount)><>Value
+    name: kafka_server_replicamanager_$1
+  - pattern: kafka.server<type=ReplicaManager, name=(IsrShrinksPerSec)><>Count
+    name: kafka_server_replicamanager_$1_total
+    type: COUNTER
+  - pattern: kafka.controller<type=KafkaController, name=(OfflinePartitionsCount|ActiveControllerCount)><>Value
+    name: kafka_controller_kafkacontroller_$1
+  - pattern: kafka.server<type=KafkaRequestHandlerPool, name=RequestHandlerAvgIdlePercent><>OneMinuteRate
+    name: kafka_server_requesthandler_idle_ratio
+  - pattern: kafka.server<type=BrokerTopicMetrics, name=(BytesInPerSec|BytesOutPerSec)><>Count
+    name: kafka_server_brokertopicmetrics_$1_total
+    type: COUNTER
+"""
+_open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open  # loopback: never by an HTTP proxy
+
+
+@functools.cache
+def exporter_jar() -> Path:
+    """Return the JMX exporter's agent, from Maven coordinates on first use. Raises ConfigurationError.
+
+    Asked for once: jgo lays its folder out anew each time, under the feet of a broker that just starts.
+    """
+    return agent_jar(AGENT)
+
+
+def prometheus_server() -> Path:
+    """Return the Prometheus server on the PATH. Raises ConfigurationError."""
+    found = shutil.which("prometheus")
+    if found is None:
+        raise ConfigurationError(
+            "--with-prometheus needs a `prometheus` on the PATH (Debian: apt-get install prometheus); "
+            "with one elsewhere use --prometheus-url"
+        )
+    return Path(found)
+
+
+def agent_option(address: str, jar: Path, config: Path) -> str:
+    """Return the JVM option that has the exporter `jar` listen at `address` (host:port)."""
+    return f"-javaagent:{jar}={address}:{config}"
+
+
+def server_config(agents: Iterable[str]) -> str:
+    """Return the settings of a Prometheus that scrapes these exporters (host:port) every second."""
+    targets = "".join(f"          - {agent}\n" for agent in agents)
+    return (
+        f"global:\n  scrape_interval: {SCRAPE_INTERVAL_S}s\nscrape_configs:\n  - job_name: kafka\n"
+        f"    static_configs:\n      - targets:\n{targets}"
+    )
+
+
+def start_prometheus(
+    guard: Guard, folder: Path, log: Path, *, port: int, agents: Mapping[int, int], check: Callable[[], None]
+) -> str:
+    """Start a Prometheus that scrapes the agents (port by broker id) every second; return its URL once it is ready."""
+    config = folder / "prometheus.yml"
+    config.write_text(server_config(f"{HOST}:{agent}" for agent in agents.values()))
+    guard.spawn(
+        [prometheus_server(), f"--config.file={config}", f"--storage.tsdb.path={folder / 'prometheus'}",
+         f"--web.listen-address={HOST}:{port}"], log=log,
+    )  # fmt: skip
+    return wait_for_prometheus(f"http://{HOST}:{port}", len(agents), check, f"its log: {log}")
+
+
+def wait_for_prometheus(url: str, agents: int, check: Callable[[], None], evidence: str) -> str:
+    """Return the URL once the Prometheus there has scraped so many exporters, which it begins 5 s after its start.
+
+    Raises TargetError, with where the evidence is.
+    """
+    deadline, last = time.monotonic() + START_TIMEOUT_S, ""
+    while time.monotonic() < deadline:
+        check()
+        try:
+            with _open(f"{url}/api/v1/query?query=sum(up)", timeout=1) as reply:
+                result = json.load(reply)["data"]["result"]
+        except OSError as error:
+            last = str(error)
+        else:
+            up = int(result[0]["value"][1]) if result else 0
+            if up >= agents:
+                return url
+            last = f"{up} of {agents} exporters scraped"
+        time.sleep(0.1)
+    raise TargetError(f"Prometheus was not ready within {START_TIMEOUT_S} s ({last}); {evidence}")

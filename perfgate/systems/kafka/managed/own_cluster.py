@@ -1,0 +1,107 @@
+"""What the clusters have in common that this suite starts itself: plain-text listeners on loopback, at known ports."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from perfgate.experiment.room import Meter
+from perfgate.host.ports import HOST
+from perfgate.model import CROSS_ZONE, ClusterSpec, Link, Settings
+from perfgate.systems.kafka.client.roundtrip import request_rtt_ms
+from perfgate.systems.kafka.client.topics import Topics
+from perfgate.systems.kafka.managed.brokers import broker_ids
+from perfgate.systems.kafka.managed.monitoring import AGENT_FIRST_PORT
+
+LISTENERS = ("SAMEZONE", "CROSSZONE", "PROXY", "AGENT")
+"""Of each broker: for clients of its zone, for those of another, the proxy in front of the latter, its JMX exporter."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Monitoring:
+    """Whether the brokers get a JMX exporter, and which Prometheus scrapes those: the run's own or one that exists."""
+
+    own: bool = False
+    url: str = ""
+    image: str = ""
+    """What the run's own Prometheus is started from where brokers are containers."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there are exporters at all."""
+        return self.own or bool(self.url)
+
+
+NOT_MONITORED = Monitoring()
+
+
+def listener_ports(spec: ClusterSpec, monitoring: Monitoring, free: Iterator[int]) -> dict[str, dict[int, int]]:
+    """Return a port for every listener of every broker, by broker id: fixed, so that a restarted broker keeps them.
+
+    A Prometheus that was there before must know where the exporters listen: from AGENT_FIRST_PORT on.
+    """
+    ports = {name: {broker: next(free) for broker in broker_ids(spec)} for name in LISTENERS}
+    if monitoring.url:
+        ports["AGENT"] = {broker: AGENT_FIRST_PORT + n for n, broker in enumerate(broker_ids(spec))}
+    return ports
+
+
+class OwnCluster(ABC):
+    """One half of :class:`perfgate.model.target.Cluster`; starting and watching brokers is the other."""
+
+    emulates_links = True
+    most_bytes_per_s = math.inf
+    most_failed = 1.0  # these brokers are there to be loaded; a failed send makes the round invalid
+
+    def __init__(self, spec: ClusterSpec, ports: Mapping[str, Mapping[int, int]], monitoring: Monitoring) -> None:
+        """`ports` on this machine: of every listener by broker id."""
+        self.spec = spec
+        self.meter = Meter()
+        self._ids = broker_ids(spec)
+        self._ports = ports
+        self._monitoring = monitoring
+        self.prometheus_url = monitoring.url
+        """The Prometheus that scrapes these brokers, when there is one."""
+
+    def agents(self) -> Mapping[str, int]:
+        """Return the broker of every JMX exporter, by the exporter's address as a Prometheus may call it."""
+        return {f"{host}:{port}": b for host in (HOST, "localhost") for b, port in self._ports["AGENT"].items()}
+
+    def broker_hosts(self) -> Mapping[int, str]:
+        """Return where each broker runs, by broker id."""
+        return dict.fromkeys(self._ids, HOST)
+
+    def bootstrap(self, link: Link) -> str:
+        """Return the listeners' addresses; on the cross-zone link, those of the proxies."""
+        return self._addresses("PROXY" if link.name == CROSS_ZONE.name else "SAMEZONE")
+
+    def client_settings(self) -> Settings:
+        """Return nothing: the listeners are plain text on loopback."""
+        return ()
+
+    def topics(self) -> Topics:
+        """Return what creates topics on these brokers."""
+        return Topics(self)
+
+    def rtt_ms(self, link: Link) -> float:
+        """Return the median over the brokers of one request's round trip."""
+        addresses = (address.split(":") for address in self.bootstrap(link).split(","))
+        return statistics.median(request_rtt_ms(host, int(port)) for host, port in addresses)
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise TargetError when a broker is gone."""
+
+    def _addresses(self, *listeners: str) -> str:
+        return ",".join(f"{HOST}:{port}" for name in listeners for port in self._ports[name].values())
+
+    def _common_facts(self) -> dict[str, object]:
+        return {
+            "kafka_version": self.spec.kafka_version,
+            "brokers": self.spec.brokers,
+            "controllers": self.spec.controllers,
+            "racks": [f"az-{broker}" for broker in self._ids],
+        }

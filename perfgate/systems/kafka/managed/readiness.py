@@ -1,0 +1,92 @@
+"""When a cluster that was just started can be used: waited for as long as its brokers make progress."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Hashable, Sequence
+
+from confluent_kafka import KafkaException
+
+from perfgate.model import SAME_ZONE
+from perfgate.model.errors import TargetError
+from perfgate.model.target import Cluster
+from perfgate.systems.kafka.client.topics import admin_client
+
+SILENCE_S = 30.0
+"""Brokers that log nothing new and answer nothing new for so long have stopped starting. The longest pause of six nodes
+in their first two minutes was 8 s, with 40 % of two cores that others used too."""
+HANG_S = 300.0
+"""Brokers that log but never become ready are given up after so long. Three of them take 6 s on a quiet machine of two
+cores and 13.5 s on a slower one; with three controllers the latter took more than 30."""
+LOOK_AT_LOGS_EVERY_S = 1.0
+ASK_EVERY_S = 0.1
+
+
+def wait_until_ready(
+    cluster: Cluster, addresses: Sequence[str], *, check: Callable[[], None], logged: Callable[[], Hashable]
+) -> None:
+    """Wait until every broker is registered and every address (host:port) takes connections.
+
+    `check` raises when a broker has ended; `logged` returns something that differs once a node has logged more.
+    Raises TargetError with the last answer and the logs' end.
+    """
+    admin = admin_client(cluster.bootstrap(SAME_ZONE), cluster.client_settings())
+    brokers = cluster.spec.brokers
+
+    def missing() -> str:
+        try:
+            registered = len(admin.list_topics(timeout=1).brokers)
+        except KafkaException as error:
+            return str(error)
+        # A broker is registered a moment before it takes connections.
+        closed = [address for address in addresses if not _open(address)]
+        if registered == brokers and not closed:
+            return ""
+        return f"{registered} of {brokers} brokers registered, closed: {', '.join(closed) or 'none'}"
+
+    try:
+        wait_while_it_progresses(missing, logged=logged, check=check)
+    except TimeoutError as error:
+        raise TargetError(f"{brokers} brokers were not ready {error}\n{cluster.log_tail(10)}") from error
+
+
+def wait_while_it_progresses(
+    missing: Callable[[], str], *, logged: Callable[[], Hashable], check: Callable[[], None],
+    silence_s: float = SILENCE_S, hang_s: float = HANG_S,
+    now: Callable[[], float] = time.monotonic, pause: Callable[[float], None] = time.sleep,
+) -> None:  # fmt: skip
+    """Wait until nothing is `missing` any more (it returns what is, in words).
+
+    An answer that differs and a log that grew are progress. Raises TimeoutError with the last of it after `silence_s`
+    without any, or `hang_s` in all; and whatever `check` raises, at once.
+    """
+    begin = progressed = looked = now()
+    seen, answer, progress = logged(), "no answer yet", "none"
+    while True:
+        check()
+        found = missing()
+        if not found:
+            return
+        if found != answer:
+            answer, progressed, progress = found, now(), "another answer"
+        if now() - looked >= LOOK_AT_LOGS_EVERY_S:
+            looked, latest = now(), logged()
+            if latest != seen:
+                seen, progressed, progress = latest, now(), "new log lines"
+        waited, silent = now() - begin, now() - progressed
+        if silent >= silence_s or waited >= hang_s:
+            bound = f"no progress for {silent:.0f} s" if silent >= silence_s else f"the bound is {hang_s:.0f} s"
+            raise TimeoutError(
+                f"after {waited:.0f} s: {bound} (last answer: {answer}; last progress: {progress}, {silent:.0f} s ago)"
+            )
+        pause(ASK_EVERY_S)
+
+
+def _open(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=1):
+            return True
+    except OSError:
+        return False

