@@ -51,7 +51,7 @@ clean-up: $(VENV)/.run
 	@$(PY) -m perfgate.systems.kafka.attached.clean_up '$(TARGET)' $(ARGS)
 
 baseline: $(VENV)/.run
-	@$(PY) -m perfgate.report.baseline --runs '$(RUNS)' '--target=$(TARGET)' '--tier=$(TIER)' $(if $(ACCEPT),--accept) $(ARGS)
+	@$(PY) -m fixtures.baseline --runs '$(RUNS)' '--target=$(TARGET)' '--tier=$(TIER)' $(if $(ACCEPT),--accept) $(ARGS)
 
 thresholds: $(VENV)/.run
 	@$(PY) -m perfgate.report.proposal $(ARGS)

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from perfgate.load.window import Window, now
 from perfgate.systems.kafka.load.clib import lib
-from perfgate.systems.kafka.load.librdkafka import producer_settings
+from perfgate.systems.kafka.load.instructions import producer_settings
 from perfgate.systems.kafka.load.producing import CHUNK, Sender
 
 RECORDS = 204_800

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psutil
 
-from fixtures.rig import make_driver
+from fixtures.wiring import make_driver
 from perfgate.experiment.assembly import done_in_window
 from perfgate.experiment.validity import accounting_of, flaws
 from perfgate.host.environment import environment_facts
@@ -39,7 +39,8 @@ from perfgate.model import (
 )
 from perfgate.model.load import Driver, LoadError, LoadResult, LoadSpec, Observer
 from perfgate.systems.kafka.client.topics import Topics
-from perfgate.systems.kafka.load.librdkafka import fill, producer_settings
+from perfgate.systems.kafka.load.instructions import producer_settings
+from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed.embedded import EmbeddedCluster, EmbeddedTarget
 
 RESULTS = Path(__file__).parent / "results" / "load_engine.json"
@@ -181,7 +182,7 @@ class Bench:
         points: dict[str, list[Point]] = {name: [] for name in tools}
         kept = _Topic(self._topics, self._new_name(case), case)
         if backlog:
-            fill(self._spec(case, kept.__enter__()), self._observer(kept.name, case))
+            LibrdkafkaDriver().fill(self._spec(case, kept.__enter__()), self._observer(kept.name, case))
         for index in range(rounds + 1):  # round 0 warms each tool's rate estimate up and does not count
             for name in self._random.sample(tools, len(tools)):
                 fresh = kept if backlog else _Topic(self._topics, self._new_name(case), case)

@@ -21,13 +21,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fixtures.rig import Rig, process_usage
+from fixtures.wiring import process_usage
+from perfgate.experiment.bench import Bench
 from perfgate.experiment.comparing import MIRRORED, QUADS, Comparing
-from perfgate.experiment.stand import Stand
+from perfgate.experiment.setup import Setup
 from perfgate.judge.compare.comparisons import judge_comparison
-from perfgate.load.turns import Pace, pace
+from perfgate.judge.compare.stopping import SequentialStopRule
+from perfgate.load.turns import pace
 from perfgate.model import Change, Scenario, Tier, with_settings
-from perfgate.model.load import LoadResult, LoadSpec, Observer
+from perfgate.model.load import LoadResult, LoadSpec, Observer, Pace
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from tests.scenarios.test_acks import ROWS as ACKS
@@ -141,48 +143,48 @@ def collect(minutes: float) -> None:
     target.prepare([ROW.cluster])
     try:
         cluster = target.cluster(ROW.cluster)
-        rig = Rig(tier=TIER, driver=LibrdkafkaDriver(), target=target, scenarios=[ROW], run_id=f"q{int(time.time())}",
-                  say=Quiet(), sampler=process_usage, histories=logs)  # fmt: skip
-        stand = rig.stand(cluster, rig.run_id)
-        stand.warm_up([ROW])
+        setup = Setup(tier=TIER, driver=LibrdkafkaDriver(), engine=LibrdkafkaDriver(), target=target, scenarios=[ROW],
+                      run_id=f"q{int(time.time())}", say=Quiet(), sampler=process_usage, histories=logs)  # fmt: skip
+        bench = setup.bench(cluster, setup.run_id)
+        bench.warm_up([ROW])
 
         def set_delay(added_rtt_ms: int) -> None:
             assert cluster.proxy is not None
             for broker in cluster.broker_pids():
                 cluster.proxy.set_added_rtt(f"broker-{broker}", added_rtt_ms)
 
-        _true_sizes(stand, set_delay)
+        _true_sizes(bench, set_delay)
         while time.monotonic() < deadline and (case := _next_case()) is not None:
             _compare(target, set_delay, case)
         for row in BUSY_ROWS:
-            _series(stand, row, deadline)
+            _series(bench, row, deadline)
     finally:
         target.end()
 
 
-def _true_sizes(stand: Stand, set_delay: Callable[[int], None]) -> None:
+def _true_sizes(bench: Bench, set_delay: Callable[[int], None]) -> None:
     """Measure by whole rounds what rate each delay gives, if that is not there yet."""
     made = Counter(entry["delay"] for entry in recorded() if entry["kind"] == "true")
     for index in range(1, TRUE_ROUNDS + 1):
         for delay in random.sample(DELAYS, len(DELAYS)):
             if made[delay] < index:
                 set_delay(delay)
-                found = stand.round(ROW, index, None, "true size").round
+                found = bench.round(ROW, index, None, "true size").round
                 note({"kind": "true", "delay": delay, "invalid": found.invalid,
                       "records_per_s": found.metrics.get("records_per_s")})  # fmt: skip
 
 
-def _series(stand: Stand, row: Scenario, deadline: float) -> None:
+def _series(bench: Bench, row: Scenario, deadline: float) -> None:
     """Record units of a row that uses all of the machine, compared with itself, however clear it is."""
     made = sum(entry["kind"] == "series" and entry["row"] == row.name for entry in recorded())
     if made >= SERIES_UNITS or time.monotonic() > deadline:
         return
-    stand.warm_up([row])
-    at, order = pace([row, row], stand.rate_of(row)), random.choice(QUADS)
+    bench.warm_up([row])
+    at, order = pace([row, row], bench.rate_of(row)), random.choice(QUADS)
     while made < SERIES_UNITS and time.monotonic() < deadline:
         made += 1
         order = order.translate(MIRRORED) if made % 2 == 0 else random.choice(QUADS)
-        found = stand.turns({"A": row, "B": row}, order, at, made, None)
+        found = bench.turns({"A": row, "B": row}, order, at, made, None)
         note({
             "kind": "series", "row": row.name, "order": order, "started": round(time.time()),
             "invalid": [reason for finished in found.values() for reason in finished.round.invalid],
@@ -201,13 +203,14 @@ def _next_case() -> Case | None:
 def _compare(target: KeptTarget, set_delay: Callable[[int], None], case: Case) -> None:
     """Make one live comparison with the product's own code and note it."""
     set_delay(case.baseline)
-    rig = Rig(
+    slowed = SlowedDriver(set_delay, {"A": case.baseline, "B": case.candidate})
+    setup = Setup(
         tier=replace(TIER, broker_warmup_s=0.0),
-        driver=SlowedDriver(set_delay, {"A": case.baseline, "B": case.candidate}), target=target,
+        driver=slowed, engine=slowed, target=target,
         scenarios=[ROW], run_id=f"q{time.time_ns() // 1_000_000}", say=Quiet(), sampler=process_usage,
         histories=RAW.parent,
     )  # fmt: skip
-    comparing = Comparing(change=Change(name=case.name), budget_s=case.budget_s, rig=rig)
+    comparing = Comparing(change=Change(name=case.name), budget_s=case.budget_s, setup=setup, stop=SequentialStopRule())
     begin = time.time()
     comparison = comparing.compare(ROW)
     outcome = judge_comparison(comparison)

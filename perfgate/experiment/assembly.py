@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from perfgate.experiment.validity import Flaw, schedule_delay_p99_ms
 from perfgate.model import MIB, Accounting, CanaryReading, GeneratorReport, Measurement, Reading, Round, Scenario
 from perfgate.model.histogram import latency_metrics
-from perfgate.model.load import LoadResult, SendsFailedError
+from perfgate.model.load import Driver, LoadResult, SendsFailedError
 
 
 def unhealthy(
@@ -33,22 +33,23 @@ def unhealthy(
 
 
 def measured_by(
+    driver: Driver,
     scenarios: Sequence[Scenario],
     rounds: Mapping[str, Sequence[Round]],
     discarded: Mapping[str, Sequence[Round]] | None = None,
     rtt_ms: Mapping[str, float] | None = None,
-    latency_basis: Mapping[str, str] | None = None,
     log_tail: str = "",
     canary: tuple[CanaryReading, ...] = (),
 ) -> dict[str, Measurement]:
-    """Return the measurement of every row, built from its rounds."""
+    """Return the measurement of every row, built from the rounds that `driver` loaded."""
     return {
         row.name: Measurement(
             scenario=row,
             rounds=tuple(rounds[row.name]),
             discarded=tuple((discarded or {}).get(row.name, ())),
             rtt_ms=rtt_ms or {},
-            latency_basis=(latency_basis or {}).get(row.name, ""),
+            latency_basis=driver.latency_basis(row.load),
+            by_hand=driver.by_hand(row),
             broker_log_tail=log_tail,
             canary=canary,
         )

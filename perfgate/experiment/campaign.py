@@ -5,83 +5,84 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from fixtures.rig import Rig
 from perfgate.experiment.assembly import measured_by, unhealthy
 from perfgate.experiment.canary import read_canary
 from perfgate.experiment.faults.rounds import measure_faults
 from perfgate.experiment.rounds import Rounds
-from perfgate.judge.noise import FEWEST_READINGS
-from perfgate.model import Measurement, Profile, Scenario
+from perfgate.experiment.setup import Setup
+from perfgate.model import FEWEST_READINGS, Measurement, Scenario
 from perfgate.model.errors import BrokersFailedError, TargetError
+from perfgate.model.stopping import StopRule
 
 
 @dataclass
 class Campaign:
     """Measures each row once, together with the rows it is compared with; remembers what it measured."""
 
-    rig: Rig
-    profile: Profile | None = None
-    """What the rows will be held against."""
+    setup: Setup
+    stop: StopRule
+    """What ends rounds early, or makes them go on."""
     measured: dict[str, Measurement] = field(default_factory=dict)
     measured_again: dict[str, Measurement] = field(default_factory=dict)
 
     def measure(self, scenario: Scenario) -> Measurement:
         """Return the row's measurement; the first call measures its whole block."""
         if scenario.name not in self.measured:
-            able = [row for row in self.rig.scenarios if self.cannot(row) is None]
+            able = [row for row in self.setup.scenarios if self.cannot(row) is None]
             block = next(rows for rows in blocks(able) if scenario in rows)
             try:
                 self.measured.update(self._measure_block(block))
             finally:
-                self.rig.say.clear()
+                self.setup.say.clear()
         return self.measured[scenario.name]
 
     def again(self, scenario: Scenario, red: Collection[str]) -> Measurement | None:
         """Return the row's second measurement, on a fresh cluster; the first call measures all the `red` rows on it."""
         if scenario.name not in self.measured_again:
-            rows = [row for row in self.rig.scenarios if row.name in red or row == scenario]
-            self.rig.target.close()
+            rows = [row for row in self.setup.scenarios if row.name in red or row == scenario]
+            self.setup.target.close()
             self._announce(rows)
             try:
                 for cluster in dict.fromkeys(row.cluster for row in rows):
                     block = [row for row in rows if row.cluster == cluster]
                     self.measured_again.update(self._measure_block(block, again=True))
             finally:
-                self.rig.say.clear()
+                self.setup.say.clear()
         return self.measured_again[scenario.name]
 
     def _announce(self, rows: Sequence[Scenario]) -> None:
         """Say what is measured again and how long that may take, by what it took before."""
-        spent, measured = self.rig.ledger.seconds(), max(1, len(self.measured))
+        spent, measured = self.setup.ledger.seconds(), max(1, len(self.measured))
         again_s = spent["start"] + sum(spent.values()) * len(rows) / measured
         names = ", ".join(row.name for row in rows)
-        self.rig.say.note(f"second look, on fresh brokers: {names}; about {again_s / 60:.0f} min")
+        self.setup.say.note(f"second look, on fresh brokers: {names}; about {again_s / 60:.0f} min")
 
     def cannot(self, scenario: Scenario) -> str | None:
         """Return why this run cannot measure the row, or None when it can."""
-        return self.rig.cannot(scenario)
+        return self.setup.cannot(scenario)
 
     def _measure_block(self, block: Sequence[Scenario], *, again: bool = False) -> dict[str, Measurement]:
-        rig = self.rig
-        run_id = f"{rig.run_id}{'-again' if again else ''}"
+        setup = self.setup
+        run_id = f"{setup.run_id}{'-again' if again else ''}"
         if block[0].fault:
-            return measure_faults(rig, block, run_id)
-        with rig.ledger.during("canary"):
+            return measure_faults(setup, block, run_id)
+        with setup.ledger.during("canary"):
             canary = [read_canary() for _ in range(FEWEST_READINGS)]
         try:
-            with rig.ledger.during("start"):
-                cluster = rig.target.cluster(block[0].cluster)
+            with setup.ledger.during("start"):
+                cluster = setup.target.cluster(block[0].cluster)
         except TargetError as error:
             broken = isinstance(error, BrokersFailedError)
-            return measured_by(block, unhealthy(block, {}, f"the target did not start: {error}", broken=broken))
-        rig.target_facts.update(cluster.facts())
-        rounds = Rounds(cluster, rig, run_id=run_id, profile=self.profile, canary=canary)
-        measured = rounds.measure(block)
+            rounds = unhealthy(block, {}, f"the target did not start: {error}", broken=broken)
+            return measured_by(setup.driver, block, rounds)
+        facts = setup.begun(cluster, block, again=again)
+        interleaved = Rounds(cluster, setup, run_id=run_id, stop=self.stop, canary=canary)
+        measured = interleaved.measure(block)
         replicated = any(row.topic.replication_factor > 1 for row in block)
         if replicated and not any(m.warming for m in measured.values()):  # all that brokers do was learnt, and well
-            with rig.ledger.during("start"):
-                rig.target.keep_aot_cache()
-        rig.target_facts["warm_up_again" if again else "warm_up"] = rounds.warm_up_facts
+            with setup.ledger.during("start"):
+                setup.target.keep_aot_cache()
+        facts["warm_up"] = interleaved.warm_up_facts
         return measured
 
 

@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from fixtures.rig import Rig
 from perfgate.experiment.assembly import measured_by, unmeasured
-from perfgate.experiment.stand import Finished, Stand
-from perfgate.judge.compare.comparisons import DECIDES_PACED, judge_comparison
-from perfgate.judge.compare.sequential import FEWEST_UNITS, scheduled
+from perfgate.experiment.bench import Bench, Finished
+from perfgate.experiment.setup import Setup
 from perfgate.load.turns import SIDES, pace
-from perfgate.model import Change, Comparison, Effect, Round, Scenario, changed
+from perfgate.model import DECIDES_PACED, Change, Comparison, Round, Scenario, changed
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
+from perfgate.model.stopping import ComparisonStopRule
 from perfgate.model.target import Cluster
 
 ROUNDS_PER_EPOCH = 3
@@ -68,43 +67,44 @@ class Comparing:
 
     change: Change
     budget_s: float
-    rig: Rig
+    setup: Setup
+    stop: ComparisonStopRule
     _compared: dict[str, Comparison] = field(default_factory=dict)
-    _stands: int = 0
+    _benches: int = 0
 
     def __post_init__(self) -> None:
         """Raise ConfigurationError when the change concerns none of the rows."""
-        self._random = random.Random(self.rig.run_id)
-        if all(map(self.cannot, self.rig.scenarios)):
-            raise ConfigurationError(f"no selected row can be compared: {self.cannot(self.rig.scenarios[0])}")
+        self._random = random.Random(self.setup.run_id)
+        if all(map(self.cannot, self.setup.scenarios)):
+            raise ConfigurationError(f"no selected row can be compared: {self.cannot(self.setup.scenarios[0])}")
 
     def cannot(self, scenario: Scenario) -> str | None:
         """Return why the row cannot be compared, or None when it can."""
         if self.change.consumer and scenario.consumers is None:
             return "the change concerns consumers, and this row has none"
-        return self.rig.cannot(scenario) or self.rig.cannot(changed(scenario, self.change))
+        return self.setup.cannot(scenario) or self.setup.cannot(changed(scenario, self.change))
 
     def compare(self, scenario: Scenario) -> Comparison:
         """Return the row's comparison; the first call measures all rows."""
         if not self._compared:
-            rows = [self._row(row) for row in self.rig.scenarios if self.cannot(row) is None]
+            rows = [self._row(row) for row in self.setup.scenarios if self.cannot(row) is None]
             measure = self._epochs if self.change.needs_fresh_brokers else self._alternate
             try:
                 measure(rows)
             finally:
-                self.rig.target.close()
-                self.rig.say.clear()
+                self.setup.target.close()
+                self.setup.say.clear()
             self._compared = {row.name: self._comparison(row) for row in rows}
         return self._compared[scenario.name]
 
     def _row(self, scenario: Scenario) -> _Row:
-        # What a stand keeps by name (backlogs, warm-up rates) must not be shared between the two forms.
+        # What a bench keeps by name (backlogs, warm-up rates) must not be shared between the two forms.
         sides = {"A": scenario, "B": replace(changed(scenario, self.change), name=f"{scenario.name}-candidate")}
         if self.change.needs_fresh_brokers:
             return _Row(sides, "epochs", ROUNDS_PER_EPOCH)
         # Turns need buffers of their own size, the same on both sides: a change of the buffer would be undone.
         buffered = any(name.startswith("queue.buffering.max") for name, _ in self.change.producer)
-        if self.rig.driver.takes_turns and scenario.consumers is None and not buffered:
+        if self.setup.driver.takes_turns and scenario.consumers is None and not buffered:
             return _Row(sides, "turns", 1)
         return _Row(sides, "rounds", 2)
 
@@ -114,24 +114,24 @@ class Comparing:
         for cluster_spec in dict.fromkeys(row.sides["A"].cluster for row in rows):
             here = [row for row in rows if row.sides["A"].cluster == cluster_spec]
             with _unhealthy_ends(here, SIDES):
-                with self.rig.ledger.during("start"):
-                    cluster = self.rig.target.cluster(cluster_spec)
-                stand = self._warm(cluster, [form for row in here for form in row.sides.values()], here)
+                with self.setup.ledger.during("start"):
+                    cluster = self.setup.target.cluster(cluster_spec)
+                bench = self._warm(cluster, [form for row in here for form in row.sides.values()], here)
                 deadline = time.monotonic() + self.budget_s * len(here) / len(rows)
-                self._until_decided(here, deadline, {row.name: self._unit_of(stand, row) for row in here})
-                stand.delete_backlogs()
+                self._until_decided(here, deadline, {row.name: self._unit_of(bench, row) for row in here})
+                bench.delete_backlogs()
 
-    def _unit_of(self, stand: Stand, row: _Row) -> Callable[[float], None]:
+    def _unit_of(self, bench: Bench, row: _Row) -> Callable[[float], None]:
         if row.method == "rounds":
-            return lambda left: self._unit(row, lambda index: self._block_of_rounds(stand, row, index, left))
-        first_rate = min(stand.rate_of(form) for form in row.sides.values())
+            return lambda left: self._unit(row, lambda index: self._block_of_rounds(bench, row, index, left))
+        first_rate = min(bench.rate_of(form) for form in row.sides.values())
 
         def burst(index: int, left: float) -> tuple[str, list[tuple[str, Finished]]]:
             order = self._next_order(row)
             # Brokers may still get faster after their warm-up, and the buffers have to keep up with them.
             last = [rounds[-1].metrics.get("records_per_s", 0.0) for rounds in row.rounds.values() if rounds]
             at = pace(list(row.sides.values()), min(last, default=first_rate))
-            return order, list(stand.turns(row.sides, order, at, index, left).items())
+            return order, list(bench.turns(row.sides, order, at, index, left).items())
 
         return lambda left: self._unit(row, lambda index: burst(index, left))
 
@@ -142,14 +142,14 @@ class Comparing:
         return self._random.choice(QUADS)
 
     def _block_of_rounds(
-        self, stand: Stand, row: _Row, index: int, left: float
+        self, bench: Bench, row: _Row, index: int, left: float
     ) -> tuple[str, list[tuple[str, Finished]]]:
         order = self._next_order(row)
         seen = dict.fromkeys(SIDES, 2 * index - 2)
         measured = []
         for side in order:
             seen[side] += 1
-            measured.append((side, stand.round(row.sides[side], seen[side], left, f"block {index}, side {side},")))
+            measured.append((side, bench.round(row.sides[side], seen[side], left, f"block {index}, side {side},")))
         return order, measured
 
     def _unit(self, row: _Row, measure: Callable[[int], tuple[str, list[tuple[str, Finished]]]]) -> None:
@@ -179,16 +179,18 @@ class Comparing:
                     return
                 add[row.name](deadline - begin)
                 row.seconds += time.monotonic() - begin
-                row.planned = row.planned or planned_units(share, row.seconds)
+                row.planned = row.planned or self._planned(share, row.seconds)
                 if self._decided(row):
                     open_rows.remove(row)
+
+    def _planned(self, seconds: float, unit_s: float) -> int:
+        """Return how many units of `unit_s` the time affords; the looks follow from it."""
+        return max(self.stop.fewest_units, int(seconds / unit_s))
 
     def _decided(self, row: _Row) -> bool:
         if row.unsound or row.units >= row.planned:
             return True
-        if row.units not in scheduled(row.planned):
-            return False
-        return judge_comparison(self._comparison(row), final=False).effect is not Effect.INCONCLUSIVE
+        return self.stop.decided(self._comparison(row))
 
     # --- fresh brokers for each side
 
@@ -201,7 +203,7 @@ class Comparing:
             order = order[::-1] if len(order) == 2 else self._random.choice(("AB", "BA"))
             number = open_rows[0].units + 1
             for side in order:
-                with _unhealthy_ends(open_rows, side, own=self.rig.target.kind != "brokers"):
+                with _unhealthy_ends(open_rows, side, own=self.setup.target.kind != "brokers"):
                     self._epoch(open_rows, side, number, deadline)
                 if all(row.unsound for row in open_rows):
                     break
@@ -209,53 +211,51 @@ class Comparing:
             for row in list(open_rows):
                 row.orders.append(order)
                 row.seconds += (time.monotonic() - begin) / len(open_rows)
-                row.planned = row.planned or planned_units(self.budget_s, time.monotonic() - begin)
+                row.planned = row.planned or self._planned(self.budget_s, time.monotonic() - begin)
                 if self._decided(row):
                     open_rows.remove(row)
             order = "" if number % 2 == 0 else order
 
     def _epoch(self, rows: Sequence[_Row], side: str, number: int, deadline: float) -> None:
         """Measure one side's rounds on brokers of its own."""
-        self.rig.target.close()
-        with self.rig.ledger.during("start"):
-            cluster = self.rig.target.cluster(rows[0].sides[side].cluster)
-        stand = self._warm(cluster, [row.sides[side] for row in rows], rows)
+        self.setup.target.close()
+        with self.setup.ledger.during("start"):
+            cluster = self.setup.target.cluster(rows[0].sides[side].cluster)
+        bench = self._warm(cluster, [row.sides[side] for row in rows], rows)
         for part in range(1, ROUNDS_PER_EPOCH + 1):
             for row in self._random.sample(list(rows), len(rows)):
                 index = (number - 1) * ROUNDS_PER_EPOCH + part
                 left = deadline - time.monotonic()
                 doing = f"epoch {number}, side {side}, round {part}/{ROUNDS_PER_EPOCH}"
-                finished = stand.round(row.sides[side], index, left, doing)
+                finished = bench.round(row.sides[side], index, left, doing)
                 while finished.repeatable and len(row.discarded[side]) < REPEATS:
                     row.discarded[side].append(finished.round)
-                    finished = stand.round(row.sides[side], index, left, doing)
+                    finished = bench.round(row.sides[side], index, left, doing)
                 row.rounds[side].append(finished.round)
         for row in rows:
             row.log_tail = cluster.log_tail()
-        stand.delete_backlogs()
+        bench.delete_backlogs()
 
     # --- common
 
-    def _warm(self, cluster: Cluster, forms: Sequence[Scenario], rows: Sequence[_Row]) -> Stand:
-        if cluster.spec == rows[0].sides["A"].cluster:
-            self.rig.target_facts.update(cluster.facts())
-        self._stands += 1
-        run_id = f"{self.rig.run_id}-{self._stands}" if self._stands > 1 else self.rig.run_id
+    def _warm(self, cluster: Cluster, forms: Sequence[Scenario], rows: Sequence[_Row]) -> Bench:
+        facts = self.setup.begun(cluster, forms)
+        self._benches += 1
+        run_id = f"{self.setup.run_id}-{self._benches}" if self._benches > 1 else self.setup.run_id
         # Both forms of a row take as long to warm up as two rows.
-        stand = self.rig.stand(cluster, run_id, warmup_factor=len(forms) / len(rows))
-        stand.warm_up(forms)
-        self.rig.target_facts.setdefault("warm_up", stand.warm_up_facts)
-        rtt = stand.round_trips([row.sides["A"] for row in rows])
+        bench = self.setup.bench(cluster, run_id, warmup_factor=len(forms) / len(rows))
+        bench.warm_up(forms)
+        facts["warm_up"] = bench.warm_up_facts
+        rtt = bench.round_trips([row.sides["A"] for row in rows])
         for row in rows:
             row.rtt_ms = rtt
-        return stand
+        return bench
 
     def _comparison(self, row: _Row) -> Comparison:
-        basis = self.rig.driver.latency_basis(row.sides["A"].load)
         forms = {
             side: measured_by(
-                [replace(form, name=row.name)], {row.name: row.rounds[side]}, {row.name: row.discarded[side]},
-                row.rtt_ms, {row.name: basis}, row.log_tail,
+                self.setup.driver, [replace(form, name=row.name)], {row.name: row.rounds[side]},
+                {row.name: row.discarded[side]}, row.rtt_ms, row.log_tail,
             )[row.name]
             for side, form in row.sides.items()
         }  # fmt: skip
@@ -284,8 +284,3 @@ def _unhealthy_ends(rows: Sequence[_Row], sides: Sequence[str], *, own: bool = F
         for number, row in enumerate(rows):
             reason = str(error) if not number else str(error).partition("\n")[0]
             row.break_off(f"target unhealthy: {reason}", sides, broken=broken)
-
-
-def planned_units(seconds: float, unit_s: float) -> int:
-    """Return how many units of `unit_s` the time affords; the looks follow from it."""
-    return max(FEWEST_UNITS, int(seconds / unit_s))

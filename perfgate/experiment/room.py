@@ -1,16 +1,12 @@
-"""Room for what a run can write, from what its rows may offer at the most, on a disk and within a run's limits."""
+"""Room for what a run can write, from what its rows may offer at the most, and within a run's limits."""
 
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import NoReturn
+from dataclasses import replace
 
 from perfgate.model import Scenario, Tier
-from perfgate.model.errors import ConfigurationError, TargetError
 
 ROUNDS_ON_DISK = 2
 """A round's topic is deleted after it, its files a second later: at most two rounds lie on the disk."""
@@ -30,16 +26,6 @@ def most_bytes_at_a_time(scenarios: Sequence[Scenario], seconds: float) -> float
     """Return the most bytes that the brokers' disks together can have to hold; a round takes `seconds`."""
     backlogs = sum(row.backlog_bytes for row in scenarios)
     return max(row.offered_bytes_per_s for row in scenarios) * seconds * ROUNDS_ON_DISK + backlogs + DISK_RESERVE
-
-
-def check_disk(needed: float, folder: Path) -> None:
-    """Raise ConfigurationError when `folder` has too little room for so many bytes."""
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        raise ConfigurationError(
-            f"too little disk: the run can write {needed / 1e9:.1f} GB at a time, {folder} has {free / 1e9:.1f} GB "
-            "free; free some, set TMPDIR to a larger disk (embedded target), or shorten the rounds with --window"
-        )
 
 
 def with_extra_rounds(tier: Tier, *, own: bool) -> int:
@@ -70,36 +56,6 @@ def most_bytes_compared(scenarios: Sequence[Scenario], tier: Tier, budget_s: flo
     seconds = budget_s + tier.broker_warmup_s * 2
     backlogs = sum(row.backlog_bytes for row in scenarios)
     return max(row.offered_bytes_per_s for row in scenarios) * seconds + backlogs
-
-
-@dataclass
-class Meter:
-    """Counts the bytes that a run has had acknowledged, replicas counted, and stops it when they are too many."""
-
-    most: float = math.inf
-    written: float = 0.0
-    """By loads that have ended."""
-    stopped: str = ""
-    """Why nothing more is done to the brokers."""
-    _under_way: float = 0.0
-
-    def stop(self, reason: str) -> NoReturn:
-        """Raise TargetError, now and whenever another load is to begin."""
-        self.stopped = reason
-        raise TargetError(reason)
-
-    def begin(self) -> None:
-        """Note that another load begins."""
-        self.written, self._under_way = self.written + self._under_way, 0.0
-
-    def under_way(self, bytes_: float) -> None:
-        """Take in what the load under way has written so far. Raises TargetError once it is too much."""
-        self._under_way = max(self._under_way, bytes_)
-        if self.written + self._under_way > self.most:
-            self.stop(
-                f"stopped: the run has written {(self.written + self._under_way) / 1e9:,.1f} GB, replicas counted, and "
-                f"[limits] bytes allows {self.most / 1e9:,.1f}"
-            )
 
 
 def at_most(scenario: Scenario, bytes_per_s: float, read_bytes_per_s: float = math.inf) -> Scenario:

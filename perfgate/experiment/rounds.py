@@ -10,15 +10,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fixtures.rig import Rig
 from perfgate.experiment.assembly import measured_by, unhealthy
 from perfgate.experiment.canary import read_canary
 from perfgate.experiment.ledger import WINDOWS
 from perfgate.experiment.room import REPEATS, with_extra_rounds
-from perfgate.judge.noise import disturbed, hopeless
-from perfgate.judge.warming import still_warming
-from perfgate.model import CanaryReading, Measurement, Profile, Round, Scenario
+from perfgate.experiment.setup import Setup
+from perfgate.model import CanaryReading, Measurement, Round, Scenario
 from perfgate.model.errors import BrokersFailedError, TargetError
+from perfgate.model.stopping import StopRule
 from perfgate.model.target import Cluster
 
 
@@ -26,21 +25,21 @@ class Rounds:
     """Measures a block of rows on one cluster."""
 
     def __init__(
-        self, cluster: Cluster, rig: Rig, *, run_id: str, profile: Profile | None = None,
+        self, cluster: Cluster, setup: Setup, *, run_id: str, stop: StopRule,
         canary: Sequence[CanaryReading] = (),
     ) -> None:  # fmt: skip
         """`run_id`: of this measurement; the second look of a run has one of its own.
 
-        `profile`: what the rows will be held against; noise that leaves no hope of that ends the measurement early.
+        `stop`: what ends the measurement early, or makes it go on.
 
         `canary`: the readings that were taken before the cluster started.
         """
-        self._profile = profile
+        self._stop = stop
         self._canary = list(canary)
         self._cluster = cluster
-        self._driver, self._tier, self._ledger = rig.driver, rig.tier, rig.ledger
+        self._driver, self._tier, self._ledger = setup.driver, setup.tier, setup.ledger
         self._random = random.Random(run_id)
-        self._stand = rig.stand(cluster, run_id)
+        self._bench = setup.bench(cluster, run_id)
         self._done: dict[str, list[Round]] = {}
         self._discarded: dict[str, list[Round]] = {}
         self._finished = 0
@@ -48,7 +47,7 @@ class Rounds:
     @property
     def warm_up_facts(self) -> Mapping[str, object]:
         """What run.json says of the warm-up before the rounds."""
-        return self._stand.warm_up_facts
+        return self._bench.warm_up_facts
 
     def measure(self, scenarios: Sequence[Scenario]) -> dict[str, Measurement]:
         """Return the measurement of every scenario; what went wrong is a reason in its rounds, never an exception.
@@ -60,10 +59,10 @@ class Rounds:
         self._discarded = {scenario.name: [] for scenario in scenarios}
         rtt: dict[str, float] = {}
         try:
-            self._stand.warm_up(scenarios)
-            rtt = self._stand.round_trips(scenarios)
+            self._bench.warm_up(scenarios)
+            rtt = self._bench.round_trips(scenarios)
             self._measure_rounds(scenarios)
-            self._stand.delete_backlogs()
+            self._bench.delete_backlogs()
         except TargetError as error:
             found = self._cause(error)
             broken = self._cluster.emulates_links and isinstance(found, BrokersFailedError)
@@ -71,9 +70,8 @@ class Rounds:
             self._done = unhealthy(
                 scenarios, self._done, f"target unhealthy: {found}", broken=broken, perhaps_late=late
             )
-        basis = {scenario.name: self._driver.latency_basis(scenario.load) for scenario in scenarios}
         measured = measured_by(
-            scenarios, self._done, self._discarded, rtt, basis, self._cluster.log_tail(), tuple(self._canary)
+            self._driver, scenarios, self._done, self._discarded, rtt, self._cluster.log_tail(), tuple(self._canary)
         )
         return {name: self._judged_part(m) for name, m in measured.items()}
 
@@ -95,7 +93,7 @@ class Rounds:
         return replace(measurement, rounds=judged, warm_up=earlier, warming=reason)
 
     def _warming(self) -> dict[str, str]:
-        return still_warming({name: rounds[-self._tier.rounds :] for name, rounds in self._done.items()})
+        return self._stop.still_warming({name: rounds[-self._tier.rounds :] for name, rounds in self._done.items()})
 
     def _measure_rounds(self, scenarios: Sequence[Scenario]) -> None:
         begin, rounds = time.monotonic(), self._tier.rounds
@@ -105,13 +103,13 @@ class Rounds:
                 break
             if index > rounds:
                 rows = ", ".join(warming)
-                self._stand.note(f"one more round ({index}): the brokers were still warming up at {rows}")
+                self._bench.note(f"one more round ({index}): the brokers were still warming up at {rows}")
             self._read_canary()
-            if self._profile and disturbed(self._canary, self._profile.canary):
+            if self._stop.disturbed(self._canary):
                 return
             for scenario in self._shuffled(scenarios):
                 earlier = self._done[scenario.name]
-                if any(r.invalid for r in earlier) or self._hopeless(scenario, earlier):
+                if any(r.invalid for r in earlier) or self._stop.hopeless(scenario, earlier):
                     continue
                 left = self._time_left(begin, len(scenarios) * max(rounds, index))
                 self._measure_round(scenario, index, left, f"round {index}/{max(rounds, index)}")
@@ -123,25 +121,17 @@ class Rounds:
         REPEATS times a row, and as often where it spoilt no more than some of the round's metrics.
         """
         discarded = self._discarded[scenario.name]
-        result = self._stand.round(scenario, index, left, doing)
+        result = self._bench.round(scenario, index, left, doing)
         while result.repeatable and sum(bool(r.invalid) == bool(result.round.invalid) for r in discarded) < REPEATS:
             self._ledger.move(result.round.window_s, WINDOWS, "load start")
             discarded.append(result.round)
-            result = self._stand.round(scenario, index, left, doing)
+            result = self._bench.round(scenario, index, left, doing)
         self._done[scenario.name].append(result.round)
         self._finished += 1
 
     def _read_canary(self) -> None:
         with self._ledger.during("canary"):
-            self._canary.append(read_canary(self._stand.brokers_cpu_s))
-
-    def _hopeless(self, scenario: Scenario, earlier: Sequence[Round]) -> bool:
-        """Return whether the row's rounds scatter so much that the rest of them could not be judged either."""
-        thresholds = self._profile.thresholds.get(scenario.name, ()) if self._profile else ()
-        return any(
-            hopeless([r.metrics.get(t.metric.name, 0.0) for r in earlier], self._tier.rounds, t.reach)
-            for t in thresholds
-        )
+            self._canary.append(read_canary(self._bench.brokers_cpu_s))
 
     def _time_left(self, begin: float, total: int) -> float | None:
         return (time.monotonic() - begin) / self._finished * (total - self._finished) if self._finished else None

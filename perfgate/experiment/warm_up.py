@@ -11,9 +11,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from perfgate.judge.warming import COMPILING
 from perfgate.load.steady import ECONOMY_GROWTH, GROWTH, has_grown, has_stopped_growing
-from perfgate.model import Scenario
+from perfgate.model import COMPILING, Scenario
 
 STARTS_PER_TIER_BOUND_S = 7.5
 """Where brokers start in this time (2 cores of an AMD EPYC) the tier's bound holds; elsewhere it is in proportion."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -26,25 +25,6 @@ def environment_facts() -> dict[str, object]:
         "confluent_kafka": version("confluent-kafka"),
         "librdkafka": confluent_kafka.libversion()[0],
         "commit": _commit(),
-    }
-
-
-def profile_facts(
-    target: Mapping[str, object], environment: Mapping[str, object], tier: Mapping[str, object], driver: str
-) -> dict[str, str]:
-    """Return the facts of a run that a profile states; `kafka` is major.minor.
-
-    Real brokers are told apart by the `cluster` that their target file names: they are not of the suite's machine.
-    """
-    kafka = str(target["kafka_version"])
-    return {
-        "target": str(target["kind"]),
-        **({"cluster": str(target["name"])} if target["kind"] == "brokers" else {}),
-        "cores": str(environment["cores"]),
-        "cpu_model": str(environment["cpu_model"]),
-        "tier": str(tier["name"]),
-        "driver": driver,
-        "kafka": ".".join(kafka.split(".")[:2]),
     }
 
 

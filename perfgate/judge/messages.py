@@ -87,7 +87,7 @@ def relation_message(outcome: Outcome, relation: Relation) -> str:
         end = "maximum" if judgement.limit == relation.at_most else "minimum"
         lines += [
             f"  metric     {relation.metric.name}: {relation.of} / {relation.over}",
-            f"  measured   {judgement.measured:.3g} (median of {len(outcome.rounds)} paired rounds, "
+            f"  measured   {judgement.measured:.3g} (median of {len(outcome.rounds)} {_rounds(outcome)}, "
             f"spread {percent(judgement.spread)}, {low:.3g} .. {high:.3g})",
             f"  expected   {expected}",
             f"  off        {off * 100:+.1f} % from the {end}",
@@ -98,6 +98,10 @@ def relation_message(outcome: Outcome, relation: Relation) -> str:
         lines.append(f"  looks      {outcome.reasons[-1]}; first look: {looked(outcome.first_look)}")
     lines += _next_step(outcome, f"--family {relation.family}")
     return "\n".join(lines)
+
+
+def _rounds(outcome: Outcome) -> str:
+    return "paired rounds" if outcome.paired else "rounds, unpaired: on another cluster than the other scenario's"
 
 
 def no_profile_lines(

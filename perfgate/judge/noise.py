@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from perfgate.judge.statistics import MEDIAN_ERROR_FACTOR, spread
-from perfgate.model import CanaryReading
+from perfgate.model import FEWEST_READINGS, CanaryReading
 
 CANARY_LEAST: Mapping[str, float] = {"deflate_mib_per_s": 0.6, "loopback_per_s": 0.5}
 """A reading below this share of the median of those before the cluster started was disturbed. Idle brokers that still
@@ -20,8 +20,6 @@ CANARY_OFF = 0.25
 """A machine so much slower or faster than when the baselines were recorded is another machine."""
 STEAL = 0.10
 """Share of the processors' time that the host took away."""
-FEWEST_READINGS = 3
-"""So many are taken before the cluster starts."""
 FEWEST_ROUNDS = 4
 
 

@@ -254,7 +254,10 @@ def invalid_reasons(measurement: Measurement) -> tuple[str, ...]:
 
 
 def judge_relation(relation: Relation, measurements: Mapping[str, Measurement]) -> Outcome:
-    """Hold the paired ratios of each round against the relation's minimum and maximum.
+    """Hold the ratios of its two scenarios against the relation's minimum and maximum.
+
+    Rounds are paired where both were measured on the same cluster; else one was measured minutes after the other, and
+    the errors of both medians count (:func:`_unpaired`).
 
     REGRESSED: the median ratio lies beyond one of them by more than its own standard error, or its whole interval does.
     PASS: it keeps both by at least that, and fewer than :func:`many` rounds lie beyond. Else INCONCLUSIVE; INVALID
@@ -267,7 +270,8 @@ def judge_relation(relation: Relation, measurements: Mapping[str, Measurement]) 
         for m in (of, over)
         if (why := spoilt(m, relation.metric.name))
     )
-    ratios = () if reasons else paired_ratios(relation.metric.name, of, over)
+    paired = of.scenario.cluster == over.scenario.cluster
+    ratios = () if reasons else (paired_ratios if paired else unpaired_ratios)(relation.metric.name, of, over)
     rounds = max(len(of.rounds), len(over.rounds))
     unavailable = next((r.usage_unavailable for m in (of, over) for r in m.rounds if r.usage_unavailable), "")
     if not reasons and len(ratios) != rounds and unavailable:
@@ -276,17 +280,24 @@ def judge_relation(relation: Relation, measurements: Mapping[str, Measurement]) 
         return Outcome(
             name=relation.name, verdict=Verdict.INCONCLUSIVE, judgements=(judgement,), reasons=(reason,), rounds=ratios
         )
-    if not reasons and len(of.rounds) != len(over.rounds) and len(ratios) == min(len(of.rounds), len(over.rounds)):
+    if (
+        not reasons
+        and paired
+        and len(of.rounds) != len(over.rounds)
+        and len(ratios) == min(len(of.rounds), len(over.rounds))
+    ):
         fewer = min(of, over, key=lambda m: len(m.rounds))
         reason = f"{fewer.scenario.name} was measured in {len(fewer.rounds)} of {rounds} rounds: it scattered too much"
         return Outcome(
             name=relation.name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=(reason,), rounds=ratios
         )
-    if not reasons and len(ratios) != rounds:
+    if not reasons and len(ratios) != (rounds if paired else len(of.rounds)):
         reasons = (f"{relation.metric.name} was measured in {len(ratios)} of {rounds} rounds of both scenarios",)
     if reasons:
         return Outcome(name=relation.name, verdict=Verdict.INVALID, judgements=(), reasons=reasons)
     centre, interval, error = statistics.median(ratios), median_interval(ratios), median_error(ratios)
+    if not paired:
+        interval, error = _unpaired(relation.metric.name, over, centre, interval, error)
     least, most = relation.at_least, relation.at_most
     too_small, too_large = sum(ratio < least for ratio in ratios), sum(ratio > most for ratio in ratios)
     reason = "; ".join(f"{m.scenario.name}: {warming(m)}" for m in (of, over) if m.warming)
@@ -312,7 +323,27 @@ def judge_relation(relation: Relation, measurements: Mapping[str, Measurement]) 
         reason=reason,
     )
     notes = (reason,) if reason else ()
-    return Outcome(name=relation.name, verdict=verdict, judgements=(judgement,), reasons=notes, rounds=ratios)
+    return Outcome(
+        name=relation.name, verdict=verdict, judgements=(judgement,), reasons=notes, rounds=ratios, paired=paired
+    )
+
+
+def unpaired_ratios(metric: str, of: Measurement, over: Measurement) -> tuple[float, ...]:
+    """Return each round of the one scenario over the median of the other, whose rounds all have to be there."""
+    below = [r.metrics[metric] for r in over.rounds if r.metrics.get(metric)]
+    if len(below) < len(over.rounds):
+        return ()
+    return tuple(r.metrics[metric] / statistics.median(below) for r in of.rounds if metric in r.metrics)
+
+
+def _unpaired(
+    metric: str, over: Measurement, centre: float, interval: tuple[float, float], error: float
+) -> tuple[tuple[float, float], float]:
+    """Return the interval and the standard error of a ratio of medians, with the error of the lower one taken in."""
+    below = [r.metrics[metric] for r in over.rounds]
+    middle, (low, high) = statistics.median(below), median_interval(below)
+    widened = (interval[0] * middle / high, interval[1] * middle / low)
+    return widened, math.hypot(error, centre * median_error(below) / middle)
 
 
 def paired_ratios(metric: str, of: Measurement, over: Measurement) -> tuple[float, ...]:

@@ -120,6 +120,25 @@ def largest_reach(metric: str) -> float:
     return LARGEST_LATENCY_REACH if metric.partition(".")[0].endswith("latency_ms") else LARGEST_REACH
 
 
+def profile_facts(
+    target: Mapping[str, object], environment: Mapping[str, object], tier: Mapping[str, object], driver: str
+) -> dict[str, str]:
+    """Return the facts of a run that a profile states; `kafka` is major.minor.
+
+    Real brokers are told apart by the `cluster` that their target file names: they are not of the suite's machine.
+    """
+    kafka = str(target["kafka_version"])
+    return {
+        "target": str(target["kind"]),
+        **({"cluster": str(target["name"])} if target["kind"] == "brokers" else {}),
+        "cores": str(environment["cores"]),
+        "cpu_model": str(environment["cpu_model"]),
+        "tier": str(tier["name"]),
+        "driver": driver,
+        "kafka": ".".join(kafka.split(".")[:2]),
+    }
+
+
 def match_profile(profiles: Mapping[str, Profile], facts: Mapping[str, str]) -> Profile | None:
     """Return the one profile whose facts hold, or None; of several the one of the run's Kafka line.
 

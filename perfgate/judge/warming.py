@@ -14,10 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from perfgate.model import METRICS, Round
+from perfgate.model import COMPILING, METRICS, Round
 
-COMPILING = 0.10
-"""A broker that spends more of its CPU than this on compiling its code is not the broker that it will be."""
 LEAST_GROWTH = 0.05
 """A trend smaller than this, from the first round to the last, moves a verdict less than the noise does."""
 FALSE_TREND = 0.005

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from perfgate.load.steady import Progress, is_steady
-from perfgate.model.load import LoadError, Observer, SendsFailedError
+from perfgate.load.steady import is_steady
+from perfgate.model.load import LoadError, Observer, Progress, SendsFailedError
 
 ROOT = Path(__file__).parents[2]
 WORKER_COMMAND = [sys.executable, "-m", "perfgate.systems.kafka.load.worker"]

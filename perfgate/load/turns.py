@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfgate.model import KIB, Scenario
+from perfgate.model.load import Pace
 
 SIDES = "AB"
 WINDOW_S = 1.0
@@ -32,15 +33,6 @@ class Turn:
     starts: float
     opens: float
     closes: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pace:
-    """How two loads take turns: gap and measured window of a turn in s, buffer of each producer in KiB."""
-
-    gap_s: float
-    window_s: float
-    buffer_kib: int
 
 
 def pace(sides: Sequence[Scenario], records_per_s: float) -> Pace:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from perfgate.metrics.health import EVIDENCE, Evidence
 from perfgate.metrics.prometheus import Prometheus, Series
 from perfgate.metrics.prometheus_source import PRESETS, PrometheusSource
-from perfgate.metrics.usage import cpu_metrics
+from perfgate.metrics.usage import Looks, cpu_metrics
 from perfgate.model import MIB
 from perfgate.model.errors import ConfigurationError
 
@@ -42,6 +42,8 @@ def inside(values: Sequence[tuple[float, float]], opens: float, closes: float) -
 
 class PrometheusSampler:
     """Tells the brokers' cores over windows; see :class:`perfgate.metrics.usage.Sampler`."""
+
+    read: Callable[[], Looks] | None = None
 
     def __init__(self, prometheus: Prometheus, brokers: Mapping[int, str]) -> None:
         """`brokers`: the addresses (host:port) that the brokers advertise, by broker id."""

@@ -52,6 +52,8 @@ class Sampler(Protocol):
         """
 
     unavailable: str
+    read: Callable[[], Looks] | None
+    """Reads every broker's counters now; None where these cannot be had at any moment."""
 
 
 class CounterSampler:
@@ -61,13 +63,14 @@ class CounterSampler:
 
     def __init__(self, read: Callable[[], Looks], brokers: Iterable[int]) -> None:
         """`read` leaves out the brokers that are gone; at an edge all `brokers` have to be there."""
-        self.read = read
+        self.read: Callable[[], Looks] | None = read
+        self._read = read
         self._brokers = set(brokers)
         self._looks: list[Looks] = []
 
     def edge(self) -> None:
         """Read every broker's counters now."""
-        looks = self.read()
+        looks = self._read()
         if gone := self._brokers - set(looks):
             raise TargetError(f"broker {min(gone)} was gone when its CPU was read")
         self._looks.append(looks)
@@ -135,6 +138,8 @@ class UsageWatch:
 
 class NoSampler:
     """Stands where nothing tells what the brokers use."""
+
+    read: Callable[[], Looks] | None = None
 
     def __init__(self, reason: str) -> None:
         self.unavailable = reason

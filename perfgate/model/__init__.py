@@ -42,9 +42,13 @@ from perfgate.model.judged import (
     Verdict,
 )
 from perfgate.model.measured import (
+    COMPILING,
+    DECIDES_PACED,
+    FEWEST_READINGS,
     LATENCY_QUANTILES,
     METRICS,
     PER_BROKER_METRICS,
+    TOLD_S,
     Accounting,
     CanaryReading,
     Comparison,
@@ -58,14 +62,18 @@ from perfgate.model.measured import (
 )
 
 __all__ = [
+    "COMPILING",
     "CROSS_ZONE",
+    "DECIDES_PACED",
     "DEFAULT_KAFKA_VERSION",
+    "FEWEST_READINGS",
     "KIB",
     "LATENCY_QUANTILES",
     "METRICS",
     "MIB",
     "PER_BROKER_METRICS",
     "SAME_ZONE",
+    "TOLD_S",
     "Accounting",
     "CanaryReading",
     "Change",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from perfgate.model.measured import MetricInfo
+
+FINE_MARGINS, ROUGH_LEAST = (1.0, 1.3), 0.9
+"""A ratio that has to be at least one of these takes a quiet machine to hold; on a noisy one so much must hold."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,6 +83,10 @@ class Relation:
         """Return what is held where brokers and clients share the cores, or do not."""
         return self.shared_cores if shares_cores and self.shared_cores else self
 
+    def direction_alone(self) -> Relation:
+        """Return the relation with a fine margin widened so that it only must not point the other way."""
+        return replace(self, at_least=ROUGH_LEAST) if FINE_MARGINS[0] <= self.at_least < FINE_MARGINS[1] else self
+
     def cannot(self, *, shares_cores: bool) -> str | None:
         """Return why the relation says nothing there, or None when it does."""
         if shares_cores and self.valid == "own-hosts":
@@ -141,6 +148,8 @@ class Outcome:
     first_look: Outcome | None = None
     """What the first look said, when it was red and the row was measured again on a fresh cluster."""
     message: str = field(default="", compare=False)
+    paired: bool = True
+    """Of a relation: whether its two scenarios were measured on the same cluster, round by round."""
 
 
 class Effect(enum.Enum):

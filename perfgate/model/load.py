@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, Self
 
-from perfgate.load.steady import Progress
-from perfgate.model import Load, Scenario, Settings
+from perfgate.model.declared import Load, Scenario, Settings
+
+if TYPE_CHECKING:  # numpy takes 0.1 s, which a run that measures nothing does not need
+    import numpy as np
+    import numpy.typing as npt
 
 
 class LoadError(Exception):
@@ -21,6 +25,20 @@ class SendsFailedError(LoadError):
     def __init__(self, reason: str, *, attempted: int, failed: int) -> None:
         super().__init__(reason)
         self.attempted, self.failed = attempted, failed
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the generators have done so far, at `at` seconds on the monotonic clock.
+
+    `done` counts records acknowledged or, where the load only reads, received and found in order.
+    """
+
+    at: float
+    attempted: int
+    done: int
+    failed: int
+    last_error: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,5 +171,75 @@ class Driver(Protocol):
     def latency_basis(self, load: Load) -> str:
         """Return from which moment this driver counts the latency of such a load."""
 
+    def by_hand(self, scenario: Scenario) -> str:
+        """Return the official command that makes the same load, or why there is none."""
+
     def run(self, spec: LoadSpec, observer: Observer) -> LoadResult:
         """Run one round. Raises LoadError when no valid load came about, and whatever `observer.check` raises."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pace:
+    """How two loads take turns: gap and measured window of a turn in s, buffer of each producer in KiB."""
+
+    gap_s: float
+    window_s: float
+    buffer_kib: int
+
+
+class JournaledLoad(Protocol):
+    """A load whose every record is written down, from its start until it is told to stop.
+
+    Leaving the context ends every process. `start`, `end`: when the first and the last record were due (s on the
+    monotonic clock).
+    """
+
+    start: float
+    end: float
+
+    def __enter__(self) -> Self:
+        """Start the processes."""
+
+    def __exit__(self, *_: object) -> None:
+        """End them."""
+
+    def begin(self) -> None:
+        """Let all clients connect, then start the load and wait until its rate is steady."""
+
+    def follow_until(self, moment: float, phase: str) -> None:
+        """Let time pass until the monotonic clock shows `moment`."""
+
+    def kill(self, name: str) -> None:
+        """Kill one generator process."""
+
+    def finish(self) -> list[str]:
+        """Offer no more records, wait until each has its outcome, and return what was wrong with the load itself.
+
+        Raises LoadError when that takes too long.
+        """
+
+
+class Engine(Driver, Protocol):
+    """The suite's own driver, which does what official tools do not."""
+
+    def take_turns(
+        self, specs: Mapping[str, LoadSpec], order: str, at: Pace, observer: Observer
+    ) -> tuple[dict[str, LoadResult], int]:
+        """Run two loads in turns; return each side's result and how many turns were late.
+
+        `specs` by side, "A" and "B". The observer's `edge` is called as each measured turn opens and closes.
+        """
+
+    def fill(self, spec: LoadSpec, observer: Observer) -> None:
+        """Write the row's backlog into its topic. Raises LoadError when not every record got there."""
+
+    def journaled(self, spec: LoadSpec, folder: Path, observer: Observer) -> JournaledLoad:
+        """Return a load that writes down in `folder` what happens to each record."""
+
+    def read_everything(
+        self, spec: LoadSpec, folder: Path, ends: Sequence[int], observer: Observer
+    ) -> npt.NDArray[np.void]:
+        """Return what a fresh consumer is given of every partition up to its end offset, in the log's order.
+
+        Raises LoadError when it does not get there.
+        """

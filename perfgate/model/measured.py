@@ -24,6 +24,14 @@ def _metric(name: str, unit: str, better: Literal["higher", "lower"], label: str
     return name, MetricInfo(name=name, unit=unit, better=better, label=label)
 
 
+COMPILING = 0.10
+"""A broker that spends more of its CPU than this on compiling its code is not the broker that it will be."""
+FEWEST_READINGS = 3
+"""So many canary readings are taken before a cluster starts."""
+DECIDES_PACED = "latency_ms.p99"
+"""What a paced load is judged by: its rate is declared."""
+TOLD_S = 0.05
+"""A load whose gaps without a fault (p99) are shorter tells an outage as exactly as it is stated."""
 LATENCY_QUANTILES: Mapping[str, float] = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "p9999": 99.99}
 METRICS: Mapping[str, MetricInfo] = dict(
     [
@@ -248,6 +256,7 @@ class Measurement:
     that are not judged because brokers were still warming up, which later rounds showed; `warming` says so of
     `rounds` themselves, with the figures, when it did not end. `rtt_ms` is the round
     trip of one request by link name, measured before the rounds. `canary`: readings before, between and after them.
+    `by_hand`: the official command that makes the same load.
     """
 
     scenario: Scenario
@@ -257,6 +266,7 @@ class Measurement:
     warming: str = ""
     rtt_ms: Mapping[str, float]
     latency_basis: str = ""
+    by_hand: str = ""
     broker_log_tail: str = ""
     canary: tuple[CanaryReading, ...] = ()
 

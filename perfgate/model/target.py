@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from perfgate.experiment.room import Meter
 from perfgate.model import ClusterSpec, Link, Scenario, Settings, TopicSpec
-from perfgate.systems.kafka.managed.faults import Faults
+from perfgate.model.meter import Meter
+from perfgate.model.nodes import Faults, Watch
 
 PREFIX = "kpg-"
 """What the names of the suite's topics and consumer groups begin with."""
@@ -55,6 +55,9 @@ class Cluster(Reachable, Protocol):
     @property
     def faults(self) -> Faults | None:
         """What can be done to its nodes; None where nothing can."""
+
+    def watch(self, topic: str, link: Link) -> Watch:
+        """Return what asks the brokers for the state of a topic while something is done to them."""
 
     def topics(self) -> TopicKeeper:
         """Return what creates topics on these brokers."""

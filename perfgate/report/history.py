@@ -18,7 +18,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from perfgate.host.environment import profile_facts
+from perfgate.judge.thresholds import profile_facts
 from perfgate.model import metric_info
 
 FILE = "history.jsonl"

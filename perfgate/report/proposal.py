@@ -19,13 +19,19 @@ from typing import Any
 
 import tomlkit
 
-from perfgate.host.environment import profile_facts
 from perfgate.judge.limits import MOST_RUNS_WORTH_IT, noise_factor, reach_of, runs_needed
 from perfgate.judge.messages import number, percent
-from perfgate.judge.noise import FEWEST_READINGS, disturbed
+from perfgate.judge.noise import disturbed
 from perfgate.judge.statistics import MEDIAN_ERROR_FACTOR
-from perfgate.judge.thresholds import CANARY_KEYS, UNDER_TEST, largest_reach, load_profiles, match_profile
-from perfgate.model import METRICS, CanaryReading, Profile, Threshold, Verdict
+from perfgate.judge.thresholds import (
+    CANARY_KEYS,
+    UNDER_TEST,
+    largest_reach,
+    load_profiles,
+    match_profile,
+    profile_facts,
+)
+from perfgate.model import FEWEST_READINGS, METRICS, CanaryReading, Profile, Threshold, Verdict
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.results import load_run
 

@@ -36,13 +36,10 @@ from perfgate.model import (
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import masked
 from perfgate.model.summary import metric_value
-from perfgate.systems.kafka.load.official import by_hand
 
 SCHEMA = 4
 READABLE = (3, SCHEMA)
 """Versions that can be judged again: what was added since 3 is empty in a recording that lacks it."""
-OFFICIAL_SECONDS = 30.0
-"""How long the official command that repeats a row by hand runs when it reaches the row's rate."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,7 +112,7 @@ def scenario_entry(measurement: Measurement, outcome: Outcome | None) -> dict[st
         "reading": _summed_reading(rounds),
         "canary": [asdict(reading) for reading in measurement.canary],
         "first_look": _first_look(outcome.first_look if outcome else None),
-        "official_command": by_hand(scenario, scenario.cluster.kafka_version, OFFICIAL_SECONDS),
+        "official_command": measurement.by_hand,
         "declared": {
             "cluster": {**_plain(asdict(scenario.cluster)), "config": dict(scenario.cluster.config)},
             "topic": {**asdict(scenario.topic), "config": dict(scenario.topic.config)},
@@ -210,6 +207,7 @@ def recorded_measurement(entry: Mapping[str, Any]) -> Measurement:
         warming=entry.get("warming", ""),
         rtt_ms=entry["rtt_ms"],
         latency_basis=entry["load"]["latency_basis"],
+        by_hand=entry.get("official_command", ""),
         broker_log_tail=entry["broker_log_tail"],
         canary=tuple(CanaryReading(**reading) for reading in entry["canary"]),
     )
@@ -331,6 +329,7 @@ def _relation_entry(relation: Relation, outcome: Outcome) -> dict[str, Any]:
         "interval": list(judgement.interval) if judgement and judgement.interval else None,
         "spread": judgement.spread if judgement else None,
         "rounds": list(outcome.rounds),
+        "paired": outcome.paired,
     }
 
 

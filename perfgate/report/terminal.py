@@ -1,36 +1,19 @@
-"""The terminal: progress while a run measures, a table and one line at its end."""
+"""The terminal's tables, and the one line at a run's end."""
 
 from __future__ import annotations
 
-import math
-import os
-import shutil
-import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
-
-import pytest
-from _pytest.capture import CaptureManager
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from perfgate.judge.compare.advice import signed
 from perfgate.judge.faults.expectation import expected_outage
-from perfgate.judge.faults.rules import OUTAGE, told_to_s
+from perfgate.judge.faults.rules import OUTAGE, told_to_s, usual_latency_s
 from perfgate.judge.messages import number, percent
 from perfgate.judge.rules import spoilt_metrics
 from perfgate.judge.statistics import spread
 from perfgate.model import Comparison, ComparisonOutcome, Effect, Measurement, Outcome, Profile, Relation, Verdict
-from perfgate.model.secret import redacted
 from perfgate.model.summary import metric_value
 
-REDRAW_EVERY_S = 0.2
-LINE_EVERY_S = 15.0
-"""Without a terminal the progress is a line so often."""
-LINE_GAP_S = 5.0
-"""A new phase is a line at once, unless the last line is younger than this."""
-WARM_UP = "warming the brokers up"
-"""So its progress begins; the time left that comes with it is the bound of this phase alone."""
 COLUMNS = ("scenario", "records/s", "spread", "p99 ms", "broker cores", "us/record", "verdict")
 FAULT_COLUMNS = ("fault", "rounds", "outage s", "expected", "partition s", "recovered s", "full ISR s", "lost",
                  "twice", "verdict")  # fmt: skip
@@ -63,151 +46,14 @@ COMPARISON_COLUMNS = (
 )
 
 
-class Progress:
-    """What the run is doing: one redrawn line on a terminal, elsewhere a plain line at most every 15 s.
+class Terminal(Protocol):
+    """What tables are written to, as pytest's terminal reporter offers it."""
 
-    A log also gets a line soon after a phase begins, and a thread repeats the last state with the time elapsed, so
-    that a phase which reports nothing (brokers start, jars are fetched) is not silent. `-q` silences all of it.
-    """
+    def write(self, content: str) -> None:
+        """Write a part of a line."""
 
-    def __init__(
-        self, config: pytest.Config, expected_s: float | None = None, *, every_s: float = LINE_EVERY_S,
-        gap_s: float = LINE_GAP_S,
-    ) -> None:  # fmt: skip
-        """`expected_s`: how long the whole run may take; shown while nothing better is known.
-
-        `every_s`, `gap_s`: of a log's lines, and of one after another whose phases differ.
-        """
-        self._reporter: pytest.TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
-        shown = self._reporter is not None and config.get_verbosity() >= 0
-        self._live = shown and self._reporter is not None and self._reporter.isatty
-        self._logged = shown and not self._live
-        self._capture: CaptureManager | None = config.pluginmanager.get_plugin("capturemanager")
-        self._folder = config.invocation_params.dir
-        self._drawn_at = 0.0
-        self._last = ""
-        self._prefix = ""
-        self._expected_s, self._every_s, self._gap_s = expected_s, every_s, gap_s
-        self._begun = time.monotonic()
-        self._left_s: float | None = None
-        self._left_known_at = self._printed_at = -math.inf
-        self._phase = self._printed_phase = ""
-        self._given_path: Path | None = None
-        self._writing = threading.RLock()  # one that Ctrl-C can leave with the main thread, which then asks again
-        self._ended = threading.Event()
-        if self._logged:
-            self._last = "preparing"
-            self._printed_at = self._begun
-            threading.Thread(target=self._repeat, name="progress", daemon=True).start()
-            config.add_cleanup(self.end)
-
-    def __call__(self, text: str, left_s: float | None) -> None:
-        """Show `text` and, if known, the time left."""
-        if self._logged:
-            with self._writing:
-                self._last, self._phase = self._prefix + text, self._prefix + phase_of(text)
-                self._left_s, self._left_known_at = left_s, time.monotonic()
-                self._print_if_due()
-            return
-        text = redacted(self._prefix + text)
-        changed = text.partition(",")[0] != self._last.partition(",")[0]
-        if not self._live or (not changed and time.monotonic() - self._drawn_at < REDRAW_EVERY_S):
-            return
-        assert self._reporter is not None
-        self._drawn_at, self._last = time.monotonic(), text
-        left = f", about {duration(left_s)} left" if left_s is not None and left_s > 0 else ""
-        width = shutil.get_terminal_size().columns - 1
-        with self._uncaptured():
-            self._reporter.rewrite((text + left)[:width], erase=True)
-            self._reporter.flush()
-
-    @contextmanager
-    def within(self, stage: str) -> Iterator[None]:
-        """Put `stage` before all that is said meanwhile."""
-        before, self._prefix = self._prefix, f"{stage}, "
-        try:
-            yield
-        finally:
-            self._prefix = before
-
-    def log(self, text: str) -> None:
-        """Begin a phase that is usually over at once: a log shows it when it is not, a terminal never."""
-        if self._logged:
-            with self._writing:
-                self._last = self._phase = text
-                self._left_s, self._expected_s, self._printed_at = None, None, time.monotonic()
-
-    def note(self, text: str) -> None:
-        """Write a line that stays, also where the output is no terminal."""
-        if self._reporter is not None:
-            with self._writing:
-                self._write_line(text)
-
-    def clear(self) -> None:
-        """Give the line back to pytest: the test file whose results it is about to write."""
-        with self._writing:
-            if self._reporter is None or not self._last:
-                return
-            path = self._reporter.currentfspath if self._live else self._given_path
-            self._last, self._given_path = "", None
-            if path is None and self._logged:
-                return  # nothing was written over
-            shown = f"{os.path.relpath(path, self._folder)} " if isinstance(path, Path) else ""
-            with self._uncaptured():
-                if self._live:
-                    self._reporter.rewrite("", erase=True)
-                    self._reporter.write("\r" + shown)
-                else:
-                    self._reporter.currentfspath = path
-                    self._reporter.write(shown)
-
-    def end(self) -> None:
-        """Say nothing more: the run's summary follows."""
-        self._ended.set()
-        with self._writing:  # a line that is being written is written to its end
-            self._last = ""
-
-    def _repeat(self) -> None:
-        while not self._ended.wait(min(1.0, self._every_s / 2)):
-            with self._writing:
-                if self._last and not self._ended.is_set():
-                    self._print_if_due()
-
-    def _print_if_due(self) -> None:
-        """Print the last state when a line is due: soon after a phase began, else every so often."""
-        now = time.monotonic()
-        wait_s = self._every_s if self._phase == self._printed_phase else self._gap_s
-        if self._ended.is_set() or now - self._printed_at < wait_s:
-            return
-        self._printed_at, self._printed_phase = now, self._phase
-        self._write_line(f"[{duration(now - self._begun)}] {self._last}{self._time_left(now)}")
-
-    def _write_line(self, text: str) -> None:
-        assert self._reporter is not None
-        with self._uncaptured():
-            path = self._reporter.currentfspath
-            if self._logged and isinstance(path, Path):
-                self._given_path = path
-            self._reporter.write_line(redacted(text))
-            self._reporter.flush()
-
-    def _time_left(self, now: float) -> str:
-        left_s = None if self._left_s is None else self._left_s - (now - self._left_known_at)
-        if WARM_UP in self._phase:
-            return f", at most {duration(left_s)} more of that" if left_s is not None and left_s >= 1 else ""
-        if left_s is None and self._expected_s is not None:
-            left_s = self._expected_s - (now - self._begun)
-        return f", about {duration(left_s)} left" if left_s is not None and left_s >= 1 else ""
-
-    def _uncaptured(self) -> AbstractContextManager[None]:
-        """Let through what is written: pytest captures whatever a running test writes."""
-        return self._capture.global_and_fixture_disabled() if self._capture else nullcontext()
-
-
-def phase_of(text: str) -> str:
-    """Return what of a progress text stays the same within a phase: neither the row nor its rate."""
-    words = text.split()
-    return " ".join(words[: 2 if words[:1] in (["round"], ["burst"]) else 4])
+    def write_line(self, line: str, **markup: bool) -> None:
+        """Write a line, or the rest of one."""
 
 
 def duration(seconds: float) -> str:
@@ -256,7 +102,7 @@ def fault_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Measu
             f"{sum(r.metrics.get(metric, 0) for r in measurement.rounds):,.0f}"
             for metric in ("lost_records", "duplicated_records")
         )
-        expected = expected_outage(measurement.scenario)
+        expected = expected_outage(measurement.scenario, usual_latency_s(measurement))
         span = f"{expected.low_s:.1f}..{expected.high_s:.1f}"
         rows.append((name, str(len(measurement.rounds)), outage, span, partitions, recovered, full, lost, twice,
                      outcome.verdict.value))  # fmt: skip
@@ -320,7 +166,7 @@ def comparison_line(outcomes: Sequence[ComparisonOutcome], not_run: int, exit_co
     return f"{word}: rows {counts}; {not_run} not run; exit code {exit_code}"
 
 
-def write_table(reporter: pytest.TerminalReporter, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def write_table(reporter: Terminal, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Write a table: first column and text to the left, numbers to the right, the verdict (last column) in colour."""
     if not rows:
         return

@@ -83,7 +83,9 @@ def one_round(
 def measurement(rates: Sequence[float], name: str = "batch-1k", *, cpu_us: float = 50.0) -> Measurement:
     """Return a measurement with a round per rate."""
     rounds = tuple(one_round(i, rate, cpu_us=cpu_us) for i, rate in enumerate(rates, start=1))
-    return Measurement(scenario=scenario(name), rounds=rounds, rtt_ms={"same-zone": 0.3})
+    return Measurement(
+        scenario=scenario(name), rounds=rounds, rtt_ms={"same-zone": 0.3}, by_hand="kafka-producer-perf-test.sh"
+    )
 
 
 def threshold(

@@ -2,24 +2,24 @@
 
 from collections.abc import Sequence
 
-from perfgate.experiment.stand import Stand
+from perfgate.experiment.bench import Bench
 from perfgate.model import SAME_ZONE, Scenario
 from perfgate.systems.kafka.managed.embedded import EmbeddedCluster
 from perfgate.systems.kafka.managed.readiness import wait_until_ready
 
 BROKER = 2
-_round_trips = Stand.round_trips
+_round_trips = Bench.round_trips
 
 
-def _swap_and_measure(stand: Stand, scenarios: Sequence[Scenario]) -> dict[str, float]:
+def _swap_and_measure(bench: Bench, scenarios: Sequence[Scenario]) -> dict[str, float]:
     """Do so between the warm-up and the first round, which is when the links are measured."""
-    cluster = stand._cluster
+    cluster = bench._cluster
     assert isinstance(cluster, EmbeddedCluster)
     cluster.faults.kill(BROKER)
     cluster.faults.start(BROKER)
     addresses = cluster.bootstrap(SAME_ZONE).split(",")
     wait_until_ready(cluster, addresses, check=cluster.check, logged=lambda: cluster.log_tail(1))
-    return _round_trips(stand, scenarios)
+    return _round_trips(bench, scenarios)
 
 
-setattr(Stand, "round_trips", _swap_and_measure)  # noqa: B010 - mypy refuses the plain assignment
+setattr(Bench, "round_trips", _swap_and_measure)  # noqa: B010 - mypy refuses the plain assignment

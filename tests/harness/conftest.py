@@ -1,6 +1,5 @@
 """The suite's own tests leave no run behind (no results folder, no Allure results), and a warning fails them."""
 
-import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +8,6 @@ import hypothesis
 import pytest
 
 from fixtures.options import LEAVES_RESULTS
-from tests.harness.run_gate import ROOT
 
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("suite", deadline=None)
@@ -33,15 +31,3 @@ def own_temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
         patch.setenv("TMPDIR", str(folder))
         patch.setattr(tempfile, "tempdir", str(folder))
         yield folder
-
-
-@pytest.fixture(scope="session")
-def relations_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A thresholds folder of no machine: fine margins must not point the other way, wide ones must hold.
-
-    Without a profile the canary does not speak either, which brokers disturb that were hardly warmed up.
-    """
-    folder = tmp_path_factory.mktemp("relations-only")
-    text = (ROOT / "thresholds" / "relations.toml").read_text()
-    (folder / "relations.toml").write_text(re.sub(r"^(at_least = )1\.[012]\d*$", r"\g<1>0.9", text, flags=re.M))
-    return folder

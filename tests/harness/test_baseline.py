@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from fixtures.baseline import main
 from perfgate.host.environment import environment_facts
 from perfgate.judge.thresholds import load_profiles, match_profile
-from perfgate.report.baseline import main
 from perfgate.report.results import load_run
 from tests.harness.run_gate import ROOT, hear_interrupts
 
@@ -264,7 +264,7 @@ def test_a_run_that_turns_out_modified_or_a_comparison_is_refused(
 def test_interrupted_it_ends_the_gate_and_says_how_to_go_on(stand_in: StandIn, how: str) -> None:
     stand_in.plan(call_2={"sleep": 60})
     program = (
-        "import sys; from perfgate.report import baseline, gate_process; gate_process.GRACE_S = 1.0; "
+        "import sys; from fixtures import baseline, gate_process; gate_process.GRACE_S = 1.0; "
         f"sys.exit(baseline.main({[*stand_in.options, '--runs=5']!r}, {stand_in.command!r}))"
     )
     with subprocess.Popen(

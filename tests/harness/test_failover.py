@@ -39,12 +39,12 @@ from perfgate.model import (
     settings,
 )
 from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.model.nodes import State
 from perfgate.report.plots import fault_timeline
 from perfgate.report.results import _plain, recorded_measurement, scenario_entry
 from perfgate.systems.kafka.client.topics import assignment
 from perfgate.systems.kafka.managed.kafka_tools import KafkaTools
 from perfgate.systems.kafka.observe.metadata_log import changes
-from perfgate.systems.kafka.observe.watching import State
 from tests.harness.build import scenario, threshold
 
 RATE, PARTITIONS, START, FAULT, END = 200.0, 2, 100.0, 120.0, 160.0
@@ -298,6 +298,22 @@ def test_an_outage_beyond_the_prediction_is_red_unless_its_own_threshold_allows_
     assert judge_fault(late, [threshold("outage_s.max", 8.0, name="kill-leader")]).verdict is Verdict.PASS
     profile = Profile(name="p", facts={}, thresholds={row.name: (threshold("recovery_s", 2.0),)}, path="p")
     assert judge_scenario(late, profile).verdict is Verdict.REGRESSED
+
+
+def test_a_hand_over_has_a_window_of_its_own_which_a_slow_machine_widens() -> None:
+    """With 5 s for everything, 4.9 s of a shutdown in good order were green where 1.5 are usual."""
+    row = replace(faulty(), fault=Fault(kind="stop-leader"))
+
+    def judged(outage_s: float, before_ms: float) -> Verdict:
+        taken = measured(row, history())
+        metrics = {**taken.rounds[0].metrics, "outage_s.max": outage_s, "latency_before_ms.p99": before_ms,
+                   "receive_outage_s.max": 0.1, "outage_resolution_s": 0.02}  # fmt: skip
+        return judge_fault(replace(taken, rounds=(replace(taken.rounds[0], metrics=metrics),)), []).verdict
+
+    assert judged(4.9, 30) is Verdict.REGRESSED
+    assert judged(2.5, 30) is Verdict.PASS
+    assert judged(4.9, 200) is Verdict.PASS
+    assert expected_outage(replace(row, fault=Fault(kind="kill-controller")), 0.03).high_s == pytest.approx(1.3)
 
 
 def test_one_outage_of_several_beyond_the_prediction_is_not_green() -> None:

@@ -11,7 +11,7 @@ from tests.harness.run_gate import HANG_BOUND_S, ROOT
 RECORDED = Path(__file__).parent / "data" / "run.json"
 HEAVY = (
     "confluent_kafka", "docker", "jgo", "matplotlib", "otava", "pandas", "prometheus_api_client", "requests", "scipy",
-    "testcontainers", "tomlkit", "fixtures.rig",
+    "testcontainers", "tomlkit", "fixtures.wiring",
 )  # fmt: skip
 START = f"""
 import sys, pytest

@@ -22,8 +22,8 @@ THE_MACHINES = {"outage_s.max", "receive_outage_s.max", "rate_recovery_s"}
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory, relations_folder: Path) -> Finished:
-    return gate(tmp_path_factory.mktemp("killed"), *ASKED, f"--thresholds={relations_folder}")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    return gate(tmp_path_factory.mktemp("killed"), *ASKED, "--relations-only")
 
 
 def test_a_killed_leader_costs_what_its_session_says_and_no_record(killed: Finished) -> None:
@@ -56,9 +56,9 @@ def test_its_history_gives_the_same_answer_again(killed: Finished, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_broker_that_does_not_come_back_is_invalid_with_its_log(tmp_path: Path, relations_folder: Path) -> None:
+def test_a_broker_that_does_not_come_back_is_invalid_with_its_log(tmp_path: Path) -> None:
     before = run_folders()
-    with running_gate(tmp_path, *ASKED, f"--thresholds={relations_folder}") as (process, run):
+    with running_gate(tmp_path, *ASKED, "--relations-only") as (process, run):
         wait_for(lambda: len(brokers_of(run)) == 3, BEGUN_BOUND_S, "three brokers")
         seen = brokers_of(run)
         wait_for(lambda: len(brokers_of(run)) < 3, BEGUN_BOUND_S, "the fault")

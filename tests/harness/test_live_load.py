@@ -11,7 +11,7 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 
-from fixtures.rig import make_driver
+from fixtures.wiring import make_driver
 from perfgate.load.payload import run_tag
 from perfgate.model import (
     DEFAULT_KAFKA_VERSION,
@@ -28,7 +28,7 @@ from perfgate.model import (
 from perfgate.model.histogram import merged
 from perfgate.model.load import LoadError, Received, Sent
 from perfgate.systems.kafka.load import journaled
-from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver, fill
+from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed.embedded import EmbeddedCluster, EmbeddedTarget
 from tests.harness.live_load import RUN_ID, LiveLoad, row
 
@@ -114,7 +114,7 @@ def test_a_backlog_is_read_over_and_over(live: LiveLoad[EmbeddedCluster]) -> Non
     )
     with live.topic(backlog) as topic:
         spec, observer = live.spec(backlog, topic), live.observer(topic, 3)
-        fill(spec, observer)
+        LibrdkafkaDriver().fill(spec, observer)
         result = DRIVER.run(spec, observer)
     assert result.sent is None
     assert result.received is not None
@@ -267,7 +267,7 @@ def test_the_official_consumer_reads_the_backlog(live: LiveLoad[EmbeddedCluster]
     java = make_driver("java", DEFAULT_KAFKA_VERSION)
     with live.topic(backlog) as topic:
         spec, observer = live.spec(backlog, topic, window_s=0.3, warmup_max_s=0.2), live.observer(topic, 3)
-        fill(spec, observer)
+        LibrdkafkaDriver().fill(spec, observer)
         result = java.run(spec, observer)
     assert result.received is not None
     assert 0 < result.received.received_in_window < 5_000_000
@@ -278,7 +278,7 @@ def test_a_backlog_that_is_read_too_soon_says_so(live: LiveLoad[EmbeddedCluster]
     java = make_driver("java", DEFAULT_KAFKA_VERSION)
     with live.topic(backlog) as topic:
         spec, observer = live.spec(backlog, topic, window_s=20, warmup_max_s=0.2), live.observer(topic, 3)
-        fill(spec, observer)
+        LibrdkafkaDriver().fill(spec, observer)
         with pytest.raises(LoadError, match="had read the backlog of 200,000 records before its window"):
             java.run(spec, observer)
 
@@ -290,7 +290,7 @@ def test_a_final_read_that_does_not_reach_the_end_is_told(
     scenario = row(BASE, load=Load(kind="backlog", records=1_000))
     with live.topic(scenario) as topic:
         spec, observer = live.spec(scenario, topic), live.observer(topic, 3)
-        fill(spec, observer)
+        LibrdkafkaDriver().fill(spec, observer)
         ends = live.topics.end_offsets(topic, 3)
         rows = journaled.read_everything(spec, tmp_path / "whole", ends, observer)
         assert len(rows) == sum(ends) == 1_000

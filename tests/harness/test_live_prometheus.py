@@ -109,9 +109,9 @@ def test_what_does_not_answer_says_why(cluster: EmbeddedCluster, source: dict[st
 
 @pytest.mark.slow
 @needs_prometheus
-def test_a_gate_lengthens_its_rounds_for_prometheus(tmp_path: Path, relations_folder: Path) -> None:
+def test_a_gate_lengthens_its_rounds_for_prometheus(tmp_path: Path) -> None:
     done = gate(tmp_path / "results", PROBES, "-k", "capped-plain", "--with-prometheus", *SHORT,
-                f"--thresholds={relations_folder}")  # fmt: skip
+                "--relations-only")  # fmt: skip
     assert done.measured, done.output
     assert "rounds of 5 s: Prometheus needs 4 scrapes in each" in done.output
     assert done.run["tier"]["window_s"] == 5
@@ -130,7 +130,7 @@ def scrapes(url: str) -> bool:
 
 @pytest.mark.slow
 @needs_prometheus
-def test_a_prometheus_that_was_there_before(tmp_path: Path, relations_folder: Path) -> None:
+def test_a_prometheus_that_was_there_before(tmp_path: Path) -> None:
     (port,), config = free_ports(1), tmp_path / "prometheus.yml"
     config.write_text(server_config(f"localhost:{AGENT_FIRST_PORT + broker}" for broker in range(3)))
     with Guard() as guard:
@@ -142,7 +142,7 @@ def test_a_prometheus_that_was_there_before(tmp_path: Path, relations_folder: Pa
             assert time.monotonic() < deadline
             time.sleep(0.5)
         done = gate(tmp_path / "results", PROBES, "-k", "capped-plain", "--prometheus-url", url, *SHORT,
-                    f"--thresholds={relations_folder}")  # fmt: skip
+                    "--relations-only")  # fmt: skip
     assert done.measured, done.output
     assert done.run["tier"]["window_s"] == 5
     assert done.scenario("capped-plain")["metrics"]["broker_cpu_cores.3"]["value"] > 0

@@ -48,9 +48,9 @@ def green(done: Finished) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("engine")
-def test_the_white_papers_rows_on_containers(tmp_path: Path, relations_folder: Path) -> None:
+def test_the_white_papers_rows_on_containers(tmp_path: Path) -> None:
     done = gate(tmp_path / "results", SCENARIOS, "--target", "containers", *BOTH_IMAGES, "--rounds", 5,
-                f"--thresholds={relations_folder}", within_s=ALL_ROWS_S)  # fmt: skip
+                "--relations-only", within_s=ALL_ROWS_S)  # fmt: skip
     assert len(green(done)) == 8
 
 
@@ -69,9 +69,9 @@ def described(brokers: Secured, folder: Path) -> Path:
     return brokers.target_file(folder, more=zones + (scraped if brokers.cluster.prometheus_url else ""))
 
 
-def test_the_white_papers_rows_on_brokers_by_file(three: Secured, tmp_path: Path, relations_folder: Path) -> None:
+def test_the_white_papers_rows_on_brokers_by_file(three: Secured, tmp_path: Path) -> None:
     done = gate(tmp_path / "results", SCENARIOS, "--target", described(three, tmp_path), "--rounds", 5,
-                f"--thresholds={relations_folder}", within_s=ALL_ROWS_S)  # fmt: skip
+                "--relations-only", within_s=ALL_ROWS_S)  # fmt: skip
     verdicts = green(done)
     assert len(verdicts) == (8 if three.cluster.prometheus_url else 4)
     assert topics(three) == []

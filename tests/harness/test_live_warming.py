@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from perfgate.experiment.validity import accounting_of, flaws
-from perfgate.judge.warming import COMPILING
-from perfgate.model import CROSS_ZONE, KIB, ClusterSpec, Load, settings
+from perfgate.model import COMPILING, CROSS_ZONE, KIB, ClusterSpec, Load, settings
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed.embedded import EmbeddedCluster, EmbeddedTarget
 from tests.harness.build import scenario

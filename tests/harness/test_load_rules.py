@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from perfgate.experiment.assembly import round_of
 from perfgate.experiment.validity import accounting_of, flaws, not_sustained
 from perfgate.load.schedule import OWED_S, Limit, Schedule
-from perfgate.load.steady import Progress, has_grown, has_stopped_growing, is_steady
+from perfgate.load.steady import has_grown, has_stopped_growing, is_steady
 from perfgate.load.wake import WakeProbe, p99_ms
 from perfgate.model import LATENCY_QUANTILES, Load
 from perfgate.model.histogram import LatencyRecorder, empty, encode, latency_metrics, merged
-from perfgate.model.load import Sent
+from perfgate.model.load import Progress, Sent
 from tests.harness.build import accounting, histogram, load_result, received, sent
 
 CAPPED = Load(kind="capped", rate=1000.0)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.report.terminal import phase_of
+from fixtures.progress import phase_of
 from tests.harness.run_gate import ROOT, gate, hear_interrupts
 
 TEST = """
-from perfgate.report.terminal import Progress
+from fixtures.progress import Progress
 
 def test_long_work(request):
     progress = Progress(request.config)
@@ -50,7 +50,7 @@ def test_a_terminal_shows_it_and_gets_its_line_back(command: list[str], tmp_path
 
 LINES = """
 import time
-from perfgate.report.terminal import Progress
+from fixtures.progress import Progress
 
 def test_long_work(request):
     progress = Progress(request.config, 600, every_s=0.8, gap_s=0.3)

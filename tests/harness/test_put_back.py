@@ -20,12 +20,13 @@ from hypothesis import strategies as st
 
 from fixtures.live import put_back
 from fixtures.sources import Book
-from perfgate.experiment.room import Meter, at_most
-from perfgate.experiment.stand import Stand
+from perfgate.experiment.bench import Bench
+from perfgate.experiment.room import at_most
 from perfgate.host.session import run_in_session
-from perfgate.load.steady import Progress
 from perfgate.model import ClusterSpec, Consumers, Fault, Load, Tier, TopicSpec, settings
 from perfgate.model.errors import ConfigurationError, TargetError, TopicRefusedError
+from perfgate.model.load import Progress
+from perfgate.model.meter import Meter
 from perfgate.systems.kafka.attached import external as module
 from perfgate.systems.kafka.attached.command_faults import run_command
 from perfgate.systems.kafka.attached.described import CLIENT_ID, load_target
@@ -582,7 +583,8 @@ def test_every_load_is_told_what_the_target_allows(
     cluster = Mock(most_bytes_per_s=most_bytes_per_s)
     cluster.client_settings.return_value, cluster.bootstrap.return_value = (), "b:1"
     tier = Tier(name="t", window_s=1, rounds=2, warmup_max_s=1, broker_warmup_s=0)
-    bench = Stand(cluster, Mock(), Mock(), tier=tier, run_id="r", say=Mock(), histories=Path(), ledger=Mock())
+    bench = Bench(cluster, Mock(), Mock(), engine=Mock(), tier=tier, run_id="r", say=Mock(), histories=Path(),
+                  ledger=Mock())  # fmt: skip
     spec = bench._load_spec(row, "kpg-x")
     assert spec.most_rate == pytest.approx(most_rate)
     if load.kind == "backlog":
@@ -595,7 +597,7 @@ def test_every_load_is_told_what_the_target_allows(
             return running
 
         monkeypatch.setattr(librdkafka, "Generators", generators)
-        librdkafka.fill(spec, Mock())
+        librdkafka.LibrdkafkaDriver().fill(spec, Mock())
         assert [(one["rate"], one["most_rate"]) for one in told] == [(20.0, 20.0)], "1e9 records/s once"
 
 
@@ -698,7 +700,7 @@ def test_what_a_run_has_written_is_metered_over_all_its_loads(loads: list[list[f
 
 
 def test_a_load_is_stopped_by_its_limits_whatever_is_shown() -> None:
-    one: Any = Stand.__new__(Stand)
+    one: Any = Bench.__new__(Bench)
     one._cluster = Mock(meter=Meter(1e6), most_failed=0.1)
     row, backlog = scenario(), replace(scenario(), load=Load(kind="backlog", records=10))
     one._hold_limits(row, Progress(at=0, attempted=100, done=90, failed=10))

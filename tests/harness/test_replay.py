@@ -228,6 +228,18 @@ def test_a_raised_relation_is_red(tmp_path: Path, thresholds: Callable[..., Path
     assert done.allure["batch-size-rate"]["status"] == "failed"
 
 
+def test_relations_only_holds_no_stored_threshold_and_fine_margins_by_their_direction_alone(tmp_path: Path) -> None:
+    done = gate(tmp_path / "results", f"--replay={RECORDED}", "--relations-only")
+    assert done.code == 0
+    assert {entry["verdict"] for entry in done.run["scenarios"]} == {"MISSING"}
+    found = {entry["name"]: entry["at_least"] for entry in done.run["relations"]}
+    assert (found["acks-rate"], found["batch-size-rate"]) == (0.9, 2.0)
+    assert done.run["modified"] == ["--relations-only"]
+    assert "MODIFIED run: --relations-only" in done.output
+    both = gate(tmp_path / "both", f"--replay={RECORDED}", "--relations-only", "--profile=embedded-2c")
+    assert "exclude one another" in both.output
+
+
 def test_a_first_run_ends_with_what_it_found_and_the_one_command_that_records_it(
     tmp_path: Path, thresholds: Callable[..., Path]
 ) -> None:

@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 
-from perfgate.experiment import rounds, stand
+from perfgate.experiment import bench as benches
+from perfgate.experiment import rounds
 from perfgate.experiment.ledger import Ledger
-from perfgate.experiment.room import REPEATS, Meter, with_extra_rounds
+from perfgate.experiment.room import REPEATS, with_extra_rounds
 from perfgate.experiment.rounds import Rounds
+from perfgate.judge.stopping import GateStopRule
 from perfgate.metrics.process import process_sampler
 from perfgate.model import CanaryReading, Consumers, Load, Measurement, Round, Scenario, Tier
 from perfgate.model.load import LoadError, Observer
+from perfgate.model.meter import Meter
 from perfgate.systems.kafka.client.topics import Topics
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from tests.harness.build import one_round, scenario
@@ -50,15 +53,16 @@ def test_a_backlog_that_was_written_in_part_is_not_read(monkeypatch: pytest.Monk
     monkeypatch.setattr(Topics, "create", lambda _self, name, _spec: created.append(name))
     monkeypatch.setattr(Topics, "delete", lambda _self, name: deleted.append(name))
 
-    def fill(_spec: object, _observer: object) -> None:
+    def fill(_self: object, _spec: object, _observer: object) -> None:
         if error := outcomes.pop(0):
             raise error
 
-    monkeypatch.setattr(stand, "fill", fill)
+    monkeypatch.setattr(LibrdkafkaDriver, "fill", fill)
     cluster: Any = Cluster()
     say: Any = lambda text, left_s: None  # noqa: E731 - Say has a second method, which is not called
-    block = stand.Stand(cluster, LibrdkafkaDriver(), lambda: process_sampler(dict), tier=TIER, run_id="r", say=say,
-                        histories=Path("none"), ledger=Ledger())  # fmt: skip
+    driver = LibrdkafkaDriver()
+    block = benches.Bench(cluster, driver, lambda: process_sampler(dict), engine=driver, tier=TIER, run_id="r", say=say,
+                          histories=Path("none"), ledger=Ledger())  # fmt: skip
     with suppress(LoadError):
         block._backlog(BACKLOG, OBSERVER)
     assert deleted == created[:1]
@@ -87,24 +91,24 @@ class Bench:
     def note(self, text: str) -> None:
         self.notes.append(text)
 
-    def round(self, _scenario: Scenario, index: int, _left: object, _doing: str) -> stand.Finished:
+    def round(self, _scenario: Scenario, index: int, _left: object, _doing: str) -> benches.Finished:
         given = self.gives.pop(0) if len(self.gives) > 1 else self.gives[0]
         spoilt = bool(given.invalid or given.invalid_metrics)
-        return stand.Finished(round=replace(given, index=index), repeatable=spoilt)
+        return benches.Finished(round=replace(given, index=index), repeatable=spoilt)
 
 
 @dataclass
-class FakeRig:
-    """A rig whose stand is the bench, and the cluster."""
+class FakeSetup:
+    """A setup with this bench, and the cluster."""
 
     emulates_links = True
-    bench: Bench
+    given: Bench
     tier: Tier = TIER
     driver: LibrdkafkaDriver = field(default_factory=LibrdkafkaDriver)
     ledger: Ledger = field(default_factory=Ledger)
 
-    def stand(self, _cluster: object, _run_id: str) -> Bench:
-        return self.bench
+    def bench(self, _cluster: object, _run_id: str) -> Bench:
+        return self.given
 
     def log_tail(self) -> str:
         return ""
@@ -114,8 +118,9 @@ def measured(monkeypatch: pytest.MonkeyPatch, bench: Bench) -> Measurement:
     monkeypatch.setattr(
         rounds, "read_canary", lambda *_: CanaryReading(deflate_mib_per_s=60, loopback_per_s=1, pressure=0, steal=0)
     )
-    rig: Any = FakeRig(bench)
-    return Rounds(rig, rig, run_id="r").measure([scenario()])["batch-1k"]
+    setup: Any = FakeSetup(bench)
+    stop = GateStopRule(profile=None, rounds=TIER.rounds)
+    return Rounds(setup, setup, run_id="r", stop=stop).measure([scenario()])["batch-1k"]
 
 
 GOOD = one_round(1, 1000)

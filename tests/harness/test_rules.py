@@ -249,3 +249,31 @@ def test_a_load_that_was_not_sustained_is_never_green(short: int, verdict: Verdi
     outcome = judge_scenario(replace(taken, rounds=tuple(rounds)), limits)
     assert outcome.verdict is verdict
     assert ("not sustained" in str(outcome.reasons)) == (short > 0)
+
+
+def elsewhere(rates: Sequence[float], name: str) -> Measurement:
+    """Return a measurement of a row whose brokers are set up in another way, so that it has a cluster of its own."""
+    found = measurement(rates, name)
+    cluster = replace(found.scenario.cluster, config=(("num.io.threads", "2"),))
+    return replace(found, scenario=replace(found.scenario, cluster=cluster))
+
+
+def test_rows_on_different_clusters_are_not_paired() -> None:
+    """Measured one after the other, what both clusters share within a round is nothing: chance must not narrow it."""
+    rates = [1000, 1100, 1200, 900, 800, 1000]
+    same = judge_relation(relation(1.2), {"fast": measurement([2 * r for r in rates], "fast"),
+                                       "slow": measurement(rates, "slow")})  # fmt: skip
+    apart = judge_relation(relation(1.2), {"fast": elsewhere([2 * r for r in rates], "fast"),
+                                        "slow": measurement(rates, "slow")})  # fmt: skip
+    (paired,), (unpaired,) = same.judgements, apart.judgements
+    assert (same.paired, apart.paired) == (True, False)
+    assert paired.interval == (2.0, 2.0)
+    assert unpaired.interval == pytest.approx((2 * 800 / 1200, 2 * 1200 / 800))
+    assert unpaired.measured == 2.0
+    assert "unpaired" in relation_message(apart, relation(1.2))
+
+
+def test_rows_on_different_clusters_need_not_have_as_many_rounds() -> None:
+    outcome = judge_relation(relation(1.2), {"fast": elsewhere([2000, 2000, 2000], "fast"),
+                                          "slow": measurement([1000, 1000], "slow")})  # fmt: skip
+    assert outcome.verdict is Verdict.PASS

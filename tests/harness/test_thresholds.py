@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from fixtures.options import DRIVERS
-from perfgate.host.environment import profile_facts
 from perfgate.judge.rules import required
 from perfgate.judge.thresholds import (
     all_but_one,
@@ -14,6 +13,7 @@ from perfgate.judge.thresholds import (
     load_relations,
     match_profile,
     named_profile,
+    profile_facts,
 )
 from perfgate.model import CROSS_ZONE, SAME_ZONE, Profile, Scenario
 from perfgate.model.errors import ConfigurationError

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from fixtures.options import parse_override
-from perfgate.experiment.room import check_disk, most_bytes_at_a_time
+from perfgate.experiment.room import most_bytes_at_a_time
 from perfgate.host import ports
+from perfgate.host.disk import check_disk
 from perfgate.model import Override
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.java import find_java, kafka_jars

@@ -10,12 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from perfgate.experiment.faults.integrity import ACKED, UNKNOWN, UNSENT, Integrity, Log, Sends, check_integrity
-from perfgate.experiment.faults.outage import BIN_S, TOLD_S, Interval, Outage, bins, outage, recovery, shares
+from perfgate.experiment.faults.outage import BIN_S, Interval, Outage, bins, outage, recovery, shares
 from perfgate.load.history import Rows
-from perfgate.model import Accounting, Failover
+from perfgate.model import TOLD_S, Accounting, Failover
 from perfgate.model.histogram import LatencyRecorder, encode, latency_metrics
-from perfgate.systems.kafka.observe.metadata_log import Change
-from perfgate.systems.kafka.observe.watching import ASK_EVERY_S, State
+from perfgate.model.nodes import ASK_EVERY_S, Change, State
 
 BEFORE_S = 10.0
 """So long before the fault says what is normal."""

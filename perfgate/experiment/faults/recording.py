@@ -11,8 +11,7 @@ import numpy as np
 from perfgate.experiment.faults.analysis import Written, analyse
 from perfgate.model import Measurement, Round
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.observe.metadata_log import Change
-from perfgate.systems.kafka.observe.watching import State
+from perfgate.model.nodes import Change, State
 
 ROWS = ("sends", "outcomes", "receipts")
 

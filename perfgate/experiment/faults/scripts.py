@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 
 from perfgate.model import Fault, Scenario
 from perfgate.model.errors import TargetError
-from perfgate.systems.kafka.load.journaled import JournaledLoad
-from perfgate.systems.kafka.managed.faults import Faults
-from perfgate.systems.kafka.observe.watching import MetadataWatch, State
+from perfgate.model.load import JournaledLoad
+from perfgate.model.nodes import Faults, State, Watch
 
 BACK_WITHIN_S = 90.0
 """A node that is started again has to be back, in sync everywhere, within this time."""
@@ -25,7 +24,7 @@ class Scene:
     row: Scenario
     faults: Faults
     load: JournaledLoad
-    watch: MetadataWatch
+    watch: Watch
     marks: list[tuple[float, str]] = field(default_factory=list)
 
     @property

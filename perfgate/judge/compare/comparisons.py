@@ -13,6 +13,7 @@ from perfgate.judge.compare.sequential import FEWEST_UNITS, Estimate, detectable
 from perfgate.judge.compare.sequential import estimate as estimate_of
 from perfgate.judge.rules import invalid_reasons, spoilt
 from perfgate.model import (
+    DECIDES_PACED,
     METRICS,
     Comparison,
     ComparisonOutcome,
@@ -23,7 +24,6 @@ from perfgate.model import (
     MetricInfo,
 )
 
-DECIDES_PACED = "latency_ms.p99"
 AT_THE_CAP = 0.98
 """Where both sides reach this share of a capped load's rate, the rate says nothing; what it costs the brokers does."""
 NOT_THE_SAME = {"latency_ms.p99": 1.5, "broker_cpu_us_per_record": 1.1}

@@ -6,15 +6,14 @@ import statistics
 from collections.abc import Sequence
 from typing import Literal
 
-from perfgate.experiment.faults.outage import TOLD_FACTOR, TOLD_S
 from perfgate.judge.faults.expectation import Expectation, expected_outage, expected_receiving
-from perfgate.model import Judgement, Measurement, Outcome, Scenario, Threshold, Verdict
+from perfgate.model import TOLD_S, Judgement, Measurement, Outcome, Scenario, Threshold, Verdict
 
 Durability = Literal["nothing lost, duplicated or reordered", "nothing lost", "losses allowed"]
 OUTAGE, RECEIVING, RECOVERY, RATE_RECOVERY = "outage_s.max", "receive_outage_s.max", "recovery_s", "rate_recovery_s"
-RESOLUTION = "outage_resolution_s"
-NEVER_AS_BEFORE = ("client-crash",)
-"""Faults that take a part of the load away for good."""
+RESOLUTION, BEFORE = "outage_resolution_s", "latency_before_ms.p99"
+TOLD_FACTOR = 5.0
+"""The longest gap without a fault exceeds its p99 several times over: an outage below so many is not told from one."""
 RULED_OUT = {
     "nothing lost, duplicated or reordered": ("lost", "duplicated", "reordered", "divergent", "regressed", "phantom"),
     "nothing lost": ("lost", "phantom"),
@@ -46,15 +45,15 @@ def judge_fault(measurement: Measurement, thresholds: Sequence[Threshold]) -> Ou
     else the machine does. On a machine that lets the load pause without a fault, an outage whose limit lies within
     those pauses is INCONCLUSIVE (:func:`told_to_s`).
     """
-    row = measurement.scenario
+    row, usual_s = measurement.scenario, usual_latency_s(measurement)
     judgements = damage(measurement)
     held = {threshold.metric.name for threshold in thresholds}
     judgements += [_against(measurement, threshold) for threshold in thresholds]
     if OUTAGE not in held:
-        judgements.append(_predicted(measurement, OUTAGE, expected_outage(row)))
+        judgements.append(_predicted(measurement, OUTAGE, expected_outage(row, usual_s)))
     if RECEIVING not in held and any(RECEIVING in r.metrics for r in measurement.rounds):
-        judgements.append(_predicted(measurement, RECEIVING, expected_receiving(row)))
-    if RECOVERY not in held and row.fault and row.fault.kind not in NEVER_AS_BEFORE:
+        judgements.append(_predicted(measurement, RECEIVING, expected_receiving(row, usual_s)))
+    if RECOVERY not in held and row.fault and not row.fault.ends_load:
         judgements += _recovered(measurement)
     verdicts = [judgement.verdict for judgement in judgements]
     order = (Verdict.REGRESSED, Verdict.INVALID, Verdict.INCONCLUSIVE, Verdict.PASS)
@@ -78,6 +77,12 @@ def told_to_s(measurement: Measurement) -> float:
     """Return how exactly an outage is known, in s: the gaps (p99) of the load itself; 0 when those are negligible."""
     longest = max((r.metrics.get(RESOLUTION, 0.0) for r in measurement.rounds), default=0.0)
     return longest if longest > TOLD_S else 0.0
+
+
+def usual_latency_s(measurement: Measurement) -> float:
+    """Return the p99 of the latency before the fault (median of the rounds), in s; 0 where it is not known."""
+    found = [r.metrics[BEFORE] for r in measurement.rounds if BEFORE in r.metrics]
+    return statistics.median(found) / 1e3 if found else 0.0
 
 
 def _untold(measurement: Measurement, metric: str, centre: float, limit: float) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perfgate.host.cache import cache_dir
 from perfgate.model.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -21,12 +22,6 @@ LOG4J_VERSION = "2.25.3"
 FETCH_TIMEOUT_S = 60
 KEPT = Path(__file__).with_name("jars.sha256")
 """What `sha256sum` wrote of the jars that the suite was tested with."""
-
-
-def cache_dir() -> Path:
-    """Return the folder for what is kept between runs: $XDG_CACHE_HOME/kafka-perf-gate."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "kafka-perf-gate"
 
 
 def find_java() -> Path:

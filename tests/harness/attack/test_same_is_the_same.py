@@ -71,7 +71,7 @@ def test_a_slower_row_needs_no_second_reason() -> None:
 
 
 class Turning:
-    """A rig whose driver can take turns."""
+    """A setup whose driver can take turns."""
 
     takes_turns = True
     ledger = Ledger()
@@ -95,5 +95,5 @@ def test_a_change_of_the_buffer_is_not_measured_by_turns_which_would_undo_it(
 ) -> None:
     row: Scenario = replace(scenario(), consumers=consumers)
     comparing: Any = Comparing.__new__(Comparing)
-    comparing.rig, comparing.change = Turning(), change
+    comparing.setup, comparing.change = Turning(), change
     assert comparing._row(row).method == method

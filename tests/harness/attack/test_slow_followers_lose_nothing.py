@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from perfgate.experiment import stand as module
-from perfgate.experiment.faults import stand as failover
-from perfgate.experiment.stand import Stand
+from perfgate.experiment import bench as module
+from perfgate.experiment.bench import Bench
+from perfgate.experiment.faults import fault_round as failover
 from tests.harness.build import load_result, scenario, sent
 from tests.harness.test_worker_protocol import SPEC
 
@@ -27,7 +27,7 @@ class Topics:
 
 
 def ends(*looks: tuple[int, ...]) -> Any:
-    one: Any = Stand.__new__(Stand)
+    one: Any = Bench.__new__(Bench)
     one._topics = Topics(*looks)
     return one._ends("t", scenario(), (10, 10), load_result(sent=sent(acked=100)))
 

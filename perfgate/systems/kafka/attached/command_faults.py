@@ -136,9 +136,8 @@ class CommandFaults:
         """Raise TargetError: nothing tells."""
         raise TargetError("which controller is the active one cannot be told of real brokers")
 
-    def metadata_log(self) -> str:
-        """Return nothing: the controllers' files are out of reach."""
-        return ""
+    def changes(self, topic: str) -> None:
+        """Return nothing: the controllers' log is out of reach."""
 
     def move_replicas(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
         """Raise TargetError: a file declares no spare broker."""

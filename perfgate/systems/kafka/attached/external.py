@@ -15,9 +15,9 @@ from typing import TextIO
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from perfgate.experiment.room import Meter
 from perfgate.model import CROSS_ZONE, MIB, ClusterSpec, Link, Scenario, Settings
 from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.model.meter import Meter
 from perfgate.systems.kafka.attached.command_faults import CommandFaults, lacking
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.diagnosis import reachable
@@ -34,6 +34,7 @@ from perfgate.systems.kafka.client.admin import (
     version_of,
 )
 from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S, admin_client
+from perfgate.systems.kafka.observe.watching import MetadataWatch
 
 RTT_SAMPLES = 15
 LOOK_AGAIN_S = 0.5
@@ -417,6 +418,10 @@ class ExternalCluster:
     def _answers(self, address: str) -> bool:
         """Return whether a broker answers a request there: a process that stands still accepts connections too."""
         return bool(cluster_id_at(address, self._described.client))
+
+    def watch(self, topic: str, link: Link) -> MetadataWatch:
+        """Return what asks the brokers for the state of a topic while something is done to them."""
+        return MetadataWatch(self.bootstrap(link), self.client_settings(), topic)
 
     def topics(self) -> JournaledTopics:
         """Return what creates topics here, and remembers them."""

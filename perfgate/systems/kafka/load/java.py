@@ -27,6 +27,7 @@ from perfgate.systems.kafka.load.official import (
     OutputError,
     ProducerOutput,
     ReadSoFar,
+    by_hand,
     consumer_arguments,
     inexpressible,
     parse_consumer,
@@ -109,6 +110,10 @@ class JavaDriver:
     def latency_basis(self, load: Load) -> str:
         """Return from which moment the tools count latency."""
         return "none" if load.kind == "backlog" else "actual-send"
+
+    def by_hand(self, scenario: Scenario) -> str:
+        """Return the official command that makes the same load, or why there is none."""
+        return by_hand(scenario)
 
     def run(self, spec: LoadSpec, observer: Observer) -> LoadResult:
         """Run one round of the official tools."""

@@ -11,7 +11,7 @@ from perfgate.load.history import RECEIPT, Rows, read_journal, receipts_path
 from perfgate.load.processes import Generators
 from perfgate.model import Consumers
 from perfgate.model.load import LoadError, LoadSpec, Observer
-from perfgate.systems.kafka.load.librdkafka import (
+from perfgate.systems.kafka.load.instructions import (
     CONSUME,
     DRAIN_MARGIN_S,
     LEAD_S,
@@ -31,8 +31,8 @@ MOST_S = 3600.0
 """No round with a fault takes as long: what a load may last when nobody ends it."""
 
 
-class JournaledLoad:
-    """The load of one row from its start until it is told to stop; leaving the context ends every process."""
+class JournaledGenerators:
+    """See :class:`perfgate.model.load.JournaledLoad`."""
 
     def __init__(self, spec: LoadSpec, folder: Path, observer: Observer) -> None:
         """What happens to each record goes into files in `folder`; see :mod:`perfgate.load.history`."""
@@ -43,7 +43,7 @@ class JournaledLoad:
         self.end = 0.0
         """When the last one was."""
 
-    def __enter__(self) -> JournaledLoad:
+    def __enter__(self) -> JournaledGenerators:
         self._folder.mkdir(parents=True, exist_ok=True)
         workers = {**consumers_of(self._spec), **producers_of(self._spec)}
         self._generators = Generators(

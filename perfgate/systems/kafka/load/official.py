@@ -37,6 +37,8 @@ JAVA_DEFAULTS = {
     "max.in.flight.requests.per.connection": "5",
 }
 """Said in every command: between Java's releases, and between Java and librdkafka, these defaults differ."""
+BY_HAND_S = 30.0
+"""How long the command that repeats a row by hand runs when it reaches the row's rate."""
 
 
 class OutputError(Exception):
@@ -107,8 +109,9 @@ def consumer_arguments(scenario: Scenario, *, version: str, topic: str, group: s
     return ["--topic", topic, "--group", group, count, str(records)]
 
 
-def by_hand(scenario: Scenario, version: str, seconds: float) -> str:
+def by_hand(scenario: Scenario) -> str:
     """Return the command with which a person repeats the row's load with the official tools, or why there is none."""
+    version = scenario.cluster.kafka_version
     if reason := inexpressible(scenario):
         return f"no official command makes this load: {reason}"
     if scenario.load.kind == "backlog":
@@ -119,7 +122,7 @@ def by_hand(scenario: Scenario, version: str, seconds: float) -> str:
     clients = scenario.producers * scenario.threads
     rate = scenario.load.rate / clients
     arguments = producer_arguments(
-        scenario, version=version, topic="TOPIC", records=math.ceil(rate * seconds), rate=rate
+        scenario, version=version, topic="TOPIC", records=math.ceil(rate * BY_HAND_S), rate=rate
     )
     new = version_of(version) >= NEW_OPTIONS
     where = ["--bootstrap-server", "BROKERS"] if new else ["bootstrap.servers=BROKERS"]

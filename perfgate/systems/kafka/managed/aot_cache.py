@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from perfgate.systems.kafka.java import KafkaJars, cache_dir
+from perfgate.host.cache import cache_dir
+from perfgate.systems.kafka.java import KafkaJars
 
 FIRST_RELEASE = 25
 RECORDED_WITHIN_S = 90.0

@@ -21,7 +21,7 @@ CLASSPATH = "/opt/kafka/libs/*"
 
 
 class ContainerFaults(KafkaTools):
-    """See :class:`Faults`. A broker is cut off by taking its container out of the network."""
+    """See :class:`perfgate.model.nodes.Faults`. A broker is cut off by taking its container out of the network."""
 
     def __init__(
         self, containers: Callable[[], Mapping[int, Container]], network: Callable[[], Any], *,

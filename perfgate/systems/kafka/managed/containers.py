@@ -20,8 +20,8 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.exceptions import ContainerStartException
 from testcontainers.core.network import Network
 
-from perfgate.experiment.room import check_disk
 from perfgate.host.alive import is_alive, mark_of_this_process
+from perfgate.host.disk import check_disk
 from perfgate.host.ports import HOST, free_ports
 from perfgate.model import CROSS_ZONE, ClusterSpec, Scenario
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError

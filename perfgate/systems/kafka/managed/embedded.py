@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from perfgate.experiment.room import check_disk
 from perfgate.host.cpu_quota import limit_cpu
+from perfgate.host.disk import check_disk
 from perfgate.host.guard import Guard
 from perfgate.host.ports import HOST, free_ports
 from perfgate.model import CROSS_ZONE, ClusterSpec, Link, Scenario

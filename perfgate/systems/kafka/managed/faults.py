@@ -1,4 +1,4 @@
-"""What can be done to the nodes of a cluster that runs: the seam between failover scenarios and where Kafka runs."""
+"""Faults of nodes that are processes of this machine."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
 
 from perfgate.host.guard import Guard
 from perfgate.host.session import run_in_session
@@ -22,46 +21,6 @@ STOP_TIMEOUT_S = 60
 ASK_EVERY_S = 0.05
 QUORUM_STATE = "quorum-state"
 LAST_WORDS = 500
-
-
-class Faults(Protocol):
-    """Nodes are named by id. What a fault takes away is no longer missed by the cluster's `check` until it is back.
-
-    Each raises TargetError when the fault cannot be brought about.
-    """
-
-    def kill(self, node: int) -> None:
-        """End a node at once, as when its machine loses power (SIGKILL)."""
-
-    def stop(self, node: int) -> None:
-        """Ask a node to end in an orderly way (SIGTERM), and go on."""
-
-    def wait_until_ended(self, node: int) -> None:
-        """Wait until a node that was asked to end has ended."""
-
-    def start(self, node: int) -> None:
-        """Start a node that has ended again, with its data and addresses, and go on."""
-
-    def pause(self, node: int) -> None:
-        """Let a node stand still with its connections open (SIGSTOP)."""
-
-    def resume(self, node: int) -> None:
-        """Let a node that stands still go on (SIGCONT)."""
-
-    def cut_off(self, broker: int) -> None:
-        """Sever a broker's links to clients, brokers and controllers; nothing is closed."""
-
-    def heal(self, broker: int) -> None:
-        """Mend them."""
-
-    def active_controller(self) -> int:
-        """Return the node that leads the controllers' quorum."""
-
-    def metadata_log(self) -> str:
-        """Return the controllers' log as Kafka's dump tool prints it; empty where it is out of reach."""
-
-    def move_replicas(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
-        """Ask the controllers to move each partition's replicas to these brokers, and go on."""
 
 
 class ProcessFaults(KafkaTools):

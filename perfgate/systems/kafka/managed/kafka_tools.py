@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+
+from perfgate.model.nodes import Change
+from perfgate.systems.kafka.observe.metadata_log import changes
 
 TOOL_TIMEOUT_S = 60
 # Each tool by its name since Kafka 4.0 and the one before. Bash alone: an image need not have more.
@@ -21,7 +25,7 @@ MOVE = JAVA.format(
 
 
 class KafkaTools(ABC):
-    """One part of :class:`perfgate.systems.kafka.managed.faults.Faults`."""
+    """One part of :class:`perfgate.model.nodes.Faults`."""
 
     @abstractmethod
     def run_script(self, script: str, variables: Mapping[str, str]) -> str:
@@ -32,6 +36,11 @@ class KafkaTools(ABC):
     def metadata_log(self) -> str:
         """Return the controllers' log as Kafka's dump tool prints it."""
         return self.run_script(DUMP, {})
+
+    def changes(self, topic: str) -> list[Change]:
+        """Return what the controllers' log says of this topic and the brokers."""
+        clock_s = time.monotonic() - time.time()
+        return changes(self.metadata_log(), topic, clock_s)
 
     def move_replicas(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
         """Ask the controllers to move each partition's replicas to these brokers, and go on."""

@@ -8,13 +8,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from perfgate.experiment.room import Meter
 from perfgate.host.ports import HOST
 from perfgate.model import CROSS_ZONE, ClusterSpec, Link, Settings
+from perfgate.model.meter import Meter
 from perfgate.systems.kafka.client.roundtrip import request_rtt_ms
 from perfgate.systems.kafka.client.topics import Topics
 from perfgate.systems.kafka.managed.brokers import broker_ids
 from perfgate.systems.kafka.managed.monitoring import AGENT_FIRST_PORT
+from perfgate.systems.kafka.observe.watching import MetadataWatch
 
 LISTENERS = ("SAMEZONE", "CROSSZONE", "PROXY", "AGENT")
 """Of each broker: for clients of its zone, for those of another, the proxy in front of the latter, its JMX exporter."""
@@ -81,6 +82,10 @@ class OwnCluster(ABC):
     def client_settings(self) -> Settings:
         """Return nothing: the listeners are plain text on loopback."""
         return ()
+
+    def watch(self, topic: str, link: Link) -> MetadataWatch:
+        """Return what asks the brokers for the state of a topic while something is done to them."""
+        return MetadataWatch(self.bootstrap(link), self.client_settings(), topic)
 
     def topics(self) -> Topics:
         """Return what creates topics on these brokers."""

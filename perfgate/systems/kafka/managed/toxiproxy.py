@@ -13,10 +13,10 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from perfgate.host.cache import cache_dir
 from perfgate.host.guard import Guard
 from perfgate.host.ports import HOST
 from perfgate.model.errors import ConfigurationError, TargetError
-from perfgate.systems.kafka.java import cache_dir
 
 VERSION = "2.12.0"
 PACKAGE = f"github.com/Shopify/toxiproxy/v2/cmd/server@v{VERSION}"

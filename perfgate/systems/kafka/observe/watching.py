@@ -4,44 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
 
 from confluent_kafka import KafkaException
 
 from perfgate.model import Settings
 from perfgate.model.errors import TargetError
+from perfgate.model.nodes import ASK_EVERY_S, State
 from perfgate.systems.kafka.client.topics import admin_client
 
-ASK_EVERY_S = 0.1
 ANSWER_WITHIN_S = 1.0
 """A broker that stands still answers nothing; the next question goes to another one, over another connection."""
 IMPATIENT = tuple(
     (name, f"{1e3 * ANSWER_WITHIN_S:.0f}") for name in ("socket.timeout.ms", "socket.connection.setup.timeout.ms")
 )
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What the brokers said at one moment (s on the monotonic clock): per partition its leader (-1: none) and its
-    in-sync replicas, and which brokers take part."""
-
-    at: float
-    leaders: tuple[int, ...]
-    in_sync: tuple[tuple[int, ...], ...]
-    replicas: tuple[tuple[int, ...], ...]
-    brokers: tuple[int, ...]
-
-    @property
-    def full(self) -> bool:
-        """Whether every partition has a leader, and all its replicas in sync."""
-        return min(self.leaders) >= 0 and all(
-            set(here) == set(all_) for here, all_ in zip(self.in_sync, self.replicas, strict=True)
-        )
-
-    @property
-    def preferred(self) -> bool:
-        """Whether every partition is led by its first replica."""
-        return all(leader == replicas[0] for leader, replicas in zip(self.leaders, self.replicas, strict=True))
 
 
 class MetadataWatch:

@@ -19,17 +19,13 @@ from perfgate.experiment.faults.analysis import (
 )
 from perfgate.experiment.faults.recording import history_path, keep
 from perfgate.experiment.faults.scripts import SCRIPTS, Scene
-from perfgate.judge.faults.rules import NEVER_AS_BEFORE
 from perfgate.load.history import OUTCOME, RECEIPT, SEND, Rows, outcomes_path, read_journal, receipts_path, sends_path
 from perfgate.metrics.usage import UsageWatch
 from perfgate.model import Round, Scenario
 from perfgate.model.errors import TargetError, TopicRefusedError
-from perfgate.model.load import LoadError, LoadSpec, Observer
+from perfgate.model.load import Engine, JournaledLoad, LoadError, LoadSpec, Observer
+from perfgate.model.nodes import Change, Faults
 from perfgate.model.target import Cluster, TopicKeeper
-from perfgate.systems.kafka.load.journaled import JournaledLoad, read_everything
-from perfgate.systems.kafka.managed.faults import Faults
-from perfgate.systems.kafka.observe.metadata_log import Change, changes
-from perfgate.systems.kafka.observe.watching import MetadataWatch
 
 AFTER_S, AFTER_MOST_S = 15.0, 30.0
 """So long the load goes on once everything is back: ten good seconds have to be seen, and are waited for."""
@@ -38,8 +34,8 @@ SETTLED_S, SETTLED_WITHIN_S = 1.0, 30.0
 
 
 def fault_round(
-    cluster: Cluster, faults: Faults, topics: TopicKeeper, spec: LoadSpec, index: int, observer: Observer,
-    usage: UsageWatch, folder: Path,
+    cluster: Cluster, faults: Faults, topics: TopicKeeper, engine: Engine, spec: LoadSpec, index: int,
+    observer: Observer, usage: UsageWatch, folder: Path,
 ) -> Round:  # fmt: skip
     """Return the round. What kept it from being measured is a reason in it; its history is kept in `folder`.
 
@@ -50,8 +46,8 @@ def fault_round(
     over = True
     try:
         with (
-            MetadataWatch(spec.bootstrap, spec.security, spec.topic) as watch,
-            JournaledLoad(spec, journals, observer) as load,
+            cluster.watch(spec.topic, row.link) as watch,
+            engine.journaled(spec, journals, observer) as load,
             usage,
         ):
             load.begin()
@@ -70,8 +66,8 @@ def fault_round(
             flaws = load.finish()
         cluster.check()
         ends = _settled_ends(topics, spec)
-        log = read_everything(spec, journals / "log", ends, observer)
-        written = _written(spec, load, scene, journals, log, ends, _logged(faults, spec.topic), usage)
+        log = engine.read_everything(spec, journals / "log", ends, observer)
+        written = _written(spec, load, scene, journals, log, ends, faults.changes(spec.topic), usage)
         keep(history_path(folder, row.name, index), written)
         shutil.rmtree(journals)
         failover, metrics, accounting = analyse(written)
@@ -111,7 +107,7 @@ def _settled_ends(topics: TopicKeeper, spec: LoadSpec) -> Sequence[int]:
 
 def _recovered(spec: LoadSpec, load: JournaledLoad, scene: Scene, journals: Path) -> bool:
     """Return whether the load is as before already, or never will be."""
-    if scene.fault.kind in NEVER_AS_BEFORE:
+    if scene.fault.ends_load:
         return True
     sends, outcomes = _producers(spec.scenario, journals)
     return recovered(load.start, spec.scenario.load.rate, sends, outcomes, scene.marks[0][0], time.monotonic())
@@ -124,13 +120,6 @@ def _producers(row: Scenario, journals: Path) -> tuple[list[Rows], list[Rows]]:
         [read_journal(sends_path(journals, number), SEND) for number in numbers],
         [read_journal(outcomes_path(journals, number), OUTCOME) for number in numbers],
     )
-
-
-def _logged(faults: Faults, topic: str) -> list[Change] | None:
-    """Return the changes by the controllers' log; None where it is out of reach."""
-    clock_s = time.monotonic() - time.time()
-    dump = faults.metadata_log()
-    return changes(dump, topic, clock_s) if dump else None
 
 
 def _written(

@@ -14,22 +14,28 @@ from pathlib import Path
 from typing import Protocol
 
 from perfgate.experiment.assembly import done_in_window, none_taken, round_of, unmeasured
-from perfgate.experiment.faults.stand import fault_round
+from perfgate.experiment.faults.fault_round import fault_round
 from perfgate.experiment.ledger import WINDOWS, Ledger
 from perfgate.experiment.room import WARM_TIMES
 from perfgate.experiment.validity import LATE_TURNS, Flaw, accounting_of, flaws, late_turns, not_sustained, throttled
 from perfgate.experiment.warm_up import Slice, bound_s, warm_up
-from perfgate.judge.warming import COMPILING
-from perfgate.load.steady import Progress, rate_between
-from perfgate.load.turns import Pace
+from perfgate.load.steady import rate_between
 from perfgate.metrics.health import unhealthy
-from perfgate.metrics.usage import CounterSampler, Sampler, Settled, UsageWatch
-from perfgate.model import CROSS_ZONE, SAME_ZONE, Load, Round, Scenario, Tier, with_settings
+from perfgate.metrics.usage import Sampler, Settled, UsageWatch
+from perfgate.model import COMPILING, CROSS_ZONE, SAME_ZONE, Load, Round, Scenario, Tier, with_settings
 from perfgate.model.errors import TargetError, TopicRefusedError
-from perfgate.model.load import Driver, LoadError, LoadResult, LoadSpec, Observer, SendsFailedError
-from perfgate.model.target import Cluster, TopicKeeper
-from perfgate.systems.kafka.client.topics import PREFIX
-from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver, fill
+from perfgate.model.load import (
+    Driver,
+    Engine,
+    LoadError,
+    LoadResult,
+    LoadSpec,
+    Observer,
+    Pace,
+    Progress,
+    SendsFailedError,
+)
+from perfgate.model.target import PREFIX, Cluster, TopicKeeper
 
 WARM_SLICE_S = 1.5
 WARM_RAMP_S = 10.0
@@ -66,14 +72,16 @@ def loaded(row: Scenario) -> Scenario:
     return replace(row, load=Load(kind="capped", rate=WARM_TIMES * row.load.rate))
 
 
-class Stand:
+class Bench:
     """Loads one cluster."""
 
     def __init__(
-        self, cluster: Cluster, driver: Driver, sampler: Callable[[], Sampler], *, tier: Tier, run_id: str, say: Say,
-        histories: Path, ledger: Ledger,
+        self, cluster: Cluster, driver: Driver, sampler: Callable[[], Sampler], *, engine: Engine, tier: Tier,
+        run_id: str, say: Say, histories: Path, ledger: Ledger,
     ) -> None:  # fmt: skip
         """`sampler` is asked for a new one for every round; `tier` gives windows and warm-ups.
+
+        `engine`: what writes backlogs, takes turns and journals records, whichever `driver` makes the other loads.
 
         `run_id` begins the name of every topic and marks every record; `histories`: where rounds with a fault leave
         what became of each of them; `ledger`: where the time goes.
@@ -81,7 +89,7 @@ class Stand:
         self._histories = histories
         self._ledger = ledger
         self._cluster = cluster
-        self._driver = driver
+        self._driver, self._engine = driver, engine
         self._new_sampler = sampler
         self._tier = tier
         self._run_id = run_id
@@ -144,7 +152,7 @@ class Stand:
             raise TargetError(reason)
         rate = done_in_window(result) / result.window_s
         # A Prometheus has no two scrapes in so short a window.
-        metrics = sampler.metrics(rate, [-1]) if isinstance(sampler, CounterSampler) else {}
+        metrics = sampler.metrics(rate, [-1]) if sampler.read else {}
         return Slice(
             records_per_s=rate,
             us_per_record=metrics.get("broker_cpu_us_per_record", 0.0),
@@ -160,7 +168,7 @@ class Stand:
         self, row: Scenario, sampler: Sampler, progress: Callable[[str, Progress | None], None],
         edge: Callable[[], None],
     ) -> Observer:  # fmt: skip
-        settled = Settled(sampler.read, COMPILING) if isinstance(sampler, CounterSampler) else lambda: True
+        settled = Settled(sampler.read, COMPILING) if sampler.read else lambda: True
         return Observer(
             edge=edge, check=self._cluster.check, progress=progress, written=lambda: 0, settled=settled,
             sends=lambda last: self._hold_limits(row, last),
@@ -178,7 +186,7 @@ class Stand:
     def brokers_cpu_s(self) -> float:
         """Return the CPU in s that the suite's own brokers have used so far; 0.0 where nobody can read it."""
         sampler = self._new_sampler()
-        if not (self._cluster.emulates_links and isinstance(sampler, CounterSampler)):
+        if not (self._cluster.emulates_links and sampler.read):
             return 0.0
         return sum(usage.cpu_s for usage in sampler.read().values())
 
@@ -223,8 +231,10 @@ class Stand:
         try:
             with self._topic(scenario, observer) as topic:
                 spec = self._load_spec(scenario, topic)
-                usage = UsageWatch(sampler.read if isinstance(sampler, CounterSampler) else None)
-                done = fault_round(self._cluster, faults, self._topics, spec, index, observer, usage, self._histories)
+                done = fault_round(
+                    self._cluster, faults, self._topics, self._engine, spec, index, observer, UsageWatch(sampler.read),
+                    self._histories,
+                )  # fmt: skip
         except TopicRefusedError as error:
             return unmeasured(index, str(error))
         if done.failover is None:
@@ -242,7 +252,6 @@ class Stand:
         def progress(phase: str, last: Progress | None) -> None:
             self._tell(f"burst {index} {sides['A'].name}: {phase}", last, left)
 
-        assert isinstance(self._driver, LibrdkafkaDriver)
         progress("creating its topics", None)
         buffer = {"queue.buffering.max.kbytes": at.buffer_kib}
         rows = {side: replace(row, producer=with_settings(row.producer, buffer)) for side, row in sides.items()}
@@ -256,7 +265,7 @@ class Stand:
                     side: self._topics.end_offsets(names[side], row.topic.partitions) for side, row in rows.items()
                 }
                 with self._ledger.during("load start"):
-                    results, late = self._driver.take_turns(specs, order, at, observer)
+                    results, late = self._engine.take_turns(specs, order, at, observer)
                 after = {side: self._ends(names[side], row, before[side], results[side]) for side, row in rows.items()}
         except (LoadError, TopicRefusedError) as error:
             return {side: Finished(round=unmeasured(index, str(error)), repeatable=False) for side in rows}
@@ -302,7 +311,7 @@ class Stand:
             with _FreshTopic(self._topics, topic, scenario, keep=True):  # a backlog written in part is not kept
                 per_record = scenario.record_bytes * scenario.topic.replication_factor
                 metered = replace(observer, sends=lambda last: self._cluster.meter.under_way(last.done * per_record))
-                fill(self._load_spec(scenario, topic), metered)
+                self._engine.fill(self._load_spec(scenario, topic), metered)
                 self._cluster.meter.begin()
             self._backlogs[scenario.name] = topic
         return self._backlogs[scenario.name]

@@ -1,0 +1,59 @@
+"""What an experiment works with: a target, a driver, the tier and the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from perfgate.experiment.bench import Bench, Say
+from perfgate.experiment.ledger import Ledger
+from perfgate.metrics.usage import Sampler
+from perfgate.model import Scenario, Tier
+from perfgate.model.load import Driver, Engine
+from perfgate.model.target import Cluster, Target
+
+
+@dataclass(kw_only=True)
+class Setup:
+    """What campaigns and comparisons share."""
+
+    tier: Tier
+    driver: Driver
+    engine: Engine
+    """The suite's own driver, for what the other cannot do."""
+    target: Target
+    scenarios: Sequence[Scenario]
+    run_id: str
+    histories: Path
+    """Where rounds with a fault leave what became of every record."""
+    say: Say
+    sampler: Callable[[Cluster], Sampler]
+    """Reads what the brokers of a cluster use."""
+    ledger: Ledger = field(default_factory=Ledger)
+    """Where the run's time goes."""
+    target_facts: dict[str, object] = field(default_factory=dict)
+    """What run.json says of the target as a whole: what was known before anything started, and of the first cluster."""
+    clusters: list[dict[str, object]] = field(default_factory=list)
+    """The same of every cluster that was measured, in their order."""
+
+    def cannot(self, scenario: Scenario) -> str | None:
+        """Return why the row cannot be measured, or None when it can."""
+        return self.driver.cannot(scenario) or self.target.cannot(scenario)
+
+    def begun(self, cluster: Cluster, rows: Sequence[Scenario], *, again: bool = False) -> dict[str, object]:
+        """Note a cluster that rows are measured on, `again` for a second look; return its facts, to be added to."""
+        known, names = cluster.facts(), sorted({row.name for row in rows})
+        if not self.clusters:
+            self.target_facts.update({**known, "clusters": self.clusters})
+        facts: dict[str, object] = {"scenarios": names, "second_look": again, **known}
+        self.clusters.append(facts)
+        return facts
+
+    def bench(self, cluster: Cluster, run_id: str, warmup_factor: float = 1.0) -> Bench:
+        """Return this cluster ready to be loaded, with a warm-up so many times as long as the tier's."""
+        tier = replace(self.tier, broker_warmup_s=self.tier.broker_warmup_s * warmup_factor)
+        return Bench(
+            cluster, self.driver, lambda: self.sampler(cluster), engine=self.engine, tier=tier, run_id=run_id,
+            say=self.say, histories=self.histories, ledger=self.ledger,
+        )  # fmt: skip

@@ -1,0 +1,33 @@
+"""When rounds need not go on, or have to: the gate's stop rule. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from perfgate.judge import noise, warming
+from perfgate.model import CanaryReading, Profile, Round, Scenario
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GateStopRule:
+    """Stops what could not be judged by `profile` (None: nothing stops it) after all `rounds` of the tier."""
+
+    profile: Profile | None
+    rounds: int
+
+    def disturbed(self, canary: Sequence[CanaryReading]) -> bool:
+        """Return whether the machine was too busy, or another one, for stored figures."""
+        return bool(self.profile and noise.disturbed(canary, self.profile.canary))
+
+    def hopeless(self, scenario: Scenario, rounds: Sequence[Round]) -> bool:
+        """Return whether these rounds scatter so much that the rest of them could not be judged either."""
+        thresholds = self.profile.thresholds.get(scenario.name, ()) if self.profile else ()
+        return any(
+            noise.hopeless([r.metrics.get(t.metric.name, 0.0) for r in rounds], self.rounds, t.reach)
+            for t in thresholds
+        )
+
+    def still_warming(self, rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
+        """Return the rows of a block that were measured on brokers still warming up, with the figures."""
+        return warming.still_warming(rows)

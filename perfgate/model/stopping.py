@@ -1,0 +1,32 @@
+"""When a measurement may end, or has to go on: asked by experiments, answered by whoever judges them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from perfgate.model.declared import Scenario
+from perfgate.model.measured import CanaryReading, Comparison, Round
+
+
+class StopRule(Protocol):
+    """Of interleaved rounds."""
+
+    def disturbed(self, canary: Sequence[CanaryReading]) -> bool:
+        """Return whether nothing that is measured beside these readings could be judged."""
+
+    def hopeless(self, scenario: Scenario, rounds: Sequence[Round]) -> bool:
+        """Return whether these rounds scatter so much that the rest of them could not be judged either."""
+
+    def still_warming(self, rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
+        """Return the rows of a block that were measured on brokers still warming up, with the figures."""
+
+
+class ComparisonStopRule(Protocol):
+    """Of a comparison's units."""
+
+    fewest_units: int
+    """With fewer nothing is said."""
+
+    def decided(self, comparison: Comparison) -> bool:
+        """Return whether what was measured so far decides; asked after every unit, answered at planned looks."""

@@ -1,0 +1,125 @@
+"""What generator processes are told: their clients' settings and their share of a row's load."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from perfgate.load.payload import run_tag
+from perfgate.model import Scenario, Settings, with_settings
+from perfgate.model.load import LoadSpec
+
+READY_TIMEOUT_S = 45
+LEAD_S = 0.05
+DRAIN_MARGIN_S = 10
+MARGIN_S = 900.0
+"""A load that nobody ends lasts so much longer than it should, and no more."""
+STATISTICS_MS = 500
+PRODUCE, CONSUME = "producer", "consumer"
+
+# What makes librdkafka mean the same as the Java client's defaults, where the row says nothing else:
+# its own defaults are 1,000,000 requests in flight, linger 5 ms, 1 MB batches, 1 GiB of buffer and 300 s to deliver.
+# The bound on buffered records keeps a generator of small records under 300 MiB: each takes about 250 bytes more.
+SAME_AS_JAVA: Settings = (
+    ("acks", "1"),
+    ("batch.size", "16384"),
+    ("compression.type", "none"),
+    ("delivery.timeout.ms", "120000"),
+    ("enable.idempotence", "false"),
+    ("linger.ms", "0"),
+    ("max.in.flight.requests.per.connection", "5"),
+    ("partitioner", "murmur2_random"),
+    ("queue.buffering.max.kbytes", "32768"),
+    ("queue.buffering.max.messages", "400000"),
+    ("socket.nagle.disable", "true"),
+)
+# The Java consumer's defaults. librdkafka would wait a second before it fetches again once its store is full.
+CONSUME_AS_JAVA: Settings = (
+    ("auto.offset.reset", "earliest"),
+    ("enable.auto.commit", "true"),
+    ("fetch.max.bytes", "52428800"),
+    ("fetch.queue.backoff.ms", "2"),
+    ("fetch.min.bytes", "1"),
+    ("fetch.wait.max.ms", "500"),
+    ("isolation.level", "read_uncommitted"),
+    ("max.partition.fetch.bytes", "1048576"),
+)
+STORE_KIB, STORE_RECORDS = 131_072, 300_000
+"""What a consumer fetches ahead, over all its partitions: as much as stays under 300 MiB of memory in all."""
+
+
+def producer_settings(producer: Settings) -> dict[str, str]:
+    """Return the full client settings of a row's producer."""
+    return dict(with_settings(SAME_AS_JAVA, dict(producer)))
+
+
+def drain_s_of(scenario: Scenario) -> float:
+    """Return how long a producer waits for the outcomes of its records in the end, in s."""
+    return float(producer_settings(scenario.producer)["delivery.timeout.ms"]) / 1e3 + 5
+
+
+def producers_of(spec: LoadSpec) -> dict[str, dict[str, object]]:
+    """Return what each producer process is told, by its name."""
+    scenario = spec.scenario
+    request = {
+        **_common(spec, "produce", producer_settings(scenario.producer)),
+        "load": scenario.load.kind,
+        "rate": scenario.load.rate,
+        "most_rate": spec.most_rate if spec.most_rate < math.inf else 0.0,
+        "records": 0,
+        "record_bytes": scenario.record_bytes,
+        "payload": asdict(scenario.payload),
+        "keys": asdict(scenario.keys),
+        "seed": spec.seed,
+        "drain_s": drain_s_of(scenario),
+        "clients": scenario.threads,
+        "of": scenario.producers * scenario.threads,
+    }
+    firsts = range(0, scenario.producers * scenario.threads, scenario.threads)
+    return {f"{PRODUCE}-{n}": {**request, "first": first} for n, first in enumerate(firsts, 1)}
+
+
+def consumers_of(spec: LoadSpec) -> dict[str, dict[str, object]]:
+    """Return what each consumer process is told, by its name."""
+    scenario, consumers = spec.scenario, spec.scenario.consumers
+    if consumers is None:
+        return {}
+    backlog = scenario.load.kind == "backlog"
+    count = consumers.processes * consumers.threads
+    shares = [list(range(number, scenario.topic.partitions, count)) for number in range(count)]
+    store = {
+        "queued.max.messages.kbytes": str(max(1024, STORE_KIB // scenario.topic.partitions)),
+        "queued.min.messages": str(max(1000, STORE_RECORDS // scenario.topic.partitions)),
+    }
+    client = {**dict(CONSUME_AS_JAVA), **store, **dict(consumers.config)}
+    # Without commits an assigned consumer leaves no group behind.
+    client |= {} if consumers.membership == "group" else {"enable.auto.commit": "false"}
+    client |= {"group.id": spec.topic, "statistics.interval.ms": str(STATISTICS_MS)}
+    client |= {"enable.partition.eof": "true"} if backlog else {}
+    request = {
+        **_common(spec, "consume", client),
+        "assigned": shares if consumers.membership == "assigned" else None,
+        "laps": backlog,
+        "producers": 1 if backlog else scenario.producers * scenario.threads,
+        "clients": consumers.threads,
+    }
+    firsts = range(0, count, consumers.threads)
+    return {f"{CONSUME}-{n}": {**request, "first": first} for n, first in enumerate(firsts, 1)}
+
+
+def _common(spec: LoadSpec, role: str, client: Mapping[str, str]) -> dict[str, object]:
+    return {
+        "role": role,
+        "topic": spec.topic,
+        "partitions": spec.scenario.topic.partitions,
+        # The row's own settings win: what is measured is what is declared.
+        "client": {
+            **dict(spec.security),
+            **client,
+            "bootstrap.servers": spec.bootstrap,
+            "allow.auto.create.topics": "false",
+        },
+        "run": run_tag(spec.run_id),
+        "most_s": spec.warmup_max_s + spec.window_s + drain_s_of(spec.scenario) + MARGIN_S,
+    }
