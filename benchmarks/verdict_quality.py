@@ -28,21 +28,19 @@ from perfgate.experiment.setup import Setup
 from perfgate.judge.compare.comparisons import judge_comparison
 from perfgate.judge.compare.stopping import SequentialStopRule
 from perfgate.load.turns import pace
-from perfgate.model import Change, Scenario, Tier, with_settings
+from perfgate.model import Change, Scenario, Tier, with_changes
 from perfgate.model.load import LoadResult, LoadSpec, Observer, Pace
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
-from tests.scenarios.test_acks import ROWS as ACKS
-from tests.scenarios.test_batch_size import ROWS as BATCH_SIZE
-from tests.scenarios.test_cross_az import ROWS as CROSS_AZ
-from tests.scenarios.test_replicas import ROWS as REPLICAS
+from tests.scenarios.catalogue import SCENARIOS
 
 RAW = Path(__file__).parent / "results" / "verdict_quality.jsonl.gz"
 TIER = Tier(name="quality", rounds=2, window_s=6, warmup_max_s=2, broker_warmup_s=45)
 # The declared buffer of 32 MiB would take 40 s to drain over these links.
-ROW = replace(CROSS_AZ[0], producer=with_settings(CROSS_AZ[0].producer, {"queue.buffering.max.kbytes": 512}))
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+ROW = with_changes(BY_NAME["cross-az"], [("producer.queue.buffering.max.kbytes", 512)])
 TRUE_ROUNDS = 5
-BUSY_ROWS = (*BATCH_SIZE[:1], *REPLICAS, *ACKS)
+BUSY_ROWS = tuple(BY_NAME[name] for name in ("batch-1k", "replicas-3", "acks-all"))
 SERIES_UNITS = 30
 
 

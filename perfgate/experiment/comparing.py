@@ -80,7 +80,7 @@ class Comparing:
 
     def cannot(self, scenario: Scenario) -> str | None:
         """Return why the row cannot be compared, or None when it can."""
-        if self.change.consumer and scenario.consumers is None:
+        if self.change.consumers_alone and scenario.consumers is None:
             return "the change concerns consumers, and this row has none"
         return self.setup.cannot(scenario) or self.setup.cannot(changed(scenario, self.change))
 
@@ -103,7 +103,7 @@ class Comparing:
         if self.change.needs_fresh_brokers:
             return _Row(sides, "epochs", ROUNDS_PER_EPOCH)
         # Turns need buffers of their own size, the same on both sides: a change of the buffer would be undone.
-        buffered = any(name.startswith("queue.buffering.max") for name, _ in self.change.producer)
+        buffered = any(name.startswith("queue.buffering.max") for name, _ in self.change.settings("producer"))
         if self.setup.driver.takes_turns and scenario.consumers is None and not buffered:
             return _Row(sides, "turns", 1)
         return _Row(sides, "rounds", 2)

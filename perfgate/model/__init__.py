@@ -3,13 +3,13 @@
 Specifications and results convert to and from JSON in :mod:`perfgate.report.results`.
 """
 
+from perfgate.model.changes import Change, changed, with_changes
 from perfgate.model.declared import (
     CROSS_ZONE,
     DEFAULT_KAFKA_VERSION,
     KIB,
     MIB,
     SAME_ZONE,
-    Change,
     ClusterSpec,
     Consumers,
     Fault,
@@ -17,15 +17,11 @@ from perfgate.model.declared import (
     Keys,
     Link,
     Load,
-    Override,
     Payload,
     Scenario,
-    Scope,
     Settings,
     Tier,
     TopicSpec,
-    changed,
-    overridden,
     settings,
     with_settings,
 )
@@ -94,14 +90,12 @@ __all__ = [
     "MetricEffect",
     "MetricInfo",
     "Outcome",
-    "Override",
     "Payload",
     "Profile",
     "Reading",
     "Relation",
     "Round",
     "Scenario",
-    "Scope",
     "Settings",
     "Threshold",
     "Tier",
@@ -110,7 +104,7 @@ __all__ = [
     "Verdict",
     "changed",
     "metric_info",
-    "overridden",
     "settings",
+    "with_changes",
     "with_settings",
 ]

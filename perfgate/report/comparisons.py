@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
 from perfgate.model import Change, Comparison, ComparisonOutcome, MetricEffect
 from perfgate.model.errors import ConfigurationError
@@ -13,15 +13,14 @@ from perfgate.report.results import recorded_measurement, scenario_entry
 
 def change_entry(change: Change) -> dict[str, object]:
     """Return what run.json says of the change: only what it changes."""
-    tables = {name: dict(getattr(change, name)) for name in ("producer", "consumer", "topic", "broker")}
-    cluster = {
-        "kafka-version": change.kafka_version,
-        "image": change.image,
-        "jvm-options": list(change.jvm_options),
-        "cpus-per-broker": change.cpus_per_broker,
-    }
-    tables["cluster"] = {name: value for name, value in cluster.items() if value}
-    return {"name": change.name, **{name: table for name, table in tables.items() if table}}
+    entry: dict[str, object] = {"name": change.name}
+    for path, value in change.changes:
+        table, dot, key = path.partition(".")
+        if dot:
+            entry[table] = {**cast("dict[str, object]", entry.get(table, {})), key: value}
+        else:
+            entry[path] = value
+    return entry
 
 
 def comparison_entry(comparison: Comparison, outcome: ComparisonOutcome) -> dict[str, Any]:

@@ -7,9 +7,13 @@ import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perfgate.judge.compare.sequential import MARGIN, estimate, looks_until
 from perfgate.model import Failover, Measurement
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LINE_APART = 0.06
 """Lines of partitions that have the same leader are drawn beside one another."""
@@ -19,6 +23,11 @@ HEADROOM = 1.5
 
 def paired_rounds(unit_effects: Sequence[float], planned_units: int, metric: str) -> bytes:
     """Return a PNG of each unit's difference in percent, and of the estimate with its interval as it came to be."""
+    return _png(paired_rounds_figure(unit_effects, planned_units, metric))
+
+
+def paired_rounds_figure(unit_effects: Sequence[float], planned_units: int, metric: str) -> Figure:
+    """Return the same as a figure."""
     from matplotlib.figure import Figure  # takes half a second to import, and few runs draw
     from matplotlib.ticker import MaxNLocator
 
@@ -45,13 +54,16 @@ def paired_rounds(unit_effects: Sequence[float], planned_units: int, metric: str
     axes.set_ylabel("difference, %")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(loc="upper right", fontsize="small")
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=100)
-    return picture.getvalue()
+    return figure
 
 
 def fault_timeline(name: str, failover: Failover) -> bytes:
     """Return a PNG of a round with a fault: records taken, p99, in-sync replicas and leaders on one time axis."""
+    return _png(fault_timeline_figure(name, failover))
+
+
+def fault_timeline_figure(name: str, failover: Failover) -> Figure:
+    """Return the same as a figure."""
     from matplotlib.figure import Figure
 
     count = len(failover.p99_ms)
@@ -98,6 +110,10 @@ def fault_timeline(name: str, failover: Failover) -> bytes:
             words, (at, len(partitions)), rotation=20, fontsize="small", color="#7a1f5f", annotation_clip=False
         )
     figure.suptitle(f"{name}: records taken (red: partition down), latency, replicas and leaders", fontsize="medium")
+    return figure
+
+
+def _png(figure: Figure) -> bytes:
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=100)
     return picture.getvalue()

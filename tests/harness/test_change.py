@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from fixtures.change_file import load_change
-from perfgate.model import Change
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.comparisons import change_entry
 from tests.harness.run_gate import ROOT, gate
 
 FULL = """
 name = "all of it"
+link = "cross-zone"
 [producer]
 "linger.ms" = 5
 acks = "all"
@@ -20,12 +20,15 @@ acks = "all"
 "fetch.min.bytes" = 1024
 [topic]
 "min.insync.replicas" = 2
+partitions = 6
 [broker]
 "num.io.threads" = 2
 [cluster]
-kafka-version = "3.9.1"
-jvm-options = ["-Xmx1g"]
-cpus-per-broker = 0.5
+version = "3.9.1"
+jvm = ["-Xmx1g"]
+cpus = 0.5
+[record]
+bytes = 512
 """
 
 
@@ -33,21 +36,21 @@ def test_every_table_is_read(tmp_path: Path) -> None:
     path = tmp_path / "change.toml"
     path.write_text(FULL)
     change = load_change(path)
-    assert change == Change(
-        name="all of it",
-        producer=(("acks", "all"), ("enable.idempotence", "true"), ("linger.ms", "5")),
-        consumer=(("fetch.min.bytes", "1024"),),
-        topic=(("min.insync.replicas", "2"),),
-        broker=(("num.io.threads", "2"),),
-        kafka_version="3.9.1",
-        jvm_options=("-Xmx1g",),
-        cpus_per_broker=0.5,
-    )
-    assert change_entry(change)["cluster"] == {
-        "kafka-version": "3.9.1",
-        "jvm-options": ["-Xmx1g"],
-        "cpus-per-broker": 0.5,
+    assert dict(change.changes) == {
+        "producer.linger.ms": "5",
+        "producer.acks": "all",
+        "producer.enable.idempotence": "true",
+        "consumer.fetch.min.bytes": "1024",
+        "topic.min.insync.replicas": "2",
+        "topic.partitions": 6,
+        "broker.num.io.threads": "2",
+        "record.bytes": 512,
+        "link": "cross-zone",
+        "cluster.version": "3.9.1",
+        "cluster.jvm": ("-Xmx1g",),
+        "cluster.cpus": 0.5,
     }
+    assert change_entry(change)["cluster"] == {"version": "3.9.1", "jvm": ("-Xmx1g",), "cpus": 0.5}
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "changes").glob("*.toml")), ids=lambda path: path.stem)
@@ -60,7 +63,11 @@ def test_the_shipped_examples_can_be_read(path: Path) -> None:
     [
         ("", "name = None must be a short text"),
         ('name = ""', "name = '' must be a short text"),
-        ('name = "x"\n[producers]\n', "unknown key or table 'producers'; legal: name, [producer], [consumer], [topic]"),
+        (
+            'name = "x"\n[producers]\n',
+            "unknown key or table 'producers'; legal: name, link, [producer], [consumer], [topic]",
+        ),
+        ('name = "x"\n[producers]\n', "[producers] says nothing"),
         ('name = "x"\nproducer = 5', "producer = 5 must be a table [producer]"),
         ('name = "x"\n[producer]\nlinger.ms = 5', "a setting's name has dots and is quoted"),
         ('name = "x"\n[producer]\n"lingr.ms" = 5', "[producer] lingr.ms = 5: No such configuration property"),
@@ -72,11 +79,14 @@ def test_the_shipped_examples_can_be_read(path: Path) -> None:
             "[topic] min.insync = 2: unknown topic setting 'min.insync'; legal: min.",
         ),
         ('name = "x"\n[broker]\n"num.io" = 2', "[broker] num.io = 2: unknown broker setting"),
-        ('name = "x"\n[cluster]\nversion = "4"', "[cluster] has unknown key 'version'; legal: kafka-version, image"),
-        ('name = "x"\n[cluster]\nkafka-version = "4"', "[cluster] kafka-version '4' is not a Kafka release"),
+        (
+            'name = "x"\n[cluster]\nkafka = "4"',
+            "[cluster] kafka = '4': unknown path 'cluster.kafka'; legal: record.bytes",
+        ),
+        ('name = "x"\n[cluster]\nversion = "4"', "cluster.version = '4' is not a Kafka release"),
         ('name = "x"\n[cluster]\nimage = 4', "must name an image"),
-        ('name = "x"\n[cluster]\njvm-options = "-Xmx1g"', "must be a list of texts"),
-        ('name = "x"\n[cluster]\ncpus-per-broker = 0', "must be a number of cores from 0.05"),
+        ('name = "x"\n[cluster]\njvm = "Xmx1g"', "must be a list of texts"),
+        ('name = "x"\n[cluster]\ncpus = 0', "must be a number of cores from 0.05"),
         ("name = ", "Invalid value"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -67,20 +68,18 @@ def test_what_is_away_is_noted_before_and_brought_back_at_the_end(tmp_path: Path
     assert not made.any_away
 
 
-def test_a_run_that_was_killed_while_its_command_went_on_notes_that_it_may_still_go_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("what", "command"),
+    [
+        ("kill", "false"),  # killed while the command went on: it may go on still
+        ("stop", "true"),  # asked to end: it may go only after the command has ended
+    ],
+)
+def test_a_broker_that_may_still_go_is_not_noted_as_taken(tmp_path: Path, what: str, command: str) -> None:
     manifest = Manifest(tmp_path, cluster_id="c", run_id="r")
-    made = faults(journal=manifest, kill="false")
-    with pytest.raises(TargetError):
-        made.kill(1)
-    manifest.close()
-    (left,) = leftovers(tmp_path, "c")
-    assert left.away == {1: Away("kafka-1.example:9093", "start", taken=False)}
-
-
-def test_a_broker_that_was_asked_to_end_may_go_only_after_its_command_has_ended(tmp_path: Path) -> None:
-    manifest = Manifest(tmp_path, cluster_id="c", run_id="r")
-    made = faults(journal=manifest, stop="true")
-    made.stop(1)
+    made = faults(5.0, manifest, **{what: command})
+    with nullcontext() if command == "true" else pytest.raises(TargetError):
+        getattr(made, what)(1)
     manifest.close()
     (left,) = leftovers(tmp_path, "c")
     assert left.away == {1: Away("kafka-1.example:9093", "start", taken=False)}

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from perfgate.judge.compare.advice import comparison_message, recommendation
 from perfgate.judge.compare.comparisons import judge_comparison, primary_metric, with_notable
 from perfgate.model import Change, Comparison, Effect, Load, changed
-from perfgate.report.plots import paired_rounds
+from perfgate.report.plots import paired_rounds, paired_rounds_figure
 from tests.harness.build import measurement, one_round, scenario
 
 NOISE = (1.00, 1.01, 0.99, 1.005, 0.995, 1.0, 1.01, 0.99, 1.0, 1.0)
@@ -190,15 +191,21 @@ def test_the_message_of_a_slowdown_has_the_effect_with_its_interval() -> None:
 def test_a_change_is_laid_over_the_row_and_over_nothing_else() -> None:
     row = scenario()
     assert changed(row, Change(name="nothing")) == row
-    other = changed(row, Change(name="x", producer=(("linger.ms", "5"),), topic=(("flush.messages", "1"),)))
+    other = changed(row, Change(name="x", changes=(("producer.linger.ms", 5), ("topic.flush.messages", "1"))))
     assert dict(other.producer) == {"acks": "1", "linger.ms": "5"}
     assert other.topic.config == (("flush.messages", "1"),)
     assert other.cluster == row.cluster
-    assert Change(name="x", broker=(("num.io.threads", "2"),)).needs_fresh_brokers
-    assert not Change(name="x", producer=(("linger.ms", "5"),)).needs_fresh_brokers
+    assert Change(name="x", changes=(("broker.num.io.threads", "2"),)).needs_fresh_brokers
+    assert not Change(name="x", changes=(("producer.linger.ms", "5"),)).needs_fresh_brokers
 
 
-def test_the_picture_is_a_picture() -> None:
-    outcome = judge_comparison(comparison(0.9))
-    assert paired_rounds(outcome.unit_effects, 10, "records_per_s").startswith(b"\x89PNG")
-    assert paired_rounds(outcome.unit_effects[:1], 10, "records_per_s").startswith(b"\x89PNG")
+def test_the_picture_shows_every_unit_and_the_estimate() -> None:
+    effects = judge_comparison(comparison(0.9)).unit_effects
+    (axes,) = paired_rounds_figure(effects, 10, "records_per_s").axes
+    drawn = {str(line.get_label()): np.asarray(line.get_ydata(), float).tolist() for line in axes.lines}
+    assert drawn["each unit"] == pytest.approx([effect * 100 for effect in effects])
+    assert drawn["estimate so far"][-1] == pytest.approx(-10, abs=2)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("unit (both sides in turn)", "difference, %")
+    low, high = axes.get_ylim()
+    assert low < min(drawn["each unit"]) < max(drawn["each unit"]) < high, "nothing lies outside of the picture"
+    assert paired_rounds(effects[:1], 10, "records_per_s").startswith(b"\x89PNG"), "one unit has no estimate yet"

@@ -244,7 +244,7 @@ def test_a_run_stops_when_a_broker_of_the_cluster_dies(three: Secured, tmp_path:
     theirs = NewTopic("orders", num_partitions=1, replication_factor=3)
     three.admin.create_topics([theirs])["orders"].result(timeout=60)
     three.allow_sight(USER)
-    command = gate_command(tmp_path / "results", SCENARIOS, "-k", "test_replicas and replicas-3",
+    command = gate_command(tmp_path / "results", SCENARIOS, "-k", "replicas-3",
                            "--window", 30, "--rounds", 2, "--broker-warmup", 0, "--target", path)  # fmt: skip
     with running(command) as process:
         deadline = time.monotonic() + BEGUN_BOUND_S

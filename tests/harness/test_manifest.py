@@ -1,4 +1,4 @@
-"""What a run writes down before it makes it, and what the next start reads of a run that is gone."""
+"""The manifest: what a run writes down before it makes it, and what the next start reads of a run that is gone."""
 
 import json
 import subprocess

@@ -11,7 +11,6 @@ from fixtures.options import parse_override
 from perfgate.experiment.room import most_bytes_at_a_time
 from perfgate.host import ports
 from perfgate.host.disk import check_disk
-from perfgate.model import Override
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.java import find_java, kafka_jars
 from tests.harness.build import scenario
@@ -29,8 +28,8 @@ from tests.harness.run_gate import ROOT, gate
             ["--family", "colour"],
             "unknown family 'colour'; legal: acks, batch-size, cross-az, failover, latency, replicas",
         ),
-        (["--set", "linger.ms=5"], "unknown scope 'linger'; legal: producer, broker, topic"),
-        (["--set", "producer.linger.ms"], "must read scope.key=value, as in producer.linger.ms=5"),
+        (["--set", "linger.ms=5"], "unknown path 'linger.ms'; legal: record.bytes, load.rate"),
+        (["--set", "producer.linger.ms"], "must read path=value, as in producer.linger.ms=5"),
         (["--set", "producer.lingr.ms=5"], 'No such configuration property: "lingr.ms"; legal: '),
         (["--set", "producer.linger.ms=soon"], "Invalid value for configuration property"),
         (["--set", "topic.min.insync=2"], "unknown topic setting 'min.insync'; legal: min."),
@@ -155,8 +154,9 @@ def test_all_ports_taken_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_override_is_stored_under_the_settings_usual_name() -> None:
     """Two names for one setting in one client would leave it to chance which of them counts."""
-    assert parse_override("producer.queue.buffering.max.ms=7") == Override(scope="producer", key="linger.ms", value="7")
-    assert str(parse_override("topic.min.insync.replicas=2")) == "topic.min.insync.replicas=2"
+    assert parse_override("producer.queue.buffering.max.ms=7") == ("producer.linger.ms", "7")
+    assert parse_override("topic.min.insync.replicas=2") == ("topic.min.insync.replicas", "2")
+    assert parse_override("record.bytes=512") == ("record.bytes", 512)
 
 
 def test_a_target_file_may_lie_anywhere(tmp_path: Path) -> None:

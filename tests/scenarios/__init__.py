@@ -1,1 +1,1 @@
-"""The scenarios: one file per factor, one literal row per scenario."""
+"""What is measured: base scenarios, the catalogue of families, and the two tests."""

@@ -1,4 +1,4 @@
-"""From what was written down during a round with a fault to its metrics, phases, integrity and timeline. Pure."""
+"""Analysis of a round with a fault: from what was written down to metrics, phases, integrity and timeline. Pure."""
 
 from __future__ import annotations
 

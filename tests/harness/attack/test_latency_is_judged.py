@@ -11,7 +11,7 @@ from perfgate.judge.thresholds import load_profile
 from perfgate.model import Load, Measurement, Threshold, Verdict
 from perfgate.report.proposal import PACED_METRICS, Proposed, proposed, updated
 from tests.harness.build import measurement, profile, threshold
-from tests.scenarios.test_latency import ROWS
+from tests.scenarios.catalogue import FAMILIES
 
 P99 = replace(threshold("latency_ms.p99", 4.0, 0.5), scenario="paced-500")
 CPU = replace(threshold("broker_cpu_us_per_record", 50.0), scenario="paced-500")
@@ -41,8 +41,9 @@ def test_a_paced_row_without_a_latency_threshold_is_missing() -> None:
 
 
 def test_the_shipped_catalogue_has_a_paced_row_in_every_tier() -> None:
-    assert [row.load.kind for row in ROWS] == ["paced"]
-    assert all(row.fault is None for row in ROWS), "rows without a fault are in every tier"
+    (rows,) = (one.scenarios for one in FAMILIES if one.name == "latency")
+    assert [row.load.kind for row in rows] == ["paced"]
+    assert all(row.fault is None for row in rows), "rows without a fault are in every tier"
 
 
 def test_thresholds_that_are_recorded_hold_its_latency(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from perfgate.experiment.comparing import Comparing
 from perfgate.experiment.ledger import Ledger
 from perfgate.judge.compare.advice import comparison_message
 from perfgate.judge.compare.comparisons import judge_comparison
-from perfgate.model import Change, Comparison, Consumers, Effect, Scenario, settings
+from perfgate.model import Change, Comparison, Consumers, Effect, Scenario
 from tests.harness.build import scenario
 from tests.harness.test_comparisons import comparison
 
@@ -83,11 +83,11 @@ class Turning:
 @pytest.mark.parametrize(
     ("change", "consumers", "method"),
     [
-        (Change(name="linger", producer=settings({"linger.ms": 5})), None, "turns"),
-        (Change(name="buffer", producer=settings({"queue.buffering.max.kbytes": 1024})), None, "rounds"),
-        (Change(name="buffer", producer=settings({"queue.buffering.max.messages": 100})), None, "rounds"),
-        (Change(name="linger", producer=settings({"linger.ms": 5})), Consumers(membership="group"), "rounds"),
-        (Change(name="broker", broker=settings({"num.io.threads": 2})), None, "epochs"),
+        (Change(name="linger", changes=(("producer.linger.ms", 5),)), None, "turns"),
+        (Change(name="buffer", changes=(("producer.queue.buffering.max.kbytes", 1024),)), None, "rounds"),
+        (Change(name="buffer", changes=(("producer.queue.buffering.max.messages", 100),)), None, "rounds"),
+        (Change(name="linger", changes=(("producer.linger.ms", 5),)), Consumers(membership="group"), "rounds"),
+        (Change(name="broker", changes=(("broker.num.io.threads", 2),)), None, "epochs"),
     ],
 )
 def test_a_change_of_the_buffer_is_not_measured_by_turns_which_would_undo_it(

@@ -1,4 +1,4 @@
-"""What a run has made on real brokers, written down before it is made: a run that was killed is cleaned up by the next.
+"""The manifest of a run on real brokers: what it makes, written down before it is made, for the next start to clean up.
 
 One file per run and cluster start, a JSON object a line, flushed to the disk at each line. A topic is known by its id,
 which no other topic can have; until the brokers have told it, by its name and what it holds. The writer holds a lock on

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from perfgate.model import Override
+from perfgate.model.changes import read_value, setting_of
 from perfgate.model.errors import ConfigurationError
 
 # The union of what DescribeConfigs lists on Kafka 4.3.1 and 3.9.1, less what the embedded target sets itself
@@ -31,23 +31,32 @@ _ALIASES = {
 }
 
 
-def checked(override: Override, told: str = "") -> Override:
-    """Return the override under its setting's usual name. Raises ConfigurationError, naming what is legal.
+def checked(path: str, value: object, told: str = "") -> tuple[str, Any]:
+    """Return a change, a setting of a producer under its usual name. Raises ConfigurationError, naming what is legal.
 
     `told`: how the person wrote it, where that was not `--set`.
     """
-    told = told or f"--set {override}"
-    if override.scope == "producer":
-        _check_producer(override, told)
-        return replace(override, key=_ALIASES.get(override.key, override.key))
-    if override.key not in (known := _DESCRIBED[override.scope]):
-        stem = override.key.partition(".")[0]
-        near = [name for name in known if name.startswith(f"{stem}.")] or known
-        raise ConfigurationError(f"{told}: unknown {override.scope} setting {override.key!r}; legal: {', '.join(near)}")
-    return override
+    told = told or f"--set {path}={value}"
+    try:
+        read = read_value(path, value)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{told}: {error}") from error
+    if (setting := setting_of(path)) is None:
+        return path, read
+    scope, name = setting
+    if scope == "producer":
+        _check_producer(name, read, told)
+        return f"producer.{_ALIASES.get(name, name)}", read
+    if scope == "consumer":
+        _check_consumer(name, read, told)
+    elif name not in (known := _DESCRIBED[scope]):
+        stem = name.partition(".")[0]
+        near = [other for other in known if other.startswith(f"{stem}.")] or known
+        raise ConfigurationError(f"{told}: unknown {scope} setting {name!r}; legal: {', '.join(near)}")
+    return path, read
 
 
-def check_consumer(key: str, value: str, told: str) -> None:
+def _check_consumer(key: str, value: str, told: str) -> None:
     """Refuse what librdkafka's consumer refuses. Raises ConfigurationError, with what was `told`."""
     from confluent_kafka import Consumer, KafkaException  # only settings that were named need librdkafka
 
@@ -57,11 +66,11 @@ def check_consumer(key: str, value: str, told: str) -> None:
         raise ConfigurationError(f"{told}: {_words(error)}; legal: librdkafka's consumer settings") from error
 
 
-def _check_producer(override: Override, told: str) -> None:
+def _check_producer(key: str, value: str, told: str) -> None:
     from confluent_kafka import KafkaException, Producer
 
     try:
-        Producer({override.key: override.value, "bootstrap.servers": "", "log_level": 0})
+        Producer({key: value, "bootstrap.servers": "", "log_level": 0})
     except (KafkaException, TypeError, ValueError) as error:
         raise ConfigurationError(
             f"{told}: {_words(error)}; legal: librdkafka's producer settings, among them "

@@ -4,9 +4,6 @@ Three brokers with their controllers apart, so that a killed broker takes no vot
 3 replicas; 100 records/s per partition, paced and sent every 20 ms: gaps longer than some 40 ms can be told.
 """
 
-import pytest
-
-from fixtures.gate import Gate
 from perfgate.model import (
     KIB,
     ClusterSpec,
@@ -19,6 +16,7 @@ from perfgate.model import (
     settings,
     with_settings,
 )
+from perfgate.model.catalogue import Family
 
 FAMILY = "failover"
 BROKERS, PARTITIONS, RATE_PER_PARTITION = 3, 6, 100
@@ -104,9 +102,6 @@ ROWS = (
         producers=2, producer={"linger.ms": 100}),
 )  # fmt: skip
 
-
-@pytest.mark.parametrize("scenario", ROWS, ids=repr)
-def test_failover(scenario: Scenario, gate: Gate) -> None:
-    """Outage, recovery, and the fate of every record."""
-    measurement = gate.measure(scenario)
-    gate.hold(measurement)
+FAILOVER = Family(
+    name=FAMILY, about="what a fault costs: outage, recovery, and the fate of every record", scenarios=ROWS
+)

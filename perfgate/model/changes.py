@@ -1,0 +1,201 @@
+"""Changes of a scenario by dotted path: one way for declarations, `--set`, change files and what a run imposes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from perfgate.model.declared import CROSS_ZONE, SAME_ZONE, Scenario, Settings, with_settings
+from perfgate.model.errors import ConfigurationError
+
+Changes = tuple[tuple[str, Any], ...]
+"""Dotted paths with their values, in the order in which they are laid over a scenario."""
+SETTINGS = ("producer", "consumer", "topic", "broker")
+"""What stands before a Kafka setting's name in a path."""
+LINKS = {link.name: link for link in (SAME_ZONE, CROSS_ZONE)}
+MOST = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """What a path that is no Kafka setting takes, and what it changes."""
+
+    read: Callable[[str, object], Any]
+    lay: Callable[[Scenario, Any], Scenario]
+
+
+def _whole(most: int) -> Callable[[str, object], int]:
+    def read(path: str, value: object) -> int:
+        number = _number(value)
+        if number is None or number != int(number) or not 1 <= number <= most:
+            raise ConfigurationError(f"{path} = {value!r} must be a whole number from 1 to {most:,}")
+        return int(number)
+
+    return read
+
+
+def _amount(least: float, most: float, unit: str) -> Callable[[str, object], float]:
+    def read(path: str, value: object) -> float:
+        number = _number(value)
+        if number is None or not least <= number <= most:
+            raise ConfigurationError(f"{path} = {value!r} must be a number of {unit} from {least:g} to {most:g}")
+        return number
+
+    return read
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _link(path: str, value: object) -> str:
+    if not isinstance(value, str) or value not in LINKS:
+        raise ConfigurationError(f"{path} = {value!r} is no link; legal: {', '.join(LINKS)}")
+    return str(value)
+
+
+def _release(path: str, value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"\d+\.\d+\.\d+", value):
+        raise ConfigurationError(f'{path} = {value!r} is not a Kafka release; write it like "4.3.1"')
+    return value
+
+
+def _image(path: str, value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[\w.\-/:@]+", value):
+        raise ConfigurationError(f'{path} = {value!r} must name an image, as in "apache/kafka:4.3.1"')
+    return value
+
+
+def _options(path: str, value: object) -> tuple[str, ...]:
+    options = value.split() if isinstance(value, str) and value.startswith("-") else value
+    if not isinstance(options, list | tuple) or not all(
+        isinstance(option, str) and re.match(r"-\S+$", option) for option in options
+    ):
+        raise ConfigurationError(f'{path} = {value!r} must be a list of texts like "-Xmx1g"')
+    return tuple(options)
+
+
+def _cluster(**fields: Any) -> Callable[[Scenario, Any], Scenario]:
+    """Return what sets this field of the cluster; `fields`: its name, and others with what they become."""
+
+    def lay(scenario: Scenario, value: Any) -> Scenario:
+        given = {name: value if other is ... else other for name, other in fields.items()}
+        return replace(scenario, cluster=replace(scenario.cluster, **given))
+
+    return lay
+
+
+def _part(part: str, field: str) -> Callable[[Scenario, Any], Scenario]:
+    """Return what sets a field of the topic, the load or the consumers; where a scenario has none, nothing."""
+
+    def lay(scenario: Scenario, value: Any) -> Scenario:
+        whole: Any = getattr(scenario, part)
+        return scenario if whole is None else replace(scenario, **{part: replace(whole, **{field: value})})
+
+    return lay
+
+
+def _own(field: str) -> Callable[[Scenario, Any], Scenario]:
+    return lambda scenario, value: replace(scenario, **{field: value})
+
+
+PATHS: Mapping[str, _Path] = {
+    "record.bytes": _Path(_whole(1 << 30), _own("record_bytes")),
+    "load.rate": _Path(_amount(0.01, MOST, "records/s"), _part("load", "rate")),
+    "load.records": _Path(_whole(MOST), _part("load", "records")),
+    "link": _Path(_link, lambda scenario, value: replace(scenario, link=LINKS[value])),
+    "topic.partitions": _Path(_whole(100_000), _part("topic", "partitions")),
+    "topic.replicas": _Path(_whole(100), _part("topic", "replication_factor")),
+    "producers.processes": _Path(_whole(1000), _own("producers")),
+    "producers.threads": _Path(_whole(1000), _own("threads")),
+    "consumers.processes": _Path(_whole(1000), _part("consumers", "processes")),
+    "consumers.threads": _Path(_whole(1000), _part("consumers", "threads")),
+    "cluster.brokers": _Path(_whole(100), _cluster(brokers=...)),
+    "cluster.controllers": _Path(_whole(9), _cluster(controllers=...)),
+    # Another version is another official image, whatever image the scenario is run on otherwise.
+    "cluster.version": _Path(_release, _cluster(kafka_version=..., image="")),
+    "cluster.image": _Path(_image, _cluster(image=...)),
+    "cluster.jvm": _Path(_options, _cluster(jvm_options=...)),
+    "cluster.cpus": _Path(_amount(0.05, 1024, "cores"), _cluster(cpus_per_broker=...)),
+    "cluster.memory-mib": _Path(_whole(1 << 24), _cluster(memory_mib_per_broker=...)),
+}
+LEGAL = (*PATHS, *(f"{scope}.<Kafka setting>" for scope in SETTINGS))
+
+
+def setting_of(path: str) -> tuple[str, str] | None:
+    """Return scope and name of the Kafka setting that a path names, or None when it names none."""
+    scope, _, name = path.partition(".")
+    return (scope, name) if scope in SETTINGS and name and path not in PATHS else None
+
+
+def read_value(path: str, value: object) -> Any:
+    """Return what a person wrote as the path's value. Raises ConfigurationError with what is legal."""
+    if path in PATHS:
+        return PATHS[path].read(path, value)
+    if setting_of(path) is None:
+        raise ConfigurationError(f"unknown path {path!r}; legal: {', '.join(LEGAL)}")
+    if not isinstance(value, str | int | float | bool):
+        raise ConfigurationError(f"{path} = {value!r} must be a text, a number, true or false")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def with_changes(scenario: Scenario, changes: Iterable[tuple[str, object]]) -> Scenario:
+    """Return the scenario with every change laid over it, in their order.
+
+    Raises ConfigurationError for an unknown path or an illegal value. What concerns consumers changes nothing where
+    there are none.
+    """
+    for path, given in changes:
+        value = read_value(path, given)
+        if path in PATHS:
+            scenario = PATHS[path].lay(scenario, value)
+            continue
+        scope, name = path.split(".", 1)
+        change = {name: value}
+        if scope == "producer":
+            scenario = replace(scenario, producer=with_settings(scenario.producer, change))
+        elif scope == "broker":
+            scenario = _cluster(config=...)(scenario, with_settings(scenario.cluster.config, change))
+        else:
+            part = "topic" if scope == "topic" else "consumers"
+            whole: Any = getattr(scenario, part)
+            if whole is not None:
+                scenario = _part(part, "config")(scenario, with_settings(whole.config, change))
+    return scenario
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """One change whose effect is asked for. Without `changes` a scenario is compared with itself."""
+
+    name: str
+    changes: Changes = ()
+
+    def settings(self, scope: str) -> Settings:
+        """Return the Kafka settings of this scope that it changes."""
+        named = ((setting_of(path), value) for path, value in self.changes)
+        return tuple((found[1], str(value)) for found, value in named if found and found[0] == scope)
+
+    @property
+    def needs_fresh_brokers(self) -> bool:
+        """Whether brokers have to be started anew for it."""
+        return any(path.startswith(("broker.", "cluster.")) for path, _ in self.changes)
+
+    @property
+    def consumers_alone(self) -> bool:
+        """Whether it says something of consumers, so that a scenario without any is not concerned."""
+        return any(path.startswith(("consumer.", "consumers.")) for path, _ in self.changes)
+
+
+def changed(scenario: Scenario, change: Change) -> Scenario:
+    """Return the scenario with the change: the candidate that is compared with it as declared."""
+    return with_changes(scenario, change.changes)

@@ -1,0 +1,123 @@
+"""The catalogue: a family is one declaration, and a run lists what it declares."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfgate.model import SAME_ZONE, Change, changed, with_changes
+from perfgate.model.catalogue import family
+from perfgate.model.changes import LEGAL, PATHS, read_value
+from perfgate.model.errors import ConfigurationError
+from tests.harness.build import scenario
+from tests.harness.run_gate import ROOT, gate
+from tests.scenarios.bases import PAPER
+from tests.scenarios.catalogue import FAMILIES, SCENARIOS
+
+DECLARED = """
+import pytest
+from fixtures.gate import Gate
+from perfgate.model import KIB, Relation, Scenario
+from perfgate.model.catalogue import family
+from tests.scenarios.bases import PAPER
+
+FAMILIES = (
+    family(
+        "record-size", "how many bytes a record has: fewer records per second, more bytes",
+        base=PAPER, varies="record.bytes",
+        scenarios={"record-100b": 100, "record-1k": 1 * KIB, "record-4k": 4 * KIB, "record-10k": 10 * KIB},
+    ),
+)
+
+
+@pytest.mark.parametrize("scenario", FAMILIES[0].scenarios, ids=repr)
+def test_scenario(scenario: Scenario, gate: Gate) -> None:
+    gate.hold(gate.measure(scenario))
+"""
+
+
+def test_a_family_of_four_is_one_declaration_and_is_listed(tmp_path: Path) -> None:
+    (tmp_path / "test_mine.py").write_text(DECLARED)
+    done = gate(
+        tmp_path / "results",
+        "-p",
+        "conftest",
+        "--list-scenarios",
+        str(tmp_path / "test_mine.py"),
+        f"--thresholds={ROOT / 'thresholds'}",
+    )
+    assert done.code == 0, done.output
+    for name, size in (("record-100b", 100), ("record-1k", 1024), ("record-4k", 4096), ("record-10k", 10_240)):
+        assert f"  {name}" in done.output
+        assert f"record.bytes {size}" in done.output
+
+
+def test_the_names_of_the_catalogue_stay() -> None:
+    """They are threshold keys, pytest ids, and lines in people's history."""
+    assert [one.name for one in FAMILIES] == ["acks", "batch-size", "cross-az", "failover", "latency", "replicas"]
+    plain = [row.name for row in SCENARIOS if row.fault is None]
+    assert plain == ["acks-all", "batch-1k", "batch-16k", "cross-az", "paced-500", "replicas-3"]
+    assert sum(row.fault is not None for row in SCENARIOS) == 21
+    assert len({row.name for row in SCENARIOS}) == len(SCENARIOS)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_path_changes_what_it_names_and_nothing_else(path: str) -> None:
+    value = {
+        "link": "cross-zone", "cluster.version": "3.9.1", "cluster.image": "mine:1", "cluster.jvm": ["-Xmx1g"],
+    }.get(path, 7)  # fmt: skip
+    after = with_changes(PAPER, [(path, value)])
+    assert (after == PAPER) is path.startswith("consumers."), "of which it has none"
+    again = with_changes(after, [(path, value)])
+    assert again == after
+    assert after.producer == PAPER.producer
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("record.size", 5, "unknown path 'record.size'; legal: record.bytes, load.rate"),
+        ("producer.", 5, "unknown path 'producer.'"),
+        ("record.bytes", 0, "must be a whole number from 1"),
+        ("record.bytes", 1.5, "must be a whole number"),
+        ("record.bytes", True, "must be a whole number"),
+        ("record.bytes", float("nan"), "must be a whole number"),
+        ("record.bytes", float("inf"), "must be a whole number"),
+        ("load.rate", "fast", "must be a number of records/s"),
+        ("load.rate", float("nan"), "must be a number of records/s"),
+        ("link", "far", "is no link; legal: same-zone, cross-zone"),
+        ("cluster.jvm", "Xmx1g", "must be a list of texts"),
+        ("producer.linger.ms", [5], "must be a text, a number, true or false"),
+    ],
+)
+def test_a_slip_names_the_path_and_what_is_legal(path: str, value: object, words: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        read_value(path, value)
+    assert words in str(error.value)
+
+
+@given(st.text(), st.one_of(st.text(), st.integers(), st.floats(), st.booleans(), st.lists(st.text())))
+def test_whatever_is_written_is_read_or_refused(path: str, value: object) -> None:
+    for one in (path, *LEGAL):
+        with suppress(ConfigurationError):
+            read_value(one, value)
+
+
+def test_a_change_is_laid_on_in_its_order() -> None:
+    found = with_changes(scenario(), [("cluster.image", "mine:1"), ("cluster.version", "3.9.1")])
+    assert (found.cluster.kafka_version, found.cluster.image) == ("3.9.1", "")
+    found = with_changes(scenario(), [("cluster.version", "3.9.1"), ("cluster.image", "mine:1")])
+    assert (found.cluster.kafka_version, found.cluster.image) == ("3.9.1", "mine:1")
+
+
+def test_no_change_is_the_scenario_itself() -> None:
+    for one in SCENARIOS:
+        assert changed(one, Change(name="nothing")) is one
+
+
+def test_a_family_with_a_slip_is_refused_where_it_is_declared() -> None:
+    with pytest.raises(ConfigurationError, match=r"unknown path 'batch\.size'"):
+        family("x", "x", base=PAPER, varies="batch.size", scenarios={"x-1": 1})
+    assert PAPER.link == SAME_ZONE
