@@ -15,8 +15,9 @@ from collections import Counter
 import numpy as np
 
 from fixtures.options import TIERS
+from perfgate.judge.confirmation import second_look
 from perfgate.judge.limits import ROWS, reach_of
-from perfgate.judge.rules import judge_threshold, second_look, verdict_of
+from perfgate.judge.rules import judge_threshold, verdict_of
 from perfgate.judge.thresholds import LARGEST_REACH
 from perfgate.model import METRICS, MetricInfo, Outcome, Threshold, Verdict
 from perfgate.report.proposal import TOLERANCE as STATED

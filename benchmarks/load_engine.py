@@ -41,7 +41,8 @@ from perfgate.model.load import Driver, LoadError, LoadResult, LoadSpec, Observe
 from perfgate.systems.kafka.client.topics import Topics
 from perfgate.systems.kafka.load.instructions import producer_settings
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
-from perfgate.systems.kafka.managed.embedded import EmbeddedCluster, EmbeddedTarget
+from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
+from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 
 RESULTS = Path(__file__).parent / "results" / "load_engine.json"
 ENGINE, JAVA, RDKAFKA = "librdkafka", "java", "rdkafka_performance"

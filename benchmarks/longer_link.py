@@ -3,6 +3,6 @@
 import os
 from dataclasses import replace
 
-import perfgate.systems.kafka.managed.embedded as embedded
+import perfgate.systems.kafka.managed.embedded_cluster as embedded
 
 embedded.CROSS_ZONE = replace(embedded.CROSS_ZONE, added_rtt_ms=int(os.environ["LINK_MS"]))  # type: ignore[attr-defined]

@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from perfgate.experiment.assembly import done_in_window, none_taken, round_of, unmeasured
 from perfgate.experiment.faults.fault_round import fault_round
 from perfgate.experiment.ledger import WINDOWS, Ledger
 from perfgate.experiment.room import WARM_TIMES
+from perfgate.experiment.round_topics import RoundTopics
+from perfgate.experiment.say import Say
 from perfgate.experiment.validity import LATE_TURNS, Flaw, accounting_of, flaws, late_turns, not_sustained, throttled
 from perfgate.experiment.warm_up import Slice, bound_s, warm_up
 from perfgate.load.steady import rate_between
@@ -35,28 +36,13 @@ from perfgate.model.load import (
     Progress,
     SendsFailedError,
 )
-from perfgate.model.target import PREFIX, Cluster, TopicKeeper
+from perfgate.model.target import Cluster
 
 WARM_SLICE_S = 1.5
 WARM_RAMP_S = 10.0
 """So long at the most one row is loaded at a stretch before its slice: brokers that compile its code gain from it."""
-REPLICATED_WITHIN_S, LOOK_AGAIN_S = 30.0, 0.2
-"""A follower that is further behind than this is out of sync by Kafka's own default (replica.lag.time.max.ms)."""
 LINK_SHARE = 0.5
 """An emulated link that adds less than this share of what was asked for is not the link that was declared."""
-
-
-class Say(Protocol):
-    """Tells the person what goes on."""
-
-    def __call__(self, text: str, left_s: float | None) -> None:
-        """Show `text`, and how many seconds are left if that is known."""
-
-    def note(self, text: str) -> None:
-        """Write a line that stays."""
-
-    def clear(self) -> None:
-        """Take away what was shown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,9 +80,7 @@ class Bench:
         self._tier = tier
         self._run_id = run_id
         self._say = say
-        self._topics = cluster.topics()
-        self._topics_made = 0
-        self._backlogs: dict[str, str] = {}
+        self._topics = RoundTopics(cluster.topics(), run_id)
         self._last_progress: Progress | None = None
         self._rate = ""
         self.warm_up_slices: dict[str, list[Slice]] = {}
@@ -207,11 +191,11 @@ class Bench:
         observer = self._observer(scenario, sampler, progress, self._edge(sampler))
         try:
             with self._ledger.during("topics"), self._topic(scenario, observer) as topic:
-                before = self._topics.end_offsets(topic, scenario.topic.partitions)
+                before = self._topics.ends(topic, scenario)
                 written = self._written(scenario, topic)
                 with self._ledger.during("load start"):
                     result = self._driver.run(self._load_spec(scenario, topic), replace(observer, written=written))
-                after = self._ends(topic, scenario, before, result)
+                after = self._topics.ends_after(topic, scenario, before, result)
         except SendsFailedError as error:
             return Finished(round=none_taken(index, error, own_brokers=self._cluster.emulates_links), repeatable=False)
         except (LoadError, TopicRefusedError) as error:
@@ -232,8 +216,8 @@ class Bench:
             with self._topic(scenario, observer) as topic:
                 spec = self._load_spec(scenario, topic)
                 done = fault_round(
-                    self._cluster, faults, self._topics, self._engine, spec, index, observer, UsageWatch(sampler.read),
-                    self._histories,
+                    self._cluster, faults, self._topics.keeper, self._engine, spec, index, observer,
+                    UsageWatch(sampler.read), self._histories,
                 )  # fmt: skip
         except TopicRefusedError as error:
             return unmeasured(index, str(error))
@@ -261,12 +245,13 @@ class Bench:
             with self._ledger.during("topics"), ExitStack() as topics:
                 names = {side: topics.enter_context(self._topic(row, observer)) for side, row in rows.items()}
                 specs = {side: self._load_spec(row, names[side]) for side, row in rows.items()}
-                before = {
-                    side: self._topics.end_offsets(names[side], row.topic.partitions) for side, row in rows.items()
-                }
+                before = {side: self._topics.ends(names[side], row) for side, row in rows.items()}
                 with self._ledger.during("load start"):
                     results, late = self._engine.take_turns(specs, order, at, observer)
-                after = {side: self._ends(names[side], row, before[side], results[side]) for side, row in rows.items()}
+                after = {
+                    side: self._topics.ends_after(names[side], row, before[side], results[side])
+                    for side, row in rows.items()
+                }
         except (LoadError, TopicRefusedError) as error:
             return {side: Finished(round=unmeasured(index, str(error)), repeatable=False) for side in rows}
         letters = order.replace(" ", "")
@@ -302,45 +287,24 @@ class Bench:
         self._cluster.meter.begin()
         if scenario.load.kind == "backlog":
             return nullcontext(self._backlog(scenario, observer))
-        return _FreshTopic(self._topics, self._new_name(scenario), scenario)
+        return self._topics.fresh(scenario)
 
     def _backlog(self, scenario: Scenario, observer: Observer) -> str:
-        """Return the topic with the row's backlog, written on first use."""
-        if scenario.name not in self._backlogs:
-            topic = self._new_name(scenario)
-            with _FreshTopic(self._topics, topic, scenario, keep=True):  # a backlog written in part is not kept
-                per_record = scenario.record_bytes * scenario.topic.replication_factor
-                metered = replace(observer, sends=lambda last: self._cluster.meter.under_way(last.done * per_record))
-                self._engine.fill(self._load_spec(scenario, topic), metered)
-                self._cluster.meter.begin()
-            self._backlogs[scenario.name] = topic
-        return self._backlogs[scenario.name]
+        per_record = scenario.record_bytes * scenario.topic.replication_factor
+        metered = replace(observer, sends=lambda last: self._cluster.meter.under_way(last.done * per_record))
 
-    def _ends(self, topic: str, row: Scenario, before: Sequence[int], result: LoadResult) -> Sequence[int]:
-        """Return the topic's end offsets once all that was acknowledged is in them, or after REPLICATED_WITHIN_S.
+        def fill(topic: str) -> None:
+            self._engine.fill(self._load_spec(scenario, topic), metered)
+            self._cluster.meter.begin()
 
-        Brokers tell how far all replicas are (the high watermark), and with acks=1 what only the leader has is
-        acknowledged too.
-        """
-        due = sum(before) + (result.sent.acked if result.sent else 0)
-        deadline = time.monotonic() + REPLICATED_WITHIN_S
-        while True:
-            ends = self._topics.end_offsets(topic, row.topic.partitions)
-            if sum(ends) >= due or time.monotonic() > deadline:
-                return ends
-            time.sleep(LOOK_AGAIN_S)
+        return self._topics.backlog(scenario, fill)
 
     def _written(self, scenario: Scenario, topic: str) -> Callable[[], int]:
-        return lambda: sum(self._topics.end_offsets(topic, scenario.topic.partitions))
+        return lambda: sum(self._topics.ends(topic, scenario))
 
     def delete_backlogs(self) -> None:
         """Delete the topics that backlogs were written to."""
-        while self._backlogs:
-            self._topics.delete(self._backlogs.popitem()[1])
-
-    def _new_name(self, scenario: Scenario) -> str:
-        self._topics_made += 1
-        return f"{PREFIX}{self._run_id}-{self._topics_made:03d}-{scenario.name}"
+        self._topics.delete_backlogs()
 
     def _load_spec(self, scenario: Scenario, topic: str) -> LoadSpec:
         most_rate = self._cluster.most_bytes_per_s / (scenario.record_bytes * scenario.topic.replication_factor)
@@ -352,7 +316,7 @@ class Bench:
             security=self._cluster.client_settings(),
             topic=topic,
             run_id=self._run_id,
-            seed=self._topics_made,
+            seed=self._topics.made,
             window_s=self._tier.window_s,
             warmup_max_s=self._tier.warmup_max_s,
             most_rate=most_rate,
@@ -380,19 +344,3 @@ class Bench:
             self._last_progress = last
             self._rate = f", {rate_between(before, last):,.0f} records/s" if before else ""
         self._say(text + self._rate, left)
-
-
-class _FreshTopic:
-    """A topic for the length of one round; with `keep` it stays when all went well."""
-
-    def __init__(self, topics: TopicKeeper, name: str, scenario: Scenario, *, keep: bool = False) -> None:
-        self._topics, self._name, self._spec, self._keep = topics, name, scenario.topic, keep
-
-    def __enter__(self) -> str:
-        self._topics.create(self._name, self._spec)
-        return self._name
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # On an unhealthy target, or when the person pressed Ctrl-C, the cluster goes away as a whole.
-        if (kind is None and not self._keep) or (kind is not None and issubclass(kind, LoadError)):
-            self._topics.delete(self._name)

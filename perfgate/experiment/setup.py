@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from perfgate.experiment.bench import Bench, Say
+from perfgate.experiment.bench import Bench
 from perfgate.experiment.ledger import Ledger
+from perfgate.experiment.say import Say
 from perfgate.metrics.usage import Sampler
 from perfgate.model import Scenario, Tier
 from perfgate.model.load import Driver, Engine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from perfgate.judge.faults.rules import damage, judge_fault
@@ -12,7 +12,7 @@ from perfgate.judge.messages import WARMING
 from perfgate.judge.noise import disturbed
 from perfgate.judge.statistics import median_error, median_interval, spread
 from perfgate.judge.warming import still_growing
-from perfgate.model import Judgement, Load, Measurement, Outcome, Profile, Relation, Threshold, Verdict
+from perfgate.model import Judgement, Load, Measurement, Outcome, Profile, Threshold, Verdict
 
 CPU = ("broker_cpu_us_per_record", "broker_cpu_cores.sum", "broker_cpu_cores.max")
 
@@ -22,7 +22,6 @@ def required(load: Load) -> tuple[tuple[str, ...], ...]:
     return (("latency_ms.p99",) if load.kind == "paced" else ("records_per_s",), CPU)
 
 
-SECOND_LOOK = "a second look on a fresh cluster"
 TOO_GOOD = 2
 """A gain of more than so many times the limit's distance is no gain of the brokers', until somebody says why."""
 
@@ -251,153 +250,3 @@ def invalid_reasons(measurement: Measurement) -> tuple[str, ...]:
     if not reasons and len(measurement.rounds) < 2:
         reasons = ["one round was measured; a spread needs two"]
     return tuple(reasons)
-
-
-def judge_relation(relation: Relation, measurements: Mapping[str, Measurement]) -> Outcome:
-    """Hold the ratios of its two scenarios against the relation's minimum and maximum.
-
-    Rounds are paired where both were measured on the same cluster; else one was measured minutes after the other, and
-    the errors of both medians count (:func:`_unpaired`).
-
-    REGRESSED: the median ratio lies beyond one of them by more than its own standard error, or its whole interval does.
-    PASS: it keeps both by at least that, and fewer than :func:`many` rounds lie beyond. Else INCONCLUSIVE; INVALID
-    when one of the two measurements is.
-    """
-    of, over = measurements[relation.of], measurements[relation.over]
-    reasons = tuple(f"{m.scenario.name}: {reason.splitlines()[0]}" for m in (of, over) for reason in invalid_reasons(m))
-    reasons = reasons or tuple(
-        f"{m.scenario.name}: {relation.metric.name}: {why}"
-        for m in (of, over)
-        if (why := spoilt(m, relation.metric.name))
-    )
-    paired = of.scenario.cluster == over.scenario.cluster
-    ratios = () if reasons else (paired_ratios if paired else unpaired_ratios)(relation.metric.name, of, over)
-    rounds = max(len(of.rounds), len(over.rounds))
-    unavailable = next((r.usage_unavailable for m in (of, over) for r in m.rounds if r.usage_unavailable), "")
-    if not reasons and len(ratios) != rounds and unavailable:
-        reason = f"{relation.metric.name} is unavailable: {unavailable}"
-        judgement = Judgement(verdict=Verdict.INCONCLUSIVE, metric=relation.metric.name, reason=reason)
-        return Outcome(
-            name=relation.name, verdict=Verdict.INCONCLUSIVE, judgements=(judgement,), reasons=(reason,), rounds=ratios
-        )
-    if (
-        not reasons
-        and paired
-        and len(of.rounds) != len(over.rounds)
-        and len(ratios) == min(len(of.rounds), len(over.rounds))
-    ):
-        fewer = min(of, over, key=lambda m: len(m.rounds))
-        reason = f"{fewer.scenario.name} was measured in {len(fewer.rounds)} of {rounds} rounds: it scattered too much"
-        return Outcome(
-            name=relation.name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=(reason,), rounds=ratios
-        )
-    if not reasons and len(ratios) != (rounds if paired else len(of.rounds)):
-        reasons = (f"{relation.metric.name} was measured in {len(ratios)} of {rounds} rounds of both scenarios",)
-    if reasons:
-        return Outcome(name=relation.name, verdict=Verdict.INVALID, judgements=(), reasons=reasons)
-    centre, interval, error = statistics.median(ratios), median_interval(ratios), median_error(ratios)
-    if not paired:
-        interval, error = _unpaired(relation.metric.name, over, centre, interval, error)
-    least, most = relation.at_least, relation.at_most
-    too_small, too_large = sum(ratio < least for ratio in ratios), sum(ratio > most for ratio in ratios)
-    reason = "; ".join(f"{m.scenario.name}: {warming(m)}" for m in (of, over) if m.warming)
-    if reason:
-        verdict = Verdict.INCONCLUSIVE
-    elif interval[1] < least or interval[0] > most or centre + error < least or centre - error > most:
-        verdict = Verdict.REGRESSED
-    elif not least <= centre - error <= centre + error <= most:
-        verdict = Verdict.INCONCLUSIVE
-        reason = f"the {'maximum' if centre + error > most else 'minimum'} lies within the error of the median"
-    elif max(too_small, too_large) >= many(len(ratios)):
-        verdict = Verdict.INCONCLUSIVE
-        reason = f"in {max(too_small, too_large)} of {len(ratios)} rounds the ratio lies beyond it"
-    else:
-        verdict = Verdict.PASS
-    judgement = Judgement(
-        verdict=verdict,
-        metric=relation.metric.name,
-        measured=centre,
-        spread=spread(ratios),
-        interval=interval,
-        limit=most if centre > most else least,
-        reason=reason,
-    )
-    notes = (reason,) if reason else ()
-    return Outcome(
-        name=relation.name, verdict=verdict, judgements=(judgement,), reasons=notes, rounds=ratios, paired=paired
-    )
-
-
-def unpaired_ratios(metric: str, of: Measurement, over: Measurement) -> tuple[float, ...]:
-    """Return each round of the one scenario over the median of the other, whose rounds all have to be there."""
-    below = [r.metrics[metric] for r in over.rounds if r.metrics.get(metric)]
-    if len(below) < len(over.rounds):
-        return ()
-    return tuple(r.metrics[metric] / statistics.median(below) for r in of.rounds if metric in r.metrics)
-
-
-def _unpaired(
-    metric: str, over: Measurement, centre: float, interval: tuple[float, float], error: float
-) -> tuple[tuple[float, float], float]:
-    """Return the interval and the standard error of a ratio of medians, with the error of the lower one taken in."""
-    below = [r.metrics[metric] for r in over.rounds]
-    middle, (low, high) = statistics.median(below), median_interval(below)
-    widened = (interval[0] * middle / high, interval[1] * middle / low)
-    return widened, math.hypot(error, centre * median_error(below) / middle)
-
-
-def paired_ratios(metric: str, of: Measurement, over: Measurement) -> tuple[float, ...]:
-    """Return the ratio of the two scenarios in every round that both measured."""
-    below = {r.index: r.metrics[metric] for r in over.rounds if r.metrics.get(metric)}
-    return tuple(r.metrics[metric] / below[r.index] for r in of.rounds if metric in r.metrics and r.index in below)
-
-
-def to_measure_again(
-    measured: Mapping[str, Measurement], profile: Profile | None, relations: Sequence[Relation]
-) -> set[str]:
-    """Return the rows that are red, and both rows of each relation that is; none with a fault.
-
-    A fault is not done to brokers a second time: a lost record is lost, and its history must not be written over.
-    """
-    found = {name for name, m in measured.items() if judge_scenario(m, profile).verdict is Verdict.REGRESSED}
-    for relation in relations:
-        pair = {relation.of, relation.over}
-        if pair <= measured.keys() and judge_relation(relation, measured).verdict is Verdict.REGRESSED:
-            found |= pair
-    return {name for name in found if measured[name].scenario.fault is None}
-
-
-def second_look(first: Outcome, second: Outcome, not_counted: Sequence[str] = ()) -> Outcome:
-    """Return what a red row and its second look on a fresh cluster come to: red only when both are.
-
-    A second look that could not tell leaves the row INCONCLUSIVE: nobody has seen it well. So does one that is not red
-    and so far off the first that neither's interval reaches the other's: then brokers come up now slow, now not.
-
-    `not_counted`: why rounds of the first did not count. Only a red second look makes up for those.
-    """
-    if not_counted and not second.verdict.red:
-        note = f"{SECOND_LOOK} does not confirm the first, of which rounds did not count: {'; '.join(not_counted)}"
-        return replace(first, verdict=Verdict.INCONCLUSIVE, reasons=(*first.reasons, note), first_look=first)
-    if second.verdict is Verdict.INVALID:
-        note = "the second look on a fresh cluster was not valid: " + "; ".join(second.reasons)
-        return replace(first, verdict=Verdict.INCONCLUSIVE, reasons=(*first.reasons, note), first_look=first)
-    if (second.verdict.green or second.verdict is Verdict.MISSING) and (apart := _apart(first, second)):
-        note = f"{SECOND_LOOK} contradicts the first, which was red: {apart}; brokers come up in more than one state"
-        return replace(second, verdict=Verdict.INCONCLUSIVE, reasons=(*second.reasons, note), first_look=first)
-    word = "confirms" if second.verdict.red else "does not confirm"
-    return replace(
-        second, reasons=(*second.reasons, f"{SECOND_LOOK} {word} the first, which was red"), first_look=first
-    )
-
-
-def _apart(first: Outcome, second: Outcome) -> str:
-    """Return what was red in the first look and lies wholly beside that in the second; empty when nothing does."""
-    later = {judgement.metric: judgement for judgement in second.judgements}
-    for one in first.judgements:
-        other = later.get(one.metric)
-        if one.verdict is not Verdict.REGRESSED or not (one.interval and other and other.interval):
-            continue
-        if one.interval[1] < other.interval[0] or other.interval[1] < one.interval[0]:
-            (low, high), (new_low, new_high) = one.interval, other.interval
-            return f"{one.metric} {low:,.4g} .. {high:,.4g} then, {new_low:,.4g} .. {new_high:,.4g} now"
-    return ""

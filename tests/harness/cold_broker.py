@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from perfgate.experiment.bench import Bench
 from perfgate.model import SAME_ZONE, Scenario
-from perfgate.systems.kafka.managed.embedded import EmbeddedCluster
+from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 from perfgate.systems.kafka.managed.readiness import wait_until_ready
 
 BROKER = 2

@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 from perfgate.model import SAME_ZONE, Scenario
 from perfgate.model.load import Driver, LoadResult, LoadSpec, Observer
 from perfgate.systems.kafka.client.topics import Topics
-from perfgate.systems.kafka.managed.containers import ContainersCluster
-from perfgate.systems.kafka.managed.embedded import EmbeddedCluster
+from perfgate.systems.kafka.managed.container_cluster import ContainersCluster
+from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 
 RUN_ID = "live"
 C = TypeVar("C", EmbeddedCluster, ContainersCluster)

@@ -8,7 +8,7 @@ from perfgate.model import ClusterSpec
 from perfgate.systems.kafka.java import KafkaJars, find_java
 from perfgate.systems.kafka.managed import aot_cache
 from perfgate.systems.kafka.managed.aot_cache import FIRST_RELEASE, cache_path, java_release
-from perfgate.systems.kafka.managed.embedded import EmbeddedCluster
+from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 
 JARS = KafkaJars(version="4.3.1", jars=(Path("/jars/kafka.jar"),))
 

@@ -9,7 +9,8 @@ import docker.errors
 import pytest
 from docker.models.containers import ContainerCollection
 
-from perfgate.systems.kafka.managed.containers import OWNER, remove_leftovers
+from perfgate.systems.kafka.managed.container_cluster import OWNER
+from perfgate.systems.kafka.managed.containers import remove_leftovers
 
 DEAD = "999999999@0@nowhere"
 

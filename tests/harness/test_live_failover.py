@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from perfgate.experiment.faults.analysis import LOGGED
+from perfgate.experiment.faults.steps import LOGGED
 from tests.harness.run_gate import BEGUN_BOUND_S, UNDECIDED, Finished, gate
 from tests.harness.test_live_red import children, finished, run_folders, running_gate, wait_for
 

@@ -9,7 +9,8 @@ import pytest
 from perfgate.model import SAME_ZONE, ClusterSpec, TopicSpec, settings
 from perfgate.model.errors import TargetError
 from perfgate.systems.kafka.client.topics import admin_client
-from perfgate.systems.kafka.managed.embedded import EmbeddedCluster, EmbeddedTarget
+from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
+from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 from perfgate.systems.kafka.observe.watching import MetadataWatch
 
 BOUND_S = 300

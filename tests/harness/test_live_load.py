@@ -29,7 +29,8 @@ from perfgate.model.histogram import merged
 from perfgate.model.load import LoadError, Received, Sent
 from perfgate.systems.kafka.load import journaled
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
-from perfgate.systems.kafka.managed.embedded import EmbeddedCluster, EmbeddedTarget
+from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
+from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 from tests.harness.live_load import RUN_ID, LiveLoad, row
 
 MEMORY_BOUND_MIB = 300

@@ -17,7 +17,8 @@ from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.model import KIB, ClusterSpec, Load, settings
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
-from perfgate.systems.kafka.managed.embedded import EmbeddedCluster, EmbeddedTarget
+from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
+from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 from perfgate.systems.kafka.managed.monitoring import AGENT_FIRST_PORT, prometheus_server, server_config
 from perfgate.systems.kafka.managed.own_cluster import Monitoring
 from tests.harness.build import scenario

@@ -10,7 +10,8 @@ from confluent_kafka.admin import AdminClient
 from perfgate.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, TopicSpec
 from perfgate.model.errors import TopicRefusedError
 from perfgate.systems.kafka.client.topics import Topics
-from perfgate.systems.kafka.managed.embedded import EmbeddedCluster, EmbeddedTarget
+from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
+from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 from tests.harness.run_gate import PROBES, UNDECIDED, Finished, gate
 
 SHORT = ("--rounds", "2", "--window", "3", "--warmup-max", "2", "--broker-warmup", "5")

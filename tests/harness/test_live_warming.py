@@ -10,7 +10,8 @@ import pytest
 from perfgate.experiment.validity import accounting_of, flaws
 from perfgate.model import COMPILING, CROSS_ZONE, KIB, ClusterSpec, Load, settings
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
-from perfgate.systems.kafka.managed.embedded import EmbeddedCluster, EmbeddedTarget
+from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
+from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 from tests.harness.build import scenario
 from tests.harness.live_load import LiveLoad, row
 from tests.harness.run_gate import PROBES, UNDECIDED, gate

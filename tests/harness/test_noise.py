@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfgate.experiment.canary import read_canary
+from perfgate.judge.confirmation import second_look
 from perfgate.judge.limits import (
     FACTORS,
     FALSE_RED,
@@ -23,7 +24,7 @@ from perfgate.judge.limits import (
 )
 from perfgate.judge.messages import scenario_message
 from perfgate.judge.noise import CANARY_OFF, disturbed, hopeless
-from perfgate.judge.rules import judge_scenario, second_look
+from perfgate.judge.rules import judge_scenario
 from perfgate.model import CanaryReading, Outcome, Verdict
 from tests.harness.build import measurement, profile, threshold
 

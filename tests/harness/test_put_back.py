@@ -27,10 +27,13 @@ from perfgate.model import ClusterSpec, Consumers, Fault, Load, Tier, TopicSpec,
 from perfgate.model.errors import ConfigurationError, TargetError, TopicRefusedError
 from perfgate.model.load import Progress
 from perfgate.model.meter import Meter
+from perfgate.systems.kafka.attached import cluster as cluster_module
 from perfgate.systems.kafka.attached import external as module
+from perfgate.systems.kafka.attached import identity
+from perfgate.systems.kafka.attached.cluster import HEALTH_AT_MOST_S, ExternalCluster
 from perfgate.systems.kafka.attached.command_faults import run_command
 from perfgate.systems.kafka.attached.described import CLIENT_ID, load_target
-from perfgate.systems.kafka.attached.external import HEALTH_AT_MOST_S, ExternalCluster, ExternalTarget
+from perfgate.systems.kafka.attached.external import ExternalTarget
 from perfgate.systems.kafka.attached.journaled_topics import JournaledTopics
 from perfgate.systems.kafka.attached.manifest import Away, Manifest, Occupied, leftovers, occupy
 from perfgate.systems.kafka.client.admin import dynamic_value
@@ -62,8 +65,8 @@ class Broker:
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     found = Broker()
-    monkeypatch.setattr(module, "dynamic_value", found.get)
-    monkeypatch.setattr(module, "set_broker", found.set)
+    monkeypatch.setattr(cluster_module, "dynamic_value", found.get)
+    monkeypatch.setattr(cluster_module, "set_broker", found.set)
     return found
 
 
@@ -72,11 +75,11 @@ def cluster(
     tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., ExternalCluster]]:
     """Return a function that makes a cluster whose file has these fault commands, with settings applied."""
-    monkeypatch.setattr(module, "_unwell", lambda *_: "")
+    monkeypatch.setattr(cluster_module, "unwell", lambda *_: "")
     monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.STAYS_S", 0.05)
     monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.LOOK_EVERY_S", 0.01)
     up = lambda address, _client: "c" * (tmp_path / f"up-{address.removeprefix('kafka-')[0]}").exists()  # noqa: E731
-    monkeypatch.setattr(module, "cluster_id_at", up)
+    monkeypatch.setattr(cluster_module, "cluster_id_at", up)
     manifests: list[Manifest] = []
 
     def make(faults: str = "", config: dict[str, object] | None = None) -> ExternalCluster:
@@ -341,7 +344,7 @@ def test_a_large_cluster_is_looked_at_every_quarter_of_a_minute(
 ) -> None:
     made = cluster()
     clock = iter([1000.0, 1010.0])
-    monkeypatch.setattr(module, "time", Mock(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(cluster_module, "time", Mock(monotonic=lambda: next(clock)))
     made.check()
     assert made._pause == HEALTH_AT_MOST_S
 
@@ -404,12 +407,12 @@ def test_all_servers_are_of_one_cluster(
     path.write_text(text + '[zones]\ncross-zone = "zone-b:9093"\n')
     attached = ExternalTarget(load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=print)
     attached._cluster_id = "c"
-    monkeypatch.setattr(attached, "_cluster_id_at", lambda server: ids.get(server, ""))
+    monkeypatch.setattr(identity, "cluster_id_at", lambda server, _client: ids.get(server, ""))
     if not words:
-        attached._refuse_other_clusters()
+        identity.refuse_other_clusters(attached._described, "c")
         return
     with pytest.raises(ConfigurationError, match=words):
-        attached._refuse_other_clusters()
+        identity.refuse_other_clusters(attached._described, "c")
 
 
 @pytest.mark.parametrize("unwell", ["", "1 of 3 partitions are offline"])
@@ -429,9 +432,9 @@ def test_a_zone_that_does_not_answer_is_told_after_what_is_wrong_with_the_cluste
     attached._cluster_id = "c"
     monkeypatch.setattr(attached, "_enter", lambda: None)
     monkeypatch.setattr(attached, "_learn", lambda *_: None)
-    monkeypatch.setattr(attached, "_cluster_id_at", lambda _server: noted("asked the zone", ""))
+    monkeypatch.setattr(identity, "cluster_id_at", lambda *_: noted("asked the zone", ""))
     monkeypatch.setattr(attached._cleaner, "put_back", lambda _admin, _found: noted("put back", []))
-    monkeypatch.setattr(module, "_unwell", lambda *_: noted("looked", unwell))
+    monkeypatch.setattr(module, "unwell", lambda *_: noted("looked", unwell))
     attached._version, attached._brokers = "4.3", BROKERS
     words = "offline: load would make it worse" if unwell else "cross-zone: zone-b:9093 does not tell which cluster"
     with pytest.raises(ConfigurationError, match=words):
@@ -458,7 +461,7 @@ def test_a_broker_that_was_brought_back_is_one_of_the_brokers(tmp_path: Path, mo
     monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.bring_back", lambda *_, **__: "")
     monkeypatch.setattr(attached, "_enter", lambda: None)
     monkeypatch.setattr(module, "version_of", lambda *_: "4.3.1")
-    monkeypatch.setattr(module, "_unwell", lambda *_: "seen no further")
+    monkeypatch.setattr(module, "unwell", lambda *_: "seen no further")
     with pytest.raises(ConfigurationError, match="seen no further"):
         attached._attach(attached._reached())
     assert attached._brokers == BROKERS
@@ -641,10 +644,10 @@ def test_what_stopped_a_run_stops_all_of_it(
     """It stopped the rows under way, and the next ones were put on the same brokers."""
     attached, made = target(tmp_path, []), cluster()
     attached._alive, made.meter = made, attached._meter
-    monkeypatch.setattr(module, "_unwell", lambda *_: "1 of 9 partitions are offline")
+    monkeypatch.setattr(cluster_module, "unwell", lambda *_: "1 of 9 partitions are offline")
     with pytest.raises(TargetError, match="stopped at once"):
         made.check()
-    monkeypatch.setattr(module, "_unwell", lambda *_: "")
+    monkeypatch.setattr(cluster_module, "unwell", lambda *_: "")
     with pytest.raises(TargetError, match=r"stopped at once.*partitions are offline"):
         attached.cluster(made.spec)
     assert attached._alive is None, "and what it had changed is put back"
@@ -669,7 +672,7 @@ def test_a_run_that_lasts_longer_than_the_file_allows_is_stopped(
     tmp_path: Path, cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = cluster()
-    monkeypatch.setattr(module, "_unwell", lambda *_: "")
+    monkeypatch.setattr(cluster_module, "unwell", lambda *_: "")
     made.check()
     made._ends_at = time.monotonic() - 1
     for away in (False, True):
@@ -721,7 +724,7 @@ def test_an_error_of_any_kind_keeps_no_other_step_from_being_tried(
             raise OSError(28, "No space left on device")
         return broker.get(None, number, name)
 
-    monkeypatch.setattr(module, "dynamic_value", broken)
+    monkeypatch.setattr(cluster_module, "dynamic_value", broken)
     (left,) = made.close()
     assert left.startswith("broker 2 may still have num.io.threads = 16")
     assert broker.values["1", "num.io.threads"] is None

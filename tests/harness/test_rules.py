@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.judge.messages import relation_message, scenario_message
-from perfgate.judge.rules import SEVERITY, judge_relation, judge_scenario, judge_threshold, worst
+from perfgate.judge.relations import judge_relation
+from perfgate.judge.rules import SEVERITY, judge_scenario, judge_threshold, worst
 from perfgate.model import Measurement, Profile, Verdict
 from perfgate.report.allure_results import _headline
 from perfgate.report.terminal import scenario_rows, spoilt_notes

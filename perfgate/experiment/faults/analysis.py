@@ -9,58 +9,22 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from perfgate.experiment.faults.integrity import ACKED, UNKNOWN, UNSENT, Integrity, Log, Sends, check_integrity
+from perfgate.experiment.faults.integrity import ACKED, UNSENT, Integrity, Sends, check_integrity
 from perfgate.experiment.faults.outage import BIN_S, Interval, Outage, bins, outage, recovery, shares
+from perfgate.experiment.faults.steps import LOGGED, POLLED, first_outage, leader_changes, log_metrics, steps_of
+from perfgate.experiment.faults.written import Record, Written, by_partition, logs_of, records_of, sends_of
 from perfgate.load.history import Rows
 from perfgate.model import TOLD_S, Accounting, Failover
 from perfgate.model.histogram import LatencyRecorder, encode, latency_metrics
-from perfgate.model.nodes import ASK_EVERY_S, Change, State
+from perfgate.model.nodes import State
 
 BEFORE_S = 10.0
 """So long before the fault says what is normal."""
-POLLED = "asked of the brokers every 100 ms"
-LOGGED = "from the controllers' metadata log"
 LAG_EVERY_S = 0.1
 SPOILT_SHARE = 0.05
 """The latency of a load that was later than this share of it (p99 of both) is not that of the brokers."""
 AT_ONCE_S = 1.0
 """A send that took no longer succeeded while its phase lasted, not because the client waited for the next one."""
-
-Times = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Written:
-    """What was written down. Times in s on the monotonic clock; `start`: when the first record was due.
-
-    `sends` and `outcomes` of every producer; `receipts` of the consumers that read along; `log` of the fresh one.
-    `changes`: by the controllers' log, None where it was out of reach; `cpu`: seconds of CPU that every broker had
-    used at a moment, by its id, as long as it was there.
-    """
-
-    start: float
-    rate: float
-    partitions: int
-    sends: Sequence[Rows]
-    outcomes: Sequence[Rows]
-    receipts: Sequence[Rows]
-    log: Rows
-    end_offsets: Sequence[int]
-    marks: Sequence[tuple[float, str]]
-    states: Sequence[State]
-    changes: Sequence[Change] | None
-    cpu: Sequence[tuple[float, Mapping[str, float]]]
-    end: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Record:
-    """Every record that was handed over, of all producers: arrays of one length."""
-
-    due: Times
-    partition: npt.NDArray[np.int64]
-    acknowledged: npt.NDArray[np.bool_]
-    heard: Times
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,34 +35,6 @@ class _Seconds:
     p99_ms: tuple[float | None, ...]
 
 
-def sends_of(sends: Rows, outcomes: Rows) -> Sends:
-    """Return what a producer knows of its records: those handed over without an outcome are UNKNOWN."""
-    count = int(max((sends["first"] + sends["count"]).max(initial=0), outcomes["sequence"].max(initial=-1) + 1))
-    outcome = np.full(count, UNSENT, np.int8)
-    partition, offset = np.full(count, -1, np.int16), np.full(count, -1, np.int64)
-    for row in sends:
-        chunk = slice(int(row["first"]), int(row["first"] + row["count"]))
-        outcome[chunk], partition[chunk] = UNKNOWN, row["partition"]
-    heard = outcomes["sequence"]
-    outcome[heard] = np.where(outcomes["error"] == 0, ACKED, UNKNOWN)
-    partition[heard] = outcomes["partition"]
-    offset[heard] = np.where(outcomes["error"] == 0, outcomes["offset"], -1)
-    return Sends(outcome=outcome, partition=partition, offset=offset)
-
-
-def logs_of(log: Rows, partitions: int) -> dict[int, Log]:
-    """Return what the final read found, by partition."""
-    return {
-        number: Log(
-            offset=log["offset"][here],
-            producer=log["producer"][here],
-            sequence=log["sequence"][here],
-        )
-        for number in range(partitions)
-        for here in [np.flatnonzero(log["partition"] == number)]
-    }
-
-
 def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
     """Return what happened, the round's metrics, and where its records went.
 
@@ -106,9 +42,9 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
     """
     producers = [sends_of(s, o) for s, o in zip(written.sends, written.outcomes, strict=True)]
     integrity = check_integrity(producers, logs_of(written.log, written.partitions))
-    records = _records(written.start, written.rate, producers, written.outcomes)
+    records = records_of(written.start, written.rate, producers, written.outcomes)
     fault, begin = written.marks[0][0], written.marks[0][0] - BEFORE_S
-    served = _by_partition(records.heard[records.acknowledged], records.partition[records.acknowledged], written)
+    served = by_partition(records.heard[records.acknowledged], records.partition[records.acknowledged], written)
     lost_service = outage(served, begin, fault, written.end)
     received = _received(written, begin, fault)
     phases = _phases(written, lost_service, fault)
@@ -120,8 +56,8 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
         **_integrity_metrics(integrity, written),
         **_lag_metrics(written, records, begin, fault, integrity.lost.total),
         **_cpu_metrics(written, phases, begin),
-        **_log_metrics(written, fault),
-        "leader_changes": float(_leader_changes(written.states, fault)),
+        **log_metrics(written, fault),
+        "leader_changes": float(leader_changes(written.states, fault)),
     }
     at_once = records.acknowledged & (records.heard - records.due <= AT_ONCE_S)
     in_time = shares(records.due, records.partition, at_once, phases)
@@ -133,7 +69,7 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
             phases={name: (opens - fault, closes - fault) for name, (opens, closes) in phases.items()},
             shares={name: {str(n): s.share for n, s in found.items()} for name, found in in_the_end.items()},
             shares_at_once={name: {str(n): s.share for n, s in found.items()} for name, found in in_time.items()},
-            split=_split(written, lost_service, fault),
+            split=steps_of(written, lost_service, fault),
             split_source=POLLED if written.changes is None else LOGGED,
             down={
                 str(n): tuple((opens - fault, closes - fault) for opens, closes in one.down)
@@ -174,40 +110,17 @@ def spoilt_latencies(written: Written, metrics: Mapping[str, float]) -> dict[str
     return {k: reason for k in kinds if 0 < metrics.get(f"{k}.p99", 0.0) < late * 1e3 / SPOILT_SHARE}
 
 
-def _records(start: float, rate: float, producers: Sequence[Sends], heard_of: Sequence[Rows]) -> _Record:
-    """Return every record that was handed over; record i of producer p of n was due at start + (i n + p) / rate."""
-    due, partition, acknowledged, heard = [], [], [], []
-    for number, (sends, outcomes) in enumerate(zip(producers, heard_of, strict=True)):
-        known = np.flatnonzero(sends.outcome != UNSENT)
-        due.append(start + (known * len(producers) + number) / rate)
-        partition.append(sends.partition[known].astype(np.int64))
-        acknowledged.append(sends.outcome[known] == ACKED)
-        times = np.full(len(sends.outcome), np.inf)
-        times[outcomes["sequence"]] = outcomes["at"]
-        heard.append(times[known])
-    return _Record(
-        due=np.concatenate(due),
-        partition=np.concatenate(partition),
-        acknowledged=np.concatenate(acknowledged),
-        heard=np.concatenate(heard),
-    )
-
-
-def _by_partition(times: Times, partition: npt.NDArray[np.int64], written: Written) -> dict[int, Times]:
-    return {number: times[partition == number] for number in range(written.partitions)}
-
-
 def _received(written: Written, begin: float, fault: float) -> Outage | None:
     if not written.receipts:
         return None
     rows = np.concatenate(written.receipts)
-    served = _by_partition(rows["at"], rows["partition"].astype(np.int64), written)
+    served = by_partition(rows["at"], rows["partition"].astype(np.int64), written)
     return outage(served, begin, fault, written.end)
 
 
 def _phases(written: Written, lost: Outage, fault: float) -> dict[str, Interval]:
     """Return when service was as before, lacking (of some partition), with replicas out of sync, and restored."""
-    served_again = max((end for _, end in _first_outage(lost, written.marks)), default=fault)
+    served_again = max((end for _, end in first_outage(lost, written.marks)), default=fault)
     full = _first(written.states, max(served_again, written.marks[-1][0]), "full")
     restored = written.end if full is None else max(full, served_again)
     return {
@@ -216,21 +129,6 @@ def _phases(written: Written, lost: Outage, fault: float) -> dict[str, Interval]
         "shrunken ISR": (served_again, restored),
         "restored": (restored, written.end),
     }
-
-
-def _first_outage(lost: Outage, marks: Sequence[tuple[float, str]]) -> list[Interval]:
-    """Return the intervals of the outage that the fault itself brought, in order.
-
-    Later ones are not of it: those after every partition was served again, and those since something else was done.
-    """
-    fault, until = marks[0][0], marks[1][0] if len(marks) > 1 else float("inf")
-    found: list[Interval] = []
-    for begin, closes in sorted(interval for one in lost.partitions.values() for interval in one.down):
-        if begin >= until or (found and begin > max(end for _, end in found)):
-            break
-        if closes > fault:
-            found.append((begin, closes))
-    return found
 
 
 def _first(states: Sequence[State], since: float, wanted: str) -> float | None:
@@ -259,10 +157,10 @@ def recovered(
 ) -> bool:
     """Return whether the load, as far as it was written down until `now`, is as before the fault again."""
     producers = [sends_of(s, o) for s, o in zip(sends, outcomes, strict=True)]
-    return "recovery_s" in _recovery(_records(start, rate, producers, outcomes), fault - BEFORE_S, fault, now)
+    return "recovery_s" in _recovery(records_of(start, rate, producers, outcomes), fault - BEFORE_S, fault, now)
 
 
-def _recovery(records: _Record, begin: float, fault: float, end: float) -> dict[str, float]:
+def _recovery(records: Record, begin: float, fault: float, end: float) -> dict[str, float]:
     """Return when, in s since the fault, the rate and the load as a whole were as before, if ever; and that rate."""
     served = records.acknowledged
     at, latency = records.heard[served], (records.heard - records.due)[served]
@@ -279,7 +177,7 @@ def _recovery(records: _Record, begin: float, fault: float, end: float) -> dict[
     return {name: value for name, value in found.items() if value is not None} | {"records_per_s": rate}
 
 
-def _recovery_metrics(written: Written, records: _Record, begin: float, fault: float) -> dict[str, float]:
+def _recovery_metrics(written: Written, records: Record, begin: float, fault: float) -> dict[str, float]:
     found = {
         "full_isr_s": _since(_first(written.states, written.marks[-1][0], "full"), fault),
         "preferred_leaders_s": _since(_first(written.states, written.marks[-1][0], "preferred"), fault),
@@ -299,7 +197,7 @@ def _since(moment: float | None, fault: float) -> float | None:
     return None if moment is None else moment - fault
 
 
-def _latency_metrics(records: _Record, begin: float, fault: float, phases: Mapping[str, Interval]) -> dict[str, float]:
+def _latency_metrics(records: Record, begin: float, fault: float, phases: Mapping[str, Interval]) -> dict[str, float]:
     """Return the percentiles before, during and after; a record that the fault caught under way is not of before."""
     metrics: dict[str, float] = {}
     for name, (opens, closes) in _spans(phases, begin).items():
@@ -311,7 +209,7 @@ def _latency_metrics(records: _Record, begin: float, fault: float, phases: Mappi
     return metrics
 
 
-def histogram(records: _Record, chosen: npt.NDArray[np.bool_]) -> str:
+def histogram(records: Record, chosen: npt.NDArray[np.bool_]) -> str:
     """Return the encoded histogram of these records' latencies, from the time they were due."""
     recorder = LatencyRecorder()
     recorder.record((records.heard - records.due)[chosen])
@@ -333,58 +231,7 @@ def _integrity_metrics(integrity: Integrity, written: Written) -> dict[str, floa
     return metrics
 
 
-def _leader_changes(states: Sequence[State], fault: float) -> int:
-    """Return how often partitions got another leader; to have had none in between is no change."""
-    changes, last = 0, list(states[0].leaders)
-    for state in states:
-        for partition, leader in enumerate(state.leaders):
-            if leader >= 0 and leader != last[partition]:
-                changes += state.at >= fault
-                last[partition] = leader
-    return changes
-
-
-def _split(written: Written, lost: Outage, fault: float) -> dict[str, float]:
-    """Return when the fault's steps came about: fenced, elected, first record acknowledged where one had waited."""
-    steps = _steps_polled(written.states, fault) if written.changes is None else _steps_logged(written.changes, fault)
-    elected = steps["elected_s"] or 0.0
-    ends = [end for _, end in _first_outage(lost, written.marks) if end >= elected - ASK_EVERY_S]
-    found = {**steps, "first_ack_s": min(ends, default=None)}
-    return {name: at - fault for name, at in found.items() if at is not None}
-
-
-def _steps_polled(states: Sequence[State], fault: float) -> dict[str, float | None]:
-    before = next((s for s in reversed(states) if s.at < fault), states[0])
-    return {
-        "fenced_s": next((s.at for s in states if s.at >= fault and len(s.brokers) < len(before.brokers)), None),
-        "elected_s": next((s.at for s in states if s.at >= fault and s.leaders != before.leaders
-                           and min(s.leaders) >= 0), None),
-    }  # fmt: skip
-
-
-def _steps_logged(changes: Sequence[Change], fault: float) -> dict[str, float | None]:
-    """Elected: the last of the leaders that were elected before any broker came back."""
-    since = [change for change in changes if change.at >= fault]
-    back = min((change.at for change in since if change.what == "back"), default=float("inf"))
-    elected = [change.at for change in since if change.what == "leader" and change.leader >= 0 and change.at < back]
-    return {
-        "controller_s": next((change.at for change in since if change.what == "controller"), None),
-        "fenced_s": next((change.at for change in since if change.what == "fenced"), None),
-        "elected_s": max(elected, default=None),
-    }
-
-
-def _log_metrics(written: Written, fault: float) -> dict[str, float]:
-    if written.changes is None:
-        return {}
-    since = [change for change in written.changes if change.at >= fault]
-    return {
-        "unclean_elections": float(sum(change.unclean for change in since)),
-        "controller_changes": float(sum(change.what == "controller" for change in since)),
-    }
-
-
-def _lag_metrics(written: Written, records: _Record, begin: float, fault: float, lost: int) -> dict[str, float]:
+def _lag_metrics(written: Written, records: Record, begin: float, fault: float, lost: int) -> dict[str, float]:
     """Return how long the consumers lagged behind by more than twice what was usual before; nothing if to the end."""
     if not written.receipts:
         return {}
@@ -425,7 +272,7 @@ def cores(cpu: Sequence[tuple[float, Mapping[str, float]]], begin: float, end: f
     return spent / (looks[-1][0] - looks[0][0])
 
 
-def _timeline(written: Written, records: _Record, begin: float) -> _Seconds:
+def _timeline(written: Written, records: Record, begin: float) -> _Seconds:
     at, served = records.heard, records.acknowledged
     everything = bins(at[served], (records.heard - records.due)[served], begin, written.end)
     per_partition = {

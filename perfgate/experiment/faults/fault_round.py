@@ -11,7 +11,6 @@ from perfgate.experiment.assembly import unmeasured
 from perfgate.experiment.faults.analysis import (
     AT_ONCE_S,
     BEFORE_S,
-    Written,
     analyse,
     recovered,
     schedule_delay_s,
@@ -19,6 +18,7 @@ from perfgate.experiment.faults.analysis import (
 )
 from perfgate.experiment.faults.recording import history_path, keep
 from perfgate.experiment.faults.scripts import SCRIPTS, Scene
+from perfgate.experiment.faults.written import Written
 from perfgate.load.history import OUTCOME, RECEIPT, SEND, Rows, outcomes_path, read_journal, receipts_path, sends_path
 from perfgate.metrics.usage import UsageWatch
 from perfgate.model import Round, Scenario

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from perfgate.experiment.faults.analysis import Written, analyse
+from perfgate.experiment.faults.analysis import analyse
+from perfgate.experiment.faults.written import Written
 from perfgate.model import Measurement, Round
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.nodes import Change, State

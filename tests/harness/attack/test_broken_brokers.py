@@ -11,8 +11,10 @@ from perfgate.experiment.assembly import round_of, unhealthy, unmeasured
 from perfgate.experiment.validity import Flaw, flaws
 from perfgate.judge.compare.advice import comparison_message, recommendation
 from perfgate.judge.compare.comparisons import judge_comparison
+from perfgate.judge.confirmation import second_look, to_measure_again
 from perfgate.judge.messages import scenario_message
-from perfgate.judge.rules import invalid_reasons, judge_relation, judge_scenario, second_look, to_measure_again
+from perfgate.judge.relations import judge_relation
+from perfgate.judge.rules import invalid_reasons, judge_scenario
 from perfgate.model import Accounting, CanaryReading, Comparison, Effect, Load, Measurement, Round, Verdict
 from tests.harness.build import accounting, load_result, measurement, profile, received, relation, sent, threshold
 

@@ -1,6 +1,6 @@
 """A second look at a plain row took the red rows with a fault along: leaders killed unasked, histories written over."""
 
-from perfgate.judge.rules import to_measure_again
+from perfgate.judge.confirmation import to_measure_again
 from tests.harness.attack.test_lost_records_win import rounds
 from tests.harness.build import measurement, profile, relation, threshold
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from perfgate.judge.messages import relation_message
-from perfgate.judge.rules import judge_relation
+from perfgate.judge.relations import judge_relation
 from perfgate.judge.thresholds import load_relations
 from perfgate.model import Verdict
 from tests.harness.build import measurement, relation

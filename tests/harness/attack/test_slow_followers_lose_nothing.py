@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from perfgate.experiment import bench as module
-from perfgate.experiment.bench import Bench
+from perfgate.experiment import round_topics as module
 from perfgate.experiment.faults import fault_round as failover
 from tests.harness.build import load_result, scenario, sent
 from tests.harness.test_worker_protocol import SPEC
@@ -27,9 +26,9 @@ class Topics:
 
 
 def ends(*looks: tuple[int, ...]) -> Any:
-    one: Any = Bench.__new__(Bench)
-    one._topics = Topics(*looks)
-    return one._ends("t", scenario(), (10, 10), load_result(sent=sent(acked=100)))
+    keeper: Any = Topics(*looks)
+    topics = module.RoundTopics(keeper, "r")
+    return topics.ends_after("t", scenario(), (10, 10), load_result(sent=sent(acked=100)))
 
 
 @pytest.fixture(autouse=True)

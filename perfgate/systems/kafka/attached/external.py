@@ -3,49 +3,35 @@
 from __future__ import annotations
 
 import math
-import statistics
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
-from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from perfgate.model import CROSS_ZONE, MIB, ClusterSpec, Link, Scenario, Settings
+from perfgate.model import CROSS_ZONE, MIB, ClusterSpec, Scenario
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.meter import Meter
-from perfgate.systems.kafka.attached.command_faults import CommandFaults, lacking
+from perfgate.systems.kafka.attached.cluster import BACK_S, ExternalCluster, time_is_up, unwell
+from perfgate.systems.kafka.attached.command_faults import lacking
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.diagnosis import reachable
-from perfgate.systems.kafka.attached.journaled_topics import JournaledTopics
+from perfgate.systems.kafka.attached.identity import refuse_a_silent_zone, refuse_other_clusters
 from perfgate.systems.kafka.attached.leftovers import Cleaner
 from perfgate.systems.kafka.attached.manifest import Leftover, Manifest, Occupied, away_from, leftovers, occupy
 from perfgate.systems.kafka.attached.permissions import check_permissions
 from perfgate.systems.kafka.client.admin import (
     answer,
-    cluster_id_at,
-    dynamic_value,
     sees_all_topics,
-    set_broker,
     version_of,
 )
-from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S, admin_client
-from perfgate.systems.kafka.observe.watching import MetadataWatch
+from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S
 
-RTT_SAMPLES = 15
 LOOK_AGAIN_S = 0.5
-BACK_S = 120.0
-"""So long replicas may take to be in sync again once this run has brought a broker back; then a shrunken set counts."""
 NO_USAGE = "the target file states no [prometheus]"
-HEALTH_EVERY_S = 2.0
-HEALTH_AT_MOST_S = 15.0
-HEALTH_SHARE = 0.05
-"""Asking for the state of every partition may take this share of the time: a large cluster is asked less often, but
-every HEALTH_AT_MOST_S."""
 LOOK_WITHIN_S = 5.0
 """A cluster whose state takes longer to ask for cannot be watched, and is refused."""
 
@@ -201,7 +187,7 @@ class ExternalTarget:
 
     def _enter(self) -> None:
         """Make sure that this is one cluster, and that no other run is on it."""
-        self._refuse_other_clusters()
+        refuse_other_clusters(self._described, self._cluster_id)
         try:
             self._occupied = occupy(self._manifests, self._cluster_id)
         except Occupied:
@@ -226,7 +212,7 @@ class ExternalTarget:
         self._learn(admin, away | self._back)
         self._version = self._version or version_of(admin, next(iter(self._brokers)))
         began = time.monotonic()
-        reason = _unwell(admin, self._described.limits.under_replicated)
+        reason = unwell(admin, self._described.limits.under_replicated)
         if (took := time.monotonic() - began) > LOOK_WITHIN_S:
             raise ConfigurationError(
                 f"{self._described.name}: the brokers took {took:.1f} s to tell the state of their partitions (at most "
@@ -237,7 +223,7 @@ class ExternalTarget:
                 f"{self._described.name}: {reason}: load would make it worse, and the numbers would be those of a sick "
                 "cluster; wait until it is well, or start all the same with --allow-unhealthy"
             )
-        self._refuse_a_silent_zone()
+        refuse_a_silent_zone(self._described, self._cluster_id)
         manifest = self._manifest()
         user = dict(self._described.client).get("sasl.username", "this client")
         self._blind = not sees_all_topics(admin)
@@ -255,42 +241,6 @@ class ExternalTarget:
         return Manifest(
             self._manifests, cluster_id=self._cluster_id, run_id=self._run_id, target=self._described.identity
         )
-
-    def _refuse_other_clusters(self) -> None:
-        """Raise ConfigurationError when the file names another cluster's id, or one of its servers is another's."""
-        described = self._described
-        if described.cluster_id not in ("", self._cluster_id):
-            raise ConfigurationError(
-                f"{described.path}: cluster-id is {described.cluster_id}, and these brokers are of cluster "
-                f"{self._cluster_id}: nothing was done to them"
-            )
-        servers = [
-            server for text in (described.bootstrap, described.cross_zone_bootstrap) for server in text.split(",")
-        ]
-        with ThreadPoolExecutor(max_workers=len(servers)) as pool:
-            found = dict(zip(servers, pool.map(self._cluster_id_at, servers), strict=True))
-        if others := {server: id_ for server, id_ in found.items() if id_ not in ("", self._cluster_id)}:
-            told = ", ".join(f"{server} of cluster {id_}" for server, id_ in others.items())
-            raise ConfigurationError(
-                f"{described.path}: its servers are not of one cluster: {told}, the others of {self._cluster_id}; "
-                "nothing was done to them"
-            )
-
-    def _refuse_a_silent_zone(self) -> None:
-        """Raise ConfigurationError when a server of the other zone does not tell its cluster, not even when it is well.
-
-        Asked last: it may be one that a killed run had taken away, or one of a cluster that is not well, which is the
-        better answer.
-        """
-        described = self._described
-        servers = [at for at in described.cross_zone_bootstrap.split(",") if at]
-        if silent := [at for at in servers if self._cluster_id_at(at) != self._cluster_id]:
-            raise ConfigurationError(
-                f"{described.path}: [zones] cross-zone: {', '.join(silent)} does not tell which cluster it is of"
-            )
-
-    def _cluster_id_at(self, server: str) -> str:
-        return cluster_id_at(server, self._described.client) if server else ""
 
     def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
         """Return what the brokers have told of themselves."""
@@ -384,162 +334,6 @@ class ExternalTarget:
                 self._note(f"{text}; tried again later")
 
 
-class ExternalCluster:
-    """Brokers that were there before; see :class:`perfgate.model.target.Cluster`."""
-
-    emulates_links = False
-
-    def __init__(
-        self, spec: ClusterSpec, described: DescribedTarget, manifest: Manifest, *, brokers: Mapping[int, str],
-        facts: Mapping[str, object], meter: Meter | None = None, ends_at: float = math.inf,
-    ) -> None:  # fmt: skip
-        """`ends_at`: when the run has lasted as long as the file allows, in s of the monotonic clock."""
-        self.spec = spec
-        self._described = described
-        self.most_failed = described.limits.error_rate
-        self.most_bytes_per_s = described.limits.bytes_per_s
-        self.meter = meter or Meter(described.limits.total_bytes)
-        self._ends_at = ends_at
-        self._manifest = manifest
-        self.addresses = brokers
-        """What the brokers advertise (host:port), by broker id."""
-        self._facts = facts
-        self._admin = admin_client(described.bootstrap, described.client)
-        self.faults = CommandFaults(
-            described.faults, described.fault_timeout_s, brokers, manifest,
-            unwell=lambda: _unwell(self._admin, described.limits.under_replicated), allowed=described.fault_brokers,
-            at_a_time=2 if described.two_down_allowed else 1, seen=self._answers,
-        )  # fmt: skip
-        """What the file's commands can do to its nodes."""
-        self._topics = JournaledTopics(self, manifest)
-        self._checked, self._pause, self._catching_up_until = 0.0, HEALTH_EVERY_S, 0.0
-        self._changed: list[tuple[str, str, str | None, str]] = []
-
-    def _answers(self, address: str) -> bool:
-        """Return whether a broker answers a request there: a process that stands still accepts connections too."""
-        return bool(cluster_id_at(address, self._described.client))
-
-    def watch(self, topic: str, link: Link) -> MetadataWatch:
-        """Return what asks the brokers for the state of a topic while something is done to them."""
-        return MetadataWatch(self.bootstrap(link), self.client_settings(), topic)
-
-    def topics(self) -> JournaledTopics:
-        """Return what creates topics here, and remembers them."""
-        return self._topics
-
-    def apply_settings(self) -> None:
-        """Set the spec's broker settings, dynamically, having noted what they were."""
-        for name, value in self.spec.config:
-            for broker in map(str, self.addresses):
-                before = dynamic_value(self._admin, broker, name)
-                self._manifest.changes(broker, name, before, value)
-                self._changed.append((broker, name, before, value))
-                set_broker(self._admin, broker, name, value)
-
-    def close(self) -> list[str]:
-        """Bring back brokers that are away, put the settings back and delete the topics that are still there.
-
-        Return what could not be done, as what a person has to do; it may be tried again.
-        """
-        left = self.faults.restore()
-        for change in reversed(list(self._changed)):
-            broker, name, before, value = change
-            try:
-                # What somebody has set meanwhile is theirs.
-                if dynamic_value(self._admin, broker, name) in (value, before):
-                    set_broker(self._admin, broker, name, before)
-            except Exception as error:  # whatever it is, the next step is tried
-                was = "not set" if before is None else before
-                left.append(f"broker {broker} may still have {name} = {value}, it was {was}: {error}")
-            else:
-                self._changed.remove(change)
-                with suppress(OSError):  # a full disk keeps nothing else changed
-                    self._manifest.restored(broker, name)
-        left += self._topics.delete_all()
-        if not left:
-            self._manifest.close()
-        return left
-
-    def bootstrap(self, link: Link) -> str:
-        """Return the file's addresses."""
-        if link.name == CROSS_ZONE.name:
-            return self._described.cross_zone_bootstrap
-        return self._described.bootstrap
-
-    def client_settings(self) -> Settings:
-        """Return the file's client settings, secrets among them."""
-        return self._described.client
-
-    def rtt_ms(self, link: Link) -> float:
-        """Return the median time of a request that describes the cluster over this link, TLS included.
-
-        Not of one for a topic's metadata: brokers may be set up to create the topic that is asked for.
-        """
-        admin = admin_client(self.bootstrap(link), self.client_settings())
-        times = []
-        for _ in range(1 + RTT_SAMPLES):
-            begin = time.perf_counter()
-            answer(admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S), f"a round trip over the {link.name} link")
-            times.append(time.perf_counter() - begin)
-        return statistics.median(times[1:]) * 1e3  # the first one connects
-
-    def check(self) -> None:
-        """Raise TargetError when more partitions are under-replicated than the file allows, or one has no leader.
-
-        Also when the run has lasted longer than the file allows.
-
-        While this run itself has taken a broker away, what that costs is what is measured; and afterwards until all is
-        well again, for BACK_S at most.
-        """
-        begin = time.monotonic()
-        if begin > self._ends_at:
-            self.meter.stop(time_is_up(self._described.limits.most_s))
-        if self.faults.any_away:
-            self._catching_up_until = begin + BACK_S
-            return
-        if begin - self._checked < self._pause:
-            return
-        try:
-            reason = _unwell(self._admin, self._described.limits.under_replicated)
-        except TargetError as error:
-            reason = str(error)
-        self._checked = time.monotonic()
-        self._pause = min(HEALTH_AT_MOST_S, max(HEALTH_EVERY_S, (self._checked - begin) / HEALTH_SHARE))
-        if not reason:
-            self._catching_up_until = 0.0
-        if reason and self._checked > self._catching_up_until:
-            self.meter.stop(f"stopped at once, as the target file asks for: {reason}")
-
-    def log_tail(self, lines: int = 40) -> str:
-        """Return nothing: the brokers' logs are not at hand."""
-        return ""
-
-    def facts(self) -> Mapping[str, object]:
-        """Return what run.json says of these brokers."""
-        return self._facts
-
-
 def may_live(leftover: Leftover) -> str:
     """Return what is told of what another machine's run left."""
     return f"not put back, because it may still run there: {leftover.text}"
-
-
-def time_is_up(most_s: float) -> str:
-    """Return why nothing more is done to the brokers."""
-    return f"stopped: the run has lasted as long as [limits] minutes allows, {most_s / 60:g} min"
-
-
-def _unwell(admin: AdminClient, allowed: int) -> str:
-    """Return what is wrong with the cluster's partitions; empty when no more than `allowed` are under-replicated."""
-    try:
-        topics = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics.values()
-    except KafkaException as error:
-        raise TargetError(f"the brokers no longer answer: {error.args[0].str()}") from error
-    partitions = [partition for topic in topics for partition in topic.partitions.values()]
-    offline = sum(partition.leader < 0 for partition in partitions)
-    behind = sum(len(partition.isrs) < len(partition.replicas) for partition in partitions)
-    if offline:
-        return f"{offline} of {len(partitions)} partitions are offline"
-    if behind > allowed:
-        return f"{behind} of {len(partitions)} partitions are under-replicated ({allowed} allowed)"
-    return ""

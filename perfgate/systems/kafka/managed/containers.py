@@ -6,63 +6,22 @@ That contract: every setting as an environment variable KAFKA_<NAME>, CLUSTER_ID
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import docker
 import docker.errors
-import requests
-from testcontainers.core.config import testcontainers_config
-from testcontainers.core.container import DockerContainer
-from testcontainers.core.exceptions import ContainerStartException
-from testcontainers.core.network import Network
 
-from perfgate.host.alive import is_alive, mark_of_this_process
+from perfgate.host.alive import is_alive
 from perfgate.host.disk import check_disk
-from perfgate.host.ports import HOST, free_ports
-from perfgate.model import CROSS_ZONE, ClusterSpec, Scenario
-from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
-from perfgate.systems.kafka.managed.brokers import (
-    HEAP,
-    controller_ids,
-    new_cluster_id,
-    node_name,
-    node_settings,
-    quorum_ids,
-)
-from perfgate.systems.kafka.managed.container_faults import ContainerFaults
+from perfgate.model import ClusterSpec, Scenario
+from perfgate.model.errors import ConfigurationError
+from perfgate.systems.kafka.managed.container_cluster import OWNER, ContainersCluster, DockerErrors, image_of, words_of
 from perfgate.systems.kafka.managed.monitoring import (
-    AGENT_CONFIG,
-    agent_option,
     exporter_jar,
-    server_config,
-    wait_for_prometheus,
 )
-from perfgate.systems.kafka.managed.own_cluster import LISTENERS, NOT_MONITORED, Monitoring, OwnCluster, listener_ports
-from perfgate.systems.kafka.managed.readiness import wait_until_ready
-from perfgate.systems.kafka.managed.toxiproxy import ToxiproxyApi
-
-OFFICIAL_IMAGE = "apache/kafka"
-CHECK_EVERY_S = 0.5
-"""Asking the Docker engine about three containers takes some milliseconds of its CPU, which is the brokers' too."""
-OWNER = "kafka-perf-gate.owner"
-"""Label of everything that a run makes: the mark of its process."""
-DATA = "/var/lib/kafka/data"
-PORTS = {"SAMEZONE": 9092, "CONTROLLER": 9093, "CROSSZONE": 9094, "INTERNAL": 9095}
-PROXY_API, PROXY_FIRST = 8474, 20_000
-AGENT_PORT, AGENT_JAR, AGENT_RULES = 9404, Path("/opt/jmx-exporter/agent.jar"), Path("/opt/jmx-exporter/rules.yml")
-ANY = "0.0.0.0"  # noqa: S104 - inside a container; its ports are published on loopback only
-LOG_LINE = 300
-
-_DockerErrors = (docker.errors.DockerException, requests.RequestException)
-
-
-def image_of(spec: ClusterSpec) -> str:
-    """Return the image of these brokers: the named one, or the official one of their version."""
-    return spec.image or f"{OFFICIAL_IMAGE}:{spec.kafka_version}"
+from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, Monitoring
 
 
 class ContainersTarget:
@@ -149,9 +108,9 @@ class ContainersTarget:
             self._say(f"{image}: pulling it, once")
             try:
                 engine.images.pull(*_repository_and_tag(image))
-            except _DockerErrors as error:
+            except DockerErrors as error:
                 raise ConfigurationError(
-                    f"image {image} is not on this machine and cannot be pulled: {_words(error)}; "
+                    f"image {image} is not on this machine and cannot be pulled: {words_of(error)}; "
                     "name another with --kafka-image"
                 ) from None
 
@@ -161,9 +120,9 @@ def docker_engine() -> docker.DockerClient:
     try:
         engine = docker.from_env()
         engine.ping()
-    except _DockerErrors as error:
+    except DockerErrors as error:
         raise ConfigurationError(
-            f"the target 'containers' needs a Docker engine, and none answers ({_words(error)}); "
+            f"the target 'containers' needs a Docker engine, and none answers ({words_of(error)}); "
             "start one, set DOCKER_HOST, or use --target embedded, which needs none"
         ) from None
     return engine
@@ -188,222 +147,6 @@ def remove_leftovers(engine: docker.DockerClient) -> list[str]:
     return removed
 
 
-class ContainersCluster(OwnCluster):
-    """One cluster of containers; see :class:`perfgate.model.target.Cluster`."""
-
-    def __init__(
-        self, spec: ClusterSpec, *, logs: Path, toxiproxy_image: str | None, monitoring: Monitoring = NOT_MONITORED
-    ) -> None:
-        ports = iter(free_ports(len(LISTENERS) * spec.brokers + 2))
-        super().__init__(spec, listener_ports(spec, monitoring, ports), monitoring)
-        self._logs = logs
-        self._toxiproxy_image = toxiproxy_image
-        self._proxy_api_port, self._prometheus_port = next(ports), next(ports)
-        self._network = Network(docker_network_kw={"labels": {OWNER: mark_of_this_process()}})
-        self.faults = ContainerFaults(
-            lambda: {node: one.get_wrapped_container() for node, one in self._nodes.items()},
-            lambda: self._network._network,
-            alias=lambda node: node_name(spec, node), voters=quorum_ids(spec), data=DATA,
-            bootstrap=",".join(f"{node_name(spec, broker)}:{PORTS['INTERNAL']}" for broker in self._ids),
-        )  # fmt: skip
-        """What can be done to its nodes."""
-        self._nodes: dict[int, DockerContainer] = {}
-        self._others: dict[str, DockerContainer] = {}
-        """What runs beside the brokers, by its name in words."""
-        self._checked = 0.0
-        self._started_s = 0.0
-
-    def start(self) -> None:
-        """Make the network, start every container and wait until all brokers are ready."""
-        begin = time.monotonic()
-        cluster_id = new_cluster_id()
-        self._logs.mkdir(parents=True, exist_ok=True)
-        try:
-            self._network.create()
-            for node in (*controller_ids(self.spec), *self._ids):
-                self._nodes[node] = self._node(node, cluster_id)
-                self._nodes[node].start()
-            if self._toxiproxy_image:
-                self._start_proxy(self._toxiproxy_image)
-            if self._monitoring.own:
-                self._start_prometheus()
-        except _DockerErrors as error:
-            ryuk = "" if testcontainers_config.ryuk_disabled else (
-                "; where the Ryuk image cannot be had set TESTCONTAINERS_RYUK_DISABLED=true, what a killed run leaves "
-                "is then removed at the next start"
-            )  # fmt: skip
-            raise TargetError(f"a container did not start: {_words(error)}{ryuk}") from None
-        addresses = self._addresses("SAMEZONE", "CROSSZONE").split(",")
-        wait_until_ready(self, addresses, check=self.check, logged=lambda: self.log_tail(1))
-        self._started_s = time.monotonic() - begin
-        if self._monitoring.own:
-            url = f"http://{HOST}:{self._prometheus_port}"
-            self.prometheus_url = wait_for_prometheus(
-                url, len(self._ids), self.check, _tail(self._others["Prometheus"], 5)
-            )
-
-    def close(self) -> None:
-        """Keep the logs, then remove every container and the network."""
-        for node, container in self._nodes.items():
-            with suppress(*_DockerErrors, ContainerStartException):
-                (self._logs / f"{node_name(self.spec, node)}.log").write_bytes(container.get_wrapped_container().logs())
-        for container in [*self._nodes.values(), *self._others.values()]:
-            with suppress(*_DockerErrors):
-                container.stop()
-        self._nodes, self._others = {}, {}
-        if self._network._network is not None:
-            with suppress(*_DockerErrors):
-                self._network.remove()
-
-    def agents(self) -> Mapping[str, int]:
-        """Return the broker of every JMX exporter, by its address as the Prometheus calls it."""
-        if not self._monitoring.own:
-            return super().agents()
-        return {f"{node_name(self.spec, broker)}:{AGENT_PORT}": broker for broker in self._ids}
-
-    def container_ids(self) -> Mapping[int, str]:
-        """Return the container of every broker by broker id."""
-        return {broker: self._nodes[broker].get_container_id() for broker in self._ids}
-
-    def check(self) -> None:
-        """Raise TargetError with the log's tail when a container no longer runs."""
-        if time.monotonic() - self._checked < CHECK_EVERY_S:
-            return
-        self._checked = time.monotonic()
-        watched = {
-            node_name(self.spec, node).replace("-", " "): one
-            for node, one in self._nodes.items()
-            if node not in self.faults.absent
-        }
-        for name, container in (watched | self._others).items():
-            try:
-                container.reload()
-                state: Mapping[str, Any] = container.get_wrapped_container().attrs["State"]
-            except _DockerErrors as error:
-                raise TargetError(f"{name}: its container cannot be inspected: {_words(error)}") from None
-            if not state["Running"]:
-                how = "was killed for want of memory" if state.get("OOMKilled") else f"ended with {state['ExitCode']}"
-                failed = TargetError if name in self._others else BrokersFailedError
-                raise failed(f"{name}: its container {how}; end of its log:\n{_tail(container, 15)}")
-
-    def log_tail(self, lines: int = 40) -> str:
-        """Return the last lines of every broker's log."""
-        return "\n".join(f"--- {node_name(self.spec, n)}\n{_tail(one, lines)}" for n, one in self._nodes.items())
-
-    def facts(self) -> Mapping[str, object]:
-        """Return what run.json says of this cluster."""
-        return {
-            "kind": "containers",
-            "name": "containers",
-            "image": image_of(self.spec),
-            **self._common_facts(),
-            "broker_cpus": self.spec.cpus_per_broker,
-            "broker_memory_mib": self.spec.memory_mib_per_broker,
-            "ready_s": round(self._started_s, 2),
-        }
-
-    def _node(self, node: int, cluster_id: str) -> DockerContainer:
-        name = node_name(self.spec, node)
-        cross = "PROXY" if self._toxiproxy_image else "CROSSZONE"
-        settings = node_settings(
-            self.spec,
-            node,
-            listeners={listener: f"{ANY}:{port}" for listener, port in PORTS.items()},
-            advertised={
-                "SAMEZONE": f"{HOST}:{self._ports['SAMEZONE'].get(node)}",
-                "CROSSZONE": f"{HOST}:{self._ports[cross].get(node)}",
-                "INTERNAL": f"{name}:{PORTS['INTERNAL']}",
-            },
-            inter_broker="INTERNAL",
-            voters={n: f"{node_name(self.spec, n)}:{PORTS['CONTROLLER']}" for n in quorum_ids(self.spec)},
-            log_dir=DATA,
-        )
-        container = DockerContainer(image_of(self.spec))
-        container.with_envs(
-            CLUSTER_ID=cluster_id,
-            KAFKA_HEAP_OPTS=" ".join(HEAP),
-            KAFKA_OPTS=" ".join([*self._agent(container, node), *self.spec.jvm_options]),
-            **{_variable(setting): value for setting, value in settings.items()},
-        )
-        limits: dict[str, object] = {}
-        if node in self._ids:
-            for listener in ("SAMEZONE", "CROSSZONE"):
-                _publish(container, PORTS[listener], self._ports[listener][node])
-            if cpus := self.spec.cpus_per_broker:
-                limits["nano_cpus"] = int(cpus * 1e9)
-            if memory := self.spec.memory_mib_per_broker:
-                limits["mem_limit"] = limits["memswap_limit"] = f"{memory}m"  # the same: no swap
-        container.with_network(self._network).with_network_aliases(name)
-        return container.with_kwargs(labels={OWNER: mark_of_this_process()}, hostname=name, **limits)
-
-    def _agent(self, container: DockerContainer, node: int) -> list[str]:
-        """Put the JMX exporter into a broker's container, from this machine's files; return its JVM option."""
-        if not self._monitoring.wanted or node not in self._ids:
-            return []
-        config = self._logs / "jmx.yml"
-        config.write_text(AGENT_CONFIG)
-        container.with_volume_mapping(str(exporter_jar()), str(AGENT_JAR), "ro")
-        container.with_volume_mapping(str(config.absolute()), str(AGENT_RULES), "ro")
-        _publish(container, AGENT_PORT, self._ports["AGENT"][node])
-        return [agent_option(f"{ANY}:{AGENT_PORT}", AGENT_JAR, AGENT_RULES)]
-
-    def _beside(self, name: str, image: str) -> DockerContainer:
-        """Return a container in the brokers' network that is watched and removed with them."""
-        container = DockerContainer(image)
-        container.with_network(self._network).with_kwargs(labels={OWNER: mark_of_this_process()})
-        self._others[name] = container
-        return container
-
-    def _start_prometheus(self) -> None:
-        config = self._logs / "prometheus.yml"
-        config.write_text(server_config(self.agents()))
-        container = self._beside("Prometheus", self._monitoring.image)
-        container.with_volume_mapping(str(config.absolute()), "/etc/prometheus/prometheus.yml", "ro")
-        _publish(container, 9090, self._prometheus_port)
-        container.start()
-
-    def _start_proxy(self, image: str) -> None:
-        container = self._beside("Toxiproxy", image)
-        container.with_command(["-host", ANY, "-port", str(PROXY_API)])
-        _publish(container, PROXY_API, self._proxy_api_port)
-        for broker in self._ids:
-            _publish(container, PROXY_FIRST + broker, self._ports["PROXY"][broker])
-        container.start()
-        api = ToxiproxyApi(HOST, self._proxy_api_port)
-        api.wait_until_ready(self.check)
-        for broker in self._ids:
-            api.add_proxy(
-                f"broker-{broker}",
-                listen=f"{ANY}:{PROXY_FIRST + broker}",
-                upstream=f"broker-{broker}:{PORTS['CROSSZONE']}",
-                added_rtt_ms=CROSS_ZONE.added_rtt_ms,
-            )
-
-
-def _publish(container: DockerContainer, inside: int, outside: int) -> None:
-    """Publish a port on loopback only; testcontainers' own method would publish it on every interface."""
-    ports: dict[str, Any] = container.ports
-    ports[f"{inside}/tcp"] = (HOST, outside)
-
-
-def _variable(setting: str) -> str:
-    """Return the variable that the image turns into this setting: dots become _, _ becomes __, - becomes ___."""
-    return "KAFKA_" + setting.replace("_", "__").replace("-", "___").replace(".", "_").upper()
-
-
 def _repository_and_tag(image: str) -> tuple[str, str | None]:
     repository, colon, tag = image.rpartition(":")
     return (repository, tag) if colon and "/" not in tag else (image, "latest")
-
-
-def _tail(container: DockerContainer, lines: int) -> str:
-    try:
-        text = container.get_wrapped_container().logs(tail=lines).decode(errors="replace")
-    except _DockerErrors as error:
-        return f"(no log: {_words(error)})"
-    return "\n".join(line[:LOG_LINE] for line in text.splitlines())
-
-
-def _words(error: Exception) -> str:
-    explanation = getattr(error, "explanation", None)
-    return str(explanation or error).strip()

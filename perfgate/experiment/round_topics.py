@@ -1,0 +1,77 @@
+"""The topics of a bench: a fresh one for every round, and those that hold backlogs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from perfgate.model import Scenario
+from perfgate.model.load import LoadError, LoadResult
+from perfgate.model.target import PREFIX, TopicKeeper
+
+REPLICATED_WITHIN_S, LOOK_AGAIN_S = 30.0, 0.2
+"""A follower that is further behind than this is out of sync by Kafka's own default (replica.lag.time.max.ms)."""
+
+
+class RoundTopics:
+    """Makes the topics of a bench, and asks how far they are written."""
+
+    def __init__(self, keeper: TopicKeeper, run_id: str) -> None:
+        """`run_id` begins the name of every topic."""
+        self.keeper = keeper
+        self._run_id = run_id
+        self.made = 0
+        """So many so far."""
+        self._backlogs: dict[str, str] = {}
+
+    def fresh(self, scenario: Scenario, *, keep: bool = False) -> FreshTopic:
+        """Return a topic for the length of one round; with `keep` it stays when all went well."""
+        self.made += 1
+        return FreshTopic(self.keeper, f"{PREFIX}{self._run_id}-{self.made:03d}-{scenario.name}", scenario, keep=keep)
+
+    def backlog(self, scenario: Scenario, fill: Callable[[str], None]) -> str:
+        """Return the topic with the scenario's backlog, which `fill` writes on first use."""
+        if scenario.name not in self._backlogs:
+            with self.fresh(scenario, keep=True) as topic:  # a backlog written in part is not kept
+                fill(topic)
+            self._backlogs[scenario.name] = topic
+        return self._backlogs[scenario.name]
+
+    def delete_backlogs(self) -> None:
+        """Delete the topics that backlogs were written to."""
+        while self._backlogs:
+            self.keeper.delete(self._backlogs.popitem()[1])
+
+    def ends(self, topic: str, scenario: Scenario) -> Sequence[int]:
+        """Return every partition's end offset now."""
+        return self.keeper.end_offsets(topic, scenario.topic.partitions)
+
+    def ends_after(self, topic: str, scenario: Scenario, before: Sequence[int], result: LoadResult) -> Sequence[int]:
+        """Return the topic's end offsets once all that was acknowledged is in them, or after REPLICATED_WITHIN_S.
+
+        Brokers tell how far all replicas are (the high watermark), and with acks=1 what only the leader has is
+        acknowledged too.
+        """
+        due = sum(before) + (result.sent.acked if result.sent else 0)
+        deadline = time.monotonic() + REPLICATED_WITHIN_S
+        while True:
+            ends = self.ends(topic, scenario)
+            if sum(ends) >= due or time.monotonic() > deadline:
+                return ends
+            time.sleep(LOOK_AGAIN_S)
+
+
+class FreshTopic:
+    """A topic for the length of one round; with `keep` it stays when all went well."""
+
+    def __init__(self, topics: TopicKeeper, name: str, scenario: Scenario, *, keep: bool = False) -> None:
+        self._topics, self._name, self._spec, self._keep = topics, name, scenario.topic, keep
+
+    def __enter__(self) -> str:
+        self._topics.create(self._name, self._spec)
+        return self._name
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # On an unhealthy target, or when the person pressed Ctrl-C, the cluster goes away as a whole.
+        if (kind is None and not self._keep) or (kind is not None and issubclass(kind, LoadError)):
+            self._topics.delete(self._name)

@@ -1,0 +1,63 @@
+"""The confirmation run: what was red is measured again on a fresh cluster, and what both looks come to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from perfgate.judge.relations import judge_relation
+from perfgate.judge.rules import judge_scenario
+from perfgate.model import Measurement, Outcome, Profile, Relation, Verdict
+
+SECOND_LOOK = "a second look on a fresh cluster"
+
+
+def to_measure_again(
+    measured: Mapping[str, Measurement], profile: Profile | None, relations: Sequence[Relation]
+) -> set[str]:
+    """Return the rows that are red, and both rows of each relation that is; none with a fault.
+
+    A fault is not done to brokers a second time: a lost record is lost, and its history must not be written over.
+    """
+    found = {name for name, m in measured.items() if judge_scenario(m, profile).verdict is Verdict.REGRESSED}
+    for relation in relations:
+        pair = {relation.of, relation.over}
+        if pair <= measured.keys() and judge_relation(relation, measured).verdict is Verdict.REGRESSED:
+            found |= pair
+    return {name for name in found if measured[name].scenario.fault is None}
+
+
+def second_look(first: Outcome, second: Outcome, not_counted: Sequence[str] = ()) -> Outcome:
+    """Return what a red row and its second look on a fresh cluster come to: red only when both are.
+
+    A second look that could not tell leaves the row INCONCLUSIVE: nobody has seen it well. So does one that is not red
+    and so far off the first that neither's interval reaches the other's: then brokers come up now slow, now not.
+
+    `not_counted`: why rounds of the first did not count. Only a red second look makes up for those.
+    """
+    if not_counted and not second.verdict.red:
+        note = f"{SECOND_LOOK} does not confirm the first, of which rounds did not count: {'; '.join(not_counted)}"
+        return replace(first, verdict=Verdict.INCONCLUSIVE, reasons=(*first.reasons, note), first_look=first)
+    if second.verdict is Verdict.INVALID:
+        note = "the second look on a fresh cluster was not valid: " + "; ".join(second.reasons)
+        return replace(first, verdict=Verdict.INCONCLUSIVE, reasons=(*first.reasons, note), first_look=first)
+    if (second.verdict.green or second.verdict is Verdict.MISSING) and (apart := _apart(first, second)):
+        note = f"{SECOND_LOOK} contradicts the first, which was red: {apart}; brokers come up in more than one state"
+        return replace(second, verdict=Verdict.INCONCLUSIVE, reasons=(*second.reasons, note), first_look=first)
+    word = "confirms" if second.verdict.red else "does not confirm"
+    return replace(
+        second, reasons=(*second.reasons, f"{SECOND_LOOK} {word} the first, which was red"), first_look=first
+    )
+
+
+def _apart(first: Outcome, second: Outcome) -> str:
+    """Return what was red in the first look and lies wholly beside that in the second; empty when nothing does."""
+    later = {judgement.metric: judgement for judgement in second.judgements}
+    for one in first.judgements:
+        other = later.get(one.metric)
+        if one.verdict is not Verdict.REGRESSED or not (one.interval and other and other.interval):
+            continue
+        if one.interval[1] < other.interval[0] or other.interval[1] < one.interval[0]:
+            (low, high), (new_low, new_high) = one.interval, other.interval
+            return f"{one.metric} {low:,.4g} .. {high:,.4g} then, {new_low:,.4g} .. {new_high:,.4g} now"
+    return ""

@@ -1,0 +1,313 @@
+"""A cluster of processes of this machine: combined broker and controller KRaft nodes."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from perfgate.host.cpu_quota import limit_cpu
+from perfgate.host.guard import Guard
+from perfgate.host.ports import HOST, free_ports
+from perfgate.model import CROSS_ZONE, ClusterSpec, Link
+from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
+from perfgate.systems.kafka.java import KafkaJars
+from perfgate.systems.kafka.managed.aot_cache import RECORDED_WITHIN_S, cache_path, recording_path
+from perfgate.systems.kafka.managed.brokers import (
+    HEAP,
+    broker_ids,
+    controller_ids,
+    new_cluster_id,
+    node_name,
+    node_settings,
+    quorum_ids,
+)
+from perfgate.systems.kafka.managed.faults import ProcessFaults
+from perfgate.systems.kafka.managed.monitoring import (
+    AGENT_CONFIG,
+    agent_option,
+    exporter_jar,
+    start_prometheus,
+)
+from perfgate.systems.kafka.managed.own_cluster import LISTENERS, NOT_MONITORED, Monitoring, OwnCluster, listener_ports
+from perfgate.systems.kafka.managed.readiness import wait_until_ready
+from perfgate.systems.kafka.managed.severable import SeverableLinks
+from perfgate.systems.kafka.managed.toxiproxy import ToxiproxyApi, start_toxiproxy
+
+FORMAT_TIMEOUT_S = 300
+"""A bound on a hang."""
+
+
+METADATA = "__cluster_metadata-0"
+
+
+LOG_LINE = 300
+
+
+# The collector's settings are those of Kafka's own start script.
+JVM_OPTIONS = ("-server", *HEAP, "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
+               "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent",
+               "-Djava.awt.headless=true")  # fmt: skip
+
+
+LOG4J = """\
+status = error
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = [%d] %p %m (%c)%n
+rootLogger.level = INFO
+rootLogger.appenderRef.out.ref = out
+"""
+
+
+def _tail(log: Path, lines: int) -> str:
+    if not log.exists():
+        return "(no log yet)"
+    return "\n".join(line[:LOG_LINE] for line in log.read_text(errors="replace").splitlines()[-lines:])
+
+
+class EmbeddedCluster(OwnCluster):
+    """One cluster of broker processes; see :class:`perfgate.model.target.Cluster`."""
+
+    def __init__(
+        self, spec: ClusterSpec, *, java: Path, jars: KafkaJars, logs: Path, cross_zone: bool,
+        monitoring: Monitoring = NOT_MONITORED,
+    ) -> None:  # fmt: skip
+        nodes = (*controller_ids(spec), *broker_ids(spec))
+        ports = iter(free_ports((len(LISTENERS) + 1) * spec.brokers + len(nodes) + 2))
+        between = {
+            "INTERNAL": {broker: next(ports) for broker in broker_ids(spec)},
+            "CONTROLLER": {node: next(ports) for node in nodes},
+        }
+        super().__init__(spec, listener_ports(spec, monitoring, ports) | between, monitoring)
+        self._severable = SeverableLinks(spec, self._ports) if spec.severable else None
+        self._java = java
+        self._jars = jars
+        self._logs = logs
+        self._cross_zone = cross_zone
+        self._nodes = nodes
+        self._proxy_api_port, self._prometheus_port = next(ports), next(ports)
+        self._guard = Guard()
+        self._data = Path(tempfile.mkdtemp(prefix="kafka-perf-gate-"))
+        self._guard.owns(self._data)
+        self._pids: dict[int, int] = {}
+        self.proxy: ToxiproxyApi | None = None
+        """The link to the other zone, when there is one."""
+        self._proxy_pid = 0
+        self._proxy_log = logs / "toxiproxy.log"
+        self._started_s = 0.0
+        # Agents and options of a run's own make another JVM; a cache for each would be made once and never used.
+        plain = not (spec.jvm_options or monitoring.wanted)
+        self._aot = cache_path(java, jars, JVM_OPTIONS) if plain else None
+        self._recorder: tuple[int, Path] | None = None
+        """The process that records a cache, and where to."""
+        self.faults: ProcessFaults = ProcessFaults(
+            self._guard, self._pids, spawn=self._spawn,
+            proxies=lambda: (self.proxy, self._severable.names) if self.proxy and self._severable else None,
+            metadata={node: self._data / node_name(spec, node) / METADATA for node in quorum_ids(spec)},
+            tools={"java": str(java), "classpath": jars.classpath, "bootstrap": self._addresses("SAMEZONE")},
+        )  # fmt: skip
+        """What can be done to its nodes."""
+
+    def start(self) -> None:
+        """Format the log folders, start every process and wait until all brokers are registered."""
+        self._logs.mkdir(parents=True, exist_ok=True)
+        (self._data / "log4j2.properties").write_text(LOG4J)
+        for node in self._nodes:
+            self._properties(node).write_text(self._node_properties(node))
+        self._format_storage()
+        begin = time.monotonic()
+        for node in self._nodes:
+            self._spawn(node)
+        if self._cross_zone or self._severable:
+            self._proxy_pid, self.proxy = start_toxiproxy(
+                self._guard, api_port=self._proxy_api_port, log=self._proxy_log
+            )
+            for broker in self._ids if self._cross_zone else ():
+                self.proxy.add_proxy(
+                    f"broker-{broker}",
+                    listen=f"{HOST}:{self._ports['PROXY'][broker]}",
+                    upstream=f"{HOST}:{self._ports['CROSSZONE'][broker]}",
+                    added_rtt_ms=CROSS_ZONE.added_rtt_ms,
+                )
+            if self._severable:
+                self._severable.add_to(self.proxy)
+        addresses = self._addresses("SAMEZONE", "CROSSZONE", "INTERNAL").split(",")
+        wait_until_ready(self, addresses, check=self._check_while_starting, logged=self._logged)
+        self._started_s = time.monotonic() - begin
+        if self._monitoring.own:
+            self.prometheus_url = start_prometheus(
+                self._guard, self._data, self._logs / "prometheus.log", port=self._prometheus_port,
+                agents=self._ports["AGENT"], check=self.check,
+            )  # fmt: skip
+
+    def bootstrap(self, link: Link) -> str:
+        """Return the listeners' addresses; where links can be cut, those of the proxies in them."""
+        if self._severable and link.name != CROSS_ZONE.name:
+            return ",".join(self._severable.advertised(broker)["SAMEZONE"] for broker in self._ids)
+        return super().bootstrap(link)
+
+    def close(self) -> None:
+        """Kill every process and remove the data; the logs stay."""
+        self._guard.close()
+        if self._recorder is not None:
+            for left in self._recorder[1].parent.glob(f"{self._recorder[1].name}*"):  # Java's own draft too
+                left.unlink(missing_ok=True)
+
+    @property
+    def recording(self) -> bool:
+        """Whether one of its brokers records what Java learns of it."""
+        return self._recorder is not None
+
+    def keep_aot_cache(self) -> None:
+        """End the broker that records what Java learnt, and keep that for later runs. It is missing afterwards."""
+        assert self._recorder is not None
+        assert self._aot is not None
+        pid, part = self._recorder
+        self._guard.signal(pid, signal.SIGTERM)
+        deadline = time.monotonic() + RECORDED_WITHIN_S
+        while self._guard.exit_status(pid) is None and time.monotonic() < deadline:
+            time.sleep(0.2)
+        status = self._guard.exit_status(pid)
+        if status is not None and status >= 0 and part.exists():  # a JVM that crashed leaves half a cache
+            part.replace(self._aot)
+
+    def _spawn(self, node: int) -> None:
+        argv = [self._java, *JVM_OPTIONS, *self._aot_options(node), *self._agent(node), *self.spec.jvm_options,
+                f"-Dlog4j2.configurationFile={self._data}/log4j2.properties",
+                "-cp", self._jars.classpath, "kafka.Kafka", self._properties(node)]  # fmt: skip
+        self._pids[node] = self._guard.spawn(argv, log=self._log(node))
+        if self._recorder is not None and not self._recorder[0]:
+            self._recorder = self._pids[node], self._recorder[1]
+        if self.spec.cpus_per_broker and node in self._ids:
+            self._guard.owns(limit_cpu(self._pids[node], self.spec.cpus_per_broker))
+
+    def _aot_options(self, node: int) -> list[str]:
+        """Return the options to use the cache, or for the first broker to record it where there is none."""
+        if self._aot is None:
+            return []
+        if self._aot.exists():
+            return [f"-XX:AOTCache={self._aot}"]
+        # A broker that records takes seconds to end in good order, which some faults wait for.
+        if node not in self._ids or self._recorder is not None or self.spec.severable:
+            return []
+        self._recorder = 0, recording_path(self._aot)
+        return [f"-XX:AOTCacheOutput={self._recorder[1]}"]
+
+    def broker_pids(self) -> Mapping[int, int]:
+        """Return the process id of every broker by broker id."""
+        return {broker: self._pids[broker] for broker in self._ids}
+
+    def log_dirs(self) -> Sequence[Path]:
+        """Return the folder of every broker's partitions."""
+        return [self._data / f"broker-{broker}" for broker in self._ids]
+
+    def check(self) -> None:
+        """Raise TargetError with the log's tail when a node (BrokersFailedError) or the links' proxy has ended."""
+        watched = {
+            node_name(self.spec, n).replace("-", " "): (pid, self._log(n))
+            for n, pid in self._pids.items()
+            if n not in self.faults.absent
+        }
+        if self.proxy is not None:
+            watched["Toxiproxy"] = (self._proxy_pid, self._proxy_log)
+        for name, (pid, log) in watched.items():
+            status = self._guard.exit_status(pid)
+            if status is not None:
+                how = f"was killed by signal {-status}" if status < 0 else f"exited with code {status}"
+                failed = TargetError if pid == self._proxy_pid else BrokersFailedError
+                raise failed(f"{name} (pid {pid}) {how}; end of its log:\n{_tail(log, 15)}")
+
+    def log_tail(self, lines: int = 40) -> str:
+        """Return the last lines of every broker's log."""
+        return "\n".join(f"--- {self._log(node)}\n{_tail(self._log(node), lines)}" for node in self._nodes)
+
+    def facts(self) -> Mapping[str, object]:
+        """Return what run.json says of this cluster."""
+        return {
+            "kind": "embedded",
+            "name": "embedded",
+            **self._common_facts(),
+            "java": str(self._java),
+            "jvm_options": [*JVM_OPTIONS, *self.spec.jvm_options],
+            "ready_s": round(self._started_s, 2),
+            "aot_cache": self._aot is not None and self._recorder is None,
+        }
+
+    def _agent(self, node: int) -> list[str]:
+        if not self._monitoring.wanted or node not in self._ids:
+            return []
+        config = self._data / "jmx.yml"
+        config.write_text(AGENT_CONFIG)
+        return [agent_option(f"{HOST}:{self._ports['AGENT'][node]}", exporter_jar(), config)]
+
+    def _logged(self) -> int:
+        """Return how many bytes all nodes have logged."""
+        return sum(log.stat().st_size for node in self._nodes if (log := self._log(node)).exists())
+
+    def _log(self, node: int) -> Path:
+        return self._logs / f"{node_name(self.spec, node)}.log"
+
+    def _properties(self, node: int) -> Path:
+        return self._data / f"{node_name(self.spec, node)}.properties"
+
+    def _node_properties(self, node: int) -> str:
+        at = {listener: f"{HOST}:{by_node[node]}" for listener, by_node in self._ports.items() if node in by_node}
+        cross = "PROXY" if self._cross_zone else "CROSSZONE"
+        advertised = {
+            "SAMEZONE": at.get("SAMEZONE", ""),
+            "CROSSZONE": at.get(cross, ""),
+            "INTERNAL": at.get("INTERNAL", ""),
+        }
+        voters = {voter: f"{HOST}:{self._ports['CONTROLLER'][voter]}" for voter in quorum_ids(self.spec)}
+        if self._severable and node in self._ids:
+            advertised |= self._severable.advertised(node)
+            voters = self._severable.voters(node)
+        settings = node_settings(
+            self.spec,
+            node,
+            listeners={name: at.get(name, "") for name in ("SAMEZONE", "CROSSZONE", "INTERNAL", "CONTROLLER")},
+            advertised=advertised,
+            inter_broker="INTERNAL",
+            voters=voters,
+            log_dir=self._data / node_name(self.spec, node),
+        )
+        return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+    def _format_storage(self) -> None:
+        cluster_id = new_cluster_id()
+        formats = [
+            subprocess.Popen(
+                [self._java, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", self._jars.classpath,
+                 f"-Dlog4j2.configurationFile={self._data}/log4j2.properties", "kafka.tools.StorageTool",
+                 "format", "--cluster-id", cluster_id, "--config", self._properties(node)],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            )
+            for node in self._nodes
+        ]  # fmt: skip
+        try:
+            outputs = [process.communicate(timeout=FORMAT_TIMEOUT_S)[0] for process in formats]
+        except subprocess.TimeoutExpired as error:
+            raise TargetError(f"formatting the brokers' log folders took more than {FORMAT_TIMEOUT_S} s") from error
+        finally:
+            for process in formats:
+                process.kill()
+        for process, output in zip(formats, outputs, strict=True):
+            if process.returncode:
+                raise self._start_error("Kafka refused its log folders or settings", output)
+
+    def _check_while_starting(self) -> None:
+        try:
+            self.check()
+        except TargetError as error:
+            raise self._start_error("a broker ended while the cluster started", str(error)) from error
+
+    def _start_error(self, what: str, evidence: str) -> Exception:
+        evidence = "\n".join(evidence.splitlines()[-25:])
+        config = f"; broker settings of this run: {dict(self.spec.config)}" if self.spec.config else ""
+        kind = ConfigurationError if "ConfigException" in evidence else TargetError
+        return kind(f"{what}{config}\n{evidence}")
