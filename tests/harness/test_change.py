@@ -64,8 +64,8 @@ def test_the_shipped_examples_can_be_read(path: Path) -> None:
         ("", "name = None must be a short text"),
         ('name = ""', "name = '' must be a short text"),
         (
-            'name = "x"\n[producers]\n',
-            "unknown key or table 'producers'; legal: name, link, [producer], [consumer], [topic]",
+            'name = "x"\n[producerz]\n',
+            "unknown key or table 'producerz'; legal: name, link, [producer], [consumer], [topic]",
         ),
         ('name = "x"\n[producers]\n', "[producers] says nothing"),
         ('name = "x"\nproducer = 5', "producer = 5 must be a table [producer]"),

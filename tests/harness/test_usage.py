@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.option_values import parse_override
+from fixtures.change_file import parse_override
 from perfgate.experiment.room import most_bytes_at_a_time
 from perfgate.host import ports
 from perfgate.host.disk import check_disk
