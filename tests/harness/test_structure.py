@@ -104,6 +104,11 @@ def test_every_folder_is_a_room() -> None:
     assert inside == {"__init__.py", *ROOMS}
 
 
+def test_the_tests_have_the_same_rooms() -> None:
+    folders = {path.parent.name for path in (ROOT / "tests" / "harness").glob("*/test_*.py")}
+    assert folders <= {*ROOMS, "fixtures", "live", "attack"}
+
+
 def test_scenario_bodies_have_no_logic_of_their_own() -> None:
     forbidden = (ast.For, ast.While, ast.If, ast.Try, ast.With, ast.IfExp)
     for path in (ROOT / "tests" / "scenarios").glob("test_*.py"):

@@ -9,7 +9,7 @@ from perfgate.judge.rules import judge_scenario
 from perfgate.model import FaultKind, Measurement, Verdict, settings
 from perfgate.report.terminal import outage_note
 from tests.harness.build import measurement, profile, threshold
-from tests.harness.test_failover import faulty, history, measured
+from tests.harness.experiment.test_failover import faulty, history, measured
 
 ACKS_1 = {"acks": "1", "enable.idempotence": "false"}
 DOUBLES = {"enable.idempotence": "false"}

@@ -8,7 +8,7 @@ from perfgate.experiment.assembly import unmeasured
 from perfgate.judge.messages import scenario_message
 from perfgate.judge.rules import judge_scenario
 from perfgate.model import CanaryReading, Measurement, Verdict
-from tests.harness.test_failover import faulty, history, measured
+from tests.harness.experiment.test_failover import faulty, history, measured
 
 INVALID = "the generator was late before the fault already"
 BUSY = tuple(CanaryReading(deflate_mib_per_s=60, loopback_per_s=9000, pressure=0.9, steal=0.5) for _ in range(4))

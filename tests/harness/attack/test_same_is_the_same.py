@@ -12,7 +12,7 @@ from perfgate.judge.compare.advice import comparison_message
 from perfgate.judge.compare.comparisons import judge_comparison
 from perfgate.model import Change, Comparison, Consumers, Effect, Scenario
 from tests.harness.build import scenario
-from tests.harness.test_comparisons import comparison
+from tests.harness.judge.test_comparisons import comparison
 
 
 def with_latency(found: Comparison, factor: float) -> Comparison:

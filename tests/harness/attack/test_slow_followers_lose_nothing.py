@@ -12,7 +12,7 @@ import pytest
 from perfgate.experiment import round_topics as module
 from perfgate.experiment.faults import fault_round as failover
 from tests.harness.build import load_result, scenario, sent
-from tests.harness.test_worker_protocol import SPEC
+from tests.harness.load.test_worker_protocol import SPEC
 
 
 class Topics:

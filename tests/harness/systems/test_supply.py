@@ -12,7 +12,7 @@ from perfgate.systems.kafka import java
 from perfgate.systems.kafka.java import agent_jar, kafka_jars, kept_digests
 from perfgate.systems.kafka.managed.monitoring import AGENT
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PINNED = re.compile(r"^([A-Za-z0-9_.-]+)==([^\s;]+)")
 
 

@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from perfgate.experiment.faults.steps import LOGGED
+from tests.harness.live.test_live_red import children, finished, run_folders, running_gate, wait_for
 from tests.harness.run_gate import BEGUN_BOUND_S, UNDECIDED, Finished, gate
-from tests.harness.test_live_red import children, finished, run_folders, running_gate, wait_for
 
 ROW = "kill-leader-session-3s"
 ASKED = ("-k", ROW, "--family", "failover", "--broker-warmup", "5")

@@ -6,8 +6,8 @@ import pytest
 
 from perfgate.model import SAME_ZONE, ClusterSpec
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
+from tests.harness.live.test_live_brokers import SHORT, own_state
 from tests.harness.run_gate import PROBES, gate
-from tests.harness.test_live_brokers import SHORT, own_state
 
 __all__ = ["own_state"]
 pytestmark = pytest.mark.slow

@@ -16,7 +16,7 @@ from perfgate.report.proposal import main as propose
 from perfgate.report.results import load_run
 from tests.harness.run_gate import ROOT
 
-RECORDED = Path(__file__).parent / "data" / "run.json"
+RECORDED = Path(__file__).parents[1] / "data" / "run.json"
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from perfgate.systems.kafka.load.official import (
 )
 from tests.harness.build import scenario
 
-RECORDED = Path(__file__).parent / "data" / "official"
+RECORDED = Path(__file__).parents[1] / "data" / "official"
 VERSIONS = ("3.9.1", "4.1.1", "4.3.1")
 
 

@@ -23,7 +23,7 @@ from perfgate.systems.kafka.managed.containers import ContainersTarget
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from tests.scenarios.catalogue import FAMILIES as CATALOGUE
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SHIPPED = ROOT / "thresholds"
 FAMILIES = {one.name: one.scenarios for one in CATALOGUE if one.name in ("acks", "batch-size", "cross-az", "replicas")}
 """Those of the white paper."""

@@ -11,8 +11,8 @@ import pytest
 
 from perfgate.report import html
 from perfgate.report.html import HISTORY_NAME, ReportError, build_report
+from tests.harness.report.test_replay import RECORDED
 from tests.harness.run_gate import RECORDED_THRESHOLDS, gate
-from tests.harness.test_replay import RECORDED
 
 
 def carried_by(report: Path) -> dict[str, dict[str, Any]]:

@@ -23,7 +23,7 @@ from perfgate.report.results import write_run
 from tests.harness.run_gate import PROBES, gate
 
 PASSWORD = 'hunter2 & "friends"'
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from perfgate.report.proposal import runs_alike
 from perfgate.report.results import load_run, recorded_measurements, scenario_entry
 from tests.harness.run_gate import HANG_BOUND_S, RECORDED_THRESHOLDS, ROOT, Finished, gate
 
-RECORDED = Path(__file__).parent / "data" / "run.json"
+RECORDED = Path(__file__).parents[1] / "data" / "run.json"
 SCHEMA = json.loads((ROOT / "docs" / "run.schema.json").read_text())
 
 

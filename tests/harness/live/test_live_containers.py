@@ -14,8 +14,8 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.managed.container_cluster import OWNER
 from perfgate.systems.kafka.managed.containers import docker_engine, remove_leftovers
 from tests.containers import images
+from tests.harness.live.test_live_red import in_the_middle_of_a_round, wait_for
 from tests.harness.run_gate import BEGUN_BOUND_S, HANG_BOUND_S, PROBES, ROOT, Finished, gate, gate_command
-from tests.harness.test_live_red import in_the_middle_of_a_round, wait_for
 
 SHORT = ("--rounds", 2, "--window", 2, "--broker-warmup", 20)
 BOTH_IMAGES = ("--kafka-image", images.kafka_image("4.3.1"), "--toxiproxy-image", images.TOXIPROXY_IMAGE)

@@ -9,8 +9,8 @@ import pytest
 from perfgate.host.cpu_quota import GROUPS
 from perfgate.model import ClusterSpec
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
+from tests.harness.report.test_replay import SCHEMA
 from tests.harness.run_gate import PROBES, Finished, gate
-from tests.harness.test_replay import SCHEMA
 
 GENEROUS = "6m"
 """For what is decided: it ends as soon as it is, after 5 units on a quiet machine and more on a noisy one."""

@@ -1,0 +1,1 @@
+"""What is measured when, and the analysis of faults."""

@@ -1,0 +1,1 @@
+"""Kafka: managed and attached, without brokers."""
