@@ -1,15 +1,17 @@
 """The performance gate, in the order in which a run passes through it.
 
-options      what was asked for, checked before anything starts
-collection   which rows and relations that selects
-plan         the first line: what the run is about to do
-sources      where measurements come from: campaign -> rounds or (--compare) comparing -> stand -> target, load, metrics
-dry_run      or only what that would do to the target
-gate         the scenario tests' fixture: measure, judge (verdict)
-report       the terminal's table, run.json, Allure results, the exit code
+command_line  the options
+options       what was asked for, checked before anything starts
+selection     which scenarios and relations that selects, and what this run makes of them
+plan          the first line: what the run is about to do
+sources       where measurements come from: a recorded run, or (live, wiring) perfgate.experiment on a target
+dry_run       or only what that would do to the target
+gate          the tests' fixture: measure, judge (perfgate.judge)
+reports       the terminal's table, run.json, Allure results (perfgate.report), the exit code
 """
 
 pytest_plugins = (
+    "fixtures.command_line",
     "fixtures.options",
     "fixtures.selection",
     "fixtures.plan",

@@ -55,10 +55,20 @@ def by_classes() -> dict[str, float]:
 def by_engine() -> dict[str, float]:
     """Return microseconds per record of the engine's sender, by step."""
     spec = {
-        "partitions": 1, "load": "capped", "rate": 1e9, "of": 1, "records": RECORDS, "record_bytes": RECORD_BYTES,
-        "payload": {}, "keys": {}, "run": 1, "seed": 1, "drain_s": 1.0, "topic": "t",
+        "partitions": 1,
+        "load": "capped",
+        "rate": 1e9,
+        "of": 1,
+        "records": RECORDS,
+        "record_bytes": RECORD_BYTES,
+        "payload": {},
+        "keys": {},
+        "run": 1,
+        "seed": 1,
+        "drain_s": 1.0,
+        "topic": "t",
         "client": {**producer_settings(()), **NOWHERE},
-    }  # fmt: skip
+    }
     sender = Sender(spec, 0, Window())
     making = sending = 0.0
     for _ in range(RECORDS // CHUNK):

@@ -14,7 +14,7 @@ from collections import Counter
 
 import numpy as np
 
-from fixtures.options import TIERS
+from fixtures.command_line import TIERS
 from perfgate.judge.confirmation import second_look
 from perfgate.judge.limits import ROWS, reach_of
 from perfgate.judge.rules import judge_threshold, verdict_of
@@ -50,8 +50,16 @@ class Lab:
         baseline = float(np.median(runs))
         spread = float(runs.std(ddof=1)) / baseline
         reach = min(LARGEST_REACH, reach_of(TOLERANCE, spread, PROFILE_RUNS))
-        return Threshold(scenario="row", metric=metric, baseline=baseline, tolerance=TOLERANCE, spread=spread,
-                         runs=PROFILE_RUNS, reach=reach, source="drawn")  # fmt: skip
+        return Threshold(
+            scenario="row",
+            metric=metric,
+            baseline=baseline,
+            tolerance=TOLERANCE,
+            spread=spread,
+            runs=PROFILE_RUNS,
+            reach=reach,
+            source="drawn",
+        )
 
     def _deviation(self) -> float:
         return float(self._random.normal(0.0, self._between))
@@ -100,8 +108,11 @@ def main() -> int:
             for correlation in (0.0, 0.5):
                 red, green, _ = shares(Lab(tier.rounds, within, between, correlation), 1.0, 1.0, UNCHANGED_DRAWS)
                 cells.append((1 - (1 - red) ** ROWS, green))
-            print(f"| {tier.name} | {within * 100:.0f} / {between * 100:.0f} % | {cells[0][1] * 100:.1f} % | "
-                  f"{cells[0][0] * 100:.1f} % | {cells[1][0] * 100:.1f} % |", flush=True)  # fmt: skip
+            print(
+                f"| {tier.name} | {within * 100:.0f} / {between * 100:.0f} % | {cells[0][1] * 100:.1f} % | "
+                f"{cells[0][0] * 100:.1f} % | {cells[1][0] * 100:.1f} % |",
+                flush=True,
+            )
     print("\n| tier | noise | metric | " + " | ".join(f"{s * 100:.0f} % worse" for s in SLOWDOWNS) + " |")
     print("|---|---|---|" + "---|" * len(SLOWDOWNS))
     for tier in tiers:
@@ -112,8 +123,12 @@ def main() -> int:
                     factors = (1 - slowdown, 1.0) if metric == "rate" else (1.0, 1 + slowdown)
                     red, green, undecided = shares(Lab(tier.rounds, within, between, 0.5), *factors, DRAWS)
                     cells_of.append(f"{red * 100:.0f} / {green * 100:.0f} / {undecided * 100:.0f}")
-                print(f"| {tier.name} | {within * 100:.0f} / {between * 100:.0f} % | {metric} | "
-                      + " | ".join(cells_of) + " |", flush=True)  # fmt: skip
+                print(
+                    f"| {tier.name} | {within * 100:.0f} / {between * 100:.0f} % | {metric} | "
+                    + " | ".join(cells_of)
+                    + " |",
+                    flush=True,
+                )
     return 0
 
 

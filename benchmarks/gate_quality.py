@@ -117,8 +117,14 @@ def record(series: Series) -> None:
         plugin, environment = ("-p", "benchmarks.longer_link"), {"LINK_MS": str(series.link_ms)}
     began = time.monotonic()
     with relations_alone() as thresholds:
-        code = gate(*plugin, *series.arguments, f"--results={FOLDER / series.name}", f"--thresholds={thresholds}",
-                    environment=environment, half_cpu=series.half_cpu)  # fmt: skip
+        code = gate(
+            *plugin,
+            *series.arguments,
+            f"--results={FOLDER / series.name}",
+            f"--thresholds={thresholds}",
+            environment=environment,
+            half_cpu=series.half_cpu,
+        )
     print(f"{series.name}: run {len(runs_of(series))}, exit {code}, {time.monotonic() - began:.0f} s", flush=True)
 
 
@@ -133,8 +139,14 @@ def judged(run: Path, others: Sequence[Path]) -> dict[str, Any] | None:
         for other in others:
             (recorded / other.name).symlink_to(other)
         (recorded / "latest").symlink_to(others[-1])
-        propose = [sys.executable, "-m", "perfgate.report.proposal", f"--results={recorded}",
-                   f"--thresholds={thresholds}", "--accept"]  # fmt: skip
+        propose = [
+            sys.executable,
+            "-m",
+            "perfgate.report.proposal",
+            f"--results={recorded}",
+            f"--thresholds={thresholds}",
+            "--accept",
+        ]
         proposed = subprocess.run(propose, cwd=ROOT, capture_output=True, text=True)
         if proposed.returncode:
             print(f"{run.name}: no thresholds from the {len(others)} other runs:\n{proposed.stdout}{proposed.stderr}")

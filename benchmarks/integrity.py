@@ -22,10 +22,13 @@ def main() -> int:
     sequence = np.arange(each)
     partition = (sequence % PARTITIONS).astype(np.int16)
     producers = [
-        Sends(outcome=np.full(each, ACKED, np.int8), partition=partition,
-              offset=sequence // PARTITIONS * PRODUCERS + producer)
+        Sends(
+            outcome=np.full(each, ACKED, np.int8),
+            partition=partition,
+            offset=sequence // PARTITIONS * PRODUCERS + producer,
+        )
         for producer in range(PRODUCERS)
-    ]  # fmt: skip
+    ]
     logs = {}
     for number in range(PARTITIONS):
         count = len(sequence[number::PARTITIONS]) * PRODUCERS
@@ -39,8 +42,10 @@ def main() -> int:
     found = check_integrity(producers, logs)
     seconds = time.monotonic() - begin
     gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 / 1024
-    print(f"{PRODUCERS * each:,} records: {seconds:.1f} s, {gib:.2f} GiB at the most; lost {found.lost.total}, "
-          f"{found.lost.first[0]}")  # fmt: skip
+    print(
+        f"{PRODUCERS * each:,} records: {seconds:.1f} s, {gib:.2f} GiB at the most; lost {found.lost.total}, "
+        f"{found.lost.first[0]}"
+    )
     return 0 if found.lost.total == 1 else 1
 
 

@@ -124,8 +124,20 @@ def by_rdkafka_performance(program: str) -> Measure:
         asked = {**producer_settings(spec.scenario.producer), "queue.buffering.max.messages": "400000"}
         acks = asked.pop("acks")
         options = [option for name, value in asked.items() for option in ("-X", f"{name}={value}")]
-        command = [program, "-P", "-t", spec.topic, "-s", str(spec.scenario.record_bytes), "-b", spec.bootstrap,
-                   "-a", acks, "-q", *options]  # fmt: skip
+        command = [
+            program,
+            "-P",
+            "-t",
+            spec.topic,
+            "-s",
+            str(spec.scenario.record_bytes),
+            "-b",
+            spec.bootstrap,
+            "-a",
+            acks,
+            "-q",
+            *options,
+        ]
         with tempfile.TemporaryFile() as output:
             process = subprocess.Popen(command, stdout=output, stderr=output)
             try:
@@ -195,8 +207,11 @@ class Bench:
                         fresh.__exit__()
                 if index:
                     points[name].append(point)
-                print(f"{case.name} round {index}/{rounds} {name}: {point.records_per_s:,.0f} records/s, "
-                      f"{point.cpu_us_per_record:.2f} us/record, {point.rss_mib:.0f} MiB", flush=True)  # fmt: skip
+                print(
+                    f"{case.name} round {index}/{rounds} {name}: {point.records_per_s:,.0f} records/s, "
+                    f"{point.cpu_us_per_record:.2f} us/record, {point.rss_mib:.0f} MiB",
+                    flush=True,
+                )
         if backlog:
             kept.__exit__()
         return points

@@ -59,9 +59,13 @@ class Case:
 
 
 CASES = (
-    Case(8, 8, 18, 120.0), Case(18, 18, 12, 120.0),
-    Case(8, 9, 20), Case(18, 19, 20), Case(9, 8, 4), Case(19, 18, 4),
-)  # fmt: skip
+    Case(8, 8, 18, 120.0),
+    Case(18, 18, 12, 120.0),
+    Case(8, 9, 20),
+    Case(18, 19, 20),
+    Case(9, 8, 4),
+    Case(19, 18, 4),
+)
 DELAYS = sorted({delay for case in CASES for delay in (case.baseline, case.candidate)})
 
 
@@ -141,8 +145,17 @@ def collect(minutes: float) -> None:
     target.prepare([ROW.cluster])
     try:
         cluster = target.cluster(ROW.cluster)
-        setup = Setup(tier=TIER, driver=LibrdkafkaDriver(), engine=LibrdkafkaDriver(), target=target, scenarios=[ROW],
-                      run_id=f"q{int(time.time())}", say=Quiet(), sampler=process_usage, histories=logs)  # fmt: skip
+        setup = Setup(
+            tier=TIER,
+            driver=LibrdkafkaDriver(),
+            engine=LibrdkafkaDriver(),
+            target=target,
+            scenarios=[ROW],
+            run_id=f"q{int(time.time())}",
+            say=Quiet(),
+            sampler=process_usage,
+            histories=logs,
+        )
         bench = setup.bench(cluster, setup.run_id)
         bench.warm_up([ROW])
 
@@ -168,8 +181,14 @@ def _true_sizes(bench: Bench, set_delay: Callable[[int], None]) -> None:
             if made[delay] < index:
                 set_delay(delay)
                 found = bench.round(ROW, index, None, "true size").round
-                note({"kind": "true", "delay": delay, "invalid": found.invalid,
-                      "records_per_s": found.metrics.get("records_per_s")})  # fmt: skip
+                note(
+                    {
+                        "kind": "true",
+                        "delay": delay,
+                        "invalid": found.invalid,
+                        "records_per_s": found.metrics.get("records_per_s"),
+                    }
+                )
 
 
 def _series(bench: Bench, row: Scenario, deadline: float) -> None:
@@ -183,12 +202,19 @@ def _series(bench: Bench, row: Scenario, deadline: float) -> None:
         made += 1
         order = order.translate(MIRRORED) if made % 2 == 0 else random.choice(QUADS)
         found = bench.turns({"A": row, "B": row}, order, at, made, None)
-        note({
-            "kind": "series", "row": row.name, "order": order, "started": round(time.time()),
-            "invalid": [reason for finished in found.values() for reason in finished.round.invalid],
-            **{name: [found[side].round.metrics.get(name) for side in "AB"]
-               for name in ("records_per_s", "broker_cpu_us_per_record")},
-        })  # fmt: skip
+        note(
+            {
+                "kind": "series",
+                "row": row.name,
+                "order": order,
+                "started": round(time.time()),
+                "invalid": [reason for finished in found.values() for reason in finished.round.invalid],
+                **{
+                    name: [found[side].round.metrics.get(name) for side in "AB"]
+                    for name in ("records_per_s", "broker_cpu_us_per_record")
+                },
+            }
+        )
 
 
 def _next_case() -> Case | None:
@@ -204,24 +230,42 @@ def _compare(target: KeptTarget, set_delay: Callable[[int], None], case: Case) -
     slowed = SlowedDriver(set_delay, {"A": case.baseline, "B": case.candidate})
     setup = Setup(
         tier=replace(TIER, broker_warmup_s=0.0),
-        driver=slowed, engine=slowed, target=target,
-        scenarios=[ROW], run_id=f"q{time.time_ns() // 1_000_000}", say=Quiet(), sampler=process_usage,
+        driver=slowed,
+        engine=slowed,
+        target=target,
+        scenarios=[ROW],
+        run_id=f"q{time.time_ns() // 1_000_000}",
+        say=Quiet(),
+        sampler=process_usage,
         histories=RAW.parent,
-    )  # fmt: skip
+    )
     comparing = Comparing(change=Change(name=case.name), budget_s=case.budget_s, setup=setup, stop=SequentialStopRule())
     begin = time.time()
     comparison = comparing.compare(ROW)
     outcome = judge_comparison(comparison)
-    note({
-        "kind": "comparison", "case": case.name, "started": round(begin), "verdict": outcome.effect.value,
-        "units": outcome.units, "planned": comparison.planned_units, "minutes": round(comparison.minutes, 3),
-        "orders": comparison.orders, "reasons": outcome.reasons,
-        **{side: [r.metrics.get("records_per_s") for r in m.rounds]
-           for side, m in (("baseline", comparison.baseline), ("candidate", comparison.candidate))},
-    })  # fmt: skip
+    note(
+        {
+            "kind": "comparison",
+            "case": case.name,
+            "started": round(begin),
+            "verdict": outcome.effect.value,
+            "units": outcome.units,
+            "planned": comparison.planned_units,
+            "minutes": round(comparison.minutes, 3),
+            "orders": comparison.orders,
+            "reasons": outcome.reasons,
+            **{
+                side: [r.metrics.get("records_per_s") for r in m.rounds]
+                for side, m in (("baseline", comparison.baseline), ("candidate", comparison.candidate))
+            },
+        }
+    )
     found = f"{outcome.primary.estimate * 100:+.1f} %" if outcome.primary else "-"
-    print(f"{time.strftime('%T')} {case.name}: {outcome.effect.value} {found}, {outcome.units} of "
-          f"{comparison.planned_units} units, {comparison.minutes:.1f} min {outcome.reasons}", flush=True)  # fmt: skip
+    print(
+        f"{time.strftime('%T')} {case.name}: {outcome.effect.value} {found}, {outcome.units} of "
+        f"{comparison.planned_units} units, {comparison.minutes:.1f} min {outcome.reasons}",
+        flush=True,
+    )
 
 
 def main() -> int:

@@ -104,8 +104,10 @@ def main() -> int:
             a, b = rates[case.baseline], rates[case.candidate]
             effect = statistics.median(b) / statistics.median(a) - 1
             spreads = [statistics.stdev(x) / statistics.mean(x) * 100 for x in (a, b)]
-            print(f"| {case.name} ms | {statistics.median(a):,.0f} ({spreads[0]:.1f} %), {statistics.median(b):,.0f} "
-                  f"({spreads[1]:.1f} %) | {effect * 100:+.1f} % |")  # fmt: skip
+            print(
+                f"| {case.name} ms | {statistics.median(a):,.0f} ({spreads[0]:.1f} %), {statistics.median(b):,.0f} "
+                f"({spreads[1]:.1f} %) | {effect * 100:+.1f} % |"
+            )
     print(
         "\n### Live comparisons, budget 10 min (A/A: 2 min)\n\n"
         "| delays | comparisons | SLOWER | FASTER | SAME | not decided | estimates | minutes |"
@@ -117,9 +119,11 @@ def main() -> int:
             counts = Counter(entry["verdict"] for entry in mine)
             means = [math.expm1(statistics.mean(unit_logs_of(e))) * 100 for e in mine if not e["reasons"]]
             minutes = [entry["minutes"] for entry in mine]
-            print(f"| {case.name} ms | {len(mine)} | {counts['SLOWER']} | {counts['FASTER']} | {counts['SAME']} | "
-                  f"{counts['INCONCLUSIVE'] + counts['INVALID']} | {min(means):+.1f} .. {max(means):+.1f} % | "
-                  f"{min(minutes):.1f} .. {max(minutes):.1f} |")  # fmt: skip
+            print(
+                f"| {case.name} ms | {len(mine)} | {counts['SLOWER']} | {counts['FASTER']} | {counts['SAME']} | "
+                f"{counts['INCONCLUSIVE'] + counts['INVALID']} | {min(means):+.1f} .. {max(means):+.1f} % | "
+                f"{min(minutes):.1f} .. {max(minutes):.1f} |"
+            )
     print("\n### Is either side favoured?\n")
     _print_favour(entries)
     print(f"\n### Resampled from the recorded units ({RESAMPLED} comparisons each, blocks of {BLOCK}, 10 min)\n")
@@ -132,13 +136,17 @@ def main() -> int:
         centred = [[log - mean for log in pool] for pool in pools]
         for effect in EFFECTS:
             found = resampled(centred, int(600 / unit_s), math.log1p(effect), number)
-            print(f"| {words} | {statistics.stdev(log for pool in pools for log in pool) * 100:.1f} % | "
-                  f"{f'moved by {effect * 100:+.0f} %' if effect else 'none'} | "
-                  f"{found[-1]} | {found[1]} | {found[0]} | {found[None]} |")  # fmt: skip
+            print(
+                f"| {words} | {statistics.stdev(log for pool in pools for log in pool) * 100:.1f} % | "
+                f"{f'moved by {effect * 100:+.0f} %' if effect else 'none'} | "
+                f"{found[-1]} | {found[1]} | {found[0]} | {found[None]} |"
+            )
             if not effect:
                 false, tries = false + found[-1] + found[1], tries + RESAMPLED
-    print(f"\nNothing changed, live and resampled: {false} false SLOWER or FASTER in {tries} comparisons, "
-          f"95 % upper bound {upper_bound(false, tries) * 100:.1f} %; live alone: {len(same(live))}.")  # fmt: skip
+    print(
+        f"\nNothing changed, live and resampled: {false} false SLOWER or FASTER in {tries} comparisons, "
+        f"95 % upper bound {upper_bound(false, tries) * 100:.1f} %; live alone: {len(same(live))}."
+    )
     print("\n### The same raw rounds, judged in other ways: called slower\n")
     ways = ("this suite", "median over 5 %", "Mann-Whitney", "fixed limit", "Otava")
     print(f"| delays | comparisons | {' | '.join(ways)} |\n|---|---|{'---|' * len(ways)}")
@@ -187,8 +195,10 @@ def _print_others_on_busy_rows(entries: Sequence[Mapping[str, Any]], ways: Seque
                 said.update(way for way, red in others_say(before, after, limit).items() if red)
                 logs = [math.log(b / a) for a, b in zip(before, after, strict=True)]
                 said["this suite"] += judge_units(logs, 9, final=True)[0] == -1
-            print(f"| {row.name}, moved by {effect * 100:+.0f} %, 9 units | 100 drawn | "
-                  f"{' | '.join(str(said[way]) for way in ways)} |")  # fmt: skip
+            print(
+                f"| {row.name}, moved by {effect * 100:+.0f} %, 9 units | 100 drawn | "
+                f"{' | '.join(str(said[way]) for way in ways)} |"
+            )
 
 
 if __name__ == "__main__":

@@ -13,9 +13,13 @@ from perfgate.model.load import Driver, LoadResult, SendsFailedError
 
 
 def unhealthy(
-    scenarios: Sequence[Scenario], done: Mapping[str, list[Round]], reason: str, *, broken: bool = False,
+    scenarios: Sequence[Scenario],
+    done: Mapping[str, list[Round]],
+    reason: str,
+    *,
+    broken: bool = False,
     perhaps_late: bool = False,
-) -> dict[str, list[Round]]:  # fmt: skip
+) -> dict[str, list[Round]]:
     """Return the rounds so far, with one more per row that holds the reason; only the first row's holds all of it."""
     first, brief = scenarios[0].name, reason.partition("\n")[0]
     return {

@@ -62,9 +62,18 @@ class Bench:
     """Loads one cluster."""
 
     def __init__(
-        self, cluster: Cluster, driver: Driver, sampler: Callable[[], Sampler], *, engine: Engine, tier: Tier,
-        run_id: str, say: Say, histories: Path, ledger: Ledger,
-    ) -> None:  # fmt: skip
+        self,
+        cluster: Cluster,
+        driver: Driver,
+        sampler: Callable[[], Sampler],
+        *,
+        engine: Engine,
+        tier: Tier,
+        run_id: str,
+        say: Say,
+        histories: Path,
+        ledger: Ledger,
+    ) -> None:
         """`sampler` is asked for a new one for every round; `tier` gives windows and warm-ups.
 
         `engine`: what writes backlogs, takes turns and journals records, whichever `driver` makes the other loads.
@@ -149,14 +158,21 @@ class Bench:
         return {name: [asdict(one) for one in slices] for name, slices in self.warm_up_slices.items()}
 
     def _observer(
-        self, row: Scenario, sampler: Sampler, progress: Callable[[str, Progress | None], None],
+        self,
+        row: Scenario,
+        sampler: Sampler,
+        progress: Callable[[str, Progress | None], None],
         edge: Callable[[], None],
-    ) -> Observer:  # fmt: skip
+    ) -> Observer:
         settled = Settled(sampler.read, COMPILING) if sampler.read else lambda: True
         return Observer(
-            edge=edge, check=self._cluster.check, progress=progress, written=lambda: 0, settled=settled,
+            edge=edge,
+            check=self._cluster.check,
+            progress=progress,
+            written=lambda: 0,
+            settled=settled,
             sends=lambda last: self._hold_limits(row, last),
-        )  # fmt: skip
+        )
 
     def _edge(self, sampler: Sampler) -> Callable[[], None]:
         """Return what reads the brokers' counters at a window's edges, and counts the time between as measured."""
@@ -216,9 +232,16 @@ class Bench:
             with self._topic(scenario, observer) as topic:
                 spec = self._load_spec(scenario, topic)
                 done = fault_round(
-                    self._cluster, faults, self._topics.keeper, self._engine, spec, index, observer,
-                    UsageWatch(sampler.read), self._histories,
-                )  # fmt: skip
+                    self._cluster,
+                    faults,
+                    self._topics.keeper,
+                    self._engine,
+                    spec,
+                    index,
+                    observer,
+                    UsageWatch(sampler.read),
+                    self._histories,
+                )
         except TopicRefusedError as error:
             return unmeasured(index, str(error))
         if done.failover is None:
@@ -259,16 +282,29 @@ class Bench:
         overlap = [late_turns(late, own_turns)] if late > LATE_TURNS * own_turns else []
         return {
             side: self._finished(
-                row, index, results[side], before[side], after[side],
-                [number for number, letter in enumerate(letters) if letter == side], sampler, overlap,
+                row,
+                index,
+                results[side],
+                before[side],
+                after[side],
+                [number for number, letter in enumerate(letters) if letter == side],
+                sampler,
+                overlap,
             )
             for side, row in rows.items()
-        }  # fmt: skip
+        }
 
     def _finished(
-        self, row: Scenario, index: int, result: LoadResult, before: Sequence[int], after: Sequence[int],
-        windows: Sequence[int], sampler: Sampler, found: Sequence[Flaw] = (),
-    ) -> Finished:  # fmt: skip
+        self,
+        row: Scenario,
+        index: int,
+        result: LoadResult,
+        before: Sequence[int],
+        after: Sequence[int],
+        windows: Sequence[int],
+        sampler: Sampler,
+        found: Sequence[Flaw] = (),
+    ) -> Finished:
         accounting = accounting_of(result.sent, before, after)
         broker_metrics = sampler.metrics(done_in_window(result) / result.window_s, windows)
         found = (*found, *flaws(row.load, result, accounting, broker_metrics.get("broker_cpu_cores.max")))
@@ -277,11 +313,17 @@ class Bench:
         shortfall = not_sustained(row.load, result)
         return Finished(
             round=round_of(
-                index, result, accounting, broker_metrics, found, shortfall, sampler.unavailable,
+                index,
+                result,
+                accounting,
+                broker_metrics,
+                found,
+                shortfall,
+                sampler.unavailable,
                 own_brokers=self._cluster.emulates_links,
             ),
             repeatable=bool(found) and all(flaw.generator for flaw in found),
-        )  # fmt: skip
+        )
 
     def _topic(self, scenario: Scenario, observer: Observer) -> AbstractContextManager[str]:
         self._cluster.meter.begin()

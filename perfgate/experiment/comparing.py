@@ -254,11 +254,15 @@ class Comparing:
     def _comparison(self, row: _Row) -> Comparison:
         forms = {
             side: measured_by(
-                self.setup.driver, [replace(form, name=row.name)], {row.name: row.rounds[side]},
-                {row.name: row.discarded[side]}, row.rtt_ms, row.log_tail,
+                self.setup.driver,
+                [replace(form, name=row.name)],
+                {row.name: row.rounds[side]},
+                {row.name: row.discarded[side]},
+                row.rtt_ms,
+                row.log_tail,
             )[row.name]
             for side, form in row.sides.items()
-        }  # fmt: skip
+        }
         return Comparison(
             change=self.change.name,
             baseline=forms["A"],

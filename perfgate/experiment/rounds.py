@@ -25,9 +25,14 @@ class Rounds:
     """Measures a block of rows on one cluster."""
 
     def __init__(
-        self, cluster: Cluster, setup: Setup, *, run_id: str, stop: StopRule,
+        self,
+        cluster: Cluster,
+        setup: Setup,
+        *,
+        run_id: str,
+        stop: StopRule,
         canary: Sequence[CanaryReading] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`run_id`: of this measurement; the second look of a run has one of its own.
 
         `stop`: what ends the measurement early, or makes it go on.

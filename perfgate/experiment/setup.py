@@ -55,6 +55,13 @@ class Setup:
         """Return this cluster ready to be loaded, with a warm-up so many times as long as the tier's."""
         tier = replace(self.tier, broker_warmup_s=self.tier.broker_warmup_s * warmup_factor)
         return Bench(
-            cluster, self.driver, lambda: self.sampler(cluster), engine=self.engine, tier=tier, run_id=run_id,
-            say=self.say, histories=self.histories, ledger=self.ledger,
-        )  # fmt: skip
+            cluster,
+            self.driver,
+            lambda: self.sampler(cluster),
+            engine=self.engine,
+            tier=tier,
+            run_id=run_id,
+            say=self.say,
+            histories=self.histories,
+            ledger=self.ledger,
+        )

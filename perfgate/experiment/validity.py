@@ -65,8 +65,11 @@ class Flaw:
 
 def late_turns(late: int, turns: int) -> Flaw:
     """Return the flaw of two loads whose turns ran into one another."""
-    return Flaw(f"the loads did not take turns: in {late} of {turns} turns a side's records were still under way "
-                "when the other side was measured", generator=True)  # fmt: skip
+    return Flaw(
+        f"the loads did not take turns: in {late} of {turns} turns a side's records were still under way "
+        "when the other side was measured",
+        generator=True,
+    )
 
 
 def accounting_of(sent: Sent | None, before: Sequence[int], after: Sequence[int]) -> Accounting:
@@ -144,11 +147,13 @@ def _accounting_flaws(sent: Sent, accounting: Accounting) -> list[Flaw]:
     found = []
     told = accounting.acked + accounting.failed_total + accounting.unresolved + accounting.withdrawn
     if accounting.attempted != told:
-        found.append(Flaw(
-            f"records unaccounted: attempted {accounting.attempted:,}, but acked {accounting.acked:,} + failed "
-            f"{accounting.failed_total:,} + unresolved {accounting.unresolved:,} + withdrawn "
-            f"{accounting.withdrawn:,} = {told:,}"
-        ))  # fmt: skip
+        found.append(
+            Flaw(
+                f"records unaccounted: attempted {accounting.attempted:,}, but acked {accounting.acked:,} + failed "
+                f"{accounting.failed_total:,} + unresolved {accounting.unresolved:,} + withdrawn "
+                f"{accounting.withdrawn:,} = {told:,}"
+            )
+        )
     if accounting.failed_total:
         codes = ", ".join(f"{n:,} x {code} ({sent.errors.get(code, '')})" for code, n in accounting.failed.items())
         reason = f"{accounting.failed_total:,} of {accounting.attempted:,} sends failed: {codes}"
@@ -186,10 +191,12 @@ def _reading_flaws(received: Received, sent: Sent | None) -> list[Flaw]:
         reason = f"the consumers were given {counts}, of {received.read:,}" + (f" ({words})" if words else "")
         found.append(Flaw(reason, brokers=bool(received.corrupt)))
     if sent is not None and received.received != sent.acked:
-        found.append(Flaw(
-            f"records unaccounted: {sent.acked:,} acknowledged, {received.received:,} received "
-            f"({received.received - sent.acked:+,})"
-        ))  # fmt: skip
+        found.append(
+            Flaw(
+                f"records unaccounted: {sent.acked:,} acknowledged, {received.received:,} received "
+                f"({received.received - sent.acked:+,})"
+            )
+        )
     if not received.received_in_window:
         found.append(Flaw("no record was received in the window"))
     return found

@@ -57,9 +57,11 @@ def is_warm(slices: Sequence[Slice]) -> bool:
 
 
 def warm_up(
-    rows: Sequence[Scenario], measure: Callable[[Scenario, float], Slice | None], within_s: float,
+    rows: Sequence[Scenario],
+    measure: Callable[[Scenario, float], Slice | None],
+    within_s: float,
     now: Callable[[], float] = time.monotonic,
-) -> Mapping[str, list[Slice]]:  # fmt: skip
+) -> Mapping[str, list[Slice]]:
     """Load the rows in passes until all are warm or the time is up; return each row's slices, by its name.
 
     `measure(row, left_s)` gives one slice, or None when the row cannot be loaded: its rounds will say why. Rows with

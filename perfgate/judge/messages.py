@@ -105,9 +105,12 @@ def _rounds(outcome: Outcome) -> str:
 
 
 def no_profile_lines(
-    outcomes: Sequence[Outcome], relations: Sequence[Outcome], facts: Mapping[str, str],
-    profiles: Mapping[str, Profile], command: str,
-) -> list[str]:  # fmt: skip
+    outcomes: Sequence[Outcome],
+    relations: Sequence[Outcome],
+    facts: Mapping[str, str],
+    profiles: Mapping[str, Profile],
+    command: str,
+) -> list[str]:
     """Return what a run on a machine without thresholds of its own found, why there are none, and what records them.
 
     `facts`: the run's, by the names that profiles state; `command`: what records thresholds like this run.

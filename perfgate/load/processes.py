@@ -159,8 +159,9 @@ class Generators:
                 cause = last.last_error or "foreign or damaged records"
                 raise SendsFailedError(
                     f"every record failed: {last.failed} of {last.attempted} so far: {cause}",
-                    attempted=last.attempted, failed=last.failed,
-                )  # fmt: skip
+                    attempted=last.attempted,
+                    failed=last.failed,
+                )
             if elapsed >= max(bound_s, FIRST_DONE_TIMEOUT_S):
                 cause = f": {last.last_error}" if last and last.last_error else ""
                 raise LoadError(f"no record was acknowledged or received within {elapsed:.0f} s of load{cause}")

@@ -39,9 +39,13 @@ class Prometheus:
             headers["Authorization"] = Secret("Bearer " + source.token)
         auth = (source.username, source.password) if source.username else None
         self._client = PrometheusConnect(
-            url=source.url.rstrip("/"), headers=headers, auth=auth, session=session, timeout=REQUEST_TIMEOUT_S,
+            url=source.url.rstrip("/"),
+            headers=headers,
+            auth=auth,
+            session=session,
+            timeout=REQUEST_TIMEOUT_S,
             retry=Retry(total=1, backoff_factor=0.2, status_forcelist=[502, 503, 504]),
-        )  # fmt: skip
+        )
         self.offset_s = self._offset()
 
     def now(self) -> float:

@@ -86,7 +86,15 @@ def source_of(table: Mapping[str, Any]) -> PrometheusSource:
     if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
         raise ConfigurationError('[prometheus] headers must map names to texts: { "X-Scope-OrgID" = "kafka" }')
     return PrometheusSource(
-        url=texts["url"], preset=texts["source"], query=texts["query"], match=texts["match"],
-        label=texts["broker-label"], brokers=brokers, username=texts["username"], password=texts["password"],
-        token=texts["token"], ca=texts["ca"], headers=headers,
-    )  # fmt: skip
+        url=texts["url"],
+        preset=texts["source"],
+        query=texts["query"],
+        match=texts["match"],
+        label=texts["broker-label"],
+        brokers=brokers,
+        username=texts["username"],
+        password=texts["password"],
+        token=texts["token"],
+        ca=texts["ca"],
+        headers=headers,
+    )

@@ -160,8 +160,9 @@ def broker_metrics(spans: Sequence[tuple[Looks, Looks]], records_per_s: float) -
     brokers = list(spans[0][0])
     seconds = {b: sum(after[b].at - before[b].at for before, after in spans) for b in brokers}
     cores = {b: sum(after[b].cpu_s - before[b].cpu_s for before, after in spans) / seconds[b] for b in brokers}
-    written = sum(sum(after[b].written_bytes - before[b].written_bytes for before, after in spans) / seconds[b]
-                  for b in brokers)  # fmt: skip
+    written = sum(
+        sum(after[b].written_bytes - before[b].written_bytes for before, after in spans) / seconds[b] for b in brokers
+    )
     rss = [usage.rss_bytes / MIB for usage in spans[-1][1].values()]
     metrics = cpu_metrics(cores, records_per_s)
     metrics["broker_rss_mib.max"] = max(rss)

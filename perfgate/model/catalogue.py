@@ -19,9 +19,14 @@ class Family:
 
 
 def family(
-    name: str, about: str, *, base: Scenario, varies: str, scenarios: Mapping[str, object],
+    name: str,
+    about: str,
+    *,
+    base: Scenario,
+    varies: str,
+    scenarios: Mapping[str, object],
     says: Mapping[str, str] | None = None,
-) -> Family:  # fmt: skip
+) -> Family:
     """Return the family that varies one dotted path of `base`.
 
     `scenarios`: each one's name with its value of the path; `says`: what is to be said of it, where the value is not

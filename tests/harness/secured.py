@@ -78,34 +78,52 @@ class Secured:
 
     def allow_sight(self, user: str) -> None:
         """Let the user see every topic."""
-        binding = AclBinding(ResourceType.TOPIC, "*", ResourcePatternType.LITERAL, f"User:{user}", "*",
-                             AclOperation.DESCRIBE, AclPermissionType.ALLOW)  # fmt: skip
+        binding = AclBinding(
+            ResourceType.TOPIC,
+            "*",
+            ResourcePatternType.LITERAL,
+            f"User:{user}",
+            "*",
+            AclOperation.DESCRIBE,
+            AclPermissionType.ALLOW,
+        )
         for reply in self.admin.create_acls([binding]).values():
             reply.result(timeout=60)
 
     def allow_settings(self, user: str) -> None:
         """Let the user read and set the brokers' own settings."""
         bindings = [
-            AclBinding(ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, f"User:{user}", "*", action,
-                       AclPermissionType.ALLOW)
+            AclBinding(
+                ResourceType.BROKER,
+                "kafka-cluster",
+                ResourcePatternType.LITERAL,
+                f"User:{user}",
+                "*",
+                action,
+                AclPermissionType.ALLOW,
+            )
             for action in (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
-        ]  # fmt: skip
+        ]
         for reply in self.admin.create_acls(bindings).values():
             reply.result(timeout=60)
 
     def add_user(self, user: str, password: str = PASSWORD) -> None:
         """Let the user log in."""
-        upsertion = UserScramCredentialUpsertion(user, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096),
-                                                 password.encode())  # fmt: skip
+        upsertion = UserScramCredentialUpsertion(
+            user, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), password.encode()
+        )
         for reply in self.admin.alter_user_scram_credentials([upsertion]).values():
             reply.result(timeout=60)
 
     def target_file(self, folder: Path, *, more: str = "", **client: str) -> Path:
         """Write a target file for this cluster; `client` overrides settings, "_" for "."."""
         values = {
-            "security.protocol": "SASL_SSL", "sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": USER,
-            "ssl.ca.location": str(self.ca), **{key.replace("_", "."): value for key, value in client.items()},
-        }  # fmt: skip
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanisms": "SCRAM-SHA-512",
+            "sasl.username": USER,
+            "ssl.ca.location": str(self.ca),
+            **{key.replace("_", "."): value for key, value in client.items()},
+        }
         values.setdefault("sasl.password", PASSWORD)
         lines = "".join(f'"{name}" = "{value}"\n' for name, value in values.items())
         path = folder / "staging.toml"
@@ -129,16 +147,59 @@ def certificate(
     """Return a key store with a certificate of the folder's authority (made on first use) for these names."""
     ca, pem = folder / "ca.p12", folder / "ca.pem"
     if not ca.exists():
-        keytool("-genkeypair", "-alias", "ca", "-keyalg", "EC", "-dname", "CN=test-ca", "-ext", "bc:c", "-keystore", ca,
-                "-startdate", "-400d", "-validity", 800)  # fmt: skip
+        keytool(
+            "-genkeypair",
+            "-alias",
+            "ca",
+            "-keyalg",
+            "EC",
+            "-dname",
+            "CN=test-ca",
+            "-ext",
+            "bc:c",
+            "-keystore",
+            ca,
+            "-startdate",
+            "-400d",
+            "-validity",
+            800,
+        )
         keytool("-exportcert", "-rfc", "-alias", "ca", "-keystore", ca, "-file", pem)
     store, request, signed = (folder / f"{name}.{ending}" for ending in (store_type.lower(), "csr", "crt"))
     kind = {"store_type": store_type}
-    keytool("-genkeypair", "-alias", name, "-keyalg", "EC", "-dname", f"CN={name}", "-keystore", store,
-            "-keypass", STORE_PASSWORD, **kind)  # fmt: skip
+    keytool(
+        "-genkeypair",
+        "-alias",
+        name,
+        "-keyalg",
+        "EC",
+        "-dname",
+        f"CN={name}",
+        "-keystore",
+        store,
+        "-keypass",
+        STORE_PASSWORD,
+        **kind,
+    )
     keytool("-certreq", "-alias", name, "-keystore", store, "-file", request, **kind)
-    keytool("-gencert", "-alias", "ca", "-keystore", ca, "-infile", request, "-outfile", signed, "-rfc",
-            "-ext", f"san={san}", "-startdate", start, "-validity", days)  # fmt: skip
+    keytool(
+        "-gencert",
+        "-alias",
+        "ca",
+        "-keystore",
+        ca,
+        "-infile",
+        request,
+        "-outfile",
+        signed,
+        "-rfc",
+        "-ext",
+        f"san={san}",
+        "-startdate",
+        start,
+        "-validity",
+        days,
+    )
     keytool("-importcert", "-noprompt", "-alias", "ca", "-keystore", store, "-file", pem, **kind)
     keytool("-importcert", "-noprompt", "-alias", name, "-keystore", store, "-file", signed, **kind)
     return store
@@ -146,25 +207,38 @@ def certificate(
 
 def run_tool(cluster: EmbeddedCluster, main: str, *arguments: str) -> None:
     """Run one of Kafka's own command-line tools against the cluster."""
-    command = [find_java(), "-cp", kafka_jars(cluster.spec.kafka_version).classpath, main, "--bootstrap-server",
-               cluster.bootstrap(SAME_ZONE), *arguments]  # fmt: skip
+    command = [
+        find_java(),
+        "-cp",
+        kafka_jars(cluster.spec.kafka_version).classpath,
+        main,
+        "--bootstrap-server",
+        cluster.bootstrap(SAME_ZONE),
+        *arguments,
+    ]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300, check=False)
     assert not done.returncode, done.stdout + done.stderr
 
 
 @contextmanager
 def secured(
-    folder: Path, *, brokers: int = 1, version: str = DEFAULT_KAFKA_VERSION, store: Path | None = None,
-    cross_zone: bool = False, protocol: str = "SASL_SSL", monitoring: Monitoring = NOT_MONITORED,
-) -> Iterator[Secured]:  # fmt: skip
+    folder: Path,
+    *,
+    brokers: int = 1,
+    version: str = DEFAULT_KAFKA_VERSION,
+    store: Path | None = None,
+    cross_zone: bool = False,
+    protocol: str = "SASL_SSL",
+    monitoring: Monitoring = NOT_MONITORED,
+) -> Iterator[Secured]:
     """Start a cluster whose listeners for clients want TLS and SCRAM, and which denies what no list allows.
 
     With the protocol SSL the clients' certificates say who they are.
     """
     store = store or certificate(folder, "broker", san=f"ip:{HOST},dns:localhost")
     config: dict[str, object] = {
-        "listener.security.protocol.map":
-            f"SAMEZONE:{protocol},CROSSZONE:{protocol},INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listener.security.protocol.map": f"SAMEZONE:{protocol},CROSSZONE:{protocol},"
+        "INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "sasl.enabled.mechanisms": "SCRAM-SHA-512",
         "ssl.keystore.location": store,
         "ssl.keystore.password": STORE_PASSWORD,
@@ -174,7 +248,7 @@ def secured(
         "ssl.truststore.type": "PKCS12",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
-    }  # fmt: skip
+    }
     config |= {f"listener.name.{name}.scram-sha-512.sasl.jaas.config": SCRAM for name in ("samezone", "crosszone")}
     config |= {"ssl.client.auth": "required"} if protocol == "SSL" else {}
     spec = ClusterSpec(brokers=brokers, config=settings(config), kafka_version=version)

@@ -18,8 +18,8 @@ ROOMS: Mapping[str, set[str]] = {
     "systems": {"model", "host", "load", "metrics"},
 }
 """What each room of perfgate/ may import of the others. None of them imports fixtures/ or pytest."""
-WIRING = {"wiring", "options", "change_file"}
-"""The modules of fixtures/ that may import systems: what makes one, and what reads files and settings about one."""
+WIRING = {"wiring", "command_line", "options", "change_file"}
+"""The modules of fixtures/ that may import systems: what makes one, and what reads options and files about one."""
 CLIENTS = {"confluent_kafka", "testcontainers"}
 """What talks with a system under test. The facts of this machine name the client's version, too."""
 TESTING = {"pytest", "_pytest", "allure"}
@@ -61,8 +61,11 @@ def against_the_rule(place: str, text: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", sorted([*(ROOT / "perfgate").rglob("*.py"), *(ROOT / "fixtures").rglob("*.py")]),
-                         ids=lambda path: str(path.relative_to(ROOT)))  # fmt: skip
+@pytest.mark.parametrize(
+    "path",
+    sorted([*(ROOT / "perfgate").rglob("*.py"), *(ROOT / "fixtures").rglob("*.py")]),
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
 def test_every_module_keeps_the_rule(path: Path) -> None:
     assert not against_the_rule(str(path.relative_to(ROOT)), path.read_text())
 

@@ -27,10 +27,22 @@ ROWS = (
     # Far below what brokers take: its latency is the brokers' and the client's own.
     probe("paced-slow", Load(kind="paced", rate=500)),
     # A buffer that no generator can fill in a round, and more records than it can make: the generator is the limit.
-    probe("capped-by-generator", Load(kind="capped", rate=10_000_000), record_bytes=64,
-          batch_size=1_000_000, queue_buffering_max_kbytes=2_000_000, queue_buffering_max_messages=100_000_000),
-    probe("paced-by-generator", Load(kind="paced", rate=5_000_000), record_bytes=64,
-          batch_size=1_000_000, queue_buffering_max_kbytes=2_000_000, queue_buffering_max_messages=100_000_000),
+    probe(
+        "capped-by-generator",
+        Load(kind="capped", rate=10_000_000),
+        record_bytes=64,
+        batch_size=1_000_000,
+        queue_buffering_max_kbytes=2_000_000,
+        queue_buffering_max_messages=100_000_000,
+    ),
+    probe(
+        "paced-by-generator",
+        Load(kind="paced", rate=5_000_000),
+        record_bytes=64,
+        batch_size=1_000_000,
+        queue_buffering_max_kbytes=2_000_000,
+        queue_buffering_max_messages=100_000_000,
+    ),
     # One request per record, several times as many as the brokers take.
     probe("paced-by-brokers", Load(kind="paced", rate=60_000), batch_size=KIB, queue_buffering_max_kbytes=4096),
     # For tests that break something in the middle of a long round, whose disk space has to be there.
@@ -38,9 +50,13 @@ ROWS = (
     # A request per record, as fast as the brokers take it: what a change costs shows at once.
     probe("capped-plain", Load(kind="capped", rate=50_000), batch_size=KIB),
     # Two processes of two producers each, and consumers.
-    replace(probe("capped-by-four", Load(kind="capped", rate=20_000), batch_size=16 * KIB),
-            producers=2, threads=2, consumers=Consumers(membership="group")),
-)  # fmt: skip
+    replace(
+        probe("capped-by-four", Load(kind="capped", rate=20_000), batch_size=16 * KIB),
+        producers=2,
+        threads=2,
+        consumers=Consumers(membership="group"),
+    ),
+)
 
 
 @pytest.mark.parametrize("scenario", ROWS, ids=repr)

@@ -8,13 +8,18 @@ PAPER = Scenario(
     families=(),
     factor=(),
     topic=TopicSpec(partitions=3, replication_factor=1),
-    producer=settings({
-        "acks": 1, "batch.size": 1 * KIB, "linger.ms": 0, "max.in.flight.requests.per.connection": 5,
-        "queue.buffering.max.kbytes": 32 * KIB,
-    }),
+    producer=settings(
+        {
+            "acks": 1,
+            "batch.size": 1 * KIB,
+            "linger.ms": 0,
+            "max.in.flight.requests.per.connection": 5,
+            "queue.buffering.max.kbytes": 32 * KIB,
+        }
+    ),
     record_bytes=1 * KIB,
     load=Load(kind="capped", rate=102_400),
-)  # fmt: skip
+)
 
 PACED = Scenario(
     name="paced",

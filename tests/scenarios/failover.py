@@ -20,12 +20,16 @@ from perfgate.model.catalogue import Family
 
 FAMILY = "failover"
 BROKERS, PARTITIONS, RATE_PER_PARTITION = 3, 6, 100
-SAFE = settings({
-    "acks": "all", "enable.idempotence": "true", "batch.size": 16 * KIB,
-    "linger.ms": 20,  # a request for each record would take 1.4 cores of three brokers
-    # What waits for the longest outage must fit, or the blocked generator would hide it.
-    "queue.buffering.max.kbytes": 512 * KIB,
-})  # fmt: skip
+SAFE = settings(
+    {
+        "acks": "all",
+        "enable.idempotence": "true",
+        "batch.size": 16 * KIB,
+        "linger.ms": 20,  # a request for each record would take 1.4 cores of three brokers
+        # What waits for the longest outage must fit, or the blocked generator would hide it.
+        "queue.buffering.max.kbytes": 512 * KIB,
+    }
+)
 
 
 ALONG = Consumers(membership="assigned")
@@ -39,28 +43,39 @@ def group(**config: object) -> Consumers:
 
 
 def row(
-    name: str, summary: str, kind: FaultKind, *, hold_s: float = 15.0, repeats: int = 1,
-    producer: dict[str, object] | None = None, broker: dict[str, object] | None = None,
-    consumers: Consumers = ALONG, producers: int = 1, brokers: int = BROKERS,
+    name: str,
+    summary: str,
+    kind: FaultKind,
+    *,
+    hold_s: float = 15.0,
+    repeats: int = 1,
+    producer: dict[str, object] | None = None,
+    broker: dict[str, object] | None = None,
+    consumers: Consumers = ALONG,
+    producers: int = 1,
+    brokers: int = BROKERS,
     on_brokers: int = 0,
-) -> Scenario:  # fmt: skip
+) -> Scenario:
     """Return a row of this family, with what differs from the others."""
     return Scenario(
         name=name,
         summary=summary,
         families=(FAMILY,),
         factor=settings({"fault": kind, **(producer or {}), **(broker or {})}),
-        topic=TopicSpec(partitions=PARTITIONS, replication_factor=3, config=settings({"min.insync.replicas": 2}),
-                        on_brokers=on_brokers),
+        topic=TopicSpec(
+            partitions=PARTITIONS,
+            replication_factor=3,
+            config=settings({"min.insync.replicas": 2}),
+            on_brokers=on_brokers,
+        ),
         producer=with_settings(SAFE, producer or {}),
         record_bytes=KIB,
         load=Load(kind="paced", rate=RATE_PER_PARTITION * PARTITIONS),
         producers=producers,
         consumers=consumers,
-        cluster=ClusterSpec(brokers=brokers, controllers=3, severable=True,
-                            config=settings(broker or {})),
+        cluster=ClusterSpec(brokers=brokers, controllers=3, severable=True, config=settings(broker or {})),
         fault=Fault(kind=kind, hold_s=hold_s, repeats=repeats),
-    )  # fmt: skip
+    )
 
 
 ROWS = (
@@ -72,35 +87,94 @@ ROWS = (
     row("rolling-restart", "all three brokers are restarted, one after another", "rolling-restart"),
     row("two-down", "two of three brokers lose power, then one returns", "two-down"),
     row("return", "a broker comes back after 30 s and catches up", "return", hold_s=30),
-    row("scale-out", "a fourth broker joins and takes its share of the replicas", "scale-out",
-        brokers=BROKERS + 1, on_brokers=BROKERS),
-    row("kill-leader-not-idempotent", "acks=all alone: duplicates may be", "kill-leader",
-        producer={"enable.idempotence": "false"}),
-    row("kill-leader-acks-1", "acks=1: what was not yet copied is lost", "kill-leader", repeats=3,
-        producer={"acks": 1, "enable.idempotence": "false", "linger.ms": 0}),
-    row("kill-leader-lag-10s", "replicas fall out of sync after 10 s instead of 30", "kill-leader",
-        broker={"replica.lag.time.max.ms": 10_000}),
-    row("kill-leader-lag-60s", "replicas fall out of sync after 60 s instead of 30", "kill-leader",
-        broker={"replica.lag.time.max.ms": 60_000}),
-    row("kill-leader-session-3s", "brokers are fenced after 3 s of silence instead of 9", "kill-leader",
-        broker={"broker.session.timeout.ms": 3_000, "broker.heartbeat.interval.ms": 1_000}),
-    row("kill-leader-request-3s", "requests time out after 3 s", "kill-leader",
-        producer={"request.timeout.ms": 3_000, "socket.timeout.ms": 3_000}),
-    row("kill-leader-request-5s", "requests time out after 5 s", "kill-leader",
-        producer={"request.timeout.ms": 5_000, "socket.timeout.ms": 5_000}),
-    row("kill-leader-request-10s", "requests time out after 10 s", "kill-leader",
-        producer={"request.timeout.ms": 10_000, "socket.timeout.ms": 10_000}),
-    row("consumer-kill-eager", "a consumer dies; its group stops and shares out anew", "consumer-kill",
-        consumers=group(session_timeout_ms=6_000, partition_assignment_strategy="range")),
-    row("consumer-kill-cooperative", "a consumer dies; only its partitions move", "consumer-kill",
-        consumers=group(session_timeout_ms=6_000, partition_assignment_strategy="cooperative-sticky")),
-    row("consumer-kill-new-protocol", "a consumer dies; the brokers share out (KIP-848)", "consumer-kill",
+    row(
+        "scale-out",
+        "a fourth broker joins and takes its share of the replicas",
+        "scale-out",
+        brokers=BROKERS + 1,
+        on_brokers=BROKERS,
+    ),
+    row(
+        "kill-leader-not-idempotent",
+        "acks=all alone: duplicates may be",
+        "kill-leader",
+        producer={"enable.idempotence": "false"},
+    ),
+    row(
+        "kill-leader-acks-1",
+        "acks=1: what was not yet copied is lost",
+        "kill-leader",
+        repeats=3,
+        producer={"acks": 1, "enable.idempotence": "false", "linger.ms": 0},
+    ),
+    row(
+        "kill-leader-lag-10s",
+        "replicas fall out of sync after 10 s instead of 30",
+        "kill-leader",
+        broker={"replica.lag.time.max.ms": 10_000},
+    ),
+    row(
+        "kill-leader-lag-60s",
+        "replicas fall out of sync after 60 s instead of 30",
+        "kill-leader",
+        broker={"replica.lag.time.max.ms": 60_000},
+    ),
+    row(
+        "kill-leader-session-3s",
+        "brokers are fenced after 3 s of silence instead of 9",
+        "kill-leader",
+        broker={"broker.session.timeout.ms": 3_000, "broker.heartbeat.interval.ms": 1_000},
+    ),
+    row(
+        "kill-leader-request-3s",
+        "requests time out after 3 s",
+        "kill-leader",
+        producer={"request.timeout.ms": 3_000, "socket.timeout.ms": 3_000},
+    ),
+    row(
+        "kill-leader-request-5s",
+        "requests time out after 5 s",
+        "kill-leader",
+        producer={"request.timeout.ms": 5_000, "socket.timeout.ms": 5_000},
+    ),
+    row(
+        "kill-leader-request-10s",
+        "requests time out after 10 s",
+        "kill-leader",
+        producer={"request.timeout.ms": 10_000, "socket.timeout.ms": 10_000},
+    ),
+    row(
+        "consumer-kill-eager",
+        "a consumer dies; its group stops and shares out anew",
+        "consumer-kill",
+        consumers=group(session_timeout_ms=6_000, partition_assignment_strategy="range"),
+    ),
+    row(
+        "consumer-kill-cooperative",
+        "a consumer dies; only its partitions move",
+        "consumer-kill",
+        consumers=group(session_timeout_ms=6_000, partition_assignment_strategy="cooperative-sticky"),
+    ),
+    row(
+        "consumer-kill-new-protocol",
+        "a consumer dies; the brokers share out (KIP-848)",
+        "consumer-kill",
         consumers=group(group_protocol="consumer"),
-        broker={"group.consumer.session.timeout.ms": 6_000, "group.consumer.min.session.timeout.ms": 6_000,
-                "group.consumer.heartbeat.interval.ms": 2_000, "group.consumer.min.heartbeat.interval.ms": 2_000}),
-    row("client-crash", "one of two producers is killed with records in its buffer", "client-crash",
-        producers=2, producer={"linger.ms": 100}),
-)  # fmt: skip
+        broker={
+            "group.consumer.session.timeout.ms": 6_000,
+            "group.consumer.min.session.timeout.ms": 6_000,
+            "group.consumer.heartbeat.interval.ms": 2_000,
+            "group.consumer.min.heartbeat.interval.ms": 2_000,
+        },
+    ),
+    row(
+        "client-crash",
+        "one of two producers is killed with records in its buffer",
+        "client-crash",
+        producers=2,
+        producer={"linger.ms": 100},
+    ),
+)
 
 FAILOVER = Family(
     name=FAMILY, about="what a fault costs: outage, recovery, and the fate of every record", scenarios=ROWS

@@ -276,13 +276,10 @@ def _timeline(written: Written, records: Record, begin: float) -> _Seconds:
     at, served = records.heard, records.acknowledged
     everything = bins(at[served], (records.heard - records.due)[served], begin, written.end)
     per_partition = {
-        str(number): tuple(
-            int(n * BIN_S)
-            for n in bins(at[here], at[here], begin, written.end).rate
-        )
+        str(number): tuple(int(n * BIN_S) for n in bins(at[here], at[here], begin, written.end).rate)
         for number in range(written.partitions)
         for here in [served & (records.partition == number)]
-    }  # fmt: skip
+    }
     return _Seconds(
         acknowledged=per_partition,
         p99_ms=tuple(None if np.isinf(p99) else float(p99) * 1e3 for p99 in everything.p99_s),

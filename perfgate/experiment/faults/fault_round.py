@@ -34,9 +34,16 @@ SETTLED_S, SETTLED_WITHIN_S = 1.0, 30.0
 
 
 def fault_round(
-    cluster: Cluster, faults: Faults, topics: TopicKeeper, engine: Engine, spec: LoadSpec, index: int,
-    observer: Observer, usage: UsageWatch, folder: Path,
-) -> Round:  # fmt: skip
+    cluster: Cluster,
+    faults: Faults,
+    topics: TopicKeeper,
+    engine: Engine,
+    spec: LoadSpec,
+    index: int,
+    observer: Observer,
+    usage: UsageWatch,
+    folder: Path,
+) -> Round:
     """Return the round. What kept it from being measured is a reason in it; its history is kept in `folder`.
 
     Raises TargetError when the cluster did not get well again, for the next round needs another one then.
@@ -123,9 +130,15 @@ def _producers(row: Scenario, journals: Path) -> tuple[list[Rows], list[Rows]]:
 
 
 def _written(
-    spec: LoadSpec, load: JournaledLoad, scene: Scene, journals: Path, log: Rows, ends: Sequence[int],
-    changed: Sequence[Change] | None, usage: UsageWatch,
-) -> Written:  # fmt: skip
+    spec: LoadSpec,
+    load: JournaledLoad,
+    scene: Scene,
+    journals: Path,
+    log: Rows,
+    ends: Sequence[int],
+    changed: Sequence[Change] | None,
+    usage: UsageWatch,
+) -> Written:
     row = spec.scenario
     sends, outcomes = _producers(row, journals)
     consumers = range(row.consumers.processes * row.consumers.threads) if row.consumers else range(0)

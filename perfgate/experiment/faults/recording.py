@@ -20,12 +20,17 @@ ROWS = ("sends", "outcomes", "receipts")
 def keep(path: Path, written: Written) -> None:
     """Write the history to `path` (.npz)."""
     facts = {
-        "start": written.start, "rate": written.rate, "partitions": written.partitions, "end": written.end,
-        "end_offsets": list(written.end_offsets), "marks": [list(mark) for mark in written.marks],
-        "states": [asdict(state) for state in written.states], "cpu": list(written.cpu),
+        "start": written.start,
+        "rate": written.rate,
+        "partitions": written.partitions,
+        "end": written.end,
+        "end_offsets": list(written.end_offsets),
+        "marks": [list(mark) for mark in written.marks],
+        "states": [asdict(state) for state in written.states],
+        "cpu": list(written.cpu),
         "changes": None if written.changes is None else [asdict(change) for change in written.changes],
         **{name: len(getattr(written, name)) for name in ROWS},
-    }  # fmt: skip
+    }
     arrays = {f"{name}-{n}": rows for name in ROWS for n, rows in enumerate(getattr(written, name))}
     np.savez_compressed(path, facts=np.array(json.dumps(facts)), log=written.log, **arrays)
 

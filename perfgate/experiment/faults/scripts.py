@@ -184,10 +184,12 @@ def with_newcomer(replicas: tuple[tuple[int, ...], ...], newcomer: int) -> tuple
     brokers = {broker for ids in replicas for broker in ids}
     share = sum(len(ids) for ids in replicas) // (len(brokers) + 1)
     return tuple(
-        tuple(newcomer if partition < share and place == partition % len(ids) else broker
-              for place, broker in enumerate(ids))
+        tuple(
+            newcomer if partition < share and place == partition % len(ids) else broker
+            for place, broker in enumerate(ids)
+        )
         for partition, ids in enumerate(replicas)
-    )  # fmt: skip
+    )
 
 
 def consumer_kill(scene: Scene) -> None:

@@ -53,9 +53,10 @@ def _steps_polled(states: Sequence[State], fault: float) -> dict[str, float | No
     before = next((s for s in reversed(states) if s.at < fault), states[0])
     return {
         "fenced_s": next((s.at for s in states if s.at >= fault and len(s.brokers) < len(before.brokers)), None),
-        "elected_s": next((s.at for s in states if s.at >= fault and s.leaders != before.leaders
-                           and min(s.leaders) >= 0), None),
-    }  # fmt: skip
+        "elected_s": next(
+            (s.at for s in states if s.at >= fault and s.leaders != before.leaders and min(s.leaders) >= 0), None
+        ),
+    }
 
 
 def _steps_logged(changes: Sequence[Change], fault: float) -> dict[str, float | None]:

@@ -50,16 +50,25 @@ def expected_outage(row: Scenario, usual_s: float = 0.0) -> Expectation:
     fenced = f"fenced {session - heartbeat:g} to {session * SLACK:g} s after its last sign of life"
     match row.fault.kind:
         case "kill-leader":
-            return Expectation(low_s=session - heartbeat, high_s=session * SLACK + DISCOVERY_S,
-                               why=f"{fenced}, then clients look for the new leader")  # fmt: skip
+            return Expectation(
+                low_s=session - heartbeat,
+                high_s=session * SLACK + DISCOVERY_S,
+                why=f"{fenced}, then clients look for the new leader",
+            )
         case "pause-leader" | "cut-off":
             # A request that is under way waits on its open connection until the broker answers again, or it times out;
             # by then another one leads.
-            return Expectation(low_s=min(session - heartbeat, hold), high_s=max(hold, session * SLACK) + FIND_S,
-                               why=f"{fenced}; a request on an open connection waits up to the {hold:g} s")  # fmt: skip
+            return Expectation(
+                low_s=min(session - heartbeat, hold),
+                high_s=max(hold, session * SLACK) + FIND_S,
+                why=f"{fenced}; a request on an open connection waits up to the {hold:g} s",
+            )
         case "two-down":
-            return Expectation(low_s=hold, high_s=hold + session * SLACK + START_S,
-                               why=f"two of three replicas are gone for {hold:g} s, then one starts")  # fmt: skip
+            return Expectation(
+                low_s=hold,
+                high_s=hold + session * SLACK + START_S,
+                why=f"two of three replicas are gone for {hold:g} s, then one starts",
+            )
         case "stop-leader" | "rolling-restart" | "return" | "scale-out":
             return Expectation(low_s=0.0, high_s=MOVED_S + REQUESTS * usual_s, why="leaders move in good order")
         case "kill-controller" | "consumer-kill" | "client-crash":

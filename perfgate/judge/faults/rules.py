@@ -166,9 +166,13 @@ def _against(measurement: Measurement, threshold: Threshold) -> Judgement:
         )
     return Judgement(
         verdict=Verdict.PASS if sign * (centre - threshold.limit) >= 0 else Verdict.REGRESSED,
-        metric=name, measured=centre, limit=threshold.limit, baseline=threshold.baseline,
-        tolerance=threshold.tolerance, reach=threshold.reach,
-    )  # fmt: skip
+        metric=name,
+        measured=centre,
+        limit=threshold.limit,
+        baseline=threshold.baseline,
+        tolerance=threshold.tolerance,
+        reach=threshold.reach,
+    )
 
 
 def _predicted(measurement: Measurement, metric: str, expected: Expectation) -> Judgement:

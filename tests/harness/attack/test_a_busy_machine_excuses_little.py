@@ -57,8 +57,6 @@ def test_a_busy_machine_excuses_what_is_late_and_nothing_else(
 def test_what_may_only_have_been_late(failed: dict[str, int], unresolved: int, in_log: int, late: bool) -> None:
     where = Accounting(attempted=3000, acked=2990, failed=failed, unresolved=unresolved, offset_delta=in_log)
     told = load_result(sent=sent())
-    made = round_of(
-        1, told, where, {}, flaws(Load(kind="capped", rate=1000.0), told, where), "", own_brokers=True
-    )  # fmt: skip
+    made = round_of(1, told, where, {}, flaws(Load(kind="capped", rate=1000.0), told, where), "", own_brokers=True)
     assert made.broken
     assert (made.broken == made.perhaps_late) is late

@@ -18,10 +18,15 @@ PACED = Load(kind="paced", rate=1000.0)
 @pytest.mark.parametrize("load", [CAPPED, PACED])
 @pytest.mark.parametrize(("stalled_s", "spoilt"), [(0.0, False), (0.3, False), (0.6, True), (1.9, True)])
 def test_time_in_which_the_generator_stood_still_is_its_own(load: Load, stalled_s: float, spoilt: bool) -> None:
-    told = load_result(sent=sent(
-        attempted_in_window=1000, acked_in_window=1000, pushback_s=1.9, pushback_in_window_s=1.9,
-        stalled_in_window_s=stalled_s,
-    ))  # fmt: skip
+    told = load_result(
+        sent=sent(
+            attempted_in_window=1000,
+            acked_in_window=1000,
+            pushback_s=1.9,
+            pushback_in_window_s=1.9,
+            stalled_in_window_s=stalled_s,
+        )
+    )
     found = flaws(load, told, accounting(3000))
     assert any("stood still" in flaw.reason for flaw in found) is spoilt
     assert all(flaw.generator for flaw in found)

@@ -29,9 +29,12 @@ DIED = "target unhealthy: broker 1 was killed by signal -9"
 
 def accounted(acked: int, in_log: int, failed: int = 0, unresolved: int = 0) -> Accounting:
     return Accounting(
-        attempted=acked + failed + unresolved, acked=acked, failed={"_MSG_TIMED_OUT": failed} if failed else {},
-        unresolved=unresolved, offset_delta=in_log,
-    )  # fmt: skip
+        attempted=acked + failed + unresolved,
+        acked=acked,
+        failed={"_MSG_TIMED_OUT": failed} if failed else {},
+        unresolved=unresolved,
+        offset_delta=in_log,
+    )
 
 
 def taken(*rates: float, last: Round | None = None, canary: tuple[CanaryReading, ...] = ()) -> Measurement:
@@ -132,8 +135,16 @@ def test_every_row_of_a_cluster_that_broke_says_so() -> None:
 
 
 def compared(baseline: Measurement, candidate: Measurement) -> Comparison:
-    return Comparison(change="acks=all", baseline=baseline, candidate=candidate, method="rounds", rounds_per_unit=2,
-                      planned_units=6, orders=("ABBA",), minutes=1.0)  # fmt: skip
+    return Comparison(
+        change="acks=all",
+        baseline=baseline,
+        candidate=candidate,
+        method="rounds",
+        rounds_per_unit=2,
+        planned_units=6,
+        orders=("ABBA",),
+        minutes=1.0,
+    )
 
 
 FAILS = replace(unmeasured(2, "1,000 sends failed"), accounting=accounted(0, 0, failed=1000))

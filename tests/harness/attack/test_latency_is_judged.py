@@ -80,8 +80,14 @@ def test_a_latency_that_was_sent_late_is_no_baseline() -> None:
     def run(late: bool) -> dict[str, Any]:
         spoilt = {"latency_ms": "sent late"} if late else {}
         metrics = {metric: {"value": 30.0 if late else 4.0} for metric in PACED_METRICS}
-        entry = {"name": "paced-500", "verdict": "MISSING", "declared": {"fault": None}, "load": {"kind": "paced"},
-                 "metrics": metrics, "rounds": [{"invalid_metrics": spoilt}, {"invalid_metrics": {}}]}  # fmt: skip
+        entry = {
+            "name": "paced-500",
+            "verdict": "MISSING",
+            "declared": {"fault": None},
+            "load": {"kind": "paced"},
+            "metrics": metrics,
+            "rounds": [{"invalid_metrics": spoilt}, {"invalid_metrics": {}}],
+        }
         return {"scenarios": [entry]}
 
     found = {one.metric: one.values for one in proposed([run(False), run(True), run(False)])}

@@ -37,8 +37,10 @@ def test_what_is_no_number_is_invalid_and_never_green(metric: str, value: float)
     outcome = judge_scenario(taken, profile(RATE, CPU))
     assert outcome.verdict is Verdict.INVALID
     assert "was measured as" in scenario_message(outcome, taken, profile(RATE, CPU))
-    pair = {"fast": replace(with_round(metric, value), scenario=measurement([1], "fast").scenario),
-            "slow": measurement([500, 500, 500], "slow")}  # fmt: skip
+    pair = {
+        "fast": replace(with_round(metric, value), scenario=measurement([1], "fast").scenario),
+        "slow": measurement([500, 500, 500], "slow"),
+    }
     assert judge_relation(relation(1.5, metric), pair).verdict is Verdict.INVALID
     assert still_warming({"a": taken.rounds, "b": measurement([1, 1, 1]).rounds}) == {}
 

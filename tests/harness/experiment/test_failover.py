@@ -79,16 +79,28 @@ def history(*, lose: int = 0, again: int = 0, down: bool = True) -> Written:
     extra["offset"] += 10_000
     log = np.concatenate((log[: count - lose], extra))
     return Written(
-        start=START, rate=RATE, partitions=PARTITIONS, sends=[sends], outcomes=[outcomes], receipts=[receipts],
-        log=log, end_offsets=[count // 2, count // 2], marks=[(FAULT, "kill broker 1"), (FAULT + 15, "start node 1")],
+        start=START,
+        rate=RATE,
+        partitions=PARTITIONS,
+        sends=[sends],
+        outcomes=[outcomes],
+        receipts=[receipts],
+        log=log,
+        end_offsets=[count // 2, count // 2],
+        marks=[(FAULT, "kill broker 1"), (FAULT + 15, "start node 1")],
         states=[
-            state(START, 1, (1, 2, 3), (1, 2, 3)), state(FAULT + 7.9, 3, (2, 3), (2, 3)),
-            state(FAULT + 20, 3, (1, 2, 3), (1, 2, 3)), state(FAULT + 24, 1, (1, 2, 3), (1, 2, 3)),
+            state(START, 1, (1, 2, 3), (1, 2, 3)),
+            state(FAULT + 7.9, 3, (2, 3), (2, 3)),
+            state(FAULT + 20, 3, (1, 2, 3), (1, 2, 3)),
+            state(FAULT + 24, 1, (1, 2, 3), (1, 2, 3)),
         ],
-        changes=None, cpu=[(second, {"1": 0.5 * (second - START), "2": 0.5 * (second - START)})
-                           for second in np.arange(START, END, 0.5).tolist()],
+        changes=None,
+        cpu=[
+            (second, {"1": 0.5 * (second - START), "2": 0.5 * (second - START)})
+            for second in np.arange(START, END, 0.5).tolist()
+        ],
         end=END,
-    )  # fmt: skip
+    )
 
 
 def test_a_known_history_gives_the_known_answer() -> None:
@@ -140,9 +152,13 @@ baseOffset: 0 lastOffset: 0 count: 1 partitionLeaderEpoch: 1 isControl: true Cre
 def test_the_controllers_log_tells_the_steps_of_an_outage() -> None:
     found = changes(LOG, "ours", -900.0)
     assert [(change.at, change.what, change.number, change.leader) for change in found] == [
-        (100.0, "controller", 102, -1), (101.0, "leader", 0, 1), (123.5, "fenced", 1, -1), (123.5, "leader", 0, 2),
-        (135.0, "back", 1, -1), (140.0, "leader", 0, 1),
-    ]  # fmt: skip
+        (100.0, "controller", 102, -1),
+        (101.0, "leader", 0, 1),
+        (123.5, "fenced", 1, -1),
+        (123.5, "leader", 0, 2),
+        (135.0, "back", 1, -1),
+        (140.0, "leader", 0, 1),
+    ]
     failover, metrics, _ = analyse(replace(history(), changes=found))
     assert failover.split == pytest.approx({"fenced_s": 3.5, "elected_s": 3.5, "first_ack_s": OUTAGE}, abs=0.02)
     assert "log" in failover.split_source
@@ -159,8 +175,9 @@ def test_a_broker_that_starts_again_counts_its_cpu_from_the_start() -> None:
 
 @given(partitions=st.integers(1, 30), brokers=st.integers(1, 6), data=st.data())
 def test_a_newcomer_takes_its_share_and_no_more(partitions: int, brokers: int, data: st.DataObject) -> None:
-    replicas = assignment(TopicSpec(partitions=partitions, replication_factor=data.draw(st.integers(1, brokers)),
-                                    on_brokers=brokers))  # fmt: skip
+    replicas = assignment(
+        TopicSpec(partitions=partitions, replication_factor=data.draw(st.integers(1, brokers)), on_brokers=brokers)
+    )
     before = tuple(map(tuple, replicas))
     after = with_newcomer(before, brokers + 1)
     held = sum(brokers + 1 in ids for ids in after)
@@ -250,8 +267,7 @@ def test_a_history_that_was_kept_is_judged_the_same(tmp_path: Path) -> None:
 
 
 def faulty(producer: Mapping[str, str] = MappingProxyType({}), kind: FaultKind = "kill-leader") -> Scenario:
-    return replace(scenario("kill-leader"), producer=settings({**dict(SAFE), **producer}),
-                   fault=Fault(kind=kind))  # fmt: skip
+    return replace(scenario("kill-leader"), producer=settings({**dict(SAFE), **producer}), fault=Fault(kind=kind))
 
 
 def one_fault(written: Written, index: int = 1) -> Round:
@@ -309,8 +325,13 @@ def test_a_hand_over_has_a_window_of_its_own_which_a_slow_machine_widens() -> No
 
     def judged(outage_s: float, before_ms: float) -> Verdict:
         taken = measured(row, history())
-        metrics = {**taken.rounds[0].metrics, "outage_s.max": outage_s, "latency_before_ms.p99": before_ms,
-                   "receive_outage_s.max": 0.1, "outage_resolution_s": 0.02}  # fmt: skip
+        metrics = {
+            **taken.rounds[0].metrics,
+            "outage_s.max": outage_s,
+            "latency_before_ms.p99": before_ms,
+            "receive_outage_s.max": 0.1,
+            "outage_resolution_s": 0.02,
+        }
         return judge_fault(replace(taken, rounds=(replace(taken.rounds[0], metrics=metrics),)), []).verdict
 
     assert judged(4.9, 30) is Verdict.REGRESSED
@@ -341,11 +362,17 @@ def test_a_load_that_was_never_as_before_again_is_not_green() -> None:
     assert held == {"outage_s.max", "receive_outage_s.max"}
 
 
-@pytest.mark.parametrize(("kind", "session", "until", "verdict"), [
-    ("kill-leader", "6000", FAULT + 14, Verdict.PASS), ("kill-leader", "6000", END + 1, Verdict.REGRESSED),
-    ("consumer-kill", "6000", FAULT + 9, Verdict.PASS), ("consumer-kill", "6000", FAULT + 14, Verdict.REGRESSED),
-    ("consumer-kill", "10000", FAULT + 14, Verdict.PASS), ("consumer-kill", "45000", END + 1, Verdict.PASS),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "session", "until", "verdict"),
+    [
+        ("kill-leader", "6000", FAULT + 14, Verdict.PASS),
+        ("kill-leader", "6000", END + 1, Verdict.REGRESSED),
+        ("consumer-kill", "6000", FAULT + 9, Verdict.PASS),
+        ("consumer-kill", "6000", FAULT + 14, Verdict.REGRESSED),
+        ("consumer-kill", "10000", FAULT + 14, Verdict.PASS),
+        ("consumer-kill", "45000", END + 1, Verdict.PASS),
+    ],
+)
 def test_consumers_that_wait_longer_than_the_settings_say_are_red(
     kind: FaultKind, session: str, until: float, verdict: Verdict
 ) -> None:
@@ -408,8 +435,10 @@ def test_the_timeline_shows_what_was_acknowledged_and_what_was_done() -> None:
     p99 = np.asarray(latency.lines[0].get_ydata(), float).tolist()
     assert [y for y in p99 if not math.isnan(y)] == [y for y in failover.p99_ms if y is not None]
     assert [axes.get_ylabel().partition("\n")[0] for axes in (latency, replicas, leaders)] == [
-        "p99 from intended", "in-sync replicas", "leader",
-    ]  # fmt: skip
+        "p99 from intended",
+        "in-sync replicas",
+        "leader",
+    ]
     assert leaders.get_xlabel() == "seconds since the fault"
     assert fault_timeline("kill-leader", failover).startswith(b"\x89PNG")
 

@@ -153,8 +153,17 @@ def test_no_more_than_the_first_are_named() -> None:
 def test_many_records_take_little_time(records: int) -> None:
     """The bound for 20 million is a benchmark's; here only that nothing is quadratic."""
     count = records // 4
-    sends = [Sends(outcome=np.zeros(count, np.int8), partition=np.zeros(count, np.int16),
-                   offset=np.arange(count) * 4 + producer) for producer in range(4)]  # fmt: skip
-    log = Log(offset=np.arange(records), producer=np.tile(np.arange(4, dtype=np.int32), count),
-              sequence=np.repeat(np.arange(count), 4))  # fmt: skip
+    sends = [
+        Sends(
+            outcome=np.zeros(count, np.int8),
+            partition=np.zeros(count, np.int16),
+            offset=np.arange(count) * 4 + producer,
+        )
+        for producer in range(4)
+    ]
+    log = Log(
+        offset=np.arange(records),
+        producer=np.tile(np.arange(4, dtype=np.int32), count),
+        sequence=np.repeat(np.arange(count), 4),
+    )
     assert totals(check_integrity(sends, {0: log})) == dict.fromkeys(KINDS, 0)

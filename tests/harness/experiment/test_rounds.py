@@ -61,8 +61,17 @@ def test_a_backlog_that_was_written_in_part_is_not_read(monkeypatch: pytest.Monk
     cluster: Any = Cluster()
     say: Any = lambda text, left_s: None  # noqa: E731 - Say has a second method, which is not called
     driver = LibrdkafkaDriver()
-    block = benches.Bench(cluster, driver, lambda: process_sampler(dict), engine=driver, tier=TIER, run_id="r", say=say,
-                          histories=Path("none"), ledger=Ledger())  # fmt: skip
+    block = benches.Bench(
+        cluster,
+        driver,
+        lambda: process_sampler(dict),
+        engine=driver,
+        tier=TIER,
+        run_id="r",
+        say=say,
+        histories=Path("none"),
+        ledger=Ledger(),
+    )
     with suppress(LoadError):
         block._backlog(BACKLOG, OBSERVER)
     assert deleted == created[:1]

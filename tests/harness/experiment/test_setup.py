@@ -17,16 +17,28 @@ def cluster(version: str) -> Any:
 
 def test_every_cluster_keeps_its_own_facts() -> None:
     """They were one table, in which the last cluster's, or the first's, stood for all."""
-    setup = Setup(tier=TIER, driver=Mock(), engine=Mock(), target=Mock(), scenarios=[], run_id="r", histories=Path(),
-                  say=Mock(), sampler=Mock(), target_facts={"kind": "embedded", "kafka_version": "4.3.1"})  # fmt: skip
+    setup = Setup(
+        tier=TIER,
+        driver=Mock(),
+        engine=Mock(),
+        target=Mock(),
+        scenarios=[],
+        run_id="r",
+        histories=Path(),
+        say=Mock(),
+        sampler=Mock(),
+        target_facts={"kind": "embedded", "kafka_version": "4.3.1"},
+    )
     first = setup.begun(cluster("4.3.1"), [scenario("batch-1k"), scenario("acks-all")])
     first["warm_up"] = {"batch-1k": []}
     setup.begun(cluster("3.9.1"), [scenario("old")])
     setup.begun(cluster("4.3.1"), [scenario("batch-1k")], again=True)
     found: Any = setup.target_facts
     assert [(c["kafka_version"], c["scenarios"], c["second_look"]) for c in found["clusters"]] == [
-        ("4.3.1", ["acks-all", "batch-1k"], False), ("3.9.1", ["old"], False), ("4.3.1", ["batch-1k"], True),
-    ]  # fmt: skip
+        ("4.3.1", ["acks-all", "batch-1k"], False),
+        ("3.9.1", ["old"], False),
+        ("4.3.1", ["batch-1k"], True),
+    ]
     assert "warm_up" in found["clusters"][0]
     assert "warm_up" not in found["clusters"][2]
     assert found["kafka_version"] == "4.3.1", "the run as a whole goes by the first"

@@ -25,17 +25,19 @@ def comparison(
     row = replace(scenario(), load=Load(kind="capped", rate=cap))
     before = measurement([1000.0 * (2 - x) for x in noise])
     after = measurement([1000.0 * factor * x for x in noise], cpu_us=cpu_us)
-    return Comparison(**{
-        "change": "a change",
-        "baseline": replace(before, scenario=row),
-        "candidate": replace(after, scenario=row),
-        "method": "turns",
-        "rounds_per_unit": 1,
-        "planned_units": len(noise),
-        "orders": ("ABBA",) * len(noise),
-        "minutes": 2.0,
-        **changes,
-    })  # fmt: skip
+    return Comparison(
+        **{
+            "change": "a change",
+            "baseline": replace(before, scenario=row),
+            "candidate": replace(after, scenario=row),
+            "method": "turns",
+            "rounds_per_unit": 1,
+            "planned_units": len(noise),
+            "orders": ("ABBA",) * len(noise),
+            "minutes": 2.0,
+            **changes,
+        }
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,8 +68,9 @@ def with_latency_spoilt(found: Comparison, load: Load) -> Comparison:
     m = found.candidate
     rounds = [replace(r, invalid_metrics={"latency_ms": "sent late"} if r.index == 3 else {}) for r in m.rounds]
     row = replace(m.scenario, load=load)
-    return replace(found, baseline=replace(found.baseline, scenario=row),
-                   candidate=replace(m, rounds=tuple(rounds), scenario=row))  # fmt: skip
+    return replace(
+        found, baseline=replace(found.baseline, scenario=row), candidate=replace(m, rounds=tuple(rounds), scenario=row)
+    )
 
 
 def test_a_spoilt_latency_makes_only_what_it_decides_invalid() -> None:

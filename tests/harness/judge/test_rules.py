@@ -64,8 +64,11 @@ def spoilt(rates: Sequence[float], name: str = "batch-1k") -> Measurement:
 def test_a_spoilt_latency_spoils_neither_the_rate_nor_the_cpu() -> None:
     outcome = judge_scenario(spoilt([1000, 1010, 990]), profile(RATE, CPU, LATENCY))
     found = {judgement.metric: judgement.verdict for judgement in outcome.judgements}
-    assert found == {"records_per_s": Verdict.PASS, "broker_cpu_us_per_record": Verdict.PASS,
-                     "latency_ms.p99": Verdict.INVALID}  # fmt: skip
+    assert found == {
+        "records_per_s": Verdict.PASS,
+        "broker_cpu_us_per_record": Verdict.PASS,
+        "latency_ms.p99": Verdict.INVALID,
+    }
     assert outcome.verdict is Verdict.INVALID, "something that is held was not told"
     message = scenario_message(outcome, spoilt([1000, 1010, 990]), profile(RATE, CPU, LATENCY))
     assert "invalid    latency_ms.p99: round 2: sent late" in message
@@ -262,10 +265,12 @@ def elsewhere(rates: Sequence[float], name: str) -> Measurement:
 def test_rows_on_different_clusters_are_not_paired() -> None:
     """Measured one after the other, what both clusters share within a round is nothing: chance must not narrow it."""
     rates = [1000, 1100, 1200, 900, 800, 1000]
-    same = judge_relation(relation(1.2), {"fast": measurement([2 * r for r in rates], "fast"),
-                                       "slow": measurement(rates, "slow")})  # fmt: skip
-    apart = judge_relation(relation(1.2), {"fast": elsewhere([2 * r for r in rates], "fast"),
-                                        "slow": measurement(rates, "slow")})  # fmt: skip
+    same = judge_relation(
+        relation(1.2), {"fast": measurement([2 * r for r in rates], "fast"), "slow": measurement(rates, "slow")}
+    )
+    apart = judge_relation(
+        relation(1.2), {"fast": elsewhere([2 * r for r in rates], "fast"), "slow": measurement(rates, "slow")}
+    )
     (paired,), (unpaired,) = same.judgements, apart.judgements
     assert (same.paired, apart.paired) == (True, False)
     assert paired.interval == (2.0, 2.0)
@@ -275,6 +280,7 @@ def test_rows_on_different_clusters_are_not_paired() -> None:
 
 
 def test_rows_on_different_clusters_need_not_have_as_many_rounds() -> None:
-    outcome = judge_relation(relation(1.2), {"fast": elsewhere([2000, 2000, 2000], "fast"),
-                                          "slow": measurement([1000, 1000], "slow")})  # fmt: skip
+    outcome = judge_relation(
+        relation(1.2), {"fast": elsewhere([2000, 2000, 2000], "fast"), "slow": measurement([1000, 1000], "slow")}
+    )
     assert outcome.verdict is Verdict.PASS

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.options import DRIVERS
+from fixtures.command_line import DRIVERS
 from perfgate.judge.rules import required
 from perfgate.judge.thresholds import (
     all_but_one,

@@ -50,13 +50,21 @@ def test_a_flat_block_is_seldom_said_to_grow(rounds: int, noise: float) -> None:
 @pytest.mark.parametrize(
     ("shape", "rounds", "noise", "least"),
     [
-        (RISING, 3, 0.05, 0.99), (RISING, 3, 0.10, 0.9), (RISING, 3, 0.20, 0.4),
-        (RISING, 7, 0.05, 0.99), (RISING, 7, 0.10, 0.99), (RISING, 7, 0.20, 0.99),
+        (RISING, 3, 0.05, 0.99),
+        (RISING, 3, 0.10, 0.9),
+        (RISING, 3, 0.20, 0.4),
+        (RISING, 7, 0.05, 0.99),
+        (RISING, 7, 0.10, 0.99),
+        (RISING, 7, 0.20, 0.99),
         # A step within three rounds is no line: it is left to the rounds' spread, and to the compilers' CPU.
-        (STEPPING, 3, 0.05, 0.2), (STEPPING, 3, 0.10, 0.2), (STEPPING, 3, 0.20, 0.2),
-        (STEPPING, 7, 0.05, 0.99), (STEPPING, 7, 0.10, 0.99), (STEPPING, 7, 0.20, 0.9),
+        (STEPPING, 3, 0.05, 0.2),
+        (STEPPING, 3, 0.10, 0.2),
+        (STEPPING, 3, 0.20, 0.2),
+        (STEPPING, 7, 0.05, 0.99),
+        (STEPPING, 7, 0.10, 0.99),
+        (STEPPING, 7, 0.20, 0.9),
     ],
-)  # fmt: skip
+)
 def test_a_block_that_grows_is_seldom_missed(shape: Series, rounds: int, noise: float, least: float) -> None:
     share = called(shape, rounds, noise)
     name = "rising 25 % a round" if shape is RISING else "stepping to twice the rate half-way"

@@ -215,8 +215,13 @@ def produce(brokers: Secured, topic: str, values: Sequence[bytes]) -> None:
 
 
 def content(brokers: Secured, topic: str, count: int) -> list[bytes]:
-    consumer = Consumer({"bootstrap.servers": brokers.cluster.bootstrap(SAME_ZONE), "group.id": "reader",
-                         "auto.offset.reset": "earliest"})  # fmt: skip
+    consumer = Consumer(
+        {
+            "bootstrap.servers": brokers.cluster.bootstrap(SAME_ZONE),
+            "group.id": "reader",
+            "auto.offset.reset": "earliest",
+        }
+    )
     try:
         consumer.subscribe([topic])
         messages = consumer.consume(count, timeout=60)
@@ -292,8 +297,9 @@ def test_broker_settings_are_only_changed_when_file_and_person_say_so(brokers: S
     assert done.code == 6, "nothing was judged: " + done.output
     assert "not run: paced-slow: it needs broker settings" in done.output
     brokers.allow_settings(USER)
-    command = gate_command(tmp_path / "long", PROBES, *change, "--window", 60, "--target", allowed,
-                           "--allow-broker-config")  # fmt: skip
+    command = gate_command(
+        tmp_path / "long", PROBES, *change, "--window", 60, "--target", allowed, "--allow-broker-config"
+    )
     with running(command):
         topic_of_a_run(brokers)
         assert dynamic(brokers) == "16000"
@@ -354,8 +360,18 @@ def test_what_another_host_left_waits_for_consent_and_an_operators_change_stays(
 ) -> None:
     brokers.allow_settings(USER)
     path = brokers.target_file(tmp_path, more="[broker-config]\nallowed = true\n")
-    command = gate_command(tmp_path / "killed", PROBES, *SHORT, "--window", 60, "--set", f"broker.{SETTING}=16000",
-                           "--target", path, "--allow-broker-config")  # fmt: skip
+    command = gate_command(
+        tmp_path / "killed",
+        PROBES,
+        *SHORT,
+        "--window",
+        60,
+        "--set",
+        f"broker.{SETTING}=16000",
+        "--target",
+        path,
+        "--allow-broker-config",
+    )
     with running(command):
         (name,) = topic_of_a_run(brokers)
     (manifest,) = (tmp_path / "state").rglob("*.jsonl")

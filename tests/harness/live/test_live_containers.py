@@ -79,8 +79,9 @@ def test_a_row_runs_on_containers_and_leaves_none(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("engine")
 def test_what_a_killed_run_leaves_is_removed_at_the_next_start(tmp_path: Path) -> None:
-    command = gate_command(tmp_path / "results", PROBES, "--target", "containers", *BOTH_IMAGES, "-k", "paced-slow",
-                           "--window", 60)  # fmt: skip
+    command = gate_command(
+        tmp_path / "results", PROBES, "--target", "containers", *BOTH_IMAGES, "-k", "paced-slow", "--window", 60
+    )
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_for(lambda: len(ours()) >= 4, BEGUN_BOUND_S, "three containers and their network")
@@ -96,8 +97,19 @@ def test_what_a_killed_run_leaves_is_removed_at_the_next_start(tmp_path: Path) -
 @pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 def test_a_broker_that_is_killed_makes_the_row_broken_with_its_log(tmp_path: Path) -> None:
-    command = gate_command(tmp_path / "results", PROBES, "--target", "containers", *BOTH_IMAGES, "-k", "paced-slow",
-                           "--window", 60, "--broker-warmup", 0)  # fmt: skip
+    command = gate_command(
+        tmp_path / "results",
+        PROBES,
+        "--target",
+        "containers",
+        *BOTH_IMAGES,
+        "-k",
+        "paced-slow",
+        "--window",
+        60,
+        "--broker-warmup",
+        0,
+    )
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         in_the_middle_of_a_round(psutil.Process(process.pid))
@@ -117,8 +129,9 @@ def test_a_broker_that_is_killed_makes_the_row_broken_with_its_log(tmp_path: Pat
     reason="no `prometheus` on the PATH to make an image of",
 )
 def test_prometheus_scrapes_the_containers(tmp_path: Path) -> None:
-    done = on_containers(tmp_path, "-k", "capped-plain", "--with-prometheus", "--prometheus-image",
-                         images.PROMETHEUS_IMAGE)  # fmt: skip
+    done = on_containers(
+        tmp_path, "-k", "capped-plain", "--with-prometheus", "--prometheus-image", images.PROMETHEUS_IMAGE
+    )
     assert done.measured, done.output
     assert done.run["tier"]["window_s"] == 5
     metrics = done.scenario("capped-plain")["metrics"]

@@ -125,8 +125,12 @@ def test_a_backlog_is_read_over_and_over(live: LiveLoad[EmbeddedCluster]) -> Non
 
 
 def test_small_records_at_full_speed_are_all_accounted_for_in_little_memory(live: LiveLoad[EmbeddedCluster]) -> None:
-    small = row(BASE, record_bytes=40, load=Load(kind="capped", rate=1e9),
-                producer=settings({"acks": 1, "batch.size": 1_000_000, "linger.ms": 5}))  # fmt: skip
+    small = row(
+        BASE,
+        record_bytes=40,
+        load=Load(kind="capped", rate=1e9),
+        producer=settings({"acks": 1, "batch.size": 1_000_000, "linger.ms": 5}),
+    )
     result, end_offsets = live.run(DRIVER, small, window_s=4)
     sound(result.sent, end_offsets)
     assert result.rss_mib < MEMORY_BOUND_MIB
@@ -185,8 +189,11 @@ def test_a_stall_of_the_broker_shows_in_latency_from_the_intended_send_only(live
 
 def over_half_a_second(histogram: object) -> int:
     """Return how many values of the histogram lie above 500 ms."""
-    return sum(item.count_added_in_this_iter_step for item in histogram.get_recorded_iterator()  # type: ignore[attr-defined]
-               if item.value_iterated_to > 500_000)  # fmt: skip
+    return sum(
+        item.count_added_in_this_iter_step
+        for item in histogram.get_recorded_iterator()  # type: ignore[attr-defined]
+        if item.value_iterated_to > 500_000
+    )
 
 
 def value(sequence: int, *, run: str = RUN_ID, producer: int = 0, crc: int | None = None) -> bytes:
@@ -263,8 +270,9 @@ def test_the_official_producer_agrees_with_the_end_offsets(live: LiveLoad[Embedd
 
 @pytest.mark.slow
 def test_the_official_consumer_reads_the_backlog(live: LiveLoad[EmbeddedCluster]) -> None:
-    backlog = row(BASE, load=Load(kind="backlog", records=5_000_000), consumers=Consumers(membership="group"),
-                  record_bytes=100)  # fmt: skip
+    backlog = row(
+        BASE, load=Load(kind="backlog", records=5_000_000), consumers=Consumers(membership="group"), record_bytes=100
+    )
     java = make_driver("java", DEFAULT_KAFKA_VERSION)
     with live.topic(backlog) as topic:
         spec, observer = live.spec(backlog, topic, window_s=0.3, warmup_max_s=0.2), live.observer(topic, 3)

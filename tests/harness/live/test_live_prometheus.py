@@ -39,8 +39,9 @@ needs_prometheus = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    target = EmbeddedTarget(log_folder=tmp_path_factory.mktemp("logs"), cross_zone=False, say=print,
-                            monitoring=Monitoring(own=True))  # fmt: skip
+    target = EmbeddedTarget(
+        log_folder=tmp_path_factory.mktemp("logs"), cross_zone=False, say=print, monitoring=Monitoring(own=True)
+    )
     spec = ClusterSpec(brokers=2)
     target.prepare([spec])
     try:
@@ -111,8 +112,7 @@ def test_what_does_not_answer_says_why(cluster: EmbeddedCluster, source: dict[st
 @pytest.mark.slow
 @needs_prometheus
 def test_a_gate_lengthens_its_rounds_for_prometheus(tmp_path: Path) -> None:
-    done = gate(tmp_path / "results", PROBES, "-k", "capped-plain", "--with-prometheus", *SHORT,
-                "--relations-only")  # fmt: skip
+    done = gate(tmp_path / "results", PROBES, "-k", "capped-plain", "--with-prometheus", *SHORT, "--relations-only")
     assert done.measured, done.output
     assert "rounds of 5 s: Prometheus needs 4 scrapes in each" in done.output
     assert done.run["tier"]["window_s"] == 5
@@ -135,15 +135,23 @@ def test_a_prometheus_that_was_there_before(tmp_path: Path) -> None:
     (port,), config = free_ports(1), tmp_path / "prometheus.yml"
     config.write_text(server_config(f"localhost:{AGENT_FIRST_PORT + broker}" for broker in range(3)))
     with Guard() as guard:
-        guard.spawn([prometheus_server(), f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'data'}",
-                     f"--web.listen-address={HOST}:{port}"], log=tmp_path / "prometheus.log")  # fmt: skip
+        guard.spawn(
+            [
+                prometheus_server(),
+                f"--config.file={config}",
+                f"--storage.tsdb.path={tmp_path / 'data'}",
+                f"--web.listen-address={HOST}:{port}",
+            ],
+            log=tmp_path / "prometheus.log",
+        )
         url = f"http://{HOST}:{port}"
         deadline = time.monotonic() + BEGUN_BOUND_S
         while not scrapes(url):
             assert time.monotonic() < deadline
             time.sleep(0.5)
-        done = gate(tmp_path / "results", PROBES, "-k", "capped-plain", "--prometheus-url", url, *SHORT,
-                    "--relations-only")  # fmt: skip
+        done = gate(
+            tmp_path / "results", PROBES, "-k", "capped-plain", "--prometheus-url", url, *SHORT, "--relations-only"
+        )
     assert done.measured, done.output
     assert done.run["tier"]["window_s"] == 5
     assert done.scenario("capped-plain")["metrics"]["broker_cpu_cores.3"]["value"] > 0

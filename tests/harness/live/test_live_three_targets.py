@@ -49,8 +49,17 @@ def green(done: Finished) -> dict[str, str]:
 
 @pytest.mark.usefixtures("engine")
 def test_the_white_papers_rows_on_containers(tmp_path: Path) -> None:
-    done = gate(tmp_path / "results", SCENARIOS, "--target", "containers", *BOTH_IMAGES, "--rounds", 5,
-                "--relations-only", within_s=ALL_ROWS_S)  # fmt: skip
+    done = gate(
+        tmp_path / "results",
+        SCENARIOS,
+        "--target",
+        "containers",
+        *BOTH_IMAGES,
+        "--rounds",
+        5,
+        "--relations-only",
+        within_s=ALL_ROWS_S,
+    )
     assert len(green(done)) == 8
 
 
@@ -70,8 +79,16 @@ def described(brokers: Secured, folder: Path) -> Path:
 
 
 def test_the_white_papers_rows_on_brokers_by_file(three: Secured, tmp_path: Path) -> None:
-    done = gate(tmp_path / "results", SCENARIOS, "--target", described(three, tmp_path), "--rounds", 5,
-                "--relations-only", within_s=ALL_ROWS_S)  # fmt: skip
+    done = gate(
+        tmp_path / "results",
+        SCENARIOS,
+        "--target",
+        described(three, tmp_path),
+        "--rounds",
+        5,
+        "--relations-only",
+        within_s=ALL_ROWS_S,
+    )
     verdicts = green(done)
     assert len(verdicts) == (8 if three.cluster.prometheus_url else 4)
     assert topics(three) == []
@@ -97,8 +114,9 @@ def test_a_fault_on_brokers_by_file_is_brought_about_by_its_commands(three: Secu
     (one,) = done.scenario("pause-leader")["rounds"]
     assert one["failover"]["integrity"]["lost"] == 0
     assert one["metrics"]["outage_s.max"] > 5
-    done = gate(tmp_path / "none", SCENARIOS, "-k", "kill-leader and not kill-leader-", "--target", path,
-                "--allow-faults")  # fmt: skip
+    done = gate(
+        tmp_path / "none", SCENARIOS, "-k", "kill-leader and not kill-leader-", "--target", path, "--allow-faults"
+    )
     assert "no fault command: the target file states no [faults] kill and start" in done.output
     assert topics(three) == []
 
@@ -150,8 +168,16 @@ def test_a_broker_that_does_not_come_back_is_the_last_line_and_comes_back_at_the
     path = by_command(three, tmp_path, "kill -STOP", f"test -e {tmp_path}/mended && kill -CONT")
     brokers = [psutil.Process(pid) for pid in three.cluster.broker_pids().values()]
     try:
-        done = gate(tmp_path / "left", SCENARIOS, "-k", "pause-leader",
-                    "--broker-warmup", 0, f"--target={path}", "--allow-faults")  # fmt: skip
+        done = gate(
+            tmp_path / "left",
+            SCENARIOS,
+            "-k",
+            "pause-leader",
+            "--broker-warmup",
+            0,
+            f"--target={path}",
+            "--allow-faults",
+        )
         assert done.code == 7, done.output
         left = done.run["left_behind"][0]
         assert re.match(r"BROKER \d \(.*:\d+\) IS STILL PAUSED: \[faults\] resume has to be run for it", left)
@@ -166,8 +192,15 @@ def test_a_broker_that_does_not_come_back_is_the_last_line_and_comes_back_at_the
 
 
 def test_a_fault_command_that_fails_is_told(three: Secured, tmp_path: Path) -> None:
-    done = gate(tmp_path / "results", SCENARIOS, "-k", "pause-leader", "--target",
-                by_command(three, tmp_path, "kill -NONSENSE"), "--allow-faults")  # fmt: skip
+    done = gate(
+        tmp_path / "results",
+        SCENARIOS,
+        "-k",
+        "pause-leader",
+        "--target",
+        by_command(three, tmp_path, "kill -NONSENSE"),
+        "--allow-faults",
+    )
     assert done.code == 6, done.output
     assert "[faults] pause for broker" in done.output
     assert topics(three) == []
@@ -179,8 +212,20 @@ LINGER = 'name = "linger 50"\n[producer]\n"linger.ms" = 50\n'
 def compared(folder: Path, *target: object) -> dict[str, Any]:
     change = folder / "change.toml"
     change.write_text(LINGER)
-    done = gate(folder / "results", PROBES, "-k", "capped-plain", "--broker-warmup", 15, "--window", 1,
-                f"--compare={change}", "--budget", "60s", *target)  # fmt: skip
+    done = gate(
+        folder / "results",
+        PROBES,
+        "-k",
+        "capped-plain",
+        "--broker-warmup",
+        15,
+        "--window",
+        1,
+        f"--compare={change}",
+        "--budget",
+        "60s",
+        *target,
+    )
     assert done.code in (0, 1, 6), done.output
     (found,) = done.run["comparisons"]
     assert found["verdict"] != "INVALID", found["reasons"]
@@ -244,8 +289,20 @@ def test_a_run_stops_when_a_broker_of_the_cluster_dies(three: Secured, tmp_path:
     theirs = NewTopic("orders", num_partitions=1, replication_factor=3)
     three.admin.create_topics([theirs])["orders"].result(timeout=60)
     three.allow_sight(USER)
-    command = gate_command(tmp_path / "results", SCENARIOS, "-k", "replicas-3",
-                           "--window", 30, "--rounds", 2, "--broker-warmup", 0, "--target", path)  # fmt: skip
+    command = gate_command(
+        tmp_path / "results",
+        SCENARIOS,
+        "-k",
+        "replicas-3",
+        "--window",
+        30,
+        "--rounds",
+        2,
+        "--broker-warmup",
+        0,
+        "--target",
+        path,
+    )
     with running(command) as process:
         deadline = time.monotonic() + BEGUN_BOUND_S
         while topics(three) == ["orders"]:

@@ -32,9 +32,21 @@ def test_a_cold_broker_is_waited_for_or_said_to_be_cold_never_green(tmp_path: Pa
     (tmp_path / "relations.toml").write_text("")
     for attempt in "123":  # with a profile the canary speaks, and a machine that is too noisy ends the run at once
         done = gate(
-            tmp_path / attempt, PROBES, "-p", "tests.harness.cold_broker", f"--thresholds={tmp_path}",
-            "--profile=easy", "-k", "capped-plain", "--rounds", "3", "--window", "1", "--warmup-max", "1",
-        )  # fmt: skip
+            tmp_path / attempt,
+            PROBES,
+            "-p",
+            "tests.harness.cold_broker",
+            f"--thresholds={tmp_path}",
+            "--profile=easy",
+            "-k",
+            "capped-plain",
+            "--rounds",
+            "3",
+            "--window",
+            "1",
+            "--warmup-max",
+            "1",
+        )
         entry = done.scenario("capped-plain")
         measured = (*entry["warm_up_rounds"], *entry["rounds"])
         if measured:
@@ -64,9 +76,12 @@ def test_what_waits_in_a_slow_row_s_buffer_is_withdrawn_and_accounted_for(cluste
     cluster.proxy.set_added_rtt("broker-1", 5)
     load = LiveLoad(cluster)
     slow = row(
-        scenario(), link=CROSS_ZONE, load=Load(kind="capped", rate=100_000), record_bytes=KIB,
+        scenario(),
+        link=CROSS_ZONE,
+        load=Load(kind="capped", rate=100_000),
+        record_bytes=KIB,
         producer=settings({"acks": 1, "batch.size": KIB, "linger.ms": 0, "queue.buffering.max.kbytes": 32 * KIB}),
-    )  # fmt: skip
+    )
     with load.topic(slow) as topic:
         edges: list[float] = []
         spec = replace(load.spec(slow, topic), bootstrap=cluster.bootstrap(CROSS_ZONE))

@@ -31,11 +31,21 @@ LATEST_S = 50.0
 GONE_WITHIN_S = 60.0
 SCENARIOS = "tests/scenarios"
 ROWS: dict[str, tuple[object, ...]] = {
-    "plain": (PROBES, "-k", "paced-slow", "--rounds", 3, "--window", 2, "--allow-broker-config",
-              "--set", f"broker.{SETTING}=16000"),
+    "plain": (
+        PROBES,
+        "-k",
+        "paced-slow",
+        "--rounds",
+        3,
+        "--window",
+        2,
+        "--allow-broker-config",
+        "--set",
+        f"broker.{SETTING}=16000",
+    ),
     "pause-leader": (SCENARIOS, "-k", "pause-leader", "--allow-faults"),
     "kill-leader": (SCENARIOS, "-k", "kill-leader and not kill-leader-", "--allow-faults"),
-}  # fmt: skip
+}
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGINT twice", "SIGKILL", "SIGSTOP, SIGCONT, SIGTERM", "SIGSTOP, SIGKILL")
 
 
@@ -205,8 +215,11 @@ def test_sixty_interrupted_runs_leave_nothing(tmp_path: Path) -> None:
                 was_away, over = brokers.away(), process.poll() is not None
                 seconds = interrupt(process, how)
             now = left()
-            print(f"{number:2} {row:12} {how:26} after {after:4.1f} s{' (over)' if over else ''}: code "
-                  f"{process.returncode}, {seconds:.1f} s, away then {was_away}, left {now}", flush=True)  # fmt: skip
+            print(
+                f"{number:2} {row:12} {how:26} after {after:4.1f} s{' (over)' if over else ''}: code "
+                f"{process.returncode}, {seconds:.1f} s, away then {was_away}, left {now}",
+                flush=True,
+            )
             if not over:
                 took[f"{how}, a broker away" if was_away else how].append(seconds)
             if now and not before and not how.endswith("SIGKILL"):

@@ -66,8 +66,11 @@ def test_the_names_of_the_catalogue_stay() -> None:
 @pytest.mark.parametrize("path", PATHS)
 def test_every_path_changes_what_it_names_and_nothing_else(path: str) -> None:
     value = {
-        "link": "cross-zone", "cluster.version": "3.9.1", "cluster.image": "mine:1", "cluster.jvm": ["-Xmx1g"],
-    }.get(path, 7)  # fmt: skip
+        "link": "cross-zone",
+        "cluster.version": "3.9.1",
+        "cluster.image": "mine:1",
+        "cluster.jvm": ["-Xmx1g"],
+    }.get(path, 7)
     after = with_changes(PAPER, [(path, value)])
     assert (after == PAPER) is path.startswith("consumers."), "of which it has none"
     again = with_changes(after, [(path, value)])

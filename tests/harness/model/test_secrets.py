@@ -65,9 +65,7 @@ def test_its_value_goes_to_a_client_and_over_the_pipe_as_it_is() -> None:
 
 def test_what_a_report_escapes_is_found_too() -> None:
     Secret(PASSWORD)
-    for written in (
-        "hunter2 &amp; &quot;friends&quot;", "hunter2%20%26%20%22friends%22", json.dumps(PASSWORD)
-    ):  # fmt: skip
+    for written in ("hunter2 &amp; &quot;friends&quot;", "hunter2%20%26%20%22friends%22", json.dumps(PASSWORD)):
         assert "hunter2" not in redacted(f"refused: {written}")
 
 
@@ -119,9 +117,14 @@ def test_programs_from_a_registry_get_paths_and_proxies_alone() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["https://gate:hunter2@prometheus:9090", "http://hunter2@prometheus", "HTTPS://gate:hunter2@prometheus",
-     "gate:hunter2@prometheus:9090", "https://gate:hunter2/x@prometheus"],
-)  # fmt: skip
+    [
+        "https://gate:hunter2@prometheus:9090",
+        "http://hunter2@prometheus",
+        "HTTPS://gate:hunter2@prometheus",
+        "gate:hunter2@prometheus:9090",
+        "https://gate:hunter2/x@prometheus",
+    ],
+)
 def test_a_password_in_an_address_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(ConfigurationError, match="belong into username and password") as told:
         check_url(url, "[prometheus] url")
@@ -145,9 +148,13 @@ def test_no_core_is_left(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
 
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, preexec_fn=allowed,
-    )  # fmt: skip
+        [sys.executable, "-c", textwrap.dedent(program)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        preexec_fn=allowed,
+    )
     assert done.stdout.strip() == "(1, 1) -6", done.stderr
     assert list(tmp_path.iterdir()) == []
 

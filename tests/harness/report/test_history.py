@@ -165,8 +165,14 @@ def test_a_new_machine_gets_a_file_of_its_own_with_its_facts(
     assert run_propose(monkeypatch, *options, "--accept") == 0
     assert (folder / "embedded-2c-amd-epyc.toml").read_text() == taken, "of other facts: it stays"
     profile = load_profile(folder / "embedded-2c-amd-epyc-smoke.toml")
-    assert profile.facts == {"target": "embedded", "cores": "2", "cpu_model": "AMD EPYC", "tier": "smoke",
-                             "driver": "librdkafka", "kafka": "4.3"}  # fmt: skip
+    assert profile.facts == {
+        "target": "embedded",
+        "cores": "2",
+        "cpu_model": "AMD EPYC",
+        "tier": "smoke",
+        "driver": "librdkafka",
+        "kafka": "4.3",
+    }
 
 
 @pytest.mark.parametrize(
@@ -220,9 +226,13 @@ def test_runs_that_are_no_baseline_are_left_out_and_named(
     ],
 )
 def test_nothing_is_proposed_from_a_run_of_another_kind(
-    tmp_path: Path, document: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: Any, changes: dict[str, Any],
+    tmp_path: Path,
+    document: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Any,
+    changes: dict[str, Any],
     words: str,
-) -> None:  # fmt: skip
+) -> None:
     results = results_of(tmp_path, {**document, **changes}, 5)
     if "replay_of" in changes:
         newest = results / "latest" / "run.json"

@@ -95,8 +95,9 @@ def test_a_killed_run_leaves_a_note_of_who_is_away(tmp_path: Path) -> None:
     (left,) = leftovers(tmp_path, "c")
     # What was resumed is noted as back once it has been seen.
     assert left.away == {
-        1: Away("kafka-1.example:9093", "resume", taken=True), 2: Away("kafka-2.example:9094", "resume", taken=True)
-    }  # fmt: skip
+        1: Away("kafka-1.example:9093", "resume", taken=True),
+        2: Away("kafka-2.example:9094", "resume", taken=True),
+    }
     left.path.unlink()
     whole = Manifest(tmp_path, cluster_id="c", run_id="s")
     again = faults(journal=whole, pause="true", resume="true")
@@ -143,8 +144,14 @@ def test_what_a_fault_lacks_is_named(kind: str, commands: dict[str, str], words:
 def test_no_broker_is_taken_from_a_cluster_that_is_not_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.LOOK_EVERY_S", 0.01)
     answers = iter(["2 of 9 partitions are under-replicated (0 allowed)", "", "", "not asked while one is away"])
-    made = CommandFaults({"kill": f"echo {{broker}} >> {tmp_path}/hit", "start": "true"}, 5, BROKERS, Noted(),
-                         unwell=lambda: next(answers), at_a_time=2)  # fmt: skip
+    made = CommandFaults(
+        {"kill": f"echo {{broker}} >> {tmp_path}/hit", "start": "true"},
+        5,
+        BROKERS,
+        Noted(),
+        unwell=lambda: next(answers),
+        at_a_time=2,
+    )
     made.kill(1)
     assert (tmp_path / "hit").read_text() == "1\n", "waited for"
     made.kill(2)
@@ -223,9 +230,14 @@ def test_a_broker_that_goes_only_now_is_started_again(tmp_path: Path) -> None:
     looks = iter([True, True, False])
     started = tmp_path / "done"
     found = bring_back(
-        {"start": f"echo start >> {started}"}, "start", 1, BROKERS[1], 0.2, run=True,
+        {"start": f"echo start >> {started}"},
+        "start",
+        1,
+        BROKERS[1],
+        0.2,
+        run=True,
         seen=lambda _: next(looks, started.read_text() == "start\nstart\n"),
-    )  # fmt: skip
+    )
     assert found == ""
     assert started.read_text() == "start\nstart\n"
 

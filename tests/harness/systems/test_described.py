@@ -137,10 +137,13 @@ def test_java_properties_are_translated(tmp_path: Path) -> None:
     target = described(tmp_path, text)
     assert target.bootstrap == "kafka-1:9093,kafka-2:9093"
     assert dict(target.client) == {
-        "security.protocol": "SASL_SSL", "sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": "gate",
-        "sasl.password": 'hun"ter2-java', "ssl.endpoint.identification.algorithm": "none",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanisms": "SCRAM-SHA-512",
+        "sasl.username": "gate",
+        "sasl.password": 'hun"ter2-java',
+        "ssl.endpoint.identification.algorithm": "none",
         "client.id": "kafka-perf-gate",
-    }  # fmt: skip
+    }
     assert "ter2-java" not in repr(target)
 
 
@@ -153,10 +156,13 @@ def test_oauth_is_librdkafkas_oidc() -> None:
         'clientId="gate" clientSecret="s3cret" scope="kafka";',
     )
     assert found == {
-        "sasl.mechanisms": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc", "sasl.oauthbearer.client.id": "gate",
-        "sasl.oauthbearer.client.secret": "s3cret", "sasl.oauthbearer.scope": "kafka",
+        "sasl.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": "gate",
+        "sasl.oauthbearer.client.secret": "s3cret",
+        "sasl.oauthbearer.scope": "kafka",
         "sasl.oauthbearer.token.endpoint.url": "https://idp/token",
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(
@@ -186,12 +192,46 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for kind in ("JKS", "PKCS12"):
         key = folder / f"key.{kind.lower()}"
         password = ("-storepass", "store-hunter2", "-keypass", "key-hunter2" if kind == "JKS" else "store-hunter2")
-        keytool("-genkeypair", "-alias", "gate", "-keyalg", "EC", "-dname", "CN=gate", "-storetype", kind,
-                "-keystore", key, *password)  # fmt: skip
-        keytool("-exportcert", "-rfc", "-alias", "gate", "-keystore", key, "-storepass", "store-hunter2",
-                "-file", folder / f"{kind}.pem")  # fmt: skip
-        keytool("-importcert", "-noprompt", "-alias", "ca", "-file", folder / f"{kind}.pem", "-storetype", kind,
-                "-keystore", folder / f"trust.{kind.lower()}", "-storepass", "store-hunter2")  # fmt: skip
+        keytool(
+            "-genkeypair",
+            "-alias",
+            "gate",
+            "-keyalg",
+            "EC",
+            "-dname",
+            "CN=gate",
+            "-storetype",
+            kind,
+            "-keystore",
+            key,
+            *password,
+        )
+        keytool(
+            "-exportcert",
+            "-rfc",
+            "-alias",
+            "gate",
+            "-keystore",
+            key,
+            "-storepass",
+            "store-hunter2",
+            "-file",
+            folder / f"{kind}.pem",
+        )
+        keytool(
+            "-importcert",
+            "-noprompt",
+            "-alias",
+            "ca",
+            "-file",
+            folder / f"{kind}.pem",
+            "-storetype",
+            kind,
+            "-keystore",
+            folder / f"trust.{kind.lower()}",
+            "-storepass",
+            "store-hunter2",
+        )
     return folder
 
 
@@ -201,12 +241,15 @@ def test_javas_stores_become_what_librdkafka_reads(stores: Path, kind: str, tmp_
 
     found = KeyStores(lambda: KEYTOOL, lambda: tmp_path)(
         {
-            "ssl.truststore.location": str(stores / f"trust.{kind.lower()}"), "ssl.truststore.type": kind,
-            "ssl.truststore.password": "store-hunter2", "ssl.keystore.location": str(stores / f"key.{kind.lower()}"),
-            "ssl.keystore.type": kind, "ssl.keystore.password": "store-hunter2",
+            "ssl.truststore.location": str(stores / f"trust.{kind.lower()}"),
+            "ssl.truststore.type": kind,
+            "ssl.truststore.password": "store-hunter2",
+            "ssl.keystore.location": str(stores / f"key.{kind.lower()}"),
+            "ssl.keystore.type": kind,
+            "ssl.keystore.password": "store-hunter2",
             "ssl.key.password": "key-hunter2" if kind == "JKS" else "store-hunter2",
         }
-    )  # fmt: skip
+    )
     assert Path(found["ssl.ca.location"]).read_text().count("BEGIN CERTIFICATE") == 1
     AdminClient({**found, "security.protocol": "ssl", "log_level": "0"})  # reads both, or says what is wrong
 

@@ -30,8 +30,10 @@ def test_a_process_is_alive_until_it_ends() -> None:
     assert is_alive(mark_of_this_process())
     done = subprocess.run(
         [sys.executable, "-c", "from perfgate.host.alive import *; print(mark_of_this_process())"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert not is_alive(done.stdout.strip())
     assert is_alive("1@0.00@another-host")
 
@@ -52,9 +54,14 @@ def test_the_runs_own_topics_are_not_left_over_while_it_lives(tmp_path: Path) ->
 
 def test_what_a_dead_run_left_is_read_for_its_cluster_alone(tmp_path: Path) -> None:
     orphaned(
-        tmp_path, '{"topic": "a"}', '{"topic": "a", "id": "1"}', '{"topic": "b"}', '{"gone": "a"}',
-        '{"broker": "2", "name": "num.io.threads", "before": "8"}', '{"topic": "c", "id": "3"}',
-    )  # fmt: skip
+        tmp_path,
+        '{"topic": "a"}',
+        '{"topic": "a", "id": "1"}',
+        '{"topic": "b"}',
+        '{"gone": "a"}',
+        '{"broker": "2", "name": "num.io.threads", "before": "8"}',
+        '{"topic": "c", "id": "3"}',
+    )
     assert list(leftovers(tmp_path, "another")) == []
     (left,) = leftovers(tmp_path, "c")
     assert left.topics == {"b": "", "c": "3"}

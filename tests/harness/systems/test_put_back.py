@@ -259,8 +259,10 @@ def test_a_topic_of_which_nobody_knows_whether_it_was_made_is_deleted_in_the_end
 
     def delete_topics(names: list[str], **_: object) -> dict[str, Any]:
         deleted.extend(names)
-        return {name: Mock(result=Mock(side_effect=KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))))
-                for name in names}  # fmt: skip
+        return {
+            name: Mock(result=Mock(side_effect=KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))))
+            for name in names
+        }
 
     topics._admin = Mock(
         create_topics=Mock(return_value={"kpg-x": reply}),
@@ -489,8 +491,11 @@ def test_the_only_server_of_a_file_is_brought_back_before_it_is_needed(
     path = tmp_path / "target.toml"
     path.write_text(f'{FILE}[faults]\nkill = "true"\nstart = "touch {up}"\n')
     target = load_target(path, lambda stores: {})
-    for run_id, cluster_id, file in (("killed", "c", target.identity), ("other", "c", "/etc/other.toml kafka-1:9093"),
-                                     ("of-d", "d", target.identity)):  # fmt: skip
+    for run_id, cluster_id, file in (
+        ("killed", "c", target.identity),
+        ("other", "c", "/etc/other.toml kafka-1:9093"),
+        ("of-d", "d", target.identity),
+    ):
         noted = Manifest(tmp_path / "m", cluster_id=cluster_id, run_id=run_id, target=file)
         noted.takes(1, "kafka-1:9093", "start")
         noted.has_taken(1)
@@ -586,8 +591,9 @@ def test_every_load_is_told_what_the_target_allows(
     cluster = Mock(most_bytes_per_s=most_bytes_per_s)
     cluster.client_settings.return_value, cluster.bootstrap.return_value = (), "b:1"
     tier = Tier(name="t", window_s=1, rounds=2, warmup_max_s=1, broker_warmup_s=0)
-    bench = Bench(cluster, Mock(), Mock(), engine=Mock(), tier=tier, run_id="r", say=Mock(), histories=Path(),
-                  ledger=Mock())  # fmt: skip
+    bench = Bench(
+        cluster, Mock(), Mock(), engine=Mock(), tier=tier, run_id="r", say=Mock(), histories=Path(), ledger=Mock()
+    )
     spec = bench._load_spec(row, "kpg-x")
     assert spec.most_rate == pytest.approx(most_rate)
     if load.kind == "backlog":

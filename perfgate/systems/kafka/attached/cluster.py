@@ -51,9 +51,16 @@ class ExternalCluster:
     emulates_links = False
 
     def __init__(
-        self, spec: ClusterSpec, described: DescribedTarget, manifest: Manifest, *, brokers: Mapping[int, str],
-        facts: Mapping[str, object], meter: Meter | None = None, ends_at: float = math.inf,
-    ) -> None:  # fmt: skip
+        self,
+        spec: ClusterSpec,
+        described: DescribedTarget,
+        manifest: Manifest,
+        *,
+        brokers: Mapping[int, str],
+        facts: Mapping[str, object],
+        meter: Meter | None = None,
+        ends_at: float = math.inf,
+    ) -> None:
         """`ends_at`: when the run has lasted as long as the file allows, in s of the monotonic clock."""
         self.spec = spec
         self._described = described
@@ -67,10 +74,15 @@ class ExternalCluster:
         self._facts = facts
         self._admin = admin_client(described.bootstrap, described.client)
         self.faults = CommandFaults(
-            described.faults, described.fault_timeout_s, brokers, manifest,
-            unwell=lambda: unwell(self._admin, described.limits.under_replicated), allowed=described.fault_brokers,
-            at_a_time=2 if described.two_down_allowed else 1, seen=self._answers,
-        )  # fmt: skip
+            described.faults,
+            described.fault_timeout_s,
+            brokers,
+            manifest,
+            unwell=lambda: unwell(self._admin, described.limits.under_replicated),
+            allowed=described.fault_brokers,
+            at_a_time=2 if described.two_down_allowed else 1,
+            seen=self._answers,
+        )
         """What the file's commands can do to its nodes."""
         self._topics = JournaledTopics(self, manifest)
         self._checked, self._pause, self._catching_up_until = 0.0, HEALTH_EVERY_S, 0.0

@@ -78,10 +78,17 @@ class CommandFaults:
     """See :class:`perfgate.systems.kafka.managed.faults.Faults`."""
 
     def __init__(
-        self, commands: Mapping[str, str], timeout_s: float, brokers: Mapping[int, str], journal: FaultJournal,
-        *, unwell: Callable[[], str] = lambda: "", allowed: Collection[int] = (), at_a_time: int = 1,
+        self,
+        commands: Mapping[str, str],
+        timeout_s: float,
+        brokers: Mapping[int, str],
+        journal: FaultJournal,
+        *,
+        unwell: Callable[[], str] = lambda: "",
+        allowed: Collection[int] = (),
+        at_a_time: int = 1,
         seen: Callable[[str], bool] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`brokers`: addresses (host:port) by id; `allowed`: those that may be taken away, all when there are none.
 
         `unwell` tells what is wrong with the cluster, its other topics too, before a broker is taken; `at_a_time`: so
@@ -152,9 +159,15 @@ class CommandFaults:
         for broker, back in {**self._away, **self._returning}.items():
             address, run = self._brokers[broker], broker in self._away
             reason = bring_back(
-                self._commands, back, broker, address, self._timeout_s, run=run, ended=broker in self._taken,
+                self._commands,
+                back,
+                broker,
+                address,
+                self._timeout_s,
+                run=run,
+                ended=broker in self._taken,
                 seen=self._seen,
-            )  # fmt: skip
+            )
             if reason:
                 left.append(still_away(broker, address, back, reason))
             else:
@@ -208,9 +221,16 @@ class CommandFaults:
 
 
 def bring_back(
-    commands: Mapping[str, str], back: str, broker: int, address: str, timeout_s: float, *, run: bool,
-    ended: bool = False, seen: Callable[[str], bool] | None = None,
-) -> str:  # fmt: skip
+    commands: Mapping[str, str],
+    back: str,
+    broker: int,
+    address: str,
+    timeout_s: float,
+    *,
+    run: bool,
+    ended: bool = False,
+    seen: Callable[[str], bool] | None = None,
+) -> str:
     """Return why the broker is not back; empty when it is: its command worked, and it answers and goes on to.
 
     `run`: the command has not been run yet. It is, whatever is seen: a broker that is being stopped, or is cut off from

@@ -14,16 +14,38 @@ from perfgate.model import MIB, Settings
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret, from_environment, redacted, revealed
 from perfgate.systems.kafka.attached.command_faults import COMMANDS
+from perfgate.systems.kafka.attached.file_values import (
+    SIZE,
+    UNITS,
+    flag_of,
+    ids_of,
+    number_of,
+    servers_of,
+    table_of,
+    text_of,
+)
 from perfgate.systems.kafka.attached.java_properties import Convert, read_properties, translated
 
 LEGAL: Mapping[str, tuple[str, ...]] = {
-    "": ("name", "bootstrap-servers", "cluster-id", "insecure", "profile", "kafka-version", "client", "zones", "limits",
-         "broker-config", "prometheus", "faults"),
+    "": (
+        "name",
+        "bootstrap-servers",
+        "cluster-id",
+        "insecure",
+        "profile",
+        "kafka-version",
+        "client",
+        "zones",
+        "limits",
+        "broker-config",
+        "prometheus",
+        "faults",
+    ),
     "zones": ("cross-zone",),
     "faults": (*COMMANDS, "timeout-s", "brokers", "two-down"),
     "limits": ("bytes", "mib-per-s", "read-mib-per-s", "minutes", "under-replicated-partitions", "produce-error-rate"),
     "broker-config": ("allowed",),
-}  # fmt: skip
+}
 PROPERTIES_FILE = "properties-file"
 CONNECTION = re.compile(
     r"security\.protocol|(sasl|ssl|enable\.ssl|socket|broker\.address|reconnect\.backoff|retry\.backoff)\..+"
@@ -38,12 +60,7 @@ SECRET_SETTINGS = re.compile(r".*(password|passphrase|secret|key\.pem)$|sasl\.oa
 SECRET_HEADERS = re.compile(r".*(authorization|token|key|secret|password|cookie).*", re.IGNORECASE)
 CLEAR_URL = re.compile(r"http://(?!localhost\b|127\.|\[::1\])", re.IGNORECASE)
 """A way over which everybody can read along; this machine's own loopback is none."""
-SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(B|KB|MB|GB|TB|KiB|MiB|GiB|TiB)\s*")
 FAULT_TIMEOUT_S = 60.0
-UNITS = {
-    "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
-    "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
-}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,35 +144,37 @@ def load_target(path: Path, convert: Convert) -> DescribedTarget:
 
 def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> DescribedTarget:
     for table, legal in LEGAL.items():
-        for key in _table(document, table) if table else document:
+        for key in table_of(document, table) if table else document:
             if key not in legal:
                 where = f"[{table}] has" if table else "there is an"
                 raise ConfigurationError(f"{where} unknown key {key!r}; legal: {', '.join(legal)}")
     # Before `convert` starts a process, which is not to inherit what the environment holds for either.
-    prometheus = _prometheus(path.parent, _table(document, "prometheus"))
-    client = _client(path.parent, _table(document, "client"), convert)
-    bootstrap = _servers("bootstrap-servers", document.get("bootstrap-servers", client.pop("bootstrap.servers", None)))
-    zones, broker_config = _table(document, "zones"), _table(document, "broker-config")
-    by_command = _table(document, "faults")
+    prometheus = _prometheus(path.parent, table_of(document, "prometheus"))
+    client = _client(path.parent, table_of(document, "client"), convert)
+    bootstrap = servers_of(
+        "bootstrap-servers", document.get("bootstrap-servers", client.pop("bootstrap.servers", None))
+    )
+    zones, broker_config = table_of(document, "zones"), table_of(document, "broker-config")
+    by_command = table_of(document, "faults")
     timeout, faults = by_command.get("timeout-s", FAULT_TIMEOUT_S), _faults(by_command)
     _refuse_unknown_settings(client)
-    _refuse_clear_secrets(client, prometheus, insecure=_flag("insecure", document.get("insecure", False)))
+    _refuse_clear_secrets(client, prometheus, insecure=flag_of("insecure", document.get("insecure", False)))
     return DescribedTarget(
-        name=_text("name", document.get("name", path.stem)),
+        name=text_of("name", document.get("name", path.stem)),
         path=path,
         bootstrap=bootstrap,
         client=tuple(sorted(client.items())),
-        limits=_limits(_table(document, "limits")),
-        cluster_id=_text("cluster-id", document.get("cluster-id", ""), empty=True),
-        profile=_text("profile", document.get("profile", ""), empty=True),
-        kafka_version=_text("kafka-version", document.get("kafka-version", ""), empty=True),
-        cross_zone_bootstrap=_servers("[zones] cross-zone", zones["cross-zone"]) if "cross-zone" in zones else "",
-        broker_config_allowed=_flag("[broker-config] allowed", broker_config.get("allowed", False)),
+        limits=_limits(table_of(document, "limits")),
+        cluster_id=text_of("cluster-id", document.get("cluster-id", ""), empty=True),
+        profile=text_of("profile", document.get("profile", ""), empty=True),
+        kafka_version=text_of("kafka-version", document.get("kafka-version", ""), empty=True),
+        cross_zone_bootstrap=servers_of("[zones] cross-zone", zones["cross-zone"]) if "cross-zone" in zones else "",
+        broker_config_allowed=flag_of("[broker-config] allowed", broker_config.get("allowed", False)),
         prometheus=prometheus,
         faults=faults,
-        fault_timeout_s=_number("[faults] timeout-s", timeout, 1, 3600),
-        fault_brokers=_ids("[faults] brokers", by_command.get("brokers", [])),
-        two_down_allowed=_flag("[faults] two-down", by_command.get("two-down", False)),
+        fault_timeout_s=number_of("[faults] timeout-s", timeout, 1, 3600),
+        fault_brokers=ids_of("[faults] brokers", by_command.get("brokers", [])),
+        two_down_allowed=flag_of("[faults] two-down", by_command.get("two-down", False)),
     )
 
 
@@ -288,55 +307,13 @@ def _limits(table: Mapping[str, Any]) -> Limits:
         raise ConfigurationError(f'[limits] bytes = {table["bytes"]!r} must be a size, as in "20 GB"')
     return Limits(
         total_bytes=float(size[1]) * UNITS[size[2]],
-        bytes_per_s=_number("[limits] mib-per-s", table["mib-per-s"], 0.001, 1e6) * MIB,
-        read_bytes_per_s=_number("[limits] read-mib-per-s", table["read-mib-per-s"], 0.001, 1e6) * MIB
+        bytes_per_s=number_of("[limits] mib-per-s", table["mib-per-s"], 0.001, 1e6) * MIB,
+        read_bytes_per_s=number_of("[limits] read-mib-per-s", table["read-mib-per-s"], 0.001, 1e6) * MIB
         if "read-mib-per-s" in table
         else math.inf,
-        most_s=_number("[limits] minutes", table["minutes"], 1, 1e5) * 60 if "minutes" in table else math.inf,
+        most_s=number_of("[limits] minutes", table["minutes"], 1, 1e5) * 60 if "minutes" in table else math.inf,
         under_replicated=int(
-            _number("[limits] under-replicated-partitions", table.get("under-replicated-partitions", 0), 0, 1e6)
+            number_of("[limits] under-replicated-partitions", table.get("under-replicated-partitions", 0), 0, 1e6)
         ),
-        error_rate=_number("[limits] produce-error-rate", table.get("produce-error-rate", 0), 0, 1),
+        error_rate=number_of("[limits] produce-error-rate", table.get("produce-error-rate", 0), 0, 1),
     )
-
-
-def _table(document: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = document.get(name, {})
-    if not isinstance(value, dict):
-        raise ConfigurationError(f"{name} must be a table [{name}]")
-    return value
-
-
-def _text(key: str, value: object, *, empty: bool = False) -> str:
-    if not isinstance(value, str) or not (value.strip() or empty) or "\n" in value or len(value) > 80:
-        raise ConfigurationError(f"{key} = {value!r} must be a short text")
-    return value.strip()
-
-
-def _servers(key: str, value: object) -> str:
-    servers = value.split(",") if isinstance(value, str) else value
-    if not isinstance(servers, list) or not servers or not all(_is_server(server) for server in servers):
-        raise ConfigurationError(f'{key} = {value!r} must name servers, as in "kafka-1:9093,kafka-2:9093"')
-    return ",".join(server.strip() for server in servers)
-
-
-def _is_server(server: object) -> bool:
-    return isinstance(server, str) and re.fullmatch(r"\s*(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}\s*", server) is not None
-
-
-def _ids(key: str, value: object) -> tuple[int, ...]:
-    if not isinstance(value, list) or not all(isinstance(one, int) and not isinstance(one, bool) for one in value):
-        raise ConfigurationError(f"{key} = {value!r} must list broker ids, as in [1, 2]")
-    return tuple(value)
-
-
-def _flag(key: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ConfigurationError(f"{key} = {value!r} must be true or false")
-    return value
-
-
-def _number(key: str, value: object, at_least: float, at_most: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not at_least <= value <= at_most:
-        raise ConfigurationError(f"{key} = {value!r} must be a number from {at_least:g} to {at_most:g}")
-    return float(value)

@@ -142,10 +142,11 @@ class ExternalTarget:
             return self._connected()
         except (ConfigurationError, TargetError) as error:
             ended = [
-                one for one in away_from(self._manifests, self._described.identity)
+                one
+                for one in away_from(self._manifests, self._described.identity)
                 if self._described.cluster_id in ("", one.cluster_id)
                 and (one.run_id == run_id if run_id else one.has_ended or self._others_ended)
-            ]  # fmt: skip
+            ]
             if not ended:
                 raise
             self._note(f"note: {error}; a run that has ended took a broker away: bringing it back")
@@ -309,9 +310,14 @@ class ExternalTarget:
                 raise TargetError(f"nothing more is done to these brokers: {'; '.join(self.left_behind)}")
             manifest = self._manifest()
             self._alive = ExternalCluster(
-                spec, self._described, manifest, brokers=self._brokers, facts=self.facts(spec), meter=self._meter,
+                spec,
+                self._described,
+                manifest,
+                brokers=self._brokers,
+                facts=self.facts(spec),
+                meter=self._meter,
                 ends_at=self._ends_at,
-            )  # fmt: skip
+            )
             self._alive.apply_settings()
         return self._alive
 

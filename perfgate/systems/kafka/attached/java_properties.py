@@ -14,11 +14,23 @@ import javaproperties
 from perfgate.model.errors import ConfigurationError
 
 SAME_NAME = {
-    "bootstrap.servers", "client.dns.lookup", "client.id", "client.rack", "metadata.max.age.ms",
-    "reconnect.backoff.max.ms", "reconnect.backoff.ms", "request.timeout.ms", "retry.backoff.max.ms",
-    "retry.backoff.ms", "sasl.kerberos.service.name", "sasl.oauthbearer.scope", "sasl.oauthbearer.token.endpoint.url",
-    "security.protocol", "socket.connection.setup.timeout.ms", "ssl.cipher.suites",
-}  # fmt: skip
+    "bootstrap.servers",
+    "client.dns.lookup",
+    "client.id",
+    "client.rack",
+    "metadata.max.age.ms",
+    "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms",
+    "request.timeout.ms",
+    "retry.backoff.max.ms",
+    "retry.backoff.ms",
+    "sasl.kerberos.service.name",
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.token.endpoint.url",
+    "security.protocol",
+    "socket.connection.setup.timeout.ms",
+    "ssl.cipher.suites",
+}
 RENAMED = {
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
     "sasl.mechanism": "sasl.mechanisms",

@@ -35,9 +35,15 @@ class Cleaner:
                 f"{back}, then watching whether it stays"
             )
             reason = bring_back(
-                self._described.faults, back, broker, address, self._described.fault_timeout_s, run=True, ended=taken,
+                self._described.faults,
+                back,
+                broker,
+                address,
+                self._described.fault_timeout_s,
+                run=True,
+                ended=taken,
                 seen=lambda at: cluster_id_at(at, self._described.client) == leftover.cluster_id,
-            )  # fmt: skip
+            )
             if reason:
                 left.append(still_away(broker, address, back, reason))
                 continue

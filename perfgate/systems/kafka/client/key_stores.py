@@ -63,12 +63,26 @@ class KeyStores:
         # In PKCS#12 key and store have one password.
         self._run(
             "ssl.keystore",
-            ["-importkeystore", "-noprompt", "-srckeystore", path, "-destkeystore", target, "-deststoretype", "PKCS12",
-             "-srckeypass:env", KEY_PASSWORD, "-deststorepass:env", NEW_PASSWORD, "-destkeypass:env", NEW_PASSWORD,
-             *self._only_alias(path, password)],
+            [
+                "-importkeystore",
+                "-noprompt",
+                "-srckeystore",
+                path,
+                "-destkeystore",
+                target,
+                "-deststoretype",
+                "PKCS12",
+                "-srckeypass:env",
+                KEY_PASSWORD,
+                "-deststorepass:env",
+                NEW_PASSWORD,
+                "-destkeypass:env",
+                NEW_PASSWORD,
+                *self._only_alias(path, password),
+            ],
             {STORE_PASSWORD: password, KEY_PASSWORD: key_password, NEW_PASSWORD: password},
             store_option="-srcstorepass:env",
-        )  # fmt: skip
+        )
         target.chmod(0o600)
         return {"ssl.keystore.location": str(target), "ssl.keystore.password": password}
 
@@ -86,9 +100,13 @@ class KeyStores:
         command = [self._keytool(), *arguments, store_option, STORE_PASSWORD]
         try:
             done = subprocess.run(
-                [str(part) for part in command], env={**os.environ, **secrets, "LC_ALL": "C"}, capture_output=True,
-                text=True, timeout=KEYTOOL_TIMEOUT_S, check=False,
-            )  # fmt: skip
+                [str(part) for part in command],
+                env={**os.environ, **secrets, "LC_ALL": "C"},
+                capture_output=True,
+                text=True,
+                timeout=KEYTOOL_TIMEOUT_S,
+                check=False,
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise ConfigurationError(
                 f"{what}: keytool could not be run ({error.__class__.__name__}); "

@@ -14,12 +14,27 @@ from perfgate.model.errors import ConfigurationError
 _DESCRIBED: dict[str, list[str]] = json.loads(Path(__file__).with_suffix(".json").read_text())
 # librdkafka has no list to ask for; these are the ones a scenario usually varies.
 USUAL_PRODUCER_SETTINGS = (
-    "acks", "batch.num.messages", "batch.size", "client.id", "compression.level", "compression.type",
-    "delivery.timeout.ms", "enable.idempotence", "linger.ms", "max.in.flight.requests.per.connection",
-    "message.max.bytes", "queue.buffering.max.kbytes", "queue.buffering.max.messages", "request.timeout.ms", "retries",
-    "retry.backoff.ms", "socket.nagle.disable", "socket.send.buffer.bytes", "socket.timeout.ms",
+    "acks",
+    "batch.num.messages",
+    "batch.size",
+    "client.id",
+    "compression.level",
+    "compression.type",
+    "delivery.timeout.ms",
+    "enable.idempotence",
+    "linger.ms",
+    "max.in.flight.requests.per.connection",
+    "message.max.bytes",
+    "queue.buffering.max.kbytes",
+    "queue.buffering.max.messages",
+    "request.timeout.ms",
+    "retries",
+    "retry.backoff.ms",
+    "socket.nagle.disable",
+    "socket.send.buffer.bytes",
+    "socket.timeout.ms",
     "sticky.partitioning.linger.ms",
-)  # fmt: skip
+)
 # Two names for one setting in one client would leave it to chance which of them counts.
 _ALIASES = {
     "compression.codec": "compression.type",

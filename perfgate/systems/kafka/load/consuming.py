@@ -159,9 +159,11 @@ class Reader:
         if len(headers):
             self._check_bodies(headers, messages)
             new = self._sequences.check(
-                headers["producer"].astype(np.int64), messages["partition"].astype(np.int64), messages["offset"],
+                headers["producer"].astype(np.int64),
+                messages["partition"].astype(np.int64),
+                messages["offset"],
                 headers["sequence"].astype(np.int64),
-            )  # fmt: skip
+            )
             self._count(headers, messages, new, heard)
 
     def _note_receipts(

@@ -8,11 +8,9 @@ round in which one of them ended too early is run again with more.
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -22,6 +20,7 @@ from perfgate.host.usage import Usage
 from perfgate.model import MIB, Load, Scenario
 from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer, Received, Sent
 from perfgate.model.secret import revealed
+from perfgate.systems.kafka.load.java_tools import LAST_WORDS, Tools, read_so_far, tools_of
 from perfgate.systems.kafka.load.official import (
     NEW_OPTIONS,
     OutputError,
@@ -30,7 +29,6 @@ from perfgate.systems.kafka.load.official import (
     by_hand,
     consumer_arguments,
     inexpressible,
-    parse_consumer,
     parse_producer,
     producer_arguments,
     version_of,
@@ -47,7 +45,6 @@ SLOWEST = 20
 """A tool may take so many times longer for its records than expected: the first guess of its rate may be that wrong."""
 LOOK_EVERY_S = 0.1
 REPORT_EVERY_MS = 250
-LAST_WORDS = 5
 
 
 class _EndedEarly(Exception):
@@ -56,38 +53,6 @@ class _EndedEarly(Exception):
 
 class _Ended(LoadError):
     """A tool ended while something was awaited of it."""
-
-
-@dataclass
-class _Tools:
-    """Some processes of one official tool, each with its output in a file."""
-
-    guard: Guard
-    folder: Path
-    pids: list[int] = field(default_factory=list)
-
-    def start(self, command: Sequence[object]) -> None:
-        """Start one more."""
-        self.pids.append(self.guard.spawn(command, log=self._log(len(self.pids))))
-
-    def outputs(self) -> list[str]:
-        """Return what each has said so far."""
-        return [self._log(number).read_text(errors="replace") for number in range(len(self.pids))]
-
-    def running(self) -> bool:
-        """Return whether all of them are."""
-        return all(self.guard.exit_status(pid) is None for pid in self.pids)
-
-    def ended(self) -> bool:
-        """Return whether all of them have ended."""
-        return all(self.guard.exit_status(pid) is not None for pid in self.pids)
-
-    def ended_well(self) -> bool:
-        """Return whether each has ended with exit code 0, or runs still."""
-        return not any(self.guard.exit_status(pid) for pid in self.pids)
-
-    def _log(self, number: int) -> Path:
-        return self.folder / f"tool-{number}.log"
 
 
 class JavaDriver:
@@ -140,11 +105,15 @@ class JavaDriver:
         seconds = spec.warmup_max_s + spec.window_s + TAIL_S
         warmup = math.ceil(rate * spec.warmup_max_s) if version_of(self._version) >= NEW_OPTIONS else 0
         arguments = producer_arguments(
-            scenario, version=self._version, topic=spec.topic, records=math.ceil(rate * seconds),
-            rate=scenario.load.rate / clients, warmup=warmup,
-        )  # fmt: skip
+            scenario,
+            version=self._version,
+            topic=spec.topic,
+            records=math.ceil(rate * seconds),
+            rate=scenario.load.rate / clients,
+            warmup=warmup,
+        )
         with Guard() as guard:
-            tools = _tools(guard)
+            tools = tools_of(guard)
             where = self._where(spec, tools.folder, "--producer.config")
             for _ in range(clients):
                 tools.start(self._command("ProducerPerformance", *arguments, "--print-metrics", *where))
@@ -167,27 +136,33 @@ class JavaDriver:
             raise _EndedEarly
         self._rates[scenario.name] = (after - before) / (closed - opened) / clients
         return LoadResult(
-            warmup_s=opened - started, steady=True, window_s=closed - opened, **usage.span(),
+            warmup_s=opened - started,
+            steady=True,
+            window_s=closed - opened,
+            **usage.span(),
             sent=_sent(outputs, new, after - before, closed - opened, math.ceil(rate * seconds), scenario.record_bytes),
             received=None,
-        )  # fmt: skip
+        )
 
     def _read(self, spec: LoadSpec, observer: Observer) -> LoadResult:
         scenario = spec.scenario
         assert scenario.consumers is not None
         clients = scenario.consumers.processes * scenario.consumers.threads
         with Guard() as guard:
-            tools = _tools(guard)
+            tools = tools_of(guard)
             where = self._where(spec, tools.folder, "--consumer.config")
             arguments = consumer_arguments(
-                scenario, version=self._version, topic=spec.topic, group=f"{spec.topic}-{time.time_ns()}",
+                scenario,
+                version=self._version,
+                topic=spec.topic,
+                group=f"{spec.topic}-{time.time_ns()}",
                 records=scenario.load.records // clients,
-            )  # fmt: skip
+            )
             for _ in range(clients):
                 more = ("--show-detailed-stats", "--reporting-interval", REPORT_EVERY_MS)
                 tools.start(self._command("ConsumerPerformance", *arguments, *more, *where))
             try:
-                self._await(lambda: all(_read_so_far(tools)), tools, observer, "starting")
+                self._await(lambda: all(read_so_far(tools)), tools, observer, "starting")
                 started = time.monotonic()
                 self._pass(spec.warmup_max_s, tools, observer, "warming up")
                 before, opened = self._at_next_line(tools, observer)
@@ -205,22 +180,39 @@ class JavaDriver:
             self._edge(observer, usage)
         received = after.records - before.records
         return LoadResult(
-            warmup_s=opened - started, steady=True, window_s=closed - opened, **usage.span(), sent=None,
+            warmup_s=opened - started,
+            steady=True,
+            window_s=closed - opened,
+            **usage.span(),
+            sent=None,
             received=Received(
-                received_in_window=received, received_bytes_in_window=round((after.mib - before.mib) * MIB),
-                read=after.records, received=after.records, foreign=0, corrupt=0, duplicated=0, reordered=0,
-                redelivered=0, negative_latencies=0, errors={}, failed={}, fetch_ms=None,
+                received_in_window=received,
+                received_bytes_in_window=round((after.mib - before.mib) * MIB),
+                read=after.records,
+                received=after.records,
+                foreign=0,
+                corrupt=0,
+                duplicated=0,
+                reordered=0,
+                redelivered=0,
+                negative_latencies=0,
+                errors={},
+                failed={},
+                fetch_ms=None,
             ),
-        )  # fmt: skip
+        )
 
-    def _at_next_line(self, tools: _Tools, observer: Observer) -> tuple[ReadSoFar, float]:
+    def _at_next_line(self, tools: Tools, observer: Observer) -> tuple[ReadSoFar, float]:
         """Wait until every tool has reported once more; return what they have read together, and when that was."""
-        seen = [len(lines) for lines in _read_so_far(tools)]
+        seen = [len(lines) for lines in read_so_far(tools)]
         self._await(
-            lambda: all(len(lines) > n for lines, n in zip(_read_so_far(tools), seen, strict=True)),
-            tools, observer, "measuring", every_s=0.01,
-        )  # fmt: skip
-        last = [lines[-1] for lines in _read_so_far(tools)]
+            lambda: all(len(lines) > n for lines, n in zip(read_so_far(tools), seen, strict=True)),
+            tools,
+            observer,
+            "measuring",
+            every_s=0.01,
+        )
+        last = [lines[-1] for lines in read_so_far(tools)]
         return ReadSoFar(at="", records=sum(r.records for r in last), mib=sum(r.mib for r in last)), time.monotonic()
 
     def _command(self, tool: str, *arguments: object) -> list[object]:
@@ -247,7 +239,7 @@ class JavaDriver:
         except psutil.Error as error:
             raise LoadError(f"an official tool was gone when its CPU was read: {error}") from error
 
-    def _pass(self, seconds: float, tools: _Tools, observer: Observer, phase: str) -> bool:
+    def _pass(self, seconds: float, tools: Tools, observer: Observer, phase: str) -> bool:
         """Let time pass; return False as soon as one of the tools has ended."""
         until = time.monotonic() + seconds
         while (now := time.monotonic()) < until:
@@ -259,9 +251,16 @@ class JavaDriver:
         return tools.running()
 
     def _await(
-        self, come: Callable[[], bool], tools: _Tools, observer: Observer, phase: str,
-        *, bound_s: float = START_TIMEOUT_S, every_s: float = LOOK_EVERY_S, alive: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        come: Callable[[], bool],
+        tools: Tools,
+        observer: Observer,
+        phase: str,
+        *,
+        bound_s: float = START_TIMEOUT_S,
+        every_s: float = LOOK_EVERY_S,
+        alive: bool = True,
+    ) -> None:
         """Wait until it has come. Raises LoadError with the tools' last words when it does not, or when they end."""
         until = time.monotonic() + bound_s
         while not come():
@@ -275,13 +274,6 @@ class JavaDriver:
             time.sleep(every_s)
 
 
-def _tools(guard: Guard) -> _Tools:
-    """Return no tools yet, and a folder for them that goes with the guard."""
-    folder = Path(tempfile.mkdtemp(prefix="kafka-perf-gate-"))
-    guard.owns(folder)
-    return _Tools(guard, folder)
-
-
 def _parsed(text: str, *, warmed_up: bool) -> ProducerOutput:
     try:
         return parse_producer(text, warmed_up=warmed_up)
@@ -289,17 +281,14 @@ def _parsed(text: str, *, warmed_up: bool) -> ProducerOutput:
         raise LoadError(str(error)) from error
 
 
-def _read_so_far(tools: _Tools) -> list[list[ReadSoFar]]:
-    try:
-        return [parse_consumer(text) for text in tools.outputs()]
-    except OutputError as error:
-        raise LoadError(str(error)) from error
-
-
 def _sent(
-    everything: Sequence[ProducerOutput], last: Sequence[ProducerOutput], written: int, seconds: float, asked: int,
+    everything: Sequence[ProducerOutput],
+    last: Sequence[ProducerOutput],
+    written: int,
+    seconds: float,
+    asked: int,
     record_bytes: int,
-) -> Sent:  # fmt: skip
+) -> Sent:
     """Return the counts; `everything` includes tries that ended early, whose records lie in the topic too."""
     acked = sum(output.total.records for output in everything)
     lost = asked * len(last) - sum(output.total.records for output in last)
@@ -311,11 +300,19 @@ def _sent(
     # The tools tell how long they were blocked over their whole run; a window's share is taken to be the same.
     blocked = sum(output.blocked_s / (output.total.records / output.total.records_per_s) for output in last) / len(last)
     return Sent(
-        attempted_in_window=written, acked_in_window=written, acked_bytes_in_window=written * record_bytes,
-        pushback_s=blocked * seconds, pushback_in_window_s=blocked * seconds,
-        attempted=acked + failed.total(), acked=acked, failed=failed, errors={}, unresolved=0, unsent=0,
+        attempted_in_window=written,
+        acked_in_window=written,
+        acked_bytes_in_window=written * record_bytes,
+        pushback_s=blocked * seconds,
+        pushback_in_window_s=blocked * seconds,
+        attempted=acked + failed.total(),
+        acked=acked,
+        failed=failed,
+        errors={},
+        unresolved=0,
+        unsent=0,
         percentiles=_percentiles(last),
-    )  # fmt: skip
+    )
 
 
 def _percentiles(outputs: Sequence[ProducerOutput]) -> dict[str, float]:
@@ -328,6 +325,10 @@ def _percentiles(outputs: Sequence[ProducerOutput]) -> dict[str, float]:
     }
     if len(summaries) == 1:
         (only,) = summaries
-        found |= {"latency_ms.p50": only.p50_ms, "latency_ms.p95": only.p95_ms,
-                  "latency_ms.p99": only.p99_ms, "latency_ms.p999": only.p999_ms}  # fmt: skip
+        found |= {
+            "latency_ms.p50": only.p50_ms,
+            "latency_ms.p95": only.p95_ms,
+            "latency_ms.p99": only.p99_ms,
+            "latency_ms.p999": only.p999_ms,
+        }
     return found

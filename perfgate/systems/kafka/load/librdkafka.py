@@ -162,9 +162,14 @@ def _times(turns: Sequence[Turn], side: str) -> list[list[float]]:
 
 
 def _load_result(
-    sent: Sequence[Message], received: Sequence[Message], *, warmup_s: float, steady: bool, window_s: float,
+    sent: Sequence[Message],
+    received: Sequence[Message],
+    *,
+    warmup_s: float,
+    steady: bool,
+    window_s: float,
     share: float = 1.0,
-) -> LoadResult:  # fmt: skip
+) -> LoadResult:
     """Return the processes' results added up; they worked for `share` of the time that their CPU was read over."""
     everything = [*sent, *received]
     return LoadResult(
@@ -180,8 +185,17 @@ def _load_result(
 
 
 def _sent(results: Sequence[Message]) -> Sent:
-    counts = ("attempted_in_window", "acked_in_window", "acked_bytes_in_window", "attempted", "acked",
-              "unresolved", "unsent", "withdrawn", "throttled_ms")  # fmt: skip
+    counts = (
+        "attempted_in_window",
+        "acked_in_window",
+        "acked_bytes_in_window",
+        "attempted",
+        "acked",
+        "unresolved",
+        "unsent",
+        "withdrawn",
+        "throttled_ms",
+    )
     return Sent(
         # Several clients push back side by side: the share is that of the average client.
         pushback_s=_mean(results, "pushback_s"),
@@ -198,8 +212,19 @@ def _sent(results: Sequence[Message]) -> Sent:
 
 
 def _received(results: Sequence[Message]) -> Received:
-    counts = ("received_in_window", "received_bytes_in_window", "read", "received", "foreign", "corrupt",
-              "duplicated", "reordered", "redelivered", "negative_latencies", "throttled_ms")  # fmt: skip
+    counts = (
+        "received_in_window",
+        "received_bytes_in_window",
+        "read",
+        "received",
+        "foreign",
+        "corrupt",
+        "duplicated",
+        "reordered",
+        "redelivered",
+        "negative_latencies",
+        "throttled_ms",
+    )
     fetches = sum(result["fetches"] for result in results)
     return Received(
         errors=_errors(results),

@@ -22,13 +22,33 @@ RENAMED = {"queue.buffering.max.kbytes": ("buffer.memory", 1024), "compression.c
 # Those that only say how librdkafka is to do what the Java client does anyway.
 WITHOUT_COUNTERPART = {"socket.nagle.disable", "queue.buffering.max.messages", "partitioner"}
 JAVA_PRODUCER_SETTINGS = {
-    "acks", "batch.size", "buffer.memory", "client.id", "compression.gzip.level", "compression.lz4.level",
-    "compression.type", "compression.zstd.level", "connections.max.idle.ms", "delivery.timeout.ms",
-    "enable.idempotence", "linger.ms", "max.block.ms", "max.in.flight.requests.per.connection", "max.request.size",
-    "metadata.max.age.ms", "receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms",
-    "request.timeout.ms", "retries", "retry.backoff.max.ms", "retry.backoff.ms", "send.buffer.bytes",
-    "transaction.timeout.ms", "transactional.id",
-}  # fmt: skip
+    "acks",
+    "batch.size",
+    "buffer.memory",
+    "client.id",
+    "compression.gzip.level",
+    "compression.lz4.level",
+    "compression.type",
+    "compression.zstd.level",
+    "connections.max.idle.ms",
+    "delivery.timeout.ms",
+    "enable.idempotence",
+    "linger.ms",
+    "max.block.ms",
+    "max.in.flight.requests.per.connection",
+    "max.request.size",
+    "metadata.max.age.ms",
+    "receive.buffer.bytes",
+    "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms",
+    "request.timeout.ms",
+    "retries",
+    "retry.backoff.max.ms",
+    "retry.backoff.ms",
+    "send.buffer.bytes",
+    "transaction.timeout.ms",
+    "transactional.id",
+}
 JAVA_DEFAULTS = {
     "acks": "1",
     "batch.size": "16384",
@@ -126,8 +146,11 @@ def by_hand(scenario: Scenario) -> str:
     )
     new = version_of(version) >= NEW_OPTIONS
     where = ["--bootstrap-server", "BROKERS"] if new else ["bootstrap.servers=BROKERS"]
-    command = ["kafka-producer-perf-test.sh", *where, *arguments] if new else [
-        "kafka-producer-perf-test.sh", *arguments, *where]  # fmt: skip
+    command = (
+        ["kafka-producer-perf-test.sh", *where, *arguments]
+        if new
+        else ["kafka-producer-perf-test.sh", *arguments, *where]
+    )
     return shlex.join(command) + (f"   # {clients} of these side by side" if clients > 1 else "")
 
 
@@ -198,8 +221,17 @@ def _sending(match: re.Match[str], cause: str) -> Sending:
         raise OutputError(f"ProducerPerformance sent 0 records{': ' + cause if cause else ''}")
     numbers = [_finite(text, match[0]) for text in (*match.group(3, 4, 5, 6), *percentiles.groups())]
     rate, mib, avg, largest, p50, p95, p99, p999 = numbers
-    return Sending(records=records, records_per_s=rate, mib_per_s=mib, avg_ms=avg, max_ms=largest,
-                   p50_ms=p50, p95_ms=p95, p99_ms=p99, p999_ms=p999)  # fmt: skip
+    return Sending(
+        records=records,
+        records_per_s=rate,
+        mib_per_s=mib,
+        avg_ms=avg,
+        max_ms=largest,
+        p50_ms=p50,
+        p95_ms=p95,
+        p99_ms=p99,
+        p999_ms=p999,
+    )
 
 
 def _finite(text: str, line: str) -> float:

@@ -79,9 +79,13 @@ class Sender:
         self._rate = spec["rate"] / spec["of"]
         self._shift = number / spec["rate"] if self._paced else 0.0
         self._values = Values(
-            Payload(**spec["payload"]), run=spec["run"], producer=number, record_bytes=spec["record_bytes"],
-            seed=spec["seed"], compressed=spec["client"].get("compression.type", "none") != "none",
-        )  # fmt: skip
+            Payload(**spec["payload"]),
+            run=spec["run"],
+            producer=number,
+            record_bytes=spec["record_bytes"],
+            seed=spec["seed"],
+            compressed=spec["client"].get("compression.type", "none") != "none",
+        )
         self._messages = np.zeros(len(self._values), MESSAGE)
         self._messages["payload"] = np.uint64(self._values.data.ctypes.data) + self._values.offsets
         self._messages["len"] = self._values.lengths
@@ -407,7 +411,11 @@ class _Journals:
         """Note what became of these records."""
         rows = np.zeros(len(messages), OUTCOME)
         rows["at"] = moment
-        for field, source in (("sequence", "private"), ("offset", "offset"), ("partition", "partition"),
-                              ("error", "err")):  # fmt: skip
+        for field, source in (
+            ("sequence", "private"),
+            ("offset", "offset"),
+            ("partition", "partition"),
+            ("error", "err"),
+        ):
             rows[field] = messages[source]
         self._outcomes.write(rows)

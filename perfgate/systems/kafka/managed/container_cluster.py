@@ -92,9 +92,11 @@ class ContainersCluster(OwnCluster):
         self.faults = ContainerFaults(
             lambda: {node: one.get_wrapped_container() for node, one in self._nodes.items()},
             lambda: self._network._network,
-            alias=lambda node: node_name(spec, node), voters=quorum_ids(spec), data=DATA,
+            alias=lambda node: node_name(spec, node),
+            voters=quorum_ids(spec),
+            data=DATA,
             bootstrap=",".join(f"{node_name(spec, broker)}:{PORTS['INTERNAL']}" for broker in self._ids),
-        )  # fmt: skip
+        )
         """What can be done to its nodes."""
         self._nodes: dict[int, DockerContainer] = {}
         self._others: dict[str, DockerContainer] = {}
@@ -117,10 +119,14 @@ class ContainersCluster(OwnCluster):
             if self._monitoring.own:
                 self._start_prometheus()
         except DockerErrors as error:
-            ryuk = "" if testcontainers_config.ryuk_disabled else (
-                "; where the Ryuk image cannot be had set TESTCONTAINERS_RYUK_DISABLED=true, what a killed run leaves "
-                "is then removed at the next start"
-            )  # fmt: skip
+            ryuk = (
+                ""
+                if testcontainers_config.ryuk_disabled
+                else (
+                    "; where the Ryuk image cannot be had set TESTCONTAINERS_RYUK_DISABLED=true, what a killed run "
+                    "leaves is then removed at the next start"
+                )
+            )
             raise TargetError(f"a container did not start: {words_of(error)}{ryuk}") from None
         addresses = self._addresses("SAMEZONE", "CROSSZONE").split(",")
         wait_until_ready(self, addresses, check=self.check, logged=lambda: self.log_tail(1))

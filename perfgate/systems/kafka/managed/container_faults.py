@@ -24,9 +24,15 @@ class ContainerFaults(KafkaTools):
     """See :class:`perfgate.model.nodes.Faults`. A broker is cut off by taking its container out of the network."""
 
     def __init__(
-        self, containers: Callable[[], Mapping[int, Container]], network: Callable[[], Any], *,
-        alias: Callable[[int], str], voters: Iterable[int], data: str, bootstrap: str,
-    ) -> None:  # fmt: skip
+        self,
+        containers: Callable[[], Mapping[int, Container]],
+        network: Callable[[], Any],
+        *,
+        alias: Callable[[int], str],
+        voters: Iterable[int],
+        data: str,
+        bootstrap: str,
+    ) -> None:
         """`containers` by node; `alias`: what a node is called in the `network`; `data`: the log folder inside;
         `bootstrap`: the brokers as they are found there.
         """
@@ -87,8 +93,13 @@ class ContainerFaults(KafkaTools):
 
     def run_script(self, script: str, variables: Mapping[str, str]) -> str:
         """Run it in the active controller's container."""
-        environment = {"java": "java", "classpath": CLASSPATH, "bootstrap": self._bootstrap,
-                       "metadata": f"{self._data}/{METADATA}", **variables}  # fmt: skip
+        environment = {
+            "java": "java",
+            "classpath": CLASSPATH,
+            "bootstrap": self._bootstrap,
+            "metadata": f"{self._data}/{METADATA}",
+            **variables,
+        }
         with _told("running one of Kafka's tools in a container"):
             container = self._containers()[self.active_controller()]
             code, output = container.exec_run(["/bin/bash", "-c", script], environment=environment)

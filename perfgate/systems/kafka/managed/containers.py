@@ -31,9 +31,14 @@ class ContainersTarget:
     left_behind: tuple[str, ...] = ()
 
     def __init__(
-        self, *, log_folder: Path, toxiproxy_image: str | None, say: Callable[[str], None],
-        note: Callable[[str], None], monitoring: Monitoring = NOT_MONITORED,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        log_folder: Path,
+        toxiproxy_image: str | None,
+        say: Callable[[str], None],
+        note: Callable[[str], None],
+        monitoring: Monitoring = NOT_MONITORED,
+    ) -> None:
         """Logs of brokers go to `log_folder`; `say` is told what is awaited, `note` what was cleaned up.
 
         `toxiproxy_image`: what makes the cross-zone link; None when no row needs one.

@@ -28,9 +28,13 @@ class EmbeddedTarget:
     left_behind: tuple[str, ...] = ()
 
     def __init__(
-        self, *, log_folder: Path, cross_zone: bool, say: Callable[[str], None],
+        self,
+        *,
+        log_folder: Path,
+        cross_zone: bool,
+        say: Callable[[str], None],
         monitoring: Monitoring = NOT_MONITORED,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Logs of brokers go to `log_folder`; `cross_zone` puts Toxiproxy up; `say` is told what is awaited."""
         self._log_folder = log_folder
         self._cross_zone = cross_zone
@@ -97,9 +101,13 @@ class EmbeddedTarget:
         self._say(f"Kafka {spec.kafka_version}: starting {spec.brokers} brokers")
         for attempt in range(START_TRIES):
             cluster = EmbeddedCluster(
-                spec, java=java, jars=jars, logs=logs, cross_zone=self._cross_zone,
+                spec,
+                java=java,
+                jars=jars,
+                logs=logs,
+                cross_zone=self._cross_zone,
                 monitoring=self._monitoring,
-            )  # fmt: skip
+            )
             try:
                 cluster.start()
             except BaseException as error:

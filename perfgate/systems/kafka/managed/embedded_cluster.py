@@ -17,7 +17,6 @@ from perfgate.model.errors import BrokersFailedError, ConfigurationError, Target
 from perfgate.systems.kafka.java import KafkaJars
 from perfgate.systems.kafka.managed.aot_cache import RECORDED_WITHIN_S, cache_path, recording_path
 from perfgate.systems.kafka.managed.brokers import (
-    HEAP,
     broker_ids,
     controller_ids,
     new_cluster_id,
@@ -26,6 +25,7 @@ from perfgate.systems.kafka.managed.brokers import (
     quorum_ids,
 )
 from perfgate.systems.kafka.managed.faults import ProcessFaults
+from perfgate.systems.kafka.managed.jvm import JVM_OPTIONS, LOG4J
 from perfgate.systems.kafka.managed.monitoring import (
     AGENT_CONFIG,
     agent_option,
@@ -47,23 +47,6 @@ METADATA = "__cluster_metadata-0"
 LOG_LINE = 300
 
 
-# The collector's settings are those of Kafka's own start script.
-JVM_OPTIONS = ("-server", *HEAP, "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
-               "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent",
-               "-Djava.awt.headless=true")  # fmt: skip
-
-
-LOG4J = """\
-status = error
-appender.out.type = Console
-appender.out.name = out
-appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = [%d] %p %m (%c)%n
-rootLogger.level = INFO
-rootLogger.appenderRef.out.ref = out
-"""
-
-
 def _tail(log: Path, lines: int) -> str:
     if not log.exists():
         return "(no log yet)"
@@ -74,9 +57,15 @@ class EmbeddedCluster(OwnCluster):
     """One cluster of broker processes; see :class:`perfgate.model.target.Cluster`."""
 
     def __init__(
-        self, spec: ClusterSpec, *, java: Path, jars: KafkaJars, logs: Path, cross_zone: bool,
+        self,
+        spec: ClusterSpec,
+        *,
+        java: Path,
+        jars: KafkaJars,
+        logs: Path,
+        cross_zone: bool,
         monitoring: Monitoring = NOT_MONITORED,
-    ) -> None:  # fmt: skip
+    ) -> None:
         nodes = (*controller_ids(spec), *broker_ids(spec))
         ports = iter(free_ports((len(LISTENERS) + 1) * spec.brokers + len(nodes) + 2))
         between = {
@@ -106,11 +95,13 @@ class EmbeddedCluster(OwnCluster):
         self._recorder: tuple[int, Path] | None = None
         """The process that records a cache, and where to."""
         self.faults: ProcessFaults = ProcessFaults(
-            self._guard, self._pids, spawn=self._spawn,
+            self._guard,
+            self._pids,
+            spawn=self._spawn,
             proxies=lambda: (self.proxy, self._severable.names) if self.proxy and self._severable else None,
             metadata={node: self._data / node_name(spec, node) / METADATA for node in quorum_ids(spec)},
             tools={"java": str(java), "classpath": jars.classpath, "bootstrap": self._addresses("SAMEZONE")},
-        )  # fmt: skip
+        )
         """What can be done to its nodes."""
 
     def start(self) -> None:
@@ -141,9 +132,13 @@ class EmbeddedCluster(OwnCluster):
         self._started_s = time.monotonic() - begin
         if self._monitoring.own:
             self.prometheus_url = start_prometheus(
-                self._guard, self._data, self._logs / "prometheus.log", port=self._prometheus_port,
-                agents=self._ports["AGENT"], check=self.check,
-            )  # fmt: skip
+                self._guard,
+                self._data,
+                self._logs / "prometheus.log",
+                port=self._prometheus_port,
+                agents=self._ports["AGENT"],
+                check=self.check,
+            )
 
     def bootstrap(self, link: Link) -> str:
         """Return the listeners' addresses; where links can be cut, those of the proxies in them."""
@@ -177,9 +172,18 @@ class EmbeddedCluster(OwnCluster):
             part.replace(self._aot)
 
     def _spawn(self, node: int) -> None:
-        argv = [self._java, *JVM_OPTIONS, *self._aot_options(node), *self._agent(node), *self.spec.jvm_options,
-                f"-Dlog4j2.configurationFile={self._data}/log4j2.properties",
-                "-cp", self._jars.classpath, "kafka.Kafka", self._properties(node)]  # fmt: skip
+        argv = [
+            self._java,
+            *JVM_OPTIONS,
+            *self._aot_options(node),
+            *self._agent(node),
+            *self.spec.jvm_options,
+            f"-Dlog4j2.configurationFile={self._data}/log4j2.properties",
+            "-cp",
+            self._jars.classpath,
+            "kafka.Kafka",
+            self._properties(node),
+        ]
         self._pids[node] = self._guard.spawn(argv, log=self._log(node))
         if self._recorder is not None and not self._recorder[0]:
             self._recorder = self._pids[node], self._recorder[1]
@@ -282,13 +286,26 @@ class EmbeddedCluster(OwnCluster):
         cluster_id = new_cluster_id()
         formats = [
             subprocess.Popen(
-                [self._java, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", self._jars.classpath,
-                 f"-Dlog4j2.configurationFile={self._data}/log4j2.properties", "kafka.tools.StorageTool",
-                 "format", "--cluster-id", cluster_id, "--config", self._properties(node)],
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                [
+                    self._java,
+                    "-Xmx128m",
+                    "-XX:TieredStopAtLevel=1",
+                    "-cp",
+                    self._jars.classpath,
+                    f"-Dlog4j2.configurationFile={self._data}/log4j2.properties",
+                    "kafka.tools.StorageTool",
+                    "format",
+                    "--cluster-id",
+                    cluster_id,
+                    "--config",
+                    self._properties(node),
+                ],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
             )
             for node in self._nodes
-        ]  # fmt: skip
+        ]
         try:
             outputs = [process.communicate(timeout=FORMAT_TIMEOUT_S)[0] for process in formats]
         except subprocess.TimeoutExpired as error:

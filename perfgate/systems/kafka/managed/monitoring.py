@@ -82,9 +82,14 @@ def start_prometheus(
     config = folder / "prometheus.yml"
     config.write_text(server_config(f"{HOST}:{agent}" for agent in agents.values()))
     guard.spawn(
-        [prometheus_server(), f"--config.file={config}", f"--storage.tsdb.path={folder / 'prometheus'}",
-         f"--web.listen-address={HOST}:{port}"], log=log,
-    )  # fmt: skip
+        [
+            prometheus_server(),
+            f"--config.file={config}",
+            f"--storage.tsdb.path={folder / 'prometheus'}",
+            f"--web.listen-address={HOST}:{port}",
+        ],
+        log=log,
+    )
     return wait_for_prometheus(f"http://{HOST}:{port}", len(agents), check, f"its log: {log}")
 
 

@@ -52,10 +52,15 @@ def wait_until_ready(
 
 
 def wait_while_it_progresses(
-    missing: Callable[[], str], *, logged: Callable[[], Hashable], check: Callable[[], None],
-    silence_s: float = SILENCE_S, hang_s: float = HANG_S,
-    now: Callable[[], float] = time.monotonic, pause: Callable[[float], None] = time.sleep,
-) -> None:  # fmt: skip
+    missing: Callable[[], str],
+    *,
+    logged: Callable[[], Hashable],
+    check: Callable[[], None],
+    silence_s: float = SILENCE_S,
+    hang_s: float = HANG_S,
+    now: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> None:
     """Wait until nothing is `missing` any more (it returns what is, in words).
 
     An answer that differs and a log that grew are progress. Raises TimeoutError with the last of it after `silence_s`

@@ -70,5 +70,8 @@ class MetadataWatch:
 
 def _differs(one: State, other: State) -> bool:
     return (one.leaders, one.in_sync, one.replicas, one.brokers) != (
-        other.leaders, other.in_sync, other.replicas, other.brokers,
-    )  # fmt: skip
+        other.leaders,
+        other.in_sync,
+        other.replicas,
+        other.brokers,
+    )
