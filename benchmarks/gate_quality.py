@@ -2,7 +2,7 @@
 
 Makes runs of the gate, unchanged and slowed in known ways, and keeps them in results/gate-quality; then judges each
 by its replay, against thresholds that the product's own commands make of the unchanged runs (an unchanged run's own
-figures left out). The second look of a red run is not in it. Started again it goes on where it was stopped.
+figures left out). The confirmation run of a red run is not in it. Started again it goes on where it was stopped.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Campaign:
         spent, measured = self.setup.ledger.seconds(), max(1, len(self.measured))
         again_s = spent["start"] + sum(spent.values()) * len(rows) / measured
         names = ", ".join(row.name for row in rows)
-        self.setup.say.note(f"second look, on fresh brokers: {names}; about {again_s / 60:.0f} min")
+        self.setup.say.note(f"confirmation run, on fresh brokers: {names}; about {again_s / 60:.0f} min")
 
     def cannot(self, scenario: Scenario) -> str | None:
         """Return why this run cannot measure the row, or None when it can."""

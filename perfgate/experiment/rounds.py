@@ -33,7 +33,7 @@ class Rounds:
         stop: StopRule,
         canary: Sequence[CanaryReading] = (),
     ) -> None:
-        """`run_id`: of this measurement; the second look of a run has one of its own.
+        """`run_id`: of this measurement; the confirmation run of a run has one of its own.
 
         `stop`: what ends the measurement early, or makes it go on.
 

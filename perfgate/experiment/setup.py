@@ -43,7 +43,7 @@ class Setup:
         return self.driver.cannot(scenario) or self.target.cannot(scenario)
 
     def begun(self, cluster: Cluster, rows: Sequence[Scenario], *, again: bool = False) -> dict[str, object]:
-        """Note a cluster that rows are measured on, `again` for a second look; return its facts, to be added to."""
+        """Note a cluster that rows are measured on, `again` to confirm; return its facts, to be added to."""
         known, names = cluster.facts(), sorted({row.name for row in rows})
         if not self.clusters:
             self.target_facts.update({**known, "clusters": self.clusters})

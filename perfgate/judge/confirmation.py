@@ -9,7 +9,7 @@ from perfgate.judge.relations import judge_relation
 from perfgate.judge.rules import judge_scenario
 from perfgate.model import Measurement, Outcome, Profile, Relation, Verdict
 
-SECOND_LOOK = "a second look on a fresh cluster"
+SECOND_LOOK = "a confirmation run on a fresh cluster"
 
 
 def to_measure_again(
@@ -28,18 +28,18 @@ def to_measure_again(
 
 
 def second_look(first: Outcome, second: Outcome, not_counted: Sequence[str] = ()) -> Outcome:
-    """Return what a red row and its second look on a fresh cluster come to: red only when both are.
+    """Return what a red row and its confirmation run on a fresh cluster come to: red only when both are.
 
-    A second look that could not tell leaves the row INCONCLUSIVE: nobody has seen it well. So does one that is not red
-    and so far off the first that neither's interval reaches the other's: then brokers come up now slow, now not.
+    A confirmation run that could not tell leaves the row INCONCLUSIVE: nobody has seen it well. So does one that is not
+    red and so far off the first that neither's interval reaches the other's: then brokers come up now slow, now not.
 
-    `not_counted`: why rounds of the first did not count. Only a red second look makes up for those.
+    `not_counted`: why rounds of the first did not count. Only a red confirmation run makes up for those.
     """
     if not_counted and not second.verdict.red:
         note = f"{SECOND_LOOK} does not confirm the first, of which rounds did not count: {'; '.join(not_counted)}"
         return replace(first, verdict=Verdict.INCONCLUSIVE, reasons=(*first.reasons, note), first_look=first)
     if second.verdict is Verdict.INVALID:
-        note = "the second look on a fresh cluster was not valid: " + "; ".join(second.reasons)
+        note = "the confirmation run on a fresh cluster was not valid: " + "; ".join(second.reasons)
         return replace(first, verdict=Verdict.INCONCLUSIVE, reasons=(*first.reasons, note), first_look=first)
     if (second.verdict.green or second.verdict is Verdict.MISSING) and (apart := _apart(first, second)):
         note = f"{SECOND_LOOK} contradicts the first, which was red: {apart}; brokers come up in more than one state"

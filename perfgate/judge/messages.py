@@ -67,7 +67,7 @@ def scenario_message(outcome: Outcome, measurement: Measurement, profile: Profil
         beside = outcome.reasons[:-1] if outcome.first_look else outcome.reasons
         lines += [f"  reason     {reason}" for reason in beside if reason not in told]
     if outcome.first_look is not None:
-        lines.append(f"  looks      {outcome.reasons[-1]}; first look: {looked(outcome.first_look)}")
+        lines.append(f"  looks      {outcome.reasons[-1]}; first measurement: {looked(outcome.first_look)}")
     lines.append(f"  profile    {profile_text}")
     lines += [PARTLY_NEXT] if partly else _next_step(outcome, f"-k {outcome.name}")
     return "\n".join(lines)
@@ -95,7 +95,7 @@ def relation_message(outcome: Outcome, relation: Relation) -> str:
         if judgement.reason:
             lines.append(f"  reason     {judgement.reason}")
     if outcome.first_look is not None:
-        lines.append(f"  looks      {outcome.reasons[-1]}; first look: {looked(outcome.first_look)}")
+        lines.append(f"  looks      {outcome.reasons[-1]}; first measurement: {looked(outcome.first_look)}")
     lines += _next_step(outcome, f"--family {relation.family}")
     return "\n".join(lines)
 

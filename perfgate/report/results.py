@@ -167,7 +167,7 @@ def recorded_shares_cores(document: Mapping[str, Any]) -> bool:
 
 
 def recorded_measurements(document: Mapping[str, Any], *, again: bool = False) -> dict[str, Measurement]:
-    """Return the measurements of a recorded run by scenario name, or those of its second looks.
+    """Return the measurements of a recorded run by scenario name, or those of its confirmation runs.
 
     Raises ConfigurationError when one is damaged.
     """

@@ -180,7 +180,7 @@ def test_a_change_with_which_sends_fail_is_not_undecided(
     ],
 )
 def test_a_second_look_does_not_make_up_for_rounds_that_did_not_count(second: list[float], verdict: Verdict) -> None:
-    """Rounds 1 to 3 slow, round 4 with acknowledged records missing, a clean second look: that was PASS."""
+    """Rounds 1 to 3 slow, round 4 with acknowledged records missing, a clean confirmation run: that was PASS."""
     first = taken(600, 610, 605, last=bad(4, broken=False))
     outcome = second_look(judge_scenario(first, HELD), judge_scenario(taken(*second), HELD), invalid_reasons(first))
     assert outcome.verdict is verdict

@@ -1,4 +1,4 @@
-"""A second look at a plain row took the red rows with a fault along: leaders killed unasked, histories written over."""
+"""A confirmation run of a plain row took red rows with a fault along: leaders killed unasked, histories overwritten."""
 
 from perfgate.judge.confirmation import to_measure_again
 from tests.harness.attack.test_lost_records_win import rounds

@@ -1,4 +1,4 @@
-"""Clusters that came up slow half of the time were green in three nights of four: the second look was believed."""
+"""Clusters that came up slow half of the time were green in three nights of four: the confirmation run was believed."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_both_looks_are_shown() -> None:
     assert outcome.verdict is Verdict.INCONCLUSIVE
     message = scenario_message(outcome, good, HELD)
     assert "records_per_s 590 .. 610 then, 990 .. 1,010 now" in message
-    assert "first look: " in message
+    assert "first measurement: " in message
 
 
 def test_so_it_is_for_a_relation() -> None:

@@ -242,5 +242,5 @@ def test_a_red_row_is_measured_again_on_a_fresh_cluster_before_it_counts(tmp_pat
     assert (second["name"], len(second["rounds"])) == ("paced-slow", len(entry["rounds"]))
     assert second["rounds"] != entry["rounds"]
     assert len(list(done.results.glob("2*/logs/cluster-*"))) == 2
-    assert "confirms the first, which was red; first look: records_per_s 5" in done.output
+    assert "confirms the first, which was red; first measurement: records_per_s 5" in done.output
     assert len(entry["canary"]) >= 5

@@ -107,6 +107,7 @@ class OwnCluster(ABC):
         return {
             "kafka_version": self.spec.kafka_version,
             "brokers": self.spec.brokers,
+            "rtt_of": "ApiVersions on a raw connection, median of the brokers",
             "controllers": self.spec.controllers,
             "racks": [f"az-{broker}" for broker in self._ids],
         }
