@@ -12,7 +12,7 @@ from perfgate.experiment.assembly import measured_by, unmeasured
 from perfgate.experiment.bench import Bench, Finished
 from perfgate.experiment.setup import Setup
 from perfgate.load.turns import SIDES, pace
-from perfgate.model import DECIDES_PACED, Change, Comparison, Round, Scenario, changed
+from perfgate.model import DECIDES_PACED, Change, Comparison, Round, Scenario
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
 from perfgate.model.stopping import ComparisonStopRule
 from perfgate.model.target import Cluster
@@ -80,9 +80,12 @@ class Comparing:
 
     def cannot(self, scenario: Scenario) -> str | None:
         """Return why the row cannot be compared, or None when it can."""
-        if self.change.consumers_alone and scenario.consumers is None:
+        if self.change.concerns_consumers and scenario.consumers is None:
             return "the change concerns consumers, and this row has none"
-        return self.setup.cannot(scenario) or self.setup.cannot(changed(scenario, self.change))
+        candidate = self.setup.form(scenario, self.change)
+        if self.change.changes and candidate == scenario:
+            return "the change leaves it as it is: there would be nothing to compare"
+        return self.setup.cannot(scenario) or self.setup.cannot(candidate)
 
     def compare(self, scenario: Scenario) -> Comparison:
         """Return the row's comparison; the first call measures all rows."""
@@ -99,7 +102,7 @@ class Comparing:
 
     def _row(self, scenario: Scenario) -> _Row:
         # What a bench keeps by name (backlogs, warm-up rates) must not be shared between the two forms.
-        sides = {"A": scenario, "B": replace(changed(scenario, self.change), name=f"{scenario.name}-candidate")}
+        sides = {"A": scenario, "B": replace(self.setup.form(scenario, self.change), name=f"{scenario.name}-candidate")}
         if self.change.needs_fresh_brokers:
             return _Row(sides, "epochs", ROUNDS_PER_EPOCH)
         # Turns need buffers of their own size, the same on both sides: a change of the buffer would be undone.
@@ -246,7 +249,7 @@ class Comparing:
         bench = self.setup.bench(cluster, run_id, warmup_factor=len(forms) / len(rows))
         bench.warm_up(forms)
         facts["warm_up"] = bench.warm_up_facts
-        rtt = bench.round_trips([row.sides["A"] for row in rows])
+        rtt = bench.round_trips(forms)
         for row in rows:
             row.rtt_ms = rtt
         return bench

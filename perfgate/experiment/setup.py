@@ -10,7 +10,7 @@ from perfgate.experiment.bench import Bench
 from perfgate.experiment.ledger import Ledger
 from perfgate.experiment.say import Say
 from perfgate.metrics.usage import Sampler
-from perfgate.model import Scenario, Tier
+from perfgate.model import Change, Scenario, Tier, changed
 from perfgate.model.load import Driver, Engine
 from perfgate.model.target import Cluster, Target
 
@@ -31,12 +31,18 @@ class Setup:
     say: Say
     sampler: Callable[[Cluster], Sampler]
     """Reads what the brokers of a cluster use."""
+    limited: Callable[[Scenario], Scenario] = lambda scenario: scenario
+    """Returns a scenario within what the target allows."""
     ledger: Ledger = field(default_factory=Ledger)
     """Where the run's time goes."""
     target_facts: dict[str, object] = field(default_factory=dict)
     """What run.json says of the target as a whole: what was known before anything started, and of the first cluster."""
     clusters: list[dict[str, object]] = field(default_factory=list)
     """The same of every cluster that was measured, in their order."""
+
+    def form(self, scenario: Scenario, change: Change) -> Scenario:
+        """Return the scenario with the change, within what the target allows: the candidate of a comparison."""
+        return self.limited(changed(scenario, change))
 
     def cannot(self, scenario: Scenario) -> str | None:
         """Return why the row cannot be measured, or None when it can."""

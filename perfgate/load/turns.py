@@ -40,7 +40,8 @@ def pace(sides: Sequence[Scenario], records_per_s: float) -> Pace:
 
     The buffer must hold all requests in flight twice over, or it would be the limit; the gap must suffice to drain it.
     """
-    bytes_per_s = max(1.0, records_per_s * sides[0].record_bytes)
+    sizes = [side.record_bytes for side in sides]
+    bytes_per_s, slowest = (max(1.0, records_per_s * size) for size in (max(sizes), min(sizes)))
     needed = LEAST_BUFFER_KIB
     for side in sides:
         producer = dict(side.producer)
@@ -50,7 +51,7 @@ def pace(sides: Sequence[Scenario], records_per_s: float) -> Pace:
     declared = min(int(dict(side.producer).get("queue.buffering.max.kbytes", 32 * KIB)) for side in sides)
     buffer_kib = min(declared, max(needed, round(BUFFER_S * bytes_per_s / KIB)))
     lingers = [float(dict(side.producer).get("linger.ms", 0)) / 1e3 for side in sides]
-    gap = max(LEAST_GAP_S, GAP_BUFFERS * buffer_kib * KIB / bytes_per_s, 2 * max(lingers))
+    gap = max(LEAST_GAP_S, GAP_BUFFERS * buffer_kib * KIB / slowest, 2 * max(lingers))
     return Pace(gap_s=min(gap, LARGEST_GAP_S), window_s=max(WINDOW_S, 2 * max(lingers)), buffer_kib=buffer_kib)
 
 

@@ -104,14 +104,20 @@ def _part(part: str, field: str) -> Callable[[Scenario, Any], Scenario]:
     return lay
 
 
+def _load(field: str, *kinds: str) -> Callable[[Scenario, Any], Scenario]:
+    """Return what sets a field of loads of these kinds; it says nothing of others, and changes nothing there."""
+    lay = _part("load", field)
+    return lambda scenario, value: lay(scenario, value) if scenario.load.kind in kinds else scenario
+
+
 def _own(field: str) -> Callable[[Scenario, Any], Scenario]:
     return lambda scenario, value: replace(scenario, **{field: value})
 
 
 PATHS: Mapping[str, _Path] = {
     "record.bytes": _Path(_whole(1 << 30), _own("record_bytes")),
-    "load.rate": _Path(_amount(0.01, MOST, "records/s"), _part("load", "rate")),
-    "load.records": _Path(_whole(MOST), _part("load", "records")),
+    "load.rate": _Path(_amount(0.01, MOST, "records/s"), _load("rate", "capped", "paced")),
+    "load.records": _Path(_whole(MOST), _load("records", "backlog")),
     "link": _Path(_link, lambda scenario, value: replace(scenario, link=LINKS[value])),
     "topic.partitions": _Path(_whole(100_000), _part("topic", "partitions")),
     "topic.replicas": _Path(_whole(100), _part("topic", "replication_factor")),
@@ -191,7 +197,7 @@ class Change:
         return any(path.startswith(("broker.", "cluster.")) for path, _ in self.changes)
 
     @property
-    def consumers_alone(self) -> bool:
+    def concerns_consumers(self) -> bool:
         """Whether it says something of consumers, so that a scenario without any is not concerned."""
         return any(path.startswith(("consumer.", "consumers.")) for path, _ in self.changes)
 

@@ -10,7 +10,7 @@ from perfgate.experiment.comparing import Comparing
 from perfgate.experiment.ledger import Ledger
 from perfgate.judge.compare.advice import comparison_message
 from perfgate.judge.compare.comparisons import judge_comparison
-from perfgate.model import Change, Comparison, Consumers, Effect, Scenario
+from perfgate.model import Change, Comparison, Consumers, Effect, Scenario, changed
 from tests.harness.build import scenario
 from tests.harness.judge.test_comparisons import comparison
 
@@ -79,6 +79,12 @@ class Turning:
     def __init__(self) -> None:
         self.driver = self
 
+    def form(self, row: Scenario, change: Change) -> Scenario:
+        return changed(row, change)
+
+    def cannot(self, _row: Scenario) -> None:
+        return None
+
 
 @pytest.mark.parametrize(
     ("change", "consumers", "method"),
@@ -97,3 +103,25 @@ def test_a_change_of_the_buffer_is_not_measured_by_turns_which_would_undo_it(
     comparing: Any = Comparing.__new__(Comparing)
     comparing.setup, comparing.change = Turning(), change
     assert comparing._row(row).method == method
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("load.records", 5, "leaves it as it is"),  # of a backlog alone: this load has none
+        ("producer.acks", "1", "leaves it as it is"),
+        ("consumers.threads", 2, "concerns consumers"),
+        ("load.rate", 7, None),
+    ],
+)
+def test_a_change_that_changes_nothing_is_not_called_the_same(path: str, value: object, words: str | None) -> None:
+    comparing: Any = Comparing.__new__(Comparing)
+    comparing.setup, comparing.change = Turning(), Change(name="x", changes=((path, value),))
+    reason = comparing.cannot(scenario())
+    assert (words in reason) if words else reason is None
+
+
+def test_a_row_is_still_compared_with_itself_where_nothing_is_what_is_asked_about() -> None:
+    comparing: Any = Comparing.__new__(Comparing)
+    comparing.setup, comparing.change = Turning(), Change(name="nothing")
+    assert comparing.cannot(scenario()) is None

@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+from perfgate.experiment.room import at_most
 from perfgate.experiment.setup import Setup
-from perfgate.model import Tier
+from perfgate.model import Change, Tier
 from tests.harness.build import scenario
 
 TIER = Tier(name="smoke", rounds=3, window_s=1.0, warmup_max_s=1.0, broker_warmup_s=1.0)
@@ -42,3 +43,23 @@ def test_every_cluster_keeps_its_own_facts() -> None:
     assert "warm_up" in found["clusters"][0]
     assert "warm_up" not in found["clusters"][2]
     assert found["kafka_version"] == "4.3.1", "the run as a whole goes by the first"
+
+
+def test_a_candidate_keeps_the_limits_of_the_target_too() -> None:
+    """A change of the rate, or of the records' size, would have gone past what the file allows."""
+    setup = Setup(
+        tier=TIER,
+        driver=Mock(),
+        engine=Mock(),
+        target=Mock(),
+        scenarios=[],
+        run_id="r",
+        histories=Path(),
+        say=Mock(),
+        sampler=Mock(),
+        limited=lambda row: at_most(row, 1024 * 100),
+    )
+    faster = setup.form(scenario(), Change(name="faster", changes=(("load.rate", 1e6),)))
+    assert faster.load.rate == 100
+    larger = setup.form(scenario(), Change(name="larger", changes=(("record.bytes", 10 * 1024),)))
+    assert larger.load.rate == 10
