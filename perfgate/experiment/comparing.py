@@ -76,12 +76,12 @@ class Comparing:
         """Raise ConfigurationError when the change concerns none of the rows."""
         self._random = random.Random(self.setup.run_id)
         if all(map(self.cannot, self.setup.scenarios)):
-            raise ConfigurationError(f"no selected row can be compared: {self.cannot(self.setup.scenarios[0])}")
+            raise ConfigurationError(f"no selected scenario can be compared: {self.cannot(self.setup.scenarios[0])}")
 
     def cannot(self, scenario: Scenario) -> str | None:
         """Return why the row cannot be compared, or None when it can."""
         if self.change.concerns_consumers and scenario.consumers is None:
-            return "the change concerns consumers, and this row has none"
+            return "the change concerns consumers, and this scenario has none"
         candidate = self.setup.form(scenario, self.change)
         if self.change.changes and candidate == scenario:
             return "the change leaves it as it is: there would be nothing to compare"

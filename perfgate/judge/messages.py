@@ -13,7 +13,7 @@ NOT_JUDGED = (Verdict.INVALID, Verdict.BROKEN)
 
 NEXT_STEP = {
     Verdict.REGRESSED: (
-        "run the row again alone ({again}); if it stays, look at what changed since the last green run: "
+        "run the scenario again alone ({again}); if it stays, look at what changed since the last green run: "
         "run.json keeps the commit, versions, settings and broker logs of both. If the new figure is meant, "
         "record it: make thresholds"
     ),
@@ -28,7 +28,7 @@ NEXT_STEP = {
 
 WARMING = "brokers still warming up"
 NEXT_STEP_WARMING = "nothing is known of warm brokers: give them longer before the rounds ({longer})"
-PARTLY_NEXT = "  next       quiet the machine and run again; all other metrics of the row were judged"
+PARTLY_NEXT = "  next       quiet the machine and run again; all other metrics of the scenario were judged"
 
 
 def number(value: float) -> str:

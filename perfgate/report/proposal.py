@@ -328,7 +328,7 @@ def show(
         print(f"too few runs: {len(runs)} of {ENOUGH_RUNS}; make baseline does the rest, then again")
         return 1
     found = proposed(runs)
-    print(f"{'row':<14}{'metric':<26}{'old':>10}  {'new':>10}  {'moved':>8}  {'limit':>8}  the limit rests on")
+    print(f"{'scenario':<14}{'metric':<26}{'old':>10}  {'new':>10}  {'moved':>8}  {'limit':>8}  the limit rests on")
     for new in found:
         print(f"{new.scenario:<14}{new.metric:<26}{why(new, used)}")
     doubts = [] if because else worse(found, used)

@@ -146,8 +146,8 @@ def outage_note(measurements: Mapping[str, Measurement], profile: Profile | None
     if not without:
         return ""
     return (
-        f"note: no outage is stored for {len(without)} of these rows: it was held against the most that the brokers' "
-        "settings predict (expected), which sees no smaller loss; make baseline stores what is usual"
+        f"note: no outage is stored for {len(without)} of these scenarios: it was held against the most that the "
+        "brokers' settings predict (expected), which sees no smaller loss; make baseline stores what is usual"
     )
 
 
@@ -200,7 +200,7 @@ def comparison_line(outcomes: Sequence[ComparisonOutcome], not_run: int, exit_co
     word = {0: "GREEN", 6: "UNDECIDED"}.get(exit_code, "RED")
     found = {effect: sum(outcome.effect is effect for outcome in outcomes) for effect in Effect}
     counts = ", ".join(f"{count} {effect.value}" for effect, count in found.items() if count) or "none"
-    return f"{word}: rows {counts}; {not_run} not run; exit code {exit_code}"
+    return f"{word}: scenarios {counts}; {not_run} not run; exit code {exit_code}"
 
 
 def write_table(reporter: Terminal, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -31,7 +31,7 @@ def measure_faults(setup: Setup, rows: Sequence[Scenario], run_id: str) -> dict[
             facts["warm_up"] = bench.warm_up_facts
             rtt = bench.round_trips([row])
             for index in range(1, times + 1):
-                doing = f"row {number}/{len(rows)}, fault {index}/{times}"
+                doing = f"scenario {number}/{len(rows)}, fault {index}/{times}"
                 rounds.append(bench.fault_round(row, index, doing))
             log_tail = cluster.log_tail()
         except TargetError as error:

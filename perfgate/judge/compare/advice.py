@@ -69,21 +69,23 @@ def comparison_message(outcome: ComparisonOutcome, change: str) -> str:
 def _more(outcome: ComparisonOutcome) -> str:
     if outcome.more_minutes is None:
         return f"give it more time (--budget): a decision needs {FEWEST_UNITS} units or more"
-    return f"about {max(1.0, outcome.more_minutes):.0f} min more would tell: raise --budget by that much for this row"
+    return (
+        f"about {max(1.0, outcome.more_minutes):.0f} min more would tell: raise --budget by that much for this scenario"
+    )
 
 
 def recommendation(outcomes: Sequence[ComparisonOutcome], change: str) -> str:
     """Return in plain words what all rows together say about the change."""
     names = {effect: [o.name for o in outcomes if o.effect is effect] for effect in Effect}
     if not outcomes:
-        return f"Nothing can be said about {change!r}: no row was compared."
+        return f"Nothing can be said about {change!r}: no scenario was compared."
     if names[Effect.SLOWER] or names[Effect.BROKEN]:
         gains = f"; it gains in {', '.join(names[Effect.FASTER])}" if names[Effect.FASTER] else ""
         return f"Do not apply {change!r} as it is: it makes {_worst(outcomes)} worse{gains}."
     open_rows = names[Effect.INVALID] + names[Effect.INCONCLUSIVE]
     if open_rows:
         unknown = f"nothing certain about {', '.join(open_rows)}"
-        return f"Do not decide on {change!r} yet: {unknown}; no row is known to get slower."
+        return f"Do not decide on {change!r} yet: {unknown}; no scenario is known to get slower."
     costs = sorted(
         {o.metric.label for x in outcomes for o in x.others if o.notable and o.worse and o.metric.name in SHOWN}
     )
@@ -91,7 +93,7 @@ def recommendation(outcomes: Sequence[ComparisonOutcome], change: str) -> str:
     if names[Effect.FASTER]:
         return f"Apply {change!r}: faster in {', '.join(names[Effect.FASTER])}, slower in none.{but}"
     within = f"by more than {MARGIN * 100:.0f} %"
-    return f"{change!r} changes no row's speed {within}: apply it for other reasons, or leave it.{but}"
+    return f"{change!r} changes no scenario's speed {within}: apply it for other reasons, or leave it.{but}"
 
 
 def _worst(outcomes: Sequence[ComparisonOutcome]) -> str:

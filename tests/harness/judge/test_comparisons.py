@@ -178,10 +178,10 @@ def test_the_recommendation_says_what_to_do() -> None:
     slower, same, faster = (judge_comparison(comparison(factor)) for factor in (0.8, 1.0, 1.3))
     assert recommendation([slower, same], "x").startswith("Do not apply 'x' as it is: it makes batch-1k (-")
     assert recommendation([same, faster], "x").startswith("Apply 'x': faster in batch-1k")
-    assert "changes no row's speed by more than 5 %" in recommendation([same], "x")
+    assert "changes no scenario's speed by more than 5 %" in recommendation([same], "x")
     noisy = judge_comparison(comparison(0.96, noise=(1.3, 0.7, 1.2, 0.8)))
     assert recommendation([same, noisy], "x").startswith("Do not decide on 'x' yet")
-    assert recommendation([], "x") == "Nothing can be said about 'x': no row was compared."
+    assert recommendation([], "x") == "Nothing can be said about 'x': no scenario was compared."
 
 
 def test_the_message_of_a_slowdown_has_the_effect_with_its_interval() -> None:

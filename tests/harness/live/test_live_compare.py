@@ -38,7 +38,7 @@ def test_a_change_that_costs_much_is_slower_and_red(fsync: Finished) -> None:
     assert found["interval"][1] < 0
     assert "SLOWER capped-plain with 'fsync each'" in fsync.output
     assert "Do not apply 'fsync each' as it is" in fsync.output
-    assert "RED: rows 1 SLOWER" in fsync.output
+    assert "RED: scenarios 1 SLOWER" in fsync.output
     assert fsync.run["change"]["topic"] == {"flush.messages": "1"}
 
 
@@ -109,7 +109,7 @@ def test_rows_with_consumers_alternate_by_whole_rounds(tmp_path: Path) -> None:
     assert len(found["baseline"]["rounds"]) == len(found["candidate"]["rounds"]) == 2 * len(found["orders"]) > 0
     assert found["candidate"]["declared"]["consumers"]["config"]["fetch.min.bytes"] == "1024"
     (absent,) = done.run["not_run"]
-    assert absent == {"name": "capped-plain", "reason": "the change concerns consumers, and this row has none"}
+    assert absent == {"name": "capped-plain", "reason": "the change concerns consumers, and this scenario has none"}
 
 
 def test_a_cpu_quota_and_jvm_options_reach_the_brokers_and_leave_nothing(tmp_path: Path) -> None:

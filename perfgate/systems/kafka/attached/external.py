@@ -93,9 +93,9 @@ class ExternalTarget:
         if in_all > allowed:
             raise ConfigurationError(
                 f"{self._described.path}: [limits] bytes allows {allowed / 1e9:,.1f} GB, and this run could write "
-                f"{in_all / 1e9:,.1f} GB (replicas, warm-up, confirmation counted); take fewer rows (-k, --family), "
-                "fewer or shorter rounds (--rounds, --window, --broker-warmup, --budget), a lower [limits] mib-per-s, "
-                "or raise the limit"
+                f"{in_all / 1e9:,.1f} GB (replicas, warm-up, confirmation counted); take fewer "
+                "scenarios (-k, --family), fewer or shorter rounds (--rounds, --window, --broker-warmup, --budget), a "
+                "lower [limits] mib-per-s, or raise the limit"
             )
 
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:

@@ -84,7 +84,7 @@ def inexpressible(scenario: Scenario) -> str | None:
     load, consumers = scenario.load, scenario.consumers
     if load.kind == "backlog":
         if consumers is not None and consumers.membership == "assigned":
-            return "ConsumerPerformance always joins a group; the row assigns its partitions"
+            return "ConsumerPerformance always joins a group; the scenario assigns its partitions"
         return None
     if load.kind == "paced":
         return "ProducerPerformance has no open loop: it counts latency from the actual send, not from the intended one"
@@ -94,7 +94,7 @@ def inexpressible(scenario: Scenario) -> str | None:
         return "ProducerPerformance sends no keys"
     compression = dict(scenario.producer).get("compression.type", "none")
     if scenario.payload.kind == "text" or (scenario.payload.kind == "random" and compression != "none"):
-        return "ProducerPerformance makes its own payload, of another compressibility than the row's"
+        return "ProducerPerformance makes its own payload, of another compressibility than the scenario's"
     try:
         java_settings(scenario)
     except ValueError as error:
