@@ -263,7 +263,10 @@ class Bench:
         buffer = {"queue.buffering.max.kbytes": at.buffer_kib}
         rows = {side: replace(row, producer=with_settings(row.producer, buffer)) for side, row in sides.items()}
         sampler = self._new_sampler()
-        observer = self._observer(sides["A"], sampler, progress, self._edge(sampler))
+        observer = replace(
+            self._observer(sides["A"], sampler, progress, self._edge(sampler)),
+            sends=lambda last: self._hold_limits(sides["A"], last, sides),
+        )
         try:
             with self._ledger.during("topics"), ExitStack() as topics:
                 names = {side: topics.enter_context(self._topic(row, observer)) for side, row in rows.items()}
@@ -368,10 +371,21 @@ class Bench:
         """Say something that stays on the screen."""
         self._say.note(text)
 
-    def _hold_limits(self, row: Scenario, last: Progress) -> None:
-        """Raise TargetError when the load under way does more than the target allows."""
+    def _hold_limits(self, row: Scenario, last: Progress, sides: Mapping[str, Scenario] | None = None) -> None:
+        """Raise TargetError when the load under way does more than the target allows.
+
+        Where two `sides` take turns each process is of one: "A-producer-1".
+        """
+
+        def per_record(form: Scenario) -> int:
+            return form.record_bytes * form.topic.replication_factor
+
+        if sides:
+            written = sum(n * per_record(sides[name.partition("-")[0]]) for name, n in last.by_process.items())
+        else:
+            written = last.done * per_record(row)
         if row.load.kind != "backlog":  # that is read, and was metered when it was written
-            self._cluster.meter.under_way(last.done * row.record_bytes * row.topic.replication_factor)
+            self._cluster.meter.under_way(written)
         if last.failed > self._cluster.most_failed * last.attempted:
             self._cluster.meter.stop(
                 f"stopped at once, as the target file asks for: {last.failed} of {last.attempted} sends failed: "

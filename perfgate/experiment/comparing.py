@@ -242,7 +242,7 @@ class Comparing:
     # --- common
 
     def _warm(self, cluster: Cluster, forms: Sequence[Scenario], rows: Sequence[_Row]) -> Bench:
-        facts = self.setup.begun(cluster, forms)
+        facts = self.setup.begun(cluster, forms, candidate=cluster.spec != rows[0].sides["A"].cluster)
         self._benches += 1
         run_id = f"{self.setup.run_id}-{self._benches}" if self._benches > 1 else self.setup.run_id
         # Both forms of a row take as long to warm up as two rows.
@@ -251,7 +251,7 @@ class Comparing:
         facts["warm_up"] = bench.warm_up_facts
         rtt = bench.round_trips(forms)
         for row in rows:
-            row.rtt_ms = rtt
+            row.rtt_ms = {**row.rtt_ms, **rtt}
         return bench
 
     def _comparison(self, row: _Row) -> Comparison:

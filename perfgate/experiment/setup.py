@@ -39,6 +39,7 @@ class Setup:
     """What run.json says of the target as a whole: what was known before anything started, and of the first cluster."""
     clusters: list[dict[str, object]] = field(default_factory=list)
     """The same of every cluster that was measured, in their order."""
+    _whole: bool = False
 
     def form(self, scenario: Scenario, change: Change) -> Scenario:
         """Return the scenario with the change, within what the target allows: the candidate of a comparison."""
@@ -48,11 +49,18 @@ class Setup:
         """Return why the row cannot be measured, or None when it can."""
         return self.driver.cannot(scenario) or self.target.cannot(scenario)
 
-    def begun(self, cluster: Cluster, rows: Sequence[Scenario], *, again: bool = False) -> dict[str, object]:
-        """Note a cluster that rows are measured on, `again` to confirm; return its facts, to be added to."""
+    def begun(
+        self, cluster: Cluster, rows: Sequence[Scenario], *, again: bool = False, candidate: bool = False
+    ) -> dict[str, object]:
+        """Note a cluster that rows are measured on, `again` to confirm; return its facts, to be added to.
+
+        The first one stands for the run as a whole, unless it is a `candidate`.
+        """
         known, names = cluster.facts(), sorted({row.name for row in rows})
-        if not self.clusters:
-            self.target_facts.update({**known, "clusters": self.clusters})
+        if not candidate and not self._whole:
+            self._whole = True
+            self.target_facts.update(known)
+        self.target_facts["clusters"] = self.clusters
         facts: dict[str, object] = {"scenarios": names, "second_look": again, **known}
         self.clusters.append(facts)
         return facts

@@ -33,7 +33,7 @@ def limit_cpu(pid: int, cores: float) -> Path:
         with suppress(OSError):
             folder.rmdir()
         raise ConfigurationError(
-            f"cpus-per-broker needs the right to make control groups on this machine ({error}); "
+            f"a bound on brokers' CPU (--broker-cpus, cluster.cpus) needs the right to make control groups ({error}); "
             "run as root, or leave it out"
         ) from error
     return folder

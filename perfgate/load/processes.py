@@ -235,15 +235,15 @@ class Generators:
             observer.check()
             raise LoadError(f"the generator process {process.name} failed: {message['reason']}")
         if message["event"] == "progress":
-            self._last[process.name] = Progress(**{key: message[key] for key in Progress.__slots__})
+            self._last[process.name] = Progress(**{key: message[key] for key in Progress.__slots__ if key in message})
             self._add_up()
         else:
             process.said[message["event"]] = message
 
     def _add_up(self) -> None:
         """Add the latest reports of the leading processes up, once each of them has reported."""
-        latest = [self._last.get(process.name) for process in self._named(self._leading)]
-        known = [last for last in latest if last is not None]
+        latest = {process.name: self._last.get(process.name) for process in self._named(self._leading)}
+        known = [last for last in latest.values() if last is not None]
         if len(known) == len(latest):
             self._history.append(
                 Progress(
@@ -252,5 +252,6 @@ class Generators:
                     done=sum(last.done for last in known),
                     failed=sum(last.failed for last in known),
                     last_error=next((last.last_error for last in known if last.last_error), ""),
+                    by_process={name: last.done for name, last in latest.items() if last},
                 )
             )

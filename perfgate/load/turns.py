@@ -48,10 +48,11 @@ def pace(sides: Sequence[Scenario], records_per_s: float) -> Pace:
         batch = int(producer.get("batch.size", 16 * KIB))
         in_flight = min(int(producer.get("max.in.flight.requests.per.connection", 5)), 100)
         needed = max(needed, 2 * side.topic.partitions * batch * (in_flight + 1) // KIB)
+    clients = max(side.producers * side.threads for side in sides)  # each has a buffer of its own
     declared = min(int(dict(side.producer).get("queue.buffering.max.kbytes", 32 * KIB)) for side in sides)
-    buffer_kib = min(declared, max(needed, round(BUFFER_S * bytes_per_s / KIB)))
+    buffer_kib = min(declared, max(needed, round(BUFFER_S * bytes_per_s / KIB / clients)))
     lingers = [float(dict(side.producer).get("linger.ms", 0)) / 1e3 for side in sides]
-    gap = max(LEAST_GAP_S, GAP_BUFFERS * buffer_kib * KIB / slowest, 2 * max(lingers))
+    gap = max(LEAST_GAP_S, GAP_BUFFERS * clients * buffer_kib * KIB / slowest, 2 * max(lingers))
     return Pace(gap_s=min(gap, LARGEST_GAP_S), window_s=max(WINDOW_S, 2 * max(lingers)), buffer_kib=buffer_kib)
 
 

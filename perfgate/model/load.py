@@ -29,7 +29,7 @@ class SendsFailedError(LoadError):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the generators have done so far, at `at` seconds on the monotonic clock.
+    """What the generators have done so far, at `at` seconds on the monotonic clock; `by_process`: of `done`, by name.
 
     `done` counts records acknowledged or, where the load only reads, received and found in order.
     """
@@ -39,6 +39,7 @@ class Progress:
     done: int
     failed: int
     last_error: str = ""
+    by_process: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,7 +18,6 @@ from perfgate.model import (
     Comparison,
     ComparisonOutcome,
     Effect,
-    Load,
     Measurement,
     MetricEffect,
     MetricInfo,
@@ -42,14 +41,15 @@ def primary_metric(comparison: Comparison) -> MetricInfo:
     load = comparison.scenario.load
     if load.kind == "paced":
         return METRICS[DECIDES_PACED]
-    if load.kind == "capped" and all(_at_the_cap(m, load) for m in (comparison.baseline, comparison.candidate)):
+    if load.kind == "capped" and all(map(_at_its_cap, (comparison.baseline, comparison.candidate))):
         return METRICS["broker_cpu_us_per_record"]
     return METRICS["records_per_s"]
 
 
-def _at_the_cap(measurement: Measurement, load: Load) -> bool:
+def _at_its_cap(measurement: Measurement) -> bool:
+    """Return whether its own cap held it: a target file's limits may cap the candidate lower than the baseline."""
     rates = [r.metrics["records_per_s"] for r in measurement.rounds if "records_per_s" in r.metrics]
-    return bool(rates) and statistics.median(rates) >= AT_THE_CAP * load.rate
+    return bool(rates) and statistics.median(rates) >= AT_THE_CAP * measurement.scenario.load.rate
 
 
 def unit_logs(comparison: Comparison, metric: str) -> tuple[float, ...]:

@@ -47,6 +47,7 @@ def expected_outage(row: Scenario, usual_s: float = 0.0) -> Expectation:
     settings, hold = dict(row.cluster.config), row.fault.hold_s
     session = float(settings.get("broker.session.timeout.ms", SESSION_MS)) / 1e3
     heartbeat = float(settings.get("broker.heartbeat.interval.ms", HEARTBEAT_MS)) / 1e3
+    lost = session - heartbeat  # from here on it is the outage of a broker that fell silent
     fenced = f"fenced {session - heartbeat:g} to {session * SLACK:g} s after its last sign of life"
     match row.fault.kind:
         case "kill-leader":
@@ -70,9 +71,11 @@ def expected_outage(row: Scenario, usual_s: float = 0.0) -> Expectation:
                 why=f"two of three replicas are gone for {hold:g} s, then one starts",
             )
         case "stop-leader" | "rolling-restart" | "return" | "scale-out":
-            return Expectation(low_s=0.0, high_s=MOVED_S + REQUESTS * usual_s, why="leaders move in good order")
+            return Expectation(
+                low_s=0.0, high_s=min(MOVED_S + REQUESTS * usual_s, lost), why="leaders move in good order"
+            )
         case "kill-controller" | "consumer-kill" | "client-crash":
-            return Expectation(low_s=0.0, high_s=UNMOVED_S + REQUESTS * usual_s, why="no leader moves")
+            return Expectation(low_s=0.0, high_s=min(UNMOVED_S + REQUESTS * usual_s, lost), why="no leader moves")
 
 
 def expected_receiving(row: Scenario, usual_s: float = 0.0) -> Expectation:

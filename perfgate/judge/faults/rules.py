@@ -80,8 +80,11 @@ def told_to_s(measurement: Measurement) -> float:
 
 
 def usual_latency_s(measurement: Measurement) -> float:
-    """Return the p99 of the latency before the fault (median of the rounds), in s; 0 where it is not known."""
-    found = [r.metrics[BEFORE] for r in measurement.rounds if BEFORE in r.metrics]
+    """Return the p99 of the latency before the fault (median of the rounds), in s; 0 where it is not known.
+
+    Not of rounds in which the load itself was late: that is no latency of the brokers.
+    """
+    found = [r.metrics[BEFORE] for r in measurement.rounds if BEFORE in r.metrics and not r.spoilt(BEFORE)]
     return statistics.median(found) / 1e3 if found else 0.0
 
 

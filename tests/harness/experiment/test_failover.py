@@ -337,6 +337,7 @@ def test_a_hand_over_has_a_window_of_its_own_which_a_slow_machine_widens() -> No
     assert judged(4.9, 30) is Verdict.REGRESSED
     assert judged(2.5, 30) is Verdict.PASS
     assert judged(4.9, 200) is Verdict.PASS
+    assert judged(7.5, 550) is Verdict.REGRESSED, "no later than a broker that fell silent is fenced"
     assert expected_outage(replace(row, fault=Fault(kind="kill-controller")), 0.03).high_s == pytest.approx(1.3)
 
 
@@ -490,6 +491,14 @@ def test_every_segment_is_dumped_by_whichever_tool_there_is(tmp_path: Path) -> N
     for name in ("1.log", "2.log", "2.index"):
         (tmp_path / name).touch()
     assert OldKafka(tmp_path).metadata_log() == "1.log,2.log\n"
+
+
+def test_an_empty_dump_is_not_a_log_in_which_nothing_happened(tmp_path: Path) -> None:
+    tools = OldKafka(tmp_path)
+    (tmp_path / "1.log").touch()
+    assert tools.changes("t") == []
+    (tmp_path / "java").write_text("#!/bin/bash\nexit 0\n")
+    assert tools.changes("t") is None, "unclean elections would be none, as if looked for"
 
 
 def test_a_tool_that_is_not_there_fails(tmp_path: Path) -> None:

@@ -45,6 +45,26 @@ def test_every_cluster_keeps_its_own_facts() -> None:
     assert found["kafka_version"] == "4.3.1", "the run as a whole goes by the first"
 
 
+def test_the_candidates_brokers_never_stand_for_the_run() -> None:
+    """Where the order was drawn as BA, run.json said that the candidate's version was the run's."""
+    setup = Setup(
+        tier=TIER,
+        driver=Mock(),
+        engine=Mock(),
+        target=Mock(),
+        scenarios=[],
+        run_id="r",
+        histories=Path(),
+        say=Mock(),
+        sampler=Mock(),
+    )
+    setup.begun(cluster("4.3.1"), [scenario("batch-1k-candidate")], candidate=True)
+    setup.begun(cluster("3.9.1"), [scenario("batch-1k")])
+    found: Any = setup.target_facts
+    assert found["kafka_version"] == "3.9.1"
+    assert [c["kafka_version"] for c in found["clusters"]] == ["4.3.1", "3.9.1"]
+
+
 def test_a_candidate_keeps_the_limits_of_the_target_too() -> None:
     """A change of the rate, or of the records' size, would have gone past what the file allows."""
     setup = Setup(

@@ -97,6 +97,16 @@ def test_the_unit_of_the_rates_does_not_count(scale: float) -> None:
     assert scaled.unit_effects == pytest.approx(judge_comparison(found).unit_effects)
 
 
+def test_each_side_has_its_own_cap() -> None:
+    """A candidate with three replicas is capped at a third by a target file's limits: not the brokers' doing."""
+    found = comparison(1 / 3, cap=1000)
+    capped = replace(found.candidate.scenario, load=Load(kind="capped", rate=1000 / 3))
+    outcome = judge_comparison(replace(found, candidate=replace(found.candidate, scenario=capped)))
+    assert outcome.primary is not None
+    assert outcome.primary.metric.name == "broker_cpu_us_per_record"
+    assert outcome.effect is Effect.SAME
+
+
 def test_at_the_cap_the_brokers_cpu_decides_and_more_of_it_is_slower() -> None:
     at_cap = comparison(1.0, noise=(1.0,) * 10, cap=1000.0)
     assert primary_metric(at_cap).name == "broker_cpu_us_per_record"

@@ -53,3 +53,12 @@ def test_a_buffer_never_holds_one_partition_only(buffer_kib: int, record_bytes: 
     chunk = chunk_of({"queue.buffering.max.kbytes": str(buffer_kib)}, record_bytes, partitions)
     assert 1 <= chunk <= 256
     assert chunk == 1 or chunk * partitions * record_bytes <= buffer_kib * KIB / 8
+
+
+@given(st.floats(100, 1e6), st.integers(1, 16), st.integers(1, 16))
+def test_the_buffers_of_all_clients_drain_in_the_gap(rate: float, few: int, many: int) -> None:
+    """Each client has a buffer: eight of them held what one was to hold, and every turn was late."""
+    sides = [replace(scenario(), threads=threads) for threads in (few, many)]
+    at, clients = pace(sides, rate), max(few, many)
+    drained = clients * at.buffer_kib * KIB / (rate * sides[0].record_bytes)
+    assert at.gap_s >= min(LARGEST_GAP_S, drained)

@@ -720,6 +720,18 @@ def test_a_load_is_stopped_by_its_limits_whatever_is_shown() -> None:
         one._hold_limits(row, Progress(at=0, attempted=1000, done=1000, failed=0))
 
 
+def test_two_sides_that_take_turns_are_metered_each_by_its_own_bytes() -> None:
+    """Both were counted as the first: a candidate with three replicas wrote twice what was counted."""
+    one: Any = Bench.__new__(Bench)
+    one._cluster = Mock(meter=Meter(1e9), most_failed=0.1)
+    row = scenario()
+    sides = {"A": row, "B": replace(row, topic=replace(row.topic, replication_factor=3))}
+    done = {"A-producer-1": 100, "B-producer-1": 100, "B-producer-2": 10}
+    one._hold_limits(row, Progress(at=0, attempted=210, done=210, failed=0, by_process=done), sides)
+    one._cluster.meter.begin()
+    assert one._cluster.meter.written == row.record_bytes * (100 + 3 * 110)
+
+
 def test_an_error_of_any_kind_keeps_no_other_step_from_being_tried(
     cluster: Callable[..., ExternalCluster], broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,7 +75,7 @@ class FaultJournal(Protocol):
 
 
 class CommandFaults:
-    """See :class:`perfgate.systems.kafka.managed.faults.Faults`."""
+    """See :class:`perfgate.model.nodes.Faults`."""
 
     def __init__(
         self,

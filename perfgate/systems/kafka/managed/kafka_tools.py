@@ -37,10 +37,11 @@ class KafkaTools(ABC):
         """Return the controllers' log as Kafka's dump tool prints it."""
         return self.run_script(DUMP, {})
 
-    def changes(self, topic: str) -> list[Change]:
-        """Return what the controllers' log says of this topic and the brokers."""
+    def changes(self, topic: str) -> list[Change] | None:
+        """Return what the controllers' log says of this topic and the brokers; None where the dump is empty."""
         clock_s = time.monotonic() - time.time()
-        return changes(self.metadata_log(), topic, clock_s)
+        dump = self.metadata_log()
+        return changes(dump, topic, clock_s) if dump else None
 
     def move_replicas(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
         """Ask the controllers to move each partition's replicas to these brokers, and go on."""
