@@ -1,4 +1,4 @@
-"""What a record costs in confluent-kafka's Python classes and in this suite's engine, without a broker.
+"""The cost of a record in confluent-kafka's Python classes and in this suite's engine, without a broker.
 
 ``python -m benchmarks.binding_cost``. Records of 100 B are queued and then purged, so that each is handed over
 and comes back once, the same way on both sides; time is the calling thread's CPU.

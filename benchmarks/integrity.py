@@ -1,4 +1,4 @@
-"""How long the integrity checker takes and how much memory: ``python -m benchmarks.integrity [--records 20000000]``."""
+"""Time and memory of the integrity checker: ``python -m benchmarks.integrity [--records 20000000]``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often is a comparison's verdict wrong? ``python -m benchmarks.verdict_quality``.
+"""Live comparisons of known effects, for their error rates: ``python -m benchmarks.verdict_quality``.
 
 Makes live comparisons on a three-broker cluster of this machine, one after another, and appends every unit
 to benchmarks/results/verdict_quality.jsonl.gz at once; started again it goes on where it was stopped. The candidate's

@@ -1,4 +1,4 @@
-"""What the recorded comparisons say of the verdicts: ``python -m benchmarks.verdict_report`` prints tables.
+"""Tables of the recorded comparisons and their verdicts: ``python -m benchmarks.verdict_report``.
 
 The units that benchmarks/verdict_quality.py recorded are judged by the suite's rules and by those of others.
 """

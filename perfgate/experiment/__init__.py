@@ -1,1 +1,1 @@
-"""What is measured when: blocks, interleaved rounds, turns, warm-up, and whether a round is valid."""
+"""The experiment: blocks, interleaved rounds, turns, warm-up, and whether a round is valid."""

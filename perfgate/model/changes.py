@@ -63,9 +63,10 @@ def _link(path: str, value: object) -> str:
     return str(value)
 
 
-def _release(path: str, value: object) -> str:
+def release(path: str, value: object) -> str:
+    """Return `value` if it reads like a Kafka release. Raises ConfigurationError, with the `path` or option."""
     if not isinstance(value, str) or not re.fullmatch(r"\d+\.\d+\.\d+", value):
-        raise ConfigurationError(f'{path} = {value!r} is not a Kafka release; write it like "4.3.1"')
+        raise ConfigurationError(f"{path} {value!r} is not a Kafka release; write it as in 4.3.1")
     return value
 
 
@@ -128,7 +129,7 @@ PATHS: Mapping[str, _Path] = {
     "cluster.brokers": _Path(_whole(100), _cluster(brokers=...)),
     "cluster.controllers": _Path(_whole(9), _cluster(controllers=...)),
     # Another version is another official image, whatever image the scenario is run on otherwise.
-    "cluster.version": _Path(_release, _cluster(kafka_version=..., image="")),
+    "cluster.version": _Path(release, _cluster(kafka_version=..., image="")),
     "cluster.image": _Path(_image, _cluster(image=...)),
     "cluster.jvm": _Path(_options, _cluster(jvm_options=...)),
     "cluster.cpus": _Path(_amount(0.05, 1024, "cores"), _cluster(cpus_per_broker=...)),

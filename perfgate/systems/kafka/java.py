@@ -65,13 +65,6 @@ class KafkaJars:
         return os.pathsep.join(str(jar) for jar in self.jars)
 
 
-def check_version(version: str, told: str = "--kafka-version") -> str:
-    """Return `version` if it reads like a Kafka release. Raises ConfigurationError, with what was `told`."""
-    if not re.fullmatch(r"\d+\.\d+\.\d+", version):
-        raise ConfigurationError(f"{told} {version!r} is not a Kafka release; write it as in 4.3.1")
-    return version
-
-
 def kafka_jars(version: str) -> KafkaJars:
     """Return Kafka `version` from the local cache, or from Maven coordinates on first use.
 

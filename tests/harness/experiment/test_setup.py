@@ -16,9 +16,8 @@ def cluster(version: str) -> Any:
     return Mock(facts=lambda: {"kind": "embedded", "name": "embedded", "kafka_version": version, "ready_s": 5.0})
 
 
-def test_every_cluster_keeps_its_own_facts() -> None:
-    """They were one table, in which the last cluster's, or the first's, stood for all."""
-    setup = Setup(
+def a_setup(**given: Any) -> Setup:
+    return Setup(
         tier=TIER,
         driver=Mock(),
         engine=Mock(),
@@ -28,8 +27,13 @@ def test_every_cluster_keeps_its_own_facts() -> None:
         histories=Path(),
         say=Mock(),
         sampler=Mock(),
-        target_facts={"kind": "embedded", "kafka_version": "4.3.1"},
+        **given,
     )
+
+
+def test_every_cluster_keeps_its_own_facts() -> None:
+    """They were one table, in which the last cluster's, or the first's, stood for all."""
+    setup = a_setup(target_facts={"kind": "embedded", "kafka_version": "4.3.1"})
     first = setup.begun(cluster("4.3.1"), [scenario("batch-1k"), scenario("acks-all")])
     first["warm_up"] = {"batch-1k": []}
     setup.begun(cluster("3.9.1"), [scenario("old")])
@@ -47,17 +51,7 @@ def test_every_cluster_keeps_its_own_facts() -> None:
 
 def test_the_candidates_brokers_never_stand_for_the_run() -> None:
     """Where the order was drawn as BA, run.json said that the candidate's version was the run's."""
-    setup = Setup(
-        tier=TIER,
-        driver=Mock(),
-        engine=Mock(),
-        target=Mock(),
-        scenarios=[],
-        run_id="r",
-        histories=Path(),
-        say=Mock(),
-        sampler=Mock(),
-    )
+    setup = a_setup()
     setup.begun(cluster("4.3.1"), [scenario("batch-1k-candidate")], candidate=True)
     setup.begun(cluster("3.9.1"), [scenario("batch-1k")])
     found: Any = setup.target_facts
@@ -67,18 +61,7 @@ def test_the_candidates_brokers_never_stand_for_the_run() -> None:
 
 def test_a_candidate_keeps_the_limits_of_the_target_too() -> None:
     """A change of the rate, or of the records' size, would have gone past what the file allows."""
-    setup = Setup(
-        tier=TIER,
-        driver=Mock(),
-        engine=Mock(),
-        target=Mock(),
-        scenarios=[],
-        run_id="r",
-        histories=Path(),
-        say=Mock(),
-        sampler=Mock(),
-        limited=lambda row: at_most(row, 1024 * 100),
-    )
+    setup = a_setup(limited=lambda row: at_most(row, 1024 * 100))
     faster = setup.form(scenario(), Change(name="faster", changes=(("load.rate", 1e6),)))
     assert faster.load.rate == 100
     larger = setup.form(scenario(), Change(name="larger", changes=(("record.bytes", 10 * 1024),)))
