@@ -1,5 +1,6 @@
 # The commands of the README. Each sets up what it needs in .venv and can be run again; ARGS goes to pytest.
-# make itself exits 2 whenever a command failed: where the gate's own exit code matters, call .venv/bin/pytest.
+# make itself exits 2 whenever a command failed, and prints the command's own exit code. Where that matters, call what
+# make gate and make compare call: .venv/bin/python -m fixtures.run --target=embedded --tier=smoke
 
 PYTHON ?= python3
 TARGET ?= embedded
@@ -17,7 +18,7 @@ SAY = $(if $(filter -q% --quiet,$(ARGS)),:,echo)
 LOCK := uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help gate compare clean-up baseline thresholds history test test-slow bench lint lock report clean
+.PHONY: help gate compare clean-up baseline thresholds history test test-slow bench catalogue lint lock report clean
 
 help:
 	@echo 'make gate    run the scenarios and judge them   [TARGET=embedded] [TIER=smoke|nightly|full] [ARGS="-k batch"]'
@@ -30,21 +31,18 @@ help:
 	@echo 'make test-slow   the rest of them: every target, old Kafka, long faults'
 	@echo 'make bench   measure the load engine beside Kafka'"'"'s own tools, about 25 min [ARGS="--only produce-16k --rounds 7"]'
 	@echo 'make report  build a run'"'"'s HTML report again     [RUN=results/<run-id>]'
+	@echo 'make catalogue   docs/catalogue.md again, from the declarations and relations'
 	@echo 'make lint    ruff and mypy --strict'
 	@echo 'make lock    requirements*.lock again, after a change of requirements*.txt (needs uv)'
 	@echo 'make clean   remove .venv and the caches inside the checkout; results stay'
 
 gate: $(VENV)/.run
 	@$(SAY) "performance gate, target $(TARGET), tier $(TIER): starting pytest"
-	@began=$$(date +%s); $(PY) -m pytest '--target=$(TARGET)' '--tier=$(TIER)' $(ARGS); code=$$?; \
-	case $$code in 0|1|6|7) $(PY) -m perfgate.report.html --if-new --since $$began || { [ $$code -ne 0 ] || code=1; } ;; esac; \
-	exit $$code
+	@$(PY) -m fixtures.run '--target=$(TARGET)' '--tier=$(TIER)' $(ARGS)
 
 compare: $(VENV)/.run
 	@test -n '$(CHANGE)' || { echo 'name the change: make compare CHANGE=changes/linger-5.toml (others: $(wildcard changes/*.toml))'; exit 2; }
-	@began=$$(date +%s); $(PY) -m pytest '--target=$(TARGET)' '--tier=$(TIER)' '--compare=$(CHANGE)' $(ARGS); code=$$?; \
-	case $$code in 0|1|6|7) $(PY) -m perfgate.report.html --if-new --since $$began || { [ $$code -ne 0 ] || code=1; } ;; esac; \
-	exit $$code
+	@$(PY) -m fixtures.run '--target=$(TARGET)' '--tier=$(TIER)' '--compare=$(CHANGE)' $(ARGS)
 
 clean-up: $(VENV)/.run
 	@test '$(TARGET)' != embedded || { echo 'name the brokers: make clean-up TARGET=FILE.toml [ARGS="--run RUN-ID"]'; exit 2; }
@@ -67,6 +65,9 @@ test-slow: $(VENV)/.dev
 
 bench: $(VENV)/.run
 	@$(PY) -m benchmarks.load_engine $(ARGS)
+
+catalogue: $(VENV)/.run
+	@$(PY) -m tests.scenarios.document
 
 lock:
 	@command -v uv >/dev/null || { echo 'this needs uv (pip install uv)'; exit 2; }

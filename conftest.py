@@ -4,7 +4,8 @@ command_line  the options
 options       what was asked for, checked before anything starts
 selection     which scenarios and relations that selects, and what this run makes of them
 plan          the first line: what the run is about to do
-sources       where measurements come from: a recorded run, or (live, wiring) perfgate.experiment on a target
+listing       or only a list of what is selected
+sources       where measurements come from: a recorded run (replay), or perfgate.experiment on a target (live, wiring)
 dry_run       or only what that would do to the target
 gate          the tests' fixture: measure, judge (perfgate.judge)
 reports       the terminal's table, run.json, Allure results (perfgate.report), the exit code
@@ -15,6 +16,7 @@ pytest_plugins = (
     "fixtures.options",
     "fixtures.selection",
     "fixtures.plan",
+    "fixtures.listing",
     "fixtures.sources",
     "fixtures.dry_run",
     "fixtures.gate",

@@ -79,7 +79,7 @@ def by_engine() -> dict[str, float]:
         making, sending = making + made - begin, sending + time.thread_time() - made
     begin = time.thread_time()
     lib.rd_kafka_purge(sender.client.handle, PURGE_ALL)
-    while sender.attempted > sender.client.failed.total():
+    while sender.outcomes.counts()["unresolved"]:
         if not sender._hear():
             sender.client.wait(0.1)
     return per_record(0.0, making, making + sending, making + sending + time.thread_time() - begin)

@@ -14,16 +14,17 @@ from pathlib import Path
 
 from perfgate.experiment.assembly import done_in_window, none_taken, round_of, unmeasured
 from perfgate.experiment.faults.fault_round import fault_round
-from perfgate.experiment.ledger import WINDOWS, Ledger
+from perfgate.experiment.ledger import Ledger
+from perfgate.experiment.load_watch import LoadWatch
+from perfgate.experiment.refusal import refusal_round
 from perfgate.experiment.room import WARM_TIMES
 from perfgate.experiment.round_topics import RoundTopics
 from perfgate.experiment.say import Say
 from perfgate.experiment.validity import LATE_TURNS, Flaw, accounting_of, flaws, late_turns, not_sustained, throttled
 from perfgate.experiment.warm_up import Slice, bound_s, warm_up
-from perfgate.load.steady import rate_between
 from perfgate.metrics.health import unhealthy
-from perfgate.metrics.usage import Sampler, Settled, UsageWatch
-from perfgate.model import COMPILING, CROSS_ZONE, SAME_ZONE, Load, Round, Scenario, Tier, with_settings
+from perfgate.metrics.usage import Sampler, UsageWatch
+from perfgate.model import SAME_ZONE, FaultScenario, Load, Round, Scenario, Tier, with_settings
 from perfgate.model.errors import TargetError, TopicRefusedError
 from perfgate.model.load import (
     Driver,
@@ -90,8 +91,7 @@ class Bench:
         self._run_id = run_id
         self._say = say
         self._topics = RoundTopics(cluster.topics(), run_id)
-        self._last_progress: Progress | None = None
-        self._rate = ""
+        self._watch = LoadWatch(cluster, ledger, say)
         self.warm_up_slices: dict[str, list[Slice]] = {}
         """Of each row, what was seen while the cluster was warmed up."""
 
@@ -100,9 +100,7 @@ class Bench:
 
         Raises TargetError when a link is not what it should be.
         """
-        links = [SAME_ZONE]
-        if any(scenario.link.name == CROSS_ZONE.name for scenario in scenarios):
-            links.append(CROSS_ZONE)
+        links = list(dict.fromkeys([SAME_ZONE, *(scenario.link for scenario in scenarios)]))
         rtt: dict[str, float] = {link.name: self._cluster.rtt_ms(link) for link in links}
         for link in links:
             added = rtt[link.name] - rtt[SAME_ZONE.name]
@@ -118,6 +116,7 @@ class Bench:
 
         The suite's own brokers are loaded harder than a paced row does: at its own rate they would compile for minutes.
         """
+        scenarios = [scenario for scenario in scenarios if not scenario.refusal]
         if self._cluster.emulates_links:
             scenarios = [loaded(row) if row.load.kind == "paced" else row for row in scenarios]
         started = self._cluster.facts().get("ready_s")
@@ -130,10 +129,10 @@ class Bench:
         ends = time.monotonic() + left_s
 
         def progress(_phase: str, last: Progress | None) -> None:
-            self._tell(f"warming the brokers up with {scenario.name}", last, ends - time.monotonic())
+            self._watch.tell(f"warming the brokers up with {scenario.name}", last, ends - time.monotonic())
 
         sampler = self._new_sampler()
-        observer = self._observer(scenario, sampler, progress, sampler.edge)
+        observer = self._watch.observer(scenario, sampler, progress)
         try:
             with self._topic(scenario, observer) as topic:
                 ramp_s = max(1.0, min(WARM_RAMP_S, left_s - WARM_SLICE_S))
@@ -157,32 +156,6 @@ class Bench:
         """What run.json says of the warm-up: each row's slices."""
         return {name: [asdict(one) for one in slices] for name, slices in self.warm_up_slices.items()}
 
-    def _observer(
-        self,
-        row: Scenario,
-        sampler: Sampler,
-        progress: Callable[[str, Progress | None], None],
-        edge: Callable[[], None],
-    ) -> Observer:
-        settled = Settled(sampler.read, COMPILING) if sampler.read else lambda: True
-        return Observer(
-            edge=edge,
-            check=self._cluster.check,
-            progress=progress,
-            written=lambda: 0,
-            settled=settled,
-            sends=lambda last: self._hold_limits(row, last),
-        )
-
-    def _edge(self, sampler: Sampler) -> Callable[[], None]:
-        """Return what reads the brokers' counters at a window's edges, and counts the time between as measured."""
-
-        def edge() -> None:
-            sampler.edge()
-            self._ledger.begin("draining" if self._ledger.phase == WINDOWS else WINDOWS)
-
-        return edge
-
     def brokers_cpu_s(self) -> float:
         """Return the CPU in s that the suite's own brokers have used so far; 0.0 where nobody can read it."""
         sampler = self._new_sampler()
@@ -198,13 +171,13 @@ class Bench:
 
     def round(self, scenario: Scenario, index: int, left: float | None, doing: str) -> Finished:
         """Measure one round; what went wrong is a reason in it. Raises TargetError when the target is unhealthy."""
-
-        def progress(phase: str, last: Progress | None) -> None:
-            self._tell(f"{doing} {scenario.name}: {phase}", last, left)
-
+        progress = self._watch.progress(f"{doing} {scenario.name}", left)
         progress("creating its topic", None)
+        if scenario.refusal:
+            own = self._cluster.emulates_links
+            return Finished(round=refusal_round(self._topics, scenario, index, own_brokers=own), repeatable=False)
         sampler = self._new_sampler()
-        observer = self._observer(scenario, sampler, progress, self._edge(sampler))
+        observer = self._watch.observer(scenario, sampler, progress, measured=True)
         try:
             with self._ledger.during("topics"), self._topic(scenario, observer) as topic:
                 before = self._topics.ends(topic, scenario)
@@ -218,20 +191,17 @@ class Bench:
             return Finished(round=unmeasured(index, str(error)), repeatable=False)
         return self._finished(scenario, index, result, before, after, [-1], sampler)
 
-    def fault_round(self, scenario: Scenario, index: int, doing: str) -> Round:
+    def fault_round(self, scenario: FaultScenario, index: int, doing: str) -> Round:
         """Measure one round with the row's fault. Raises TargetError when the cluster did not get well again."""
-
-        def progress(phase: str, last: Progress | None) -> None:
-            self._tell(f"{doing} {scenario.name}: {phase}", last, None)
-
         sampler = self._new_sampler()
         faults = self._cluster.faults
         assert faults is not None
-        observer = self._observer(scenario, sampler, progress, sampler.edge)
+        observer = self._watch.observer(scenario, sampler, self._watch.progress(f"{doing} {scenario.name}", None))
         try:
             with self._topic(scenario, observer) as topic:
                 spec = self._load_spec(scenario, topic)
                 done = fault_round(
+                    scenario,
                     self._cluster,
                     faults,
                     self._topics.keeper,
@@ -255,18 +225,12 @@ class Bench:
 
         Raises TargetError when the target is unhealthy.
         """
-
-        def progress(phase: str, last: Progress | None) -> None:
-            self._tell(f"burst {index} {sides['A'].name}: {phase}", last, left)
-
+        progress = self._watch.progress(f"burst {index} {sides['A'].name}", left)
         progress("creating its topics", None)
         buffer = {"queue.buffering.max.kbytes": at.buffer_kib}
         rows = {side: replace(row, producer=with_settings(row.producer, buffer)) for side, row in sides.items()}
         sampler = self._new_sampler()
-        observer = replace(
-            self._observer(sides["A"], sampler, progress, self._edge(sampler)),
-            sends=lambda last: self._hold_limits(sides["A"], last, sides),
-        )
+        observer = self._watch.observer(sides["A"], sampler, progress, measured=True, sides=sides)
         try:
             with self._ledger.during("topics"), ExitStack() as topics:
                 names = {side: topics.enter_context(self._topic(row, observer)) for side, row in rows.items()}
@@ -370,33 +334,3 @@ class Bench:
     def note(self, text: str) -> None:
         """Say something that stays on the screen."""
         self._say.note(text)
-
-    def _hold_limits(self, row: Scenario, last: Progress, sides: Mapping[str, Scenario] | None = None) -> None:
-        """Raise TargetError when the load under way does more than the target allows.
-
-        Where two `sides` take turns each process is of one: "A-producer-1".
-        """
-
-        def per_record(form: Scenario) -> int:
-            return form.record_bytes * form.topic.replication_factor
-
-        if sides:
-            written = sum(n * per_record(sides[name.partition("-")[0]]) for name, n in last.by_process.items())
-        else:
-            written = last.done * per_record(row)
-        if row.load.kind != "backlog":  # that is read, and was metered when it was written
-            self._cluster.meter.under_way(written)
-        if last.failed > self._cluster.most_failed * last.attempted:
-            self._cluster.meter.stop(
-                f"stopped at once, as the target file asks for: {last.failed} of {last.attempted} sends failed: "
-                f"{last.last_error}"
-            )
-
-    def _tell(self, text: str, last: Progress | None, left: float | None) -> None:
-        before = self._last_progress
-        if last is None:
-            self._last_progress, self._rate = None, ""
-        elif before is None or last.at > before.at:
-            self._last_progress = last
-            self._rate = f", {rate_between(before, last):,.0f} records/s" if before else ""
-        self._say(text + self._rate, left)

@@ -6,11 +6,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from perfgate.experiment.assembly import measured_by, unhealthy
+from perfgate.experiment.blocks import blocks
 from perfgate.experiment.canary import read_canary
 from perfgate.experiment.faults.rounds import measure_faults
 from perfgate.experiment.rounds import Rounds
 from perfgate.experiment.setup import Setup
-from perfgate.model import FEWEST_READINGS, Measurement, Scenario
+from perfgate.model import FEWEST_READINGS, Measurement, Scenario, parted
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.stopping import StopRule
 
@@ -24,17 +25,39 @@ class Campaign:
     """What ends rounds early, or makes them go on."""
     measured: dict[str, Measurement] = field(default_factory=dict)
     measured_again: dict[str, Measurement] = field(default_factory=dict)
+    baselines: dict[tuple[str, str], Measurement] = field(default_factory=dict)
+    """Scenarios that were measured once more beside those of another family, by that family and their name."""
+    _blocks: list[tuple[Scenario, ...]] = field(default_factory=list)
+    _done: dict[int, dict[str, Measurement]] = field(default_factory=dict)
+    """Measurements by their block's number."""
 
-    def measure(self, scenario: Scenario) -> Measurement:
-        """Return the row's measurement; the first call measures its whole block."""
-        if scenario.name not in self.measured:
-            able = [row for row in self.setup.scenarios if self.cannot(row) is None]
-            block = next(rows for rows in blocks(able) if scenario in rows)
+    def measure(self, scenario: Scenario, family: str = "") -> Measurement:
+        """Return the row's measurement, of its own family's block or of this one's; the first call measures the block.
+
+        A relation is judged on what its family's block measured: one round after the other.
+        """
+        number = self._block_of(scenario, family or scenario.families[0])
+        if number not in self._done:
             try:
-                self.measured.update(self._measure_block(block))
+                self._done[number] = self._measure_block(self._blocks[number])
             finally:
                 self.setup.say.clear()
-        return self.measured[scenario.name]
+            for row in self._blocks[number]:
+                if self._block_of(row, row.families[0]) == number:
+                    self.measured[row.name] = self._done[number][row.name]
+        found = self._done[number][scenario.name]
+        if self._block_of(scenario, scenario.families[0]) != number:
+            self.baselines[family, scenario.name] = found
+        return found
+
+    def _block_of(self, scenario: Scenario, family: str) -> int:
+        """Return the number of the block in which this family's rows of the scenario's cluster are measured."""
+        self._blocks = self._blocks or blocks(
+            [row for row in self.setup.scenarios if self.cannot(row) is None], self.setup.tier
+        )
+        holding = [number for number, rows in enumerate(self._blocks) if scenario in rows]
+        others = {row for row in self.setup.scenarios if family in row.families and row.cluster == scenario.cluster}
+        return max(holding, key=lambda number: (len(others & set(self._blocks[number])), -number))
 
     def again(self, scenario: Scenario, red: Collection[str]) -> Measurement | None:
         """Return the row's second measurement, on a fresh cluster; the first call measures all the `red` rows on it."""
@@ -64,8 +87,8 @@ class Campaign:
     def _measure_block(self, block: Sequence[Scenario], *, again: bool = False) -> dict[str, Measurement]:
         setup = self.setup
         run_id = f"{setup.run_id}{'-again' if again else ''}"
-        if block[0].fault:
-            return measure_faults(setup, block, run_id)
+        if faulty := parted(block)[1]:
+            return measure_faults(setup, faulty, run_id)
         with setup.ledger.during("canary"):
             canary = [read_canary() for _ in range(FEWEST_READINGS)]
         try:
@@ -84,23 +107,3 @@ class Campaign:
                 setup.target.keep_aot_cache()
         facts["warm_up"] = interleaved.warm_up_facts
         return measured
-
-
-def blocks(scenarios: Sequence[Scenario]) -> list[tuple[Scenario, ...]]:
-    """Group rows that run interleaved: same cluster, connected by families. Groups of one cluster stand together."""
-    groups: list[list[Scenario]] = []
-    for row in scenarios:
-        related = [
-            group
-            for group in groups
-            if any(
-                row.cluster == other.cluster
-                and bool(row.fault) == bool(other.fault)
-                and set(row.families) & set(other.families)
-                for other in group
-            )
-        ]
-        merged = [other for group in related for other in group]
-        groups = [group for group in groups if group not in related] + [[*merged, row]]
-    order = {cluster: position for position, cluster in enumerate(dict.fromkeys(row.cluster for row in scenarios))}
-    return [tuple(group) for group in sorted(groups, key=lambda group: order[group[0].cluster])]

@@ -11,6 +11,8 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
+
 from perfgate.model import MIB, CanaryReading
 
 CPU_S = 0.2
@@ -20,23 +22,18 @@ BLOCK = bytes(random.Random(1).choices(b"abcdefgh", k=16 * 1024))
 """Text of eight letters: it has matches to be looked for, and none that is long."""
 PING = b"!" * 64
 PRESSURE = Path("/proc/pressure/cpu")
-STAT = Path("/proc/stat")
-STEAL_FIELD = 8
 
 
 def read_canary(brokers_cpu_s: Callable[[], float] = lambda: 0.0) -> CanaryReading:
     """Take a reading; about half a second. `brokers_cpu_s` tells the CPU that the suite's own brokers have used."""
-    began, pressure, jiffies, brokers_s = time.monotonic(), _pressure_us(), _jiffies(), brokers_cpu_s()
+    began, pressure, (stolen, cpu_s), brokers_s = time.monotonic(), _pressure_us(), _cpu_s(), brokers_cpu_s()
     cpu, loopback = _deflate_on_all_cores(), _ping_over_loopback()
-    seconds, after = time.monotonic() - began, _jiffies()
-    total = sum(after) - sum(jiffies)
+    seconds, (stolen_after, cpu_after_s) = time.monotonic() - began, _cpu_s()
     return CanaryReading(
         deflate_mib_per_s=cpu,
         loopback_per_s=loopback,
         pressure=(_pressure_us() - pressure) / 1e6 / seconds,
-        steal=(after[STEAL_FIELD - 1] - jiffies[STEAL_FIELD - 1]) / total
-        if total > 0 and len(after) >= STEAL_FIELD
-        else 0.0,
+        steal=(stolen_after - stolen) / (cpu_after_s - cpu_s) if cpu_after_s > cpu_s else 0.0,
         brokers=(brokers_cpu_s() - brokers_s) / seconds / usable_cores(),
     )
 
@@ -101,9 +98,7 @@ def _pressure_us() -> int:
         return 0
 
 
-def _jiffies() -> list[int]:
-    """Return the processors' times of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal."""
-    try:
-        return [int(field) for field in STAT.read_text().split("\n")[0].split()[1:9]]
-    except (OSError, ValueError):
-        return []
+def _cpu_s() -> tuple[float, float]:
+    """Return the processors' times in s: stolen from this machine, and all. A guest's count as user time already."""
+    times = psutil.cpu_times()._asdict()
+    return times.get("steal", 0.0), sum(s for name, s in times.items() if not name.startswith("guest"))

@@ -82,6 +82,8 @@ class Comparing:
         """Return why the row cannot be compared, or None when it can."""
         if self.change.concerns_consumers and scenario.consumers is None:
             return "the change concerns consumers, and this scenario has none"
+        if scenario.load.kind == "backlog" and self.change.concerns_sending_alone:
+            return "the change concerns how records are sent, and this scenario only reads"
         candidate = self.setup.form(scenario, self.change)
         if self.change.changes and candidate == scenario:
             return "the change leaves it as it is: there would be nothing to compare"
@@ -107,7 +109,9 @@ class Comparing:
             return _Row(sides, "epochs", ROUNDS_PER_EPOCH)
         # Turns need buffers of their own size, the same on both sides: a change of the buffer would be undone.
         buffered = any(name.startswith("queue.buffering.max") for name, _ in self.change.settings("producer"))
-        if self.setup.driver.takes_turns and scenario.consumers is None and not buffered:
+        # Links across zones add one delay at a time.
+        links = {form.link for form in sides.values() if form.link.crosses_zones}
+        if self.setup.driver.takes_turns and scenario.consumers is None and not buffered and len(links) < 2:
             return _Row(sides, "turns", 1)
         return _Row(sides, "rounds", 2)
 
@@ -206,7 +210,7 @@ class Comparing:
             order = order[::-1] if len(order) == 2 else self._random.choice(("AB", "BA"))
             number = open_rows[0].units + 1
             for side in order:
-                with _unhealthy_ends(open_rows, side, own=self.setup.target.kind != "brokers"):
+                with _unhealthy_ends(open_rows, side, own=self.setup.target.own):
                     self._epoch(open_rows, side, number, deadline)
                 if all(row.unsound for row in open_rows):
                     break

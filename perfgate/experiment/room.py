@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from perfgate.model import Scenario, Tier
+from perfgate.experiment.blocks import blocks
+from perfgate.model import Scenario, Tier, parted
 
 ROUNDS_ON_DISK = 2
 """A round's topic is deleted after it, its files a second later: at most two rounds lie on the disk."""
@@ -40,15 +41,12 @@ def most_rounds(tier: Tier, *, own: bool) -> int:
 
 def most_bytes_written(scenarios: Sequence[Scenario], tier: Tier, *, own: bool) -> float:
     """Return the most bytes that the gate can write in all, replicas counted: every row at its full rate."""
-    plain = [row for row in scenarios if not row.fault]
+    plain, faulty = parted(scenarios)
+    plain = [row for block in blocks(plain, tier) for row in block]  # some are measured in more than one
     rounds = most_rounds(tier, own=own) * (tier.window_s + tier.warmup_max_s)
     warm_up = max((row.offered_bytes_per_s for row in plain), default=0.0) * tier.broker_warmup_s
-    faulty = sum(
-        row.offered_bytes_per_s * (row.fault.times(tier) * row.fault.round_s + WARM_TIMES * tier.broker_warmup_s)
-        for row in scenarios
-        if row.fault
-    )
-    return LOOKS * (sum(row.offered_bytes_per_s * rounds + row.backlog_bytes for row in plain) + warm_up) + faulty
+    of_faults = sum(row.offered_bytes_per_s * (row.seconds(tier) + WARM_TIMES * tier.broker_warmup_s) for row in faulty)
+    return LOOKS * (sum(row.offered_bytes_per_s * rounds + row.backlog_bytes for row in plain) + warm_up) + of_faults
 
 
 def most_bytes_compared(scenarios: Sequence[Scenario], tier: Tier, budget_s: float) -> float:

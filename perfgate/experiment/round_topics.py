@@ -65,13 +65,13 @@ class FreshTopic:
     """A topic for the length of one round; with `keep` it stays when all went well."""
 
     def __init__(self, topics: TopicKeeper, name: str, scenario: Scenario, *, keep: bool = False) -> None:
-        self._topics, self._name, self._spec, self._keep = topics, name, scenario.topic, keep
+        self._topics, self.name, self._spec, self._keep = topics, name, scenario.topic, keep
 
     def __enter__(self) -> str:
-        self._topics.create(self._name, self._spec)
-        return self._name
+        self._topics.create(self.name, self._spec)
+        return self.name
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # On an unhealthy target, or when the person pressed Ctrl-C, the cluster goes away as a whole.
         if (kind is None and not self._keep) or (kind is not None and issubclass(kind, LoadError)):
-            self._topics.delete(self._name)
+            self._topics.delete(self.name)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from perfgate.experiment.assembly import measured_by, unhealthy
+from perfgate.experiment.blocks import compared_with
 from perfgate.experiment.canary import read_canary
 from perfgate.experiment.ledger import WINDOWS
 from perfgate.experiment.room import REPEATS, with_extra_rounds
@@ -78,7 +79,7 @@ class Rounds:
         measured = measured_by(
             self._driver, scenarios, self._done, self._discarded, rtt, self._cluster.log_tail(), tuple(self._canary)
         )
-        return {name: self._judged_part(m) for name, m in measured.items()}
+        return {name: self._judged_part(m, scenarios) for name, m in measured.items()}
 
     def _cause(self, error: TargetError) -> TargetError:
         """Return that a broker has ended, when one has: what was asked of it failed for that."""
@@ -88,9 +89,10 @@ class Rounds:
             return ended if isinstance(ended, BrokersFailedError) else error
         return error
 
-    def _judged_part(self, measurement: Measurement) -> Measurement:
+    def _judged_part(self, measurement: Measurement, scenarios: Sequence[Scenario]) -> Measurement:
         """Return the measurement with the last rounds to be judged, those before them as warm-up."""
-        first = max(0, max(map(len, self._done.values())) - self._tier.rounds)
+        rows = compared_with(scenarios, [measurement.scenario.name])
+        first = max(0, max(len(self._done[row.name]) for row in rows) - self._tier.rounds)
         earlier = tuple(r for r in measurement.rounds if r.index <= first and not r.invalid)
         self._ledger.move(sum(r.window_s for r in earlier), WINDOWS, "warm-up")
         reason = self._warming().get(measurement.scenario.name, "")
@@ -109,6 +111,7 @@ class Rounds:
             if index > rounds:
                 rows = ", ".join(warming)
                 self._bench.note(f"one more round ({index}): the brokers were still warming up at {rows}")
+                scenarios = compared_with(scenarios, warming)  # others have had their rounds
             self._read_canary()
             if self._stop.disturbed(self._canary):
                 return

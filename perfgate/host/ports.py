@@ -36,3 +36,13 @@ def free_ports(count: int) -> list[int]:
             _given.update(chosen)
             return chosen
     raise ConfigurationError(f"ports taken: found {len(chosen)} of {count} free ports on {HOST} in {FIRST}-{LAST}")
+
+
+def listens(address: str, timeout_s: float) -> bool:
+    """Return whether something listens at the address (host:port)."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=timeout_s).close()
+    except (OSError, ValueError):
+        return False
+    return True

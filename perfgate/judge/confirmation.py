@@ -13,18 +13,26 @@ SECOND_LOOK = "a confirmation run on a fresh cluster"
 
 
 def to_measure_again(
-    measured: Mapping[str, Measurement], profile: Profile | None, relations: Sequence[Relation]
+    measured: Mapping[str, Measurement],
+    profile: Profile | None,
+    relations: Sequence[Relation],
+    baselines: Mapping[tuple[str, str], Measurement] | None = None,
 ) -> set[str]:
     """Return the rows that are red, and both rows of each relation that is; none with a fault.
+
+    `baselines`: what relations are judged on instead, by family and name.
 
     A fault is not done to brokers a second time: a lost record is lost, and its history must not be written over.
     """
     found = {name for name, m in measured.items() if judge_scenario(m, profile).verdict is Verdict.REGRESSED}
     for relation in relations:
         pair = {relation.of, relation.over}
-        if pair <= measured.keys() and judge_relation(relation, measured).verdict is Verdict.REGRESSED:
+        if not pair <= measured.keys():
+            continue
+        held = {name: (baselines or {}).get((relation.family, name), measured[name]) for name in pair}
+        if judge_relation(relation, held).verdict is Verdict.REGRESSED:
             found |= pair
-    return {name for name in found if measured[name].scenario.fault is None}
+    return {name for name in found if measured[name].scenario.confirmable}
 
 
 def second_look(first: Outcome, second: Outcome, not_counted: Sequence[str] = ()) -> Outcome:

@@ -12,7 +12,7 @@ from perfgate.judge.messages import WARMING
 from perfgate.judge.noise import disturbed
 from perfgate.judge.statistics import median_error, median_interval, spread
 from perfgate.judge.warming import still_growing
-from perfgate.model import Judgement, Load, Measurement, Outcome, Profile, Threshold, Verdict
+from perfgate.model import FaultScenario, Judgement, Load, Measurement, Outcome, Profile, Threshold, Verdict
 
 CPU = ("broker_cpu_us_per_record", "broker_cpu_cores.sum", "broker_cpu_cores.max")
 
@@ -151,10 +151,10 @@ def judge_threshold(values: Sequence[float], threshold: Threshold) -> Judgement:
 
 def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome:
     """Judge every metric of a scenario that the profile holds, and say what it lacks."""
-    name = measurement.scenario.name
+    row, name = measurement.scenario, measurement.scenario.name
     noise = disturbed(measurement.canary, profile.canary if profile else None)
     reasons = invalid_reasons(measurement)
-    lost = damage(measurement) if measurement.scenario.fault else []
+    lost = damage(row, measurement) if isinstance(row, FaultScenario) else []
     if lost and reasons:  # a round that does not count takes no lost record of another one back
         notes = [f"{j.metric}: {j.reason}" for j in lost]
         return Outcome(name=name, verdict=Verdict.REGRESSED, judgements=tuple(lost), reasons=(*notes, *reasons))
@@ -163,7 +163,7 @@ def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome
         if only_late and (excuse := disturbed(measurement.canary, None)):
             return Outcome(name=name, verdict=Verdict.INVALID, judgements=(), reasons=(*broken, excuse))
         return Outcome(name=name, verdict=Verdict.BROKEN, judgements=(), reasons=tuple(broken))
-    if reasons and not measurement.scenario.fault and (sound := sound_part(measurement)):
+    if reasons and not isinstance(row, FaultScenario) and (sound := sound_part(measurement)):
         outcome = judge_scenario(sound, profile)
         if outcome.verdict.red:
             return replace(outcome, reasons=(*outcome.reasons, *reasons))
@@ -172,9 +172,11 @@ def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome
         return Outcome(name=name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=reasons)
     if reasons:
         return Outcome(name=name, verdict=Verdict.INVALID, judgements=(), reasons=reasons)
+    if measurement.scenario.refusal:  # every round's brokers refused it, as they must
+        return Outcome(name=name, verdict=Verdict.PASS, judgements=())
     thresholds = profile.thresholds.get(name, ()) if profile else ()
-    if measurement.scenario.fault:
-        return judge_fault(measurement, thresholds)
+    if isinstance(row, FaultScenario):
+        return judge_fault(row, measurement, thresholds)
     judgements = []
     for threshold in thresholds:
         values = [r.metrics[threshold.metric.name] for r in measurement.rounds if threshold.metric.name in r.metrics]
@@ -245,7 +247,7 @@ def invalid_reasons(measurement: Measurement) -> tuple[str, ...]:
     if not measurement.rounds:
         return ("no round was measured",)
     reasons = [f"round {r.index}: {reason}" for r in measurement.rounds for reason in r.invalid]
-    if measurement.scenario.fault:
+    if isinstance(measurement.scenario, FaultScenario):
         return tuple(reasons)  # what a fault costs is held round by round: one tells
     if not reasons and len(measurement.rounds) < 2:
         reasons = ["one round was measured; a spread needs two"]

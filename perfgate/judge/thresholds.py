@@ -2,29 +2,90 @@
 
 from __future__ import annotations
 
-import math
 import re
-import tomllib
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any
+
+from annotated_types import Ge, Gt, Le, Lt, MinLen
 
 from perfgate.judge.limits import reach_of
 from perfgate.model import METRICS, PER_BROKER_METRICS, MetricInfo, Profile, Relation, Threshold, Validity, metric_info
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.structured import Positive, shallow, strict, structured, toml_of
 
 MOST_RUNS = 1000
 LARGEST_REACH, LARGEST_LATENCY_REACH = 0.9, 9.0
 """A limit of a tenth of the baseline is as good as none; more noise than that needs more runs, not a wider limit. So is
 one of ten times a latency, whose p99 scatters more than a mean does."""
 RELATIONS_FILE = "relations.toml"
-RELATION_KEYS = ("claim", "metric", "of", "over", "at_least", "at_most", "source", "valid")
-ENTRY_KEYS = ("baseline", "tolerance", "spread", "runs", "anchor")
-PROFILE_FACTS = ("target", "cluster", "cores", "cpu_model", "tier", "driver", "kafka")
+Text = Annotated[str, MinLen(1), "must be a text"]
+Fact = Annotated[str | int | None, "must be a string or a whole number"]
+Runs = Annotated[int, Ge(0), Le(MOST_RUNS), f"must be a whole number up to {MOST_RUNS}"]
 UNDER_TEST = "kafka"
 """The fact that a profile is not picked by: a new Kafka is what the stored figures are there to be held against."""
-CANARY_KEYS = ("deflate_mib_per_s", "loopback_per_s")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+@strict
+class _Facts:
+    """Table [profile]: what a run must be like, besides the description."""
+
+    description: Fact = None
+    target: Fact
+    cluster: Fact = None
+    cores: Fact = None
+    cpu_model: Fact = None
+    tier: Fact = None
+    driver: Fact = None
+    kafka: Fact = None
+
+    def __post_init__(self) -> None:
+        if self.target == "brokers" and self.cluster is None:
+            raise ConfigurationError("of target brokers needs cluster, the name that the target file gives its cluster")
+
+
+@strict
+class _Canary:
+    deflate_mib_per_s: Positive | None = None
+    loopback_per_s: Positive | None = None
+
+
+@strict
+class _Entry:
+    """What stands beside a metric in the table of a scenario."""
+
+    baseline: Positive
+    tolerance: Annotated[float, Gt(0), Lt(1), "must be a positive number below 1; 0.1 means 10 %"]
+    spread: Annotated[float, Ge(0), "must be a positive number, or 0"] = 0.0
+    runs: Runs = 0
+    anchor: Positive | None = None
+
+    def __post_init__(self) -> None:
+        if self.spread and self.runs < 2:
+            raise ConfigurationError(f"runs = {self.runs} must be two or more where a spread stands")
+
+
+@strict
+class _Stated:
+    """A relation as its table, or that of its [<family>.<name>.shared_cores], states it."""
+
+    claim: Text
+    metric: Text
+    of: Text
+    over: Text
+    at_least: Positive
+    at_most: Positive
+    source: Text
+    valid: Validity
+
+    def __post_init__(self) -> None:
+        if self.at_most <= self.at_least:
+            raise ConfigurationError(f"at_most = {self.at_most:g} must be above at_least = {self.at_least:g}")
+
+
+CANARY_KEYS = tuple(one.name for one in fields(_Canary))
 
 
 def load_profiles(folder: Path) -> dict[str, Profile]:
@@ -36,83 +97,48 @@ def load_profiles(folder: Path) -> dict[str, Profile]:
 
 def load_profile(path: Path) -> Profile:
     """Return the profile in `path`. Raises ConfigurationError naming file, table and key."""
-    tables = _read(path)
+    tables = toml_of(path, str(path))
     if "profile" not in tables:
         raise ConfigurationError(f"{path}: table [profile] is missing; it says what the thresholds are valid for")
-    facts = _table(path, "profile", tables.pop("profile"))
-    _known(path, "[profile]", facts, ("description", *PROFILE_FACTS), required=("target",))
-    for key, value in facts.items():
-        if not isinstance(value, str | int) or isinstance(value, bool):
-            raise ConfigurationError(f"{path}: [profile] {key} = {value!r} must be a string or a whole number")
-    facts.pop("description", None)
-    if facts["target"] == "brokers" and "cluster" not in facts:
-        raise ConfigurationError(
-            f"{path}: [profile] of target brokers needs cluster, the name that the target file gives its cluster"
-        )
-    canary = _canary(path, _table(path, "canary", tables.pop("canary", {})))
+    facts = shallow(structured(_Facts, _table(path, "profile", tables.pop("profile")), f"{path}: [profile]"))
+    canary = shallow(structured(_Canary, _table(path, "canary", tables.pop("canary", {})), f"{path}: [canary]"))
     thresholds = {name: _scenario(path, name, _table(path, name, body)) for name, body in tables.items()}
     return Profile(
         name=path.stem,
-        facts={k: str(v) for k, v in facts.items()},
+        facts={k: str(v) for k, v in facts.items() if v is not None and k != "description"},
         thresholds=thresholds,
         path=str(path),
-        canary=canary,
+        canary={k: v for k, v in canary.items() if v is not None},
     )
 
 
 def load_relations(path: Path) -> tuple[Relation, ...]:
     """Return the relations in `path`, tables [<family>.<name>]. Raises ConfigurationError naming table and key."""
     return tuple(
-        _relation(path, family, short, _table(path, f"{family}.{short}", entry))
-        for family, body in _read(path).items()
+        _relation(path, f"{family}.{short}", entry)
+        for family, body in toml_of(path, str(path)).items()
         for short, entry in _table(path, family, body).items()
     )
 
 
-def _relation(path: Path, family: str, short: str, values: dict[str, Any]) -> Relation:
+def _relation(path: Path, table: str, values: object) -> Relation:
     """Return one relation; its table [<family>.<name>.shared_cores] states what differs where cores are shared."""
-    where = f"[{family}.{short}]"
-    own, shared = dict(values), values.get("shared_cores")
-    own.pop("shared_cores", None)
-    _known(path, where, own, RELATION_KEYS, required=RELATION_KEYS)
-    return _stated_relation(path, f"{family}.{short}", family, own, _variant(path, family, short, own, shared))
-
-
-def _variant(path: Path, family: str, short: str, own: Mapping[str, Any], shared: object) -> Relation | None:
-    if shared is None:
-        return None
-    name = f"{family}.{short}.shared_cores"
-    values = _table(path, name, shared)
-    _known(path, f"[{name}]", values, tuple(key for key in RELATION_KEYS if key != "valid"), required=())
-    return _stated_relation(path, name, family, {**own, **values, "valid": "any"}, None)
-
-
-def _stated_relation(
-    path: Path, table: str, family: str, values: Mapping[str, Any], shared: Relation | None
-) -> Relation:
-    where = f"[{table}]"
-    for key in ("claim", "of", "over", "source"):
-        if not isinstance(values[key], str) or not values[key]:
-            raise ConfigurationError(f"{path}: {where} {key} = {values[key]!r} must be a text")
-    if values["valid"] not in get_args(Validity):
-        legal = ", ".join(get_args(Validity))
-        raise ConfigurationError(f"{path}: {where} valid = {values['valid']!r} is not legal; legal: {legal}")
-    at_least, at_most = (_positive(path, where, key, values[key]) for key in ("at_least", "at_most"))
-    if at_most <= at_least:
-        raise ConfigurationError(f"{path}: {where} at_most = {at_most:g} must be above at_least = {at_least:g}")
-    return Relation(
-        name="-".join(table.split(".")[:2]),
-        family=family,
-        claim=values["claim"],
-        metric=_metric(path, where, values["metric"]),
-        of=values["of"],
-        over=values["over"],
-        at_least=at_least,
-        at_most=at_most,
-        source=values["source"],
-        valid=values["valid"],
-        shared_cores=shared,
-    )
+    where, own = f"{path}: [{table}]", _table(path, table, values)
+    instead, shared_cores = own.pop("shared_cores", None), None
+    stated = structured(_Stated, own, where)
+    if instead is not None:
+        changes = _table(path, f"{table}.shared_cores", instead)
+        legal = [one.name for one in fields(_Stated) if one.name != "valid"]
+        for key in changes:
+            if key not in legal:
+                raise ConfigurationError(
+                    f"{path}: [{table}.shared_cores] has unknown key {key!r}; legal: {', '.join(legal)}"
+                )
+        shared_cores = _relation(path, f"{table}.shared_cores", {**own, **changes, "valid": "any"})
+    family, short = table.split(".")[:2]
+    metric = _metric(where, stated.metric)
+    found = {**shallow(stated), "name": f"{family}-{short}", "metric": metric, "shared_cores": shared_cores}
+    return Relation(family=family, **found)
 
 
 def largest_reach(metric: str) -> float:
@@ -174,33 +200,10 @@ def named_profile(profiles: Mapping[str, Profile], name: str) -> Profile:
     return profiles[name]
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigurationError(f"{path}: {error}") from error
-
-
 def _table(path: Path, name: str, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ConfigurationError(f"{path}: {name} = {value!r} must be a table [{name}]")
     return dict(value)
-
-
-def _known(
-    path: Path, where: str, values: Mapping[str, Any], legal: tuple[str, ...], required: tuple[str, ...]
-) -> None:
-    for key in values:
-        if key not in legal:
-            raise ConfigurationError(f"{path}: {where} has unknown key {key!r}; legal: {', '.join(legal)}")
-    for key in required:
-        if key not in values:
-            raise ConfigurationError(f"{path}: {where} lacks the key {key!r}")
-
-
-def _canary(path: Path, values: Mapping[str, Any]) -> dict[str, float]:
-    _known(path, "[canary]", values, CANARY_KEYS, required=())
-    return {name: _positive(path, "[canary]", name, value) for name, value in values.items()}
 
 
 def _scenario(path: Path, scenario: str, body: Mapping[str, Any]) -> tuple[Threshold, ...]:
@@ -208,45 +211,18 @@ def _scenario(path: Path, scenario: str, body: Mapping[str, Any]) -> tuple[Thres
         raise ConfigurationError(f"{path}: [{scenario}] is not a scenario name; those are written like batch-16k")
     thresholds = []
     for metric, entry in body.items():
-        where = f"[{scenario}] {metric}"
-        info = _metric(path, f"[{scenario}]", metric)
-        values = _table(path, where, entry)
-        _known(path, where, values, ENTRY_KEYS, required=("baseline", "tolerance"))
-        tolerance = _positive(path, where, "tolerance", values["tolerance"])
-        if tolerance >= 1:
-            raise ConfigurationError(f"{path}: {where} tolerance = {tolerance:g} must be below 1; 0.1 means 10 %")
-        spread = _positive(path, where, "spread", values["spread"]) if values.get("spread") else 0.0
-        runs = values.get("runs", 0)
-        if isinstance(runs, bool) or not isinstance(runs, int) or not 0 <= runs <= MOST_RUNS or (spread and runs < 2):
-            raise ConfigurationError(
-                f"{path}: {where} runs = {runs!r} must be a whole number up to {MOST_RUNS}, "
-                "two or more where a spread stands"
-            )
-        thresholds.append(
-            Threshold(
-                scenario=scenario,
-                metric=info,
-                baseline=_positive(path, where, "baseline", values["baseline"]),
-                tolerance=tolerance,
-                spread=spread,
-                runs=runs,
-                reach=min(largest_reach(info.name), reach_of(tolerance, spread, runs)),
-                source=path.name,
-                anchor=_positive(path, where, "anchor", values["anchor"]) if "anchor" in values else None,
-            )
-        )
+        where = f"{path}: [{scenario}]"
+        info = _metric(where, metric)
+        values = structured(_Entry, _table(path, f"[{scenario}] {metric}", entry), f"{where} {metric}")
+        reach = min(largest_reach(info.name), reach_of(values.tolerance, values.spread, values.runs))
+        found = {**shallow(values), "scenario": scenario, "metric": info, "reach": reach, "source": path.name}
+        thresholds.append(Threshold(**found))
     return tuple(thresholds)
 
 
-def _metric(path: Path, where: str, name: object) -> MetricInfo:
-    info = metric_info(name) if isinstance(name, str) else None
+def _metric(where: str, name: str) -> MetricInfo:
+    info = metric_info(name)
     if info is None:
         legal = ", ".join([*METRICS, *(f"{stem}.<broker id>" for stem in PER_BROKER_METRICS)])
-        raise ConfigurationError(f"{path}: {where} names unknown metric {name!r}; legal: {legal}")
+        raise ConfigurationError(f"{where} names unknown metric {name!r}; legal: {legal}")
     return info
-
-
-def _positive(path: Path, where: str, key: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
-        raise ConfigurationError(f"{path}: {where} {key} = {value!r} must be a positive number")
-    return float(value)

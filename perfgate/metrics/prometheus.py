@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -102,14 +103,5 @@ def _series(entry: Mapping[str, Any]) -> Series:
 def _duration_s(text: str) -> float:
     """Return a Prometheus duration such as 1m30s in s."""
     units = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-    total, number = 0.0, ""
-    rest = text
-    while rest:
-        number = rest[: len(rest) - len(rest.lstrip("0123456789."))]
-        rest = rest[len(number) :]
-        unit = "ms" if rest.startswith("ms") else rest[:1]
-        if not number or unit not in units:
-            return 0.0
-        total += float(number) * units[unit]
-        rest = rest[len(unit) :]
-    return total
+    parts = re.findall(r"([\d.]+)(ms|[smhd])", text)
+    return sum(float(number) * units[unit] for number, unit in parts) if "".join(map("".join, parts)) == text else 0.0

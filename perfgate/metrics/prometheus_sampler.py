@@ -7,27 +7,22 @@ the last scrape inside the window over the time between those two.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 
-from perfgate.metrics.health import EVIDENCE, Evidence
+from perfgate.host.waiting import NotYet, poll_until
+from perfgate.metrics.health import EVIDENCE, Pairs, increase
 from perfgate.metrics.prometheus import Prometheus, Series
 from perfgate.metrics.prometheus_source import PRESETS, PrometheusSource
-from perfgate.metrics.usage import Looks, cpu_metrics
-from perfgate.model import MIB
+from perfgate.metrics.usage import CPU, Looks, cpu_metrics
 from perfgate.model.errors import ConfigurationError
 
 FEWEST_SCRAPES = 4
 """Fewer inside a window do not tell what was used in it."""
 LATE_SCRAPES_S = 3.0
 """A scrape takes a moment to arrive; so long is waited for those that belong to the window."""
-
-
-def increase(values: Sequence[tuple[float, float]]) -> float:
-    """Return by how much a counter grew over these (time, value) pairs; a fall means that it began again at zero."""
-    return sum(after - before if after >= before else after for (_, before), (_, after) in pairwise(values))
+ByBroker = dict[int, list[list[tuple[float, float]]]]
+"""Of each broker, its series as (time, value) pairs."""
 
 
 def least_window_s(scrape_interval_s: float) -> float:
@@ -35,7 +30,7 @@ def least_window_s(scrape_interval_s: float) -> float:
     return (FEWEST_SCRAPES + 1) * scrape_interval_s
 
 
-def inside(values: Sequence[tuple[float, float]], opens: float, closes: float) -> list[tuple[float, float]]:
+def inside(values: Pairs, opens: float, closes: float) -> list[tuple[float, float]]:
     """Return the pairs of which the time lies in the window."""
     return [(at, value) for at, value in values if opens <= at <= closes]
 
@@ -43,6 +38,7 @@ def inside(values: Sequence[tuple[float, float]], opens: float, closes: float) -
 class PrometheusSampler:
     """Tells the brokers' cores over windows; see :class:`perfgate.metrics.usage.Sampler`."""
 
+    gives: Sequence[str] = (*CPU, *(evidence.metric for evidence in EVIDENCE))
     read: Callable[[], Looks] | None = None
 
     def __init__(self, prometheus: Prometheus, brokers: Mapping[int, str]) -> None:
@@ -83,24 +79,24 @@ class PrometheusSampler:
                 series = self._prometheus.instant(f"{query}[{round(closes - opens) + 2}s]", closes + 1)
                 values += [pairs for one in series if len(pairs := inside(one.values, opens, closes)) > 1]
             if values:
-                found[evidence.metric] = _made_of(evidence, values)
+                found[evidence.metric] = evidence.of(values)
         return found
 
     def _cores(self, opens: float, closes: float) -> dict[int, float]:
         """Return each broker's cores between two moments. Raises Unavailable with the number of scrapes."""
         source = self._prometheus.source
-        deadline = time.monotonic() + LATE_SCRAPES_S
-        while True:
+
+        def scraped() -> ByBroker:
             found = self._by_broker(source, opens, closes)
             scrapes = min((len(values) for series in found.values() for values in series), default=0)
-            if scrapes >= FEWEST_SCRAPES:
-                break
-            if time.monotonic() > deadline:
-                raise Unavailable(
+            if scrapes < FEWEST_SCRAPES:
+                raise NotYet(
                     f"{scrapes} scrapes in a window of {closes - opens:.0f} s, {FEWEST_SCRAPES} are needed: lengthen "
                     "the rounds (--window) or have Prometheus scrape more often"
                 )
-            time.sleep(0.5)
+            return found
+
+        found = poll_until("too few scrapes", scraped, within_s=LATE_SCRAPES_S, every_s=0.5, error=Unavailable)
         missing = sorted(set(self._brokers) - set(found))
         if missing:
             raise Unavailable(
@@ -113,9 +109,7 @@ class PrometheusSampler:
             for broker, series in found.items()
         }
 
-    def _by_broker(
-        self, source: PrometheusSource, opens: float, closes: float
-    ) -> dict[int, list[list[tuple[float, float]]]]:
+    def _by_broker(self, source: PrometheusSource, opens: float, closes: float) -> ByBroker:
         seconds = max(1, round(closes - opens) + 2)
         names = [source.preset] if source.preset else list(PRESETS)
         empty: list[str] = []
@@ -133,13 +127,11 @@ class PrometheusSampler:
             f"{' | '.join(PRESETS)}), a label matcher (match) or a query of your own (query)"
         )
 
-    def _mapped(
-        self, series: Sequence[Series], label: str, opens: float, closes: float
-    ) -> dict[int, list[list[tuple[float, float]]]]:
+    def _mapped(self, series: Sequence[Series], label: str, opens: float, closes: float) -> ByBroker:
         hosts: dict[str, list[int]] = defaultdict(list)
         for broker, address in self._brokers.items():
             hosts[address.rpartition(":")[0]].append(broker)
-        found: dict[int, list[list[tuple[float, float]]]] = defaultdict(list)
+        found: ByBroker = defaultdict(list)
         strangers: list[str] = []
         for one in series:
             value = one.labels.get(label, "")
@@ -157,19 +149,6 @@ class PrometheusSampler:
                 'state [prometheus] brokers, as in: brokers = { "kafka-1:7071" = 1 }'
             )
         return dict(found)
-
-
-def _made_of(evidence: Evidence, values: Sequence[Sequence[tuple[float, float]]]) -> float:
-    scale = MIB if evidence.metric.endswith("_mib_per_s") else 1
-    match evidence.how:
-        case "most":
-            return max(value for pairs in values for _, value in pairs)
-        case "least":
-            return min(value for pairs in values for _, value in pairs)
-        case "increase":
-            return sum(map(increase, values))
-        case "rate":
-            return sum(increase(pairs) / (pairs[-1][0] - pairs[0][0]) for pairs in values) / scale
 
 
 class Unavailable(Exception):

@@ -17,6 +17,7 @@ LEAST_COMPILING_CORES = 0.03
 """Warm brokers go on compiling so much for minutes (seen: 0.01 to 0.02 cores each at 500 records/s)."""
 SETTLED_S = 0.5
 """Brokers that did not compile for this long have settled: a second of warm-up has room for two looks."""
+CPU = ("broker_cpu_cores.max", "broker_cpu_cores.sum", "broker_cpu_us_per_record")
 LEAST_CPU_CORES = 0.05
 """Less CPU than this is a handful of the kernel's ticks of 10 ms: a share of it means nothing."""
 
@@ -51,6 +52,8 @@ class Sampler(Protocol):
         Afterwards `unavailable` says why what lacks is not known.
         """
 
+    gives: Sequence[str]
+    """The metrics that it tells, unless something is `unavailable`."""
     unavailable: str
     read: Callable[[], Looks] | None
     """Reads every broker's counters now; None where these cannot be had at any moment."""
@@ -59,6 +62,7 @@ class Sampler(Protocol):
 class CounterSampler:
     """Reads counters at every edge."""
 
+    gives: Sequence[str] = (*CPU, "broker_rss_mib.max", "broker_rss_mib.sum", "broker_disk_write_mib_per_s")
     unavailable = ""
 
     def __init__(self, read: Callable[[], Looks], brokers: Iterable[int]) -> None:
@@ -136,20 +140,30 @@ class UsageWatch:
             self._failed = error
 
 
-class NoSampler:
-    """Stands where nothing tells what the brokers use."""
+class Samplers:
+    """Several samplers as one: a metric is the first's that knows it."""
 
-    read: Callable[[], Looks] | None = None
-
-    def __init__(self, reason: str) -> None:
-        self.unavailable = reason
+    def __init__(self, samplers: Sequence[Sampler], unavailable: str = "") -> None:
+        """`unavailable`: why there are none, when there are none."""
+        self._samplers = samplers
+        self.gives: Sequence[str] = tuple(dict.fromkeys(name for sampler in samplers for name in sampler.gives))
+        self.unavailable = unavailable
+        self.read = next((sampler.read for sampler in samplers if sampler.read), None)
 
     def edge(self) -> None:
-        """Note nothing."""
+        """Note the moment with every sampler."""
+        for sampler in self._samplers:
+            sampler.edge()
 
     def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
-        """Return nothing."""
-        return {}
+        """Return what all of them know together; a reason only of one whose metrics no other one knows."""
+        found: dict[str, float] = {}
+        for sampler in self._samplers:
+            found = {**sampler.metrics(records_per_s, windows), **found}
+        if self._samplers:
+            lacking = [s.unavailable for s in self._samplers if s.unavailable and not found.keys() >= set(s.gives)]
+            self.unavailable = "; ".join(lacking)
+        return found
 
 
 def broker_metrics(spans: Sequence[tuple[Looks, Looks]], records_per_s: float) -> dict[str, float]:

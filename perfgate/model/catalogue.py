@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from perfgate.model.changes import setting_of, with_changes
-from perfgate.model.declared import Scenario, settings
+from perfgate.model.declared import TIER_NAMES, Scenario, TierName, settings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Family:
-    """Scenarios that belong together; `about` says what differs between them, and what that is known to do."""
+    """Scenarios that belong together; `about` says what differs between them, and what that is known to do.
+
+    `source`: where that is published.
+    """
 
     name: str
     about: str
     scenarios: tuple[Scenario, ...]
+    source: str = ""
 
 
 def family(
@@ -23,25 +27,37 @@ def family(
     about: str,
     *,
     base: Scenario,
-    varies: str,
-    scenarios: Mapping[str, object],
+    varies: str = "",
+    smoke: Mapping[str, object] | None = None,
+    nightly: Mapping[str, object] | None = None,
+    full: Mapping[str, object] | None = None,
     says: Mapping[str, str] | None = None,
+    source: str = "",
+    refused: Mapping[str, str] | None = None,
 ) -> Family:
     """Return the family that varies one dotted path of `base`.
 
-    `scenarios`: each one's name with its value of the path; `says`: what is to be said of it, where the value is not
-    enough. Raises ConfigurationError for an unknown path or an illegal value.
+    `smoke`, `nightly`, `full`: the scenarios of each tier, a name with its value of the path; a larger tier measures
+    those of the smaller ones too. A mapping instead of a value changes every path that it names. `says`: what is to be
+    said of a scenario, where the value is not enough; `refused`: the error with which the brokers must refuse its
+    topic. Raises ConfigurationError for an unknown path or an illegal value.
     """
-    setting = setting_of(varies)
-    factor = setting[1] if setting else varies
-    made = tuple(
-        replace(
-            with_changes(base, [(varies, value)]),
+
+    def scenarios() -> Iterator[Scenario]:
+        for tier, declared in zip(TIER_NAMES, (smoke, nightly, full), strict=True):
+            for scenario, value in (declared or {}).items():
+                yield _scenario(scenario, tier, value if isinstance(value, Mapping) else {varies: value})
+
+    def _scenario(scenario: str, tier: TierName, changes: Mapping[str, object]) -> Scenario:
+        factor = {(found[1] if (found := setting_of(path)) else path): value for path, value in changes.items()}
+        return replace(
+            with_changes(base, changes.items()),
             name=scenario,
-            summary=(says or {}).get(scenario, f"{factor} {value}"),
+            summary=(says or {}).get(scenario) or ", ".join(f"{one} {value}" for one, value in factor.items()),
             families=(name,),
-            factor=settings({factor: value}),
+            tier=tier,
+            factor=settings(factor),
+            refusal=(refused or {}).get(scenario, ""),
         )
-        for scenario, value in scenarios.items()
-    )
-    return Family(name=name, about=about, scenarios=made)
+
+    return Family(name=name, about=about, scenarios=tuple(scenarios()), source=source)

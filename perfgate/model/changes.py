@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from perfgate.model.declared import CROSS_ZONE, SAME_ZONE, Scenario, Settings, with_settings
+from perfgate.model.declared import LINKS, Keys, Payload, Scenario, Settings, with_settings
 from perfgate.model.errors import ConfigurationError
 
 Changes = tuple[tuple[str, Any], ...]
 """Dotted paths with their values, in the order in which they are laid over a scenario."""
 SETTINGS = ("producer", "consumer", "topic", "broker")
 """What stands before a Kafka setting's name in a path."""
-LINKS = {link.name: link for link in (SAME_ZONE, CROSS_ZONE)}
 MOST = 1_000_000_000
 
 
@@ -60,6 +59,35 @@ def _number(value: object) -> float | None:
 def _link(path: str, value: object) -> str:
     if not isinstance(value, str) or value not in LINKS:
         raise ConfigurationError(f"{path} = {value!r} is no link; legal: {', '.join(LINKS)}")
+    return str(value)
+
+
+def _payload(path: str, value: object) -> Payload:
+    """Read `random`, or `text:RATIO` for one that gzip makes RATIO times smaller."""
+    kind, _, ratio = str(value).partition(":")
+    number = _number(ratio)
+    if kind == "text" and number is not None and 1 <= number <= 100:
+        return Payload(kind="text", ratio=number)
+    if value != "random":
+        raise ConfigurationError(
+            f"{path} = {value!r} is no payload; legal: random, text:RATIO with a ratio of 1 to 100"
+        )
+    return Payload()
+
+
+def _keys(path: str, value: object) -> Keys:
+    """Read `none`, `random`, or how many keys there are."""
+    number = _number(value)
+    if number is not None and number == int(number) and 1 <= number <= MOST:
+        return Keys(kind="set", count=int(number))
+    if value not in ("none", "random"):
+        raise ConfigurationError(f"{path} = {value!r} are no keys; legal: none, random, or how many there are")
+    return Keys(kind="random" if value == "random" else "none")
+
+
+def _membership(path: str, value: object) -> str:
+    if value not in ("group", "assigned"):
+        raise ConfigurationError(f"{path} = {value!r} is no membership; legal: group, assigned")
     return str(value)
 
 
@@ -117,6 +145,8 @@ def _own(field: str) -> Callable[[Scenario, Any], Scenario]:
 
 PATHS: Mapping[str, _Path] = {
     "record.bytes": _Path(_whole(1 << 30), _own("record_bytes")),
+    "record.payload": _Path(_payload, _own("payload")),
+    "record.keys": _Path(_keys, _own("keys")),
     "load.rate": _Path(_amount(0.01, MOST, "records/s"), _load("rate", "capped", "paced")),
     "load.records": _Path(_whole(MOST), _load("records", "backlog")),
     "link": _Path(_link, lambda scenario, value: replace(scenario, link=LINKS[value])),
@@ -126,6 +156,7 @@ PATHS: Mapping[str, _Path] = {
     "producers.threads": _Path(_whole(1000), _own("threads")),
     "consumers.processes": _Path(_whole(1000), _part("consumers", "processes")),
     "consumers.threads": _Path(_whole(1000), _part("consumers", "threads")),
+    "consumers.membership": _Path(_membership, _part("consumers", "membership")),
     "cluster.brokers": _Path(_whole(100), _cluster(brokers=...)),
     "cluster.controllers": _Path(_whole(9), _cluster(controllers=...)),
     # Another version is another official image, whatever image the scenario is run on otherwise.
@@ -201,6 +232,12 @@ class Change:
     def concerns_consumers(self) -> bool:
         """Whether it says something of consumers, so that a scenario without any is not concerned."""
         return any(path.startswith(("consumer.", "consumers.")) for path, _ in self.changes)
+
+    @property
+    def concerns_sending_alone(self) -> bool:
+        """Whether it says nothing of what is sent, of brokers or of consumers; how batches are compressed is what."""
+        how = [path.startswith("producer") and "compression" not in path for path, _ in self.changes]
+        return bool(how) and all(how)
 
 
 def changed(scenario: Scenario, change: Change) -> Scenario:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
 from perfgate.model.declared import Load, Scenario, Settings
+from perfgate.model.measured import Reading
 
 if TYPE_CHECKING:  # numpy takes 0.1 s, which a run that measures nothing does not need
     import numpy as np
@@ -95,7 +96,7 @@ class Sent:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Received:
+class Received(Reading):
     """What the consumers did; `received` of the `read` records are this load's, each for the first time.
 
     `foreign`: not of this run, or too short. `corrupt`: a body that is not what was sent (of a sample). `duplicated`,
@@ -105,14 +106,6 @@ class Received:
 
     received_in_window: int
     received_bytes_in_window: int
-    read: int
-    received: int
-    foreign: int
-    corrupt: int
-    duplicated: int
-    reordered: int
-    redelivered: int
-    negative_latencies: int
     errors: Mapping[str, str]
     failed: Mapping[str, int]
     fetch_ms: float | None

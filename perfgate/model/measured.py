@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
-from perfgate.model.declared import Scenario
+from annotated_types import Ge
+
+from perfgate.model.declared import Amount, Count, Scenario
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,12 +118,12 @@ class Accounting:
     when the driver does not know which partition a record went to.
     """
 
-    attempted: int
-    acked: int
-    failed: Mapping[str, int]
-    unresolved: int
+    attempted: Count
+    acked: Count
+    failed: Mapping[str, Count]
+    unresolved: Count
     offset_delta: int
-    withdrawn: int = 0
+    withdrawn: Count = 0
     partitions: tuple[tuple[int, int], ...] = ()
 
     @property
@@ -152,14 +154,14 @@ class GeneratorReport:
 class Reading:
     """What the consumers of one round were given; see :class:`perfgate.model.load.Received`."""
 
-    read: int
-    received: int
-    foreign: int
-    corrupt: int
-    duplicated: int
-    reordered: int
-    redelivered: int
-    negative_latencies: int
+    read: Count
+    received: Count
+    foreign: Count
+    corrupt: Count
+    duplicated: Count
+    reordered: Count
+    redelivered: Count
+    negative_latencies: Count
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -204,9 +206,9 @@ class Round:
     `usage_unavailable`: why the brokers' CPU (and more) is not among the metrics, when it is not.
     """
 
-    index: int
-    window_s: float
-    warmup_s: float
+    index: Annotated[int, Ge(1)]
+    window_s: Amount
+    warmup_s: Amount
     steady: bool
     metrics: Mapping[str, float]
     accounting: Accounting

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self
+from typing import Literal, Protocol, Self, get_args
 
+Action = Literal["kill", "stop", "start", "pause", "resume", "cut-off", "heal"]
+"""What is done to a node. `kill`: end it at once (SIGKILL); `stop`: ask it to end in an orderly way (SIGTERM); `start`:
+start it again with its data and addresses; `pause`: let it stand still with its connections open (SIGSTOP); `resume`:
+let it go on (SIGCONT); `cut-off`: sever a broker's links to clients, brokers and controllers, closing none; `heal`:
+mend them."""
+ACTIONS = get_args(Action)
+BACK: Mapping[Action, Action] = {"kill": "start", "stop": "start", "pause": "resume", "cut-off": "heal"}
+"""What gives back what each takes away."""
 ASK_EVERY_S = 0.1
 """How often a watch asks the brokers: what it sees is known to this."""
 
@@ -73,29 +81,11 @@ class Faults(Protocol):
     Each raises TargetError when the fault cannot be brought about.
     """
 
-    def kill(self, node: int) -> None:
-        """End a node at once, as when its machine loses power (SIGKILL)."""
-
-    def stop(self, node: int) -> None:
-        """Ask a node to end in an orderly way (SIGTERM), and go on."""
+    def do(self, action: Action, node: int) -> None:
+        """Do this to a node, and go on."""
 
     def wait_until_ended(self, node: int) -> None:
         """Wait until a node that was asked to end has ended."""
-
-    def start(self, node: int) -> None:
-        """Start a node that has ended again, with its data and addresses, and go on."""
-
-    def pause(self, node: int) -> None:
-        """Let a node stand still with its connections open (SIGSTOP)."""
-
-    def resume(self, node: int) -> None:
-        """Let a node that stands still go on (SIGCONT)."""
-
-    def cut_off(self, broker: int) -> None:
-        """Sever a broker's links to clients, brokers and controllers; nothing is closed."""
-
-    def heal(self, broker: int) -> None:
-        """Mend them."""
 
     def active_controller(self) -> int:
         """Return the node that leads the controllers' quorum."""

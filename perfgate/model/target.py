@@ -19,6 +19,9 @@ class TopicKeeper(Protocol):
     def create(self, name: str, spec: TopicSpec) -> None:
         """Create the topic and wait until it can be written to. Raises TopicRefusedError."""
 
+    def exists(self, name: str) -> bool:
+        """Return whether the brokers have a topic of this name."""
+
     def end_offsets(self, name: str, partitions: int) -> tuple[int, ...]:
         """Return every partition's end offset."""
 
@@ -76,6 +79,8 @@ class Target(Protocol):
     """Starts clusters. One is alive at a time: two would share the machine and spoil each other's numbers."""
 
     kind: str
+    own: bool
+    """Whether its brokers are started for the run, and end with it."""
     left_behind: tuple[str, ...]
     """What `close` could not put back, as what a person has to do."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, cast
 
-from perfgate.model import Change, Comparison, ComparisonOutcome, MetricEffect
+from perfgate.model import Change, Comparison, ComparisonOutcome
 from perfgate.model.errors import ConfigurationError
-from perfgate.report.results import recorded_measurement, scenario_entry
+from perfgate.model.structured import shallow, shared
+from perfgate.report.entries import ComparisonEntry, EffectEntry, RecordedComparison
+from perfgate.report.results import plain, recorded, recorded_measurement, scenario_entry
 
 
 def change_entry(change: Change) -> dict[str, object]:
@@ -25,33 +26,19 @@ def change_entry(change: Change) -> dict[str, object]:
 
 def comparison_entry(comparison: Comparison, outcome: ComparisonOutcome) -> dict[str, Any]:
     """Return a comparison's entry: what was found, and all that it was found from."""
-    return {
+    primary = outcome.primary
+    found = {
+        **shared(ComparisonEntry, outcome, comparison),
         "scenario": outcome.name,
-        "metric": outcome.primary.metric.name if outcome.primary else None,
-        "verdict": outcome.effect.value,
-        "estimate": outcome.primary.estimate if outcome.primary else None,
-        "interval": list(outcome.primary.interval) if outcome.primary else None,
-        "pairs": outcome.pairs,
-        "units": outcome.units,
-        "minutes": outcome.minutes,
-        "detectable": outcome.detectable,
-        "more_minutes": outcome.more_minutes,
-        "unit_effects": list(outcome.unit_effects),
-        "reasons": list(outcome.reasons),
-        "others": [_effect_entry(other) for other in outcome.others],
-        "change": comparison.change,
-        "method": comparison.method,
-        "rounds_per_unit": comparison.rounds_per_unit,
-        "planned_units": comparison.planned_units,
-        "orders": list(comparison.orders),
+        "metric": primary.metric.name if primary else None,
+        "verdict": outcome.effect,
+        "estimate": primary.estimate if primary else None,
+        "interval": primary.interval if primary else None,
+        "others": [EffectEntry(**{**shared(EffectEntry, one), "metric": one.metric.name}) for one in outcome.others],
         "baseline": scenario_entry(comparison.baseline, None),
         "candidate": scenario_entry(comparison.candidate, None),
     }
-
-
-def _effect_entry(effect: MetricEffect) -> dict[str, Any]:
-    entry = asdict(effect)
-    return {**entry, "metric": effect.metric.name, "interval": list(effect.interval), "worse": effect.worse}
+    return plain(ComparisonEntry(**found))
 
 
 def recorded_comparisons(document: Mapping[str, Any]) -> dict[str, Comparison]:
@@ -59,14 +46,9 @@ def recorded_comparisons(document: Mapping[str, Any]) -> dict[str, Comparison]:
     try:
         return {
             entry["scenario"]: Comparison(
-                change=entry["change"],
                 baseline=recorded_measurement(entry["baseline"]),
                 candidate=recorded_measurement(entry["candidate"]),
-                method=entry["method"],
-                rounds_per_unit=entry["rounds_per_unit"],
-                planned_units=entry["planned_units"],
-                orders=tuple(entry["orders"]),
-                minutes=entry["minutes"],
+                **shallow(recorded(RecordedComparison, entry, f"comparison of {entry['scenario']!r}:")),
             )
             for entry in document["comparisons"]
         }

@@ -1,4 +1,4 @@
-"""Builds the single-file Allure 3 report of a run: ``python -m perfgate.report.html [results/<run-id>] [--if-new]``."""
+"""Builds the single-file Allure 3 report of a run: ``python -m perfgate.report.html [results/<run-id>]``."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _node(arguments: list[object], timeout_s: float, doing: str) -> None:
         raise ReportError(f"{doing} failed with exit code {done.returncode}:\n{tail}")
 
 
-def _is_new(run_dir: Path, since: float) -> bool:
+def is_new(run_dir: Path, since: float) -> bool:
     """Return whether the run has no report yet, and ended since then (Unix time)."""
     recorded = run_dir / "run.json"
     built = run_dir / "report" / "index.html"
@@ -126,12 +126,11 @@ def main() -> int:
     """Build the report that the arguments ask for; return the exit code."""
     parser = argparse.ArgumentParser(description="Build the HTML report of a run.")
     parser.add_argument("run", nargs="?", default="results/latest", help="a run's folder (default: results/latest)")
-    parser.add_argument("--if-new", action="store_true", help="do nothing when there is no run without a report")
-    parser.add_argument("--since", type=float, default=0, metavar="S", help="nor when the run ended before (Unix time)")
-    arguments = parser.parse_args()
-    run_dir = Path(arguments.run).resolve()
-    if arguments.if_new and not _is_new(run_dir, arguments.since):
-        return 0
+    return build_and_tell(Path(parser.parse_args().run).resolve())
+
+
+def build_and_tell(run_dir: Path) -> int:
+    """Build the report of a run and print where it lies, or why there is none; return the exit code: 0 or 1."""
     try:
         report = build_report(run_dir)
     except ReportError as error:

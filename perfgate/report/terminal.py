@@ -12,6 +12,7 @@ from perfgate.judge.messages import number, percent
 from perfgate.judge.rules import spoilt_metrics
 from perfgate.judge.statistics import spread
 from perfgate.model import Comparison, ComparisonOutcome, Effect, Measurement, Outcome, Profile, Relation, Verdict
+from perfgate.model.faults import FaultScenario
 from perfgate.model.summary import metric_value
 
 COLUMNS = ("scenario", "records/s", "spread", "p99 ms", "broker cores", "us/record", "verdict")
@@ -77,7 +78,7 @@ def scenario_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Me
     rows: list[tuple[str, ...]] = []
     for name, outcome in outcomes.items():
         measurement = measurements[name]
-        if measurement.scenario.fault:
+        if isinstance(measurement.scenario, FaultScenario):
             continue
         values = [
             metric_value(measurement, metric)
@@ -103,7 +104,8 @@ def fault_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Measu
     rows: list[tuple[str, ...]] = []
     for name, outcome in outcomes.items():
         measurement = measurements[name]
-        if not measurement.scenario.fault:
+        row = measurement.scenario
+        if not isinstance(row, FaultScenario):
             continue
         values = [
             metric_value(measurement, metric)
@@ -116,7 +118,7 @@ def fault_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Measu
             f"{sum(r.metrics.get(metric, 0) for r in measurement.rounds):,.0f}"
             for metric in ("lost_records", "duplicated_records")
         )
-        expected = expected_outage(measurement.scenario, usual_latency_s(measurement))
+        expected = expected_outage(row, usual_latency_s(measurement))
         span = f"{expected.low_s:.1f}..{expected.high_s:.1f}"
         rows.append(
             (
@@ -141,7 +143,8 @@ def outage_note(measurements: Mapping[str, Measurement], profile: Profile | None
     without = [
         name
         for name, measurement in measurements.items()
-        if measurement.scenario.fault and not any(t.metric.name == OUTAGE for t in stored.get(name, ()))
+        if isinstance(measurement.scenario, FaultScenario)
+        and not any(t.metric.name == OUTAGE for t in stored.get(name, ()))
     ]
     if not without:
         return ""

@@ -15,8 +15,8 @@ def _swap_and_measure(bench: Bench, scenarios: Sequence[Scenario]) -> dict[str, 
     """Do so between the warm-up and the first round, which is when the links are measured."""
     cluster = bench._cluster
     assert isinstance(cluster, EmbeddedCluster)
-    cluster.faults.kill(BROKER)
-    cluster.faults.start(BROKER)
+    cluster.faults.do("kill", BROKER)
+    cluster.faults.do("start", BROKER)
     addresses = cluster.bootstrap(SAME_ZONE).split(",")
     wait_until_ready(cluster, addresses, check=cluster.check, logged=lambda: cluster.log_tail(1))
     return _round_trips(bench, scenarios)

@@ -22,6 +22,7 @@ WIRING = {"wiring", "command_line", "options", "change_file"}
 """The modules of fixtures/ that may import systems: what makes one, and what reads options and files about one."""
 CLIENTS = {"confluent_kafka", "testcontainers"}
 """What talks with a system under test. The facts of this machine name the client's version, too."""
+MOST_LINES = 350
 TESTING = {"pytest", "_pytest", "allure"}
 
 
@@ -102,9 +103,15 @@ def test_no_loop_between_rooms() -> None:
     assert in_a_loop({**ROOMS, "load": {"model", "metrics"}, "metrics": {"load"}}) >= {"load", "metrics"}
 
 
+def test_no_module_is_long() -> None:
+    """Past this length a module has a second idea in it, which wants a module of its own."""
+    for path in (*(ROOT / "perfgate").rglob("*.py"), *(ROOT / "fixtures").rglob("*.py")):
+        assert len(path.read_text().splitlines()) <= MOST_LINES, path
+
+
 def test_every_folder_is_a_room() -> None:
     inside = {path.name for path in (ROOT / "perfgate").iterdir() if path.name != "__pycache__"}
-    assert inside == {"__init__.py", *ROOMS}
+    assert inside == {"__init__.py", *ROOMS}, "and no module lies beside them"
 
 
 def test_the_tests_have_the_same_rooms() -> None:

@@ -1,6 +1,11 @@
-"""Base scenarios: what families vary. Each is a load in full; its name is never run."""
+"""Base scenarios: what families vary. Each is a load in full; its name is never run.
 
-from perfgate.model import KIB, Load, Scenario, TopicSpec, settings
+The sources are the documents of docs/catalogue.md.
+"""
+
+from dataclasses import replace
+
+from perfgate.model import KIB, Consumers, Load, Scenario, TopicSpec, settings, with_changes
 
 PAPER = Scenario(
     name="white-paper",
@@ -21,6 +26,14 @@ PAPER = Scenario(
     load=Load(kind="capped", rate=102_400),
 )
 
+# The stress test's producer: 1,000 B records, batches of 16 KiB, as fast as the brokers take them. The cap is above
+# what one host of two cores sends (160,000/s), and bounds what a run may write.
+STRESS = with_changes(PAPER, [("producer.batch.size", 16 * KIB), ("record.bytes", 1_000), ("load.rate", 200_000)])
+
+TEXT = with_changes(STRESS, [("record.payload", "text:4")])
+
+REPLICATED = with_changes(STRESS, [("topic.replicas", 3), ("producer.acks", -1), ("load.rate", 100_000)])
+
 PACED = Scenario(
     name="paced",
     summary="records sent on a fixed schedule, three replicas, acks=-1",
@@ -30,4 +43,43 @@ PACED = Scenario(
     producer=settings({"acks": -1, "linger.ms": 0, "batch.size": 16 * KIB}),
     record_bytes=1 * KIB,
     load=Load(kind="paced", rate=500),
+)
+
+# The high-availability settings: no acknowledged record may be lost with one broker down.
+DURABLE = with_changes(
+    PACED,
+    [
+        ("topic.partitions", 6),
+        ("topic.min.insync.replicas", 2),
+        ("topic.flush.ms", 1_000),
+        ("producer.retries", 3),
+        ("producer.request.timeout.ms", 5_000),
+    ],
+)
+
+READING = Scenario(
+    name="reading",
+    summary="a topic that was written beforehand, read over and over as fast as it can be",
+    families=(),
+    factor=(),
+    topic=TopicSpec(partitions=3, replication_factor=1),
+    producer=settings({"acks": 1, "batch.size": 64 * KIB}),
+    record_bytes=1_000,
+    load=Load(kind="backlog", records=300_000),
+    consumers=Consumers(membership="assigned"),
+)
+
+END_TO_END = replace(
+    PACED,
+    name="end-to-end",
+    summary="records sent on a fixed schedule and read as they arrive, three replicas, acks=-1",
+    load=Load(kind="paced", rate=1_000),
+    consumers=Consumers(membership="assigned"),
+)
+
+TOGETHER = replace(
+    STRESS,
+    name="together",
+    summary="a topic that is read while it is written, as fast as the brokers take it",
+    consumers=Consumers(membership="assigned"),
 )

@@ -1,52 +1,301 @@
 """The catalogue: every family of scenarios, one declaration each. What they owe one another is in relations.toml."""
 
-from perfgate.model import KIB, with_changes
+from perfgate.model import KIB, MIB, with_changes
 from perfgate.model.catalogue import Family, family
-from tests.scenarios.bases import PACED, PAPER
+from tests.scenarios.bases import DURABLE, END_TO_END, PACED, PAPER, READING, REPLICATED, STRESS, TEXT, TOGETHER
 from tests.scenarios.failover import FAILOVER
 
+R1 = "cloud service white paper, 2021"
+R2 = "Kafka stress test, Kafka 0.10.0.1"
+R3 = "Pulsar benchmark"
+R4 = "Kafka for high availability, Kafka 0.10.2"
+R5 = "Kafka benchmark and tools"
+BYTES_PER_S = 200_000_000
+
+
+def of_size(record_bytes: int) -> dict[str, object]:
+    """Return records of this size, offered at no more than so many bytes per second whatever their size."""
+    return {"record.bytes": record_bytes, "load.rate": BYTES_PER_S // record_bytes}
+
+
 FAMILIES: tuple[Family, ...] = (
+    # The white paper's.
     family(
         "acks",
         "asynchronous (acks=1) against synchronous (acks=-1) replication: more records per second",
         base=with_changes(PAPER, [("topic.replicas", 3)]),
         varies="producer.acks",
-        scenarios={"acks-all": -1},
-        says={"acks-all": "three replicas, acks=-1"},
+        smoke={"acks-all": -1},
+        full={"acks-0": 0},
+        says={"acks-all": "three replicas, acks=-1", "acks-0": "three replicas, no acknowledgement"},
+        source=R1,
     ),
     family(
         "batch-size",
         "how many bytes of records go into one batch: more records per second for less broker CPU",
         base=PAPER,
         varies="producer.batch.size",
-        scenarios={"batch-1k": 1 * KIB, "batch-16k": 16 * KIB},
-        says={"batch-1k": "1 KiB batches: one record each", "batch-16k": "16 KiB batches"},
+        smoke={"batch-1k": 1 * KIB, "batch-16k": 16 * KIB},
+        full={"batch-64k": 64 * KIB, "batch-256k": 256 * KIB},
+        says={
+            "batch-1k": "1 KiB batches: one record each",
+            "batch-16k": "16 KiB batches",
+            "batch-64k": "64 KiB batches",
+            "batch-256k": "256 KiB batches",
+        },
+        source=R1,
     ),
     family(
         "cross-az",
         "the producer sits in another zone than the brokers: fewer records per second",
         base=PAPER,
         varies="link",
-        scenarios={"cross-az": "cross-zone"},
+        smoke={"cross-az": "cross-zone"},
+        full={"cross-az-2ms": "cross-zone-2ms", "cross-az-10ms": "cross-zone-10ms"},
         says={"cross-az": "1 KiB batches from another zone"},
-    ),
-    FAILOVER,
-    # The slowest machine tried took 1,100/s of such records as fast as it could: there the brokers are half idle.
-    family(
-        "latency",
-        "what one record waits for at a rate that the brokers take easily",
-        base=PACED,
-        varies="load.rate",
-        scenarios={"paced-500": 500},
-        says={"paced-500": "500 records/s, three replicas: how long a record takes"},
+        source=R1,
     ),
     family(
         "replicas",
         "how many copies of each partition the brokers keep: far fewer records per second",
         base=PAPER,
         varies="topic.replicas",
-        scenarios={"replicas-3": 3},
-        says={"replicas-3": "three replicas, acks=1"},
+        smoke={"replicas-3": 3},
+        nightly={"replicas-4-refused": 4},
+        full={"replicas-2": 2},
+        says={"replicas-3": "three replicas, acks=1", "replicas-4-refused": "more replicas than brokers: refused"},
+        refused={"replicas-4-refused": "INVALID_REPLICATION_FACTOR"},
+        source=f"{R1}; {R2}",
     ),
+    # The slowest machine tried took 1,100/s of such records as fast as it could: there the brokers are half idle.
+    family(
+        "latency",
+        "what one record waits for at a rate that the brokers take easily",
+        base=PACED,
+        varies="load.rate",
+        smoke={"paced-500": 500},
+        says={"paced-500": "500 records/s, three replicas: how long a record takes"},
+        source=R4,
+    ),
+    # Producing.
+    family(
+        "partitions",
+        "over how many partitions the records go: more records per second up to the number of brokers, then flat",
+        base=STRESS,
+        varies="topic.partitions",
+        nightly={"partitions-1": 1, "partitions-3": 3, "partitions-6": 6, "partitions-50": 50},
+        full={
+            "partitions-9": 9,
+            "partitions-12": 12,
+            "partitions-15": 15,
+            "partitions-20": 20,
+            "partitions-30": 30,
+            "partitions-1000": 1_000,
+        },
+        source=f"{R2}; {R5}",
+    ),
+    family(
+        "min-insync",
+        "how many replicas must have a record before it is acknowledged: none fewer records while all are in sync",
+        base=REPLICATED,
+        varies="topic.min.insync.replicas",
+        nightly={"min-insync-1": 1, "min-insync-2": 2},
+        full={"min-insync-3": 3},
+        source=R4,
+    ),
+    family(
+        "producer-threads",
+        "how many producers one process runs: more records per second up to the partition count",
+        base=STRESS,
+        varies="producers.threads",
+        nightly={"threads-3": 3},
+        full={"threads-2": 2, "threads-4": 4, "threads-5": 5},
+        source=R2,
+    ),
+    family(
+        "producers",
+        "how many producer processes there are: more records per second until the brokers are busy",
+        base=STRESS,
+        varies="producers.processes",
+        nightly={"producers-2": 2},
+        full={"producers-3": 3},
+        source=f"{R2}; {R5}",
+    ),
+    family(
+        "record-size",
+        "how many bytes a record has: longer records, fewer records and more bytes per second",
+        base=STRESS,
+        nightly={"record-100": of_size(100), "record-10000": of_size(10_000)},
+        full={
+            f"record-{size}": of_size(size)
+            for size in (40, 60, 80, 150, 200, 400, 512, 800, 1_024, 2_000, 2_048, 4_096, 5_000, 8_192)
+        },
+        source=f"{R3}; {R4}; {R5}",
+    ),
+    family(
+        "compression",
+        "how batches are compressed, of text that gzip makes a quarter: less network and latency for client CPU",
+        base=TEXT,
+        varies="producer.compression.type",
+        nightly={"compression-none": "none", "compression-lz4": "lz4", "compression-zstd": "zstd"},
+        full={
+            "compression-gzip": "gzip",
+            "compression-snappy": "snappy",
+            "compression-zstd-1": {"producer.compression.type": "zstd", "producer.compression.level": 1},
+            "compression-zstd-9": {"producer.compression.type": "zstd", "producer.compression.level": 9},
+        },
+        source=R2,
+    ),
+    family(
+        "linger",
+        "how long a producer waits for a batch to fill: fewer requests, for the latency of waiting",
+        base=STRESS,
+        varies="producer.linger.ms",
+        full={"linger-5": 5, "linger-50": 50},
+        source=R2,
+    ),
+    family(
+        "idempotence",
+        "whether the brokers drop second copies of a record: costs next to nothing",
+        base=REPLICATED,
+        varies="producer.enable.idempotence",
+        nightly={"idempotence-on": "true"},
+        source=R4,
+    ),
+    family(
+        "keys",
+        "what chooses a record's partition: random keys, or a thousand of them, fill smaller batches",
+        base=STRESS,
+        varies="record.keys",
+        full={"keys-random": "random", "keys-1000": 1_000},
+        source=R2,
+    ),
+    family(
+        "rate-limit",
+        "latency at a stated rate, with the settings that lose nothing: it breaks away near the knee",
+        base=DURABLE,
+        varies="load.rate",
+        nightly={"rate-1k": 1_000, "rate-5k": 5_000, "rate-10k": 10_000},
+        full={
+            "rate-20k": 20_000,
+            "rate-30k": 30_000,
+            "rate-26k-12": {"load.rate": 26_000, "topic.partitions": 12},
+        },
+        source=R4,
+    ),
+    family(
+        "synchronous-send",
+        "each record waits for the one before (one in the producer at a time): a fraction of the pipelined rate",
+        base=REPLICATED,
+        varies="producer.queue.buffering.max.messages",
+        nightly={"send-synchronous": 1},
+        source=R4,
+    ),
+    # Brokers.
+    family(
+        "network-threads",
+        "how many threads a broker reads and writes requests with",
+        base=STRESS,
+        varies="broker.num.network.threads",
+        nightly={"network-threads-8": 8},
+        source=R2,
+    ),
+    family(
+        "io-threads",
+        "how many threads a broker handles requests with: a mild rise",
+        base=STRESS,
+        varies="broker.num.io.threads",
+        full={"io-threads-12": 12},
+        source=R2,
+    ),
+    family(
+        "flush",
+        "when a broker makes the disk write: every record costs the disk's own latency each time",
+        base=STRESS,
+        full={
+            "flush-10000": {"topic.flush.messages": 10_000, "topic.flush.ms": 1_000},
+            "flush-every": {"topic.flush.messages": 1},
+        },
+        source=f"{R2}; {R4}",
+    ),
+    family(
+        "segment",
+        "how large a log file gets before the next: a roll is not felt",
+        base=STRESS,
+        varies="topic.segment.bytes",
+        full={"segment-16m": 16 * MIB},
+        source=R2,
+    ),
+    family(
+        "broker-count",
+        "three brokers against one: more records per second where each has its own host",
+        base=STRESS,
+        varies="cluster.brokers",
+        full={"brokers-1": 1},
+        source=R2,
+    ),
+    # Consuming.
+    family(
+        "consumer-threads",
+        "how many consumers one process runs: more records per second up to the partition count",
+        base=READING,
+        varies="consumers.threads",
+        smoke={"consume-1": 1},
+        nightly={"consume-threads-3": 3},
+        full={"consume-threads-2": 2, "consume-threads-6": 6},
+        says={"consume-1": "one consumer reads what was written beforehand"},
+        source=f"{R2}; {R3}; {R5}",
+    ),
+    family(
+        "consumers",
+        "how many consumer processes read, each its share of the partitions: more records per second",
+        base=READING,
+        varies="consumers.processes",
+        nightly={"consumers-3": 3},
+        full={"consumers-2": 2},
+        source=f"{R2}; {R5}",
+    ),
+    family(
+        "group-protocol",
+        "who shares the partitions out, the group's leader or the brokers (KIP-848): the same rate once it is done",
+        base=with_changes(READING, [("consumers.membership", "group")]),
+        varies="consumer.group.protocol",
+        nightly={"protocol-classic": "classic", "protocol-consumer": "consumer"},
+        source="KIP-848",
+    ),
+    family(
+        "fetch-size",
+        "how many bytes of a partition one answer may hold: small ones cost a request each",
+        base=READING,
+        varies="consumer.max.partition.fetch.bytes",
+        full={"fetch-64k": 64 * KIB, "fetch-8m": 8 * MIB},
+        source=R2,
+    ),
+    family(
+        "read-partitions",
+        "how many partitions one consumer reads",
+        base=READING,
+        varies="topic.partitions",
+        full={"read-partitions-1": 1, "read-partitions-6": 6},
+        source=R3,
+    ),
+    family(
+        "end-to-end",
+        "how long a record takes from its intended send to its receipt",
+        base=END_TO_END,
+        varies="load.rate",
+        nightly={"end-to-end-1k": 1_000},
+        source=R4,
+    ),
+    family(
+        "produce-and-consume",
+        "reading beside writing: about the rates of each alone, where there is CPU for both",
+        base=TOGETHER,
+        nightly={"together-1": {}},
+        full={"together-3": {"producers.threads": 3, "consumers.threads": 3}},
+        says={"together-1": "one producer, one consumer", "together-3": "three producers, three consumers"},
+        source=f"{R2}; {R5}",
+    ),
+    FAILOVER,
 )
 SCENARIOS = tuple(scenario for one in FAMILIES for scenario in one.scenarios)

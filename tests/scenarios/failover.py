@@ -9,9 +9,8 @@ from perfgate.model import (
     ClusterSpec,
     Consumers,
     Fault,
-    FaultKind,
+    FaultScenario,
     Load,
-    Scenario,
     TopicSpec,
     settings,
     with_settings,
@@ -45,7 +44,7 @@ def group(**config: object) -> Consumers:
 def row(
     name: str,
     summary: str,
-    kind: FaultKind,
+    kind: str,
     *,
     hold_s: float = 15.0,
     repeats: int = 1,
@@ -55,12 +54,13 @@ def row(
     producers: int = 1,
     brokers: int = BROKERS,
     on_brokers: int = 0,
-) -> Scenario:
+) -> FaultScenario:
     """Return a row of this family, with what differs from the others."""
-    return Scenario(
+    return FaultScenario(
         name=name,
         summary=summary,
         families=(FAMILY,),
+        tier="nightly",
         factor=settings({"fault": kind, **(producer or {}), **(broker or {})}),
         topic=TopicSpec(
             partitions=PARTITIONS,

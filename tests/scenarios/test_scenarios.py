@@ -1,15 +1,16 @@
-"""Every scenario of the catalogue, and every relation between them: the two tests that a gate is made of."""
+"""Every scenario of the catalogue, and every relation between them: the two tests that a gate is made of.
 
-import pytest
+Each is parametrised by `fixtures/selection.py`: with the scenarios of FAMILIES and of --scenarios, and with the
+relations of relations.toml.
+"""
 
 from fixtures.gate import Gate
 from perfgate.model import Relation, Scenario
-from tests.scenarios.catalogue import FAMILIES, SCENARIOS
+from tests.scenarios.catalogue import FAMILIES
 
 __all__ = ["FAMILIES"]
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=repr)
 def test_scenario(scenario: Scenario, gate: Gate) -> None:
     """Rate or latency, broker CPU, and the cost of a fault, held against stored thresholds."""
     measurement = gate.measure(scenario)

@@ -21,7 +21,7 @@ from perfgate.experiment.faults.scripts import SCRIPTS, Scene
 from perfgate.experiment.faults.written import Written
 from perfgate.load.history import OUTCOME, RECEIPT, SEND, Rows, outcomes_path, read_journal, receipts_path, sends_path
 from perfgate.metrics.usage import UsageWatch
-from perfgate.model import Round, Scenario
+from perfgate.model import FaultScenario, Round, Scenario
 from perfgate.model.errors import TargetError, TopicRefusedError
 from perfgate.model.load import Engine, JournaledLoad, LoadError, LoadSpec, Observer
 from perfgate.model.nodes import Change, Faults
@@ -34,6 +34,7 @@ SETTLED_S, SETTLED_WITHIN_S = 1.0, 30.0
 
 
 def fault_round(
+    row: FaultScenario,
     cluster: Cluster,
     faults: Faults,
     topics: TopicKeeper,
@@ -48,7 +49,6 @@ def fault_round(
 
     Raises TargetError when the cluster did not get well again, for the next round needs another one then.
     """
-    row = spec.scenario
     journals = folder / f"{row.name}-{index}"
     over = True
     try:
@@ -62,7 +62,6 @@ def fault_round(
             observer.edge()
             load.follow_until(time.monotonic() + BEFORE_S, "before the fault")
             observer.edge()
-            assert row.fault is not None
             over = False
             SCRIPTS[row.fault.kind](scene)
             over = True
@@ -114,7 +113,7 @@ def _settled_ends(topics: TopicKeeper, spec: LoadSpec) -> Sequence[int]:
 
 def _recovered(spec: LoadSpec, load: JournaledLoad, scene: Scene, journals: Path) -> bool:
     """Return whether the load is as before already, or never will be."""
-    if scene.fault.ends_load:
+    if scene.row.fault.about.ends_load:
         return True
     sends, outcomes = _producers(spec.scenario, journals)
     return recovered(load.start, spec.scenario.load.rate, sends, outcomes, scene.marks[0][0], time.monotonic())

@@ -6,22 +6,21 @@ from collections.abc import Sequence
 
 from perfgate.experiment.assembly import measured_by, unmeasured
 from perfgate.experiment.setup import Setup
-from perfgate.model import Measurement, Round, Scenario
+from perfgate.model import FaultScenario, Measurement, Round
 from perfgate.model.errors import TargetError
 
 WARM_UP = 0.5
 """Of the tier's warm-up: what a fault costs does not hang on the last percent of what the brokers can do."""
 
 
-def measure_faults(setup: Setup, rows: Sequence[Scenario], run_id: str) -> dict[str, Measurement]:
+def measure_faults(setup: Setup, rows: Sequence[FaultScenario], run_id: str) -> dict[str, Measurement]:
     """Return the measurement of every row. A cluster that does not get well again is replaced for the next row."""
     measured: dict[str, Measurement] = {}
     for number, row in enumerate(rows, start=1):
         rounds: list[Round] = []
         rtt: dict[str, float] = {}
         log_tail = ""
-        assert row.fault is not None
-        times = row.fault.times(setup.tier)
+        times = row.rounds(setup.tier)
         try:
             with setup.ledger.during("start"):
                 cluster = setup.target.cluster(row.cluster)

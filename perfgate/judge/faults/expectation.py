@@ -6,9 +6,10 @@ which there is one every broker.heartbeat.interval.ms; controllers find that out
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from perfgate.model import Scenario
+from perfgate.model import FaultScenario
 
 SESSION_MS, HEARTBEAT_MS = 9000.0, 2000.0
 """Kafka's defaults of broker.session.timeout.ms and broker.heartbeat.interval.ms."""
@@ -29,7 +30,7 @@ START_S = 30.0
 """A killed broker that starts again recovers its logs and has to be unfenced."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Expectation:
     """An outage between `low_s` and `high_s`, and why."""
 
@@ -38,55 +39,84 @@ class Expectation:
     why: str
 
 
-def expected_outage(row: Scenario, usual_s: float = 0.0) -> Expectation:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """What an outage follows from, in s: when a broker that fell silent is fenced (`first` .. `last`, in words
+    `fenced`), for how long the fault is held, and the p99 of the latency before it."""
+
+    first: float
+    last: float
+    fenced: str
+    hold: float
+    usual: float
+
+
+def _crashed(case: Case) -> Expectation:
+    return Expectation(case.first, case.last + DISCOVERY_S, f"{case.fenced}, then clients look for the new leader")
+
+
+def _still(case: Case) -> Expectation:
+    # A request that is under way waits on its open connection until the broker answers again, or it times out; by then
+    # another one leads.
+    why = f"{case.fenced}; a request on an open connection waits up to the {case.hold:g} s"
+    return Expectation(min(case.first, case.hold), max(case.hold, case.last) + FIND_S, why)
+
+
+def _two_gone(case: Case) -> Expectation:
+    why = f"two of three replicas are gone for {case.hold:g} s, then one starts"
+    return Expectation(case.hold, case.hold + case.last + START_S, why)
+
+
+def _at_most(base_s: float, why: str) -> Callable[[Case], Expectation]:
+    return lambda case: Expectation(0.0, min(base_s + REQUESTS * case.usual, case.first), why)
+
+
+_moved, _unmoved = _at_most(MOVED_S, "leaders move in good order"), _at_most(UNMOVED_S, "no leader moves")
+EXPECTED: Mapping[str, Callable[[Case], Expectation]] = {
+    "kill-leader": _crashed,
+    "stop-leader": _moved,
+    "pause-leader": _still,
+    "cut-off": _still,
+    "kill-controller": _unmoved,
+    "rolling-restart": _moved,
+    "two-down": _two_gone,
+    "return": _moved,
+    "scale-out": _moved,
+    "consumer-kill": _unmoved,
+    "client-crash": _unmoved,
+}
+"""What a kind of fault costs those who send."""
+
+
+def expected_outage(row: FaultScenario, usual_s: float = 0.0) -> Expectation:
     """Return what the settings predict for the longest time in which a partition takes no record.
 
     `usual_s`: the p99 of the latency before the fault.
     """
-    assert row.fault is not None
-    settings, hold = dict(row.cluster.config), row.fault.hold_s
+    settings = dict(row.cluster.config)
     session = float(settings.get("broker.session.timeout.ms", SESSION_MS)) / 1e3
     heartbeat = float(settings.get("broker.heartbeat.interval.ms", HEARTBEAT_MS)) / 1e3
-    lost = session - heartbeat  # from here on it is the outage of a broker that fell silent
-    fenced = f"fenced {session - heartbeat:g} to {session * SLACK:g} s after its last sign of life"
-    match row.fault.kind:
-        case "kill-leader":
-            return Expectation(
-                low_s=session - heartbeat,
-                high_s=session * SLACK + DISCOVERY_S,
-                why=f"{fenced}, then clients look for the new leader",
-            )
-        case "pause-leader" | "cut-off":
-            # A request that is under way waits on its open connection until the broker answers again, or it times out;
-            # by then another one leads.
-            return Expectation(
-                low_s=min(session - heartbeat, hold),
-                high_s=max(hold, session * SLACK) + FIND_S,
-                why=f"{fenced}; a request on an open connection waits up to the {hold:g} s",
-            )
-        case "two-down":
-            return Expectation(
-                low_s=hold,
-                high_s=hold + session * SLACK + START_S,
-                why=f"two of three replicas are gone for {hold:g} s, then one starts",
-            )
-        case "stop-leader" | "rolling-restart" | "return" | "scale-out":
-            return Expectation(
-                low_s=0.0, high_s=min(MOVED_S + REQUESTS * usual_s, lost), why="leaders move in good order"
-            )
-        case "kill-controller" | "consumer-kill" | "client-crash":
-            return Expectation(low_s=0.0, high_s=min(UNMOVED_S + REQUESTS * usual_s, lost), why="no leader moves")
+    first, last = session - heartbeat, session * SLACK
+    fenced = f"fenced {first:g} to {last:g} s after its last sign of life"
+    case = Case(first=first, last=last, fenced=fenced, hold=row.fault.hold_s, usual=usual_s)
+    return EXPECTED[row.fault.kind](case)
 
 
-def expected_receiving(row: Scenario, usual_s: float = 0.0) -> Expectation:
+def expected_receiving(row: FaultScenario, usual_s: float = 0.0) -> Expectation:
     """Return the same for the longest time in which nothing of a partition is received."""
-    assert row.fault is not None
-    if row.fault.kind != "consumer-kill":
-        sending = expected_outage(row, usual_s)
-        return Expectation(low_s=0.0, high_s=sending.high_s + FIND_S, why=f"{sending.why}; then consumers find it")
-    consumer = dict(row.consumers.config) if row.consumers else {}
-    broker = dict(row.cluster.config)
+    if row.fault.kind in RECEIVING:
+        return RECEIVING[row.fault.kind](row)
+    sending = expected_outage(row, usual_s)
+    return Expectation(0.0, sending.high_s + FIND_S, f"{sending.why}; then consumers find it")
+
+
+def _shared_out(row: FaultScenario) -> Expectation:
+    consumer, broker = dict(row.consumers.config) if row.consumers else {}, dict(row.cluster.config)
     named = consumer.get("session.timeout.ms", broker.get("group.consumer.session.timeout.ms", GROUP_SESSION_MS))
     session = float(named) / 1e3
     why = f"the dead member's session lasts {session:g} s, then its partitions are shared out"
-    return Expectation(low_s=0.0, high_s=session + FIND_S, why=why)
+    return Expectation(0.0, session + FIND_S, why)
+
+
+RECEIVING: Mapping[str, Callable[[FaultScenario], Expectation]] = {"consumer-kill": _shared_out}
+"""What it costs those who receive, where that does not follow from the former."""

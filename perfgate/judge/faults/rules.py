@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from perfgate.judge.faults.expectation import Expectation, expected_outage, expected_receiving
-from perfgate.model import TOLD_S, Judgement, Measurement, Outcome, Scenario, Threshold, Verdict
+from perfgate.model import TOLD_S, FaultScenario, Judgement, Measurement, Outcome, Scenario, Threshold, Verdict
 
 Durability = Literal["nothing lost, duplicated or reordered", "nothing lost", "losses allowed"]
 OUTAGE, RECEIVING, RECOVERY, RATE_RECOVERY = "outage_s.max", "receive_outage_s.max", "recovery_s", "rate_recovery_s"
@@ -35,7 +35,7 @@ def durability_of(row: Scenario) -> Durability:
     return "nothing lost, duplicated or reordered" if idempotent else "nothing lost"
 
 
-def judge_fault(measurement: Measurement, thresholds: Sequence[Threshold]) -> Outcome:
+def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequence[Threshold]) -> Outcome:
     """Judge every round: records first, then the outage and what else has a threshold.
 
     A record lost against the promise is red in whichever round it happened. An outage is held against its stored
@@ -45,15 +45,15 @@ def judge_fault(measurement: Measurement, thresholds: Sequence[Threshold]) -> Ou
     else the machine does. On a machine that lets the load pause without a fault, an outage whose limit lies within
     those pauses is INCONCLUSIVE (:func:`told_to_s`).
     """
-    row, usual_s = measurement.scenario, usual_latency_s(measurement)
-    judgements = damage(measurement)
+    usual_s = usual_latency_s(measurement)
+    judgements = damage(row, measurement)
     held = {threshold.metric.name for threshold in thresholds}
     judgements += [_against(measurement, threshold) for threshold in thresholds]
     if OUTAGE not in held:
         judgements.append(_predicted(measurement, OUTAGE, expected_outage(row, usual_s)))
     if RECEIVING not in held and any(RECEIVING in r.metrics for r in measurement.rounds):
         judgements.append(_predicted(measurement, RECEIVING, expected_receiving(row, usual_s)))
-    if RECOVERY not in held and row.fault and not row.fault.ends_load:
+    if RECOVERY not in held and not row.fault.about.ends_load:
         judgements += _recovered(measurement)
     verdicts = [judgement.verdict for judgement in judgements]
     order = (Verdict.REGRESSED, Verdict.INVALID, Verdict.INCONCLUSIVE, Verdict.PASS)
@@ -62,15 +62,15 @@ def judge_fault(measurement: Measurement, thresholds: Sequence[Threshold]) -> Ou
     return Outcome(name=row.name, verdict=verdict, judgements=tuple(judgements), reasons=notes)
 
 
-def damage(measurement: Measurement) -> list[Judgement]:
+def damage(row: FaultScenario, measurement: Measurement) -> list[Judgement]:
     """Return what happened to records against the promise of the row's settings, in any round with a history.
 
     Beside it: more lost or doubled than a row without a promise can explain, and leaders that were not in sync.
     """
-    kinds = RULED_OUT[durability_of(measurement.scenario)]
+    kinds = RULED_OUT[durability_of(row)]
     found = [_kept(measurement, kind) for kind in kinds]
     found += [_explained(measurement, kind) for kind in ("lost", "duplicated") if kind not in kinds]
-    return [judgement for judgement in (*found, _unclean(measurement)) if judgement]
+    return [judgement for judgement in (*found, _unclean(row, measurement)) if judgement]
 
 
 def told_to_s(measurement: Measurement) -> float:
@@ -136,15 +136,14 @@ def _explained(measurement: Measurement, kind: str) -> Judgement | None:
     )
 
 
-def _unclean(measurement: Measurement) -> Judgement | None:
+def _unclean(row: FaultScenario, measurement: Measurement) -> Judgement | None:
     """Return the judgement of leaders elected that were not in sync, unless the row's settings allow them.
 
     Where two brokers are down at a time Kafka may know no better one (KIP-966: the last leader that was known).
     """
-    row, name = measurement.scenario, "unclean_elections"
-    if row.fault and row.fault.kind == "two-down":
+    name, setting = "unclean_elections", "unclean.leader.election.enable"
+    if row.fault.about.brokers_down > 1:
         return None
-    setting = "unclean.leader.election.enable"
     if "true" in (dict(row.cluster.config).get(setting), dict(row.topic.config).get(setting)):
         return None
     most = max((r.metrics.get(name, 0.0) for r in measurement.rounds), default=0.0)

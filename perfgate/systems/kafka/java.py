@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 import subprocess
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,13 +161,15 @@ def _digest(path: Path, algorithm: str) -> str:
 
 
 def _published_sha1(dep: LockedDependency) -> str:
+    import requests  # as jgo does, and only when jars are new
     from jgo.constants import MAVEN_CENTRAL_URL
 
     folder = "/".join((*dep.groupId.split("."), dep.artifactId, dep.version))
     url = f"{MAVEN_CENTRAL_URL.rstrip('/')}/{folder}/{dep.artifactId}-{dep.version}.jar.sha1"
     try:
-        with urllib.request.urlopen(url, timeout=FETCH_TIMEOUT_S) as reply:
-            return str(reply.read().decode().split()[0])
+        reply = requests.get(url, timeout=FETCH_TIMEOUT_S)
+        reply.raise_for_status()
+        return reply.text.split()[0]
     except (OSError, IndexError) as error:
         raise ConfigurationError(
             f"no published checksum for {dep.artifactId} {dep.version} ({url}): {error}"

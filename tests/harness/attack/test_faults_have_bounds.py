@@ -6,7 +6,7 @@ import pytest
 
 from perfgate.judge.faults.rules import UNPROMISED_S
 from perfgate.judge.rules import judge_scenario
-from perfgate.model import FaultKind, Measurement, Verdict, settings
+from perfgate.model import Measurement, Verdict, settings
 from perfgate.report.terminal import outage_note
 from tests.harness.build import measurement, profile, threshold
 from tests.harness.experiment.test_failover import faulty, history, measured
@@ -56,7 +56,7 @@ def test_what_is_not_promised_is_bounded_all_the_same(
         ("two-down", {}, Verdict.PASS),
     ],
 )
-def test_a_leader_that_was_not_in_sync_is_red(kind: FaultKind, config: dict[str, str], verdict: Verdict) -> None:
+def test_a_leader_that_was_not_in_sync_is_red(kind: str, config: dict[str, str], verdict: Verdict) -> None:
     row = faulty(kind=kind)
     row = replace(row, cluster=replace(row.cluster, config=settings(config)))
     taken = measured(row, history(down=kind == "kill-leader"))

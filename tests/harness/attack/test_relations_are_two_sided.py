@@ -47,7 +47,7 @@ def test_a_ratio_keeps_both_ends_of_its_range(times: tuple[float, ...], verdict:
 def test_every_shipped_relation_sees_a_row_twenty_times_slower(shares_cores: bool) -> None:
     """From the paper's own ratio on: whichever of its two rows is 20 times worse, the relation is red."""
     found = [one.here(shares_cores=shares_cores) for one in load_relations(ROOT / "thresholds" / "relations.toml")]
-    assert len(found) == 8
+    assert len(found) >= 8
     for one in found:
         usual = (one.at_least * one.at_most) ** 0.5
         for ratio in (usual / 20, usual * 20):

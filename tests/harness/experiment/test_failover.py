@@ -30,7 +30,7 @@ from perfgate.metrics.usage import WATCH_EVERY_S, UsageWatch
 from perfgate.model import (
     Consumers,
     Fault,
-    FaultKind,
+    FaultScenario,
     Measurement,
     Profile,
     Round,
@@ -42,7 +42,7 @@ from perfgate.model import (
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.nodes import State
 from perfgate.report.plots import fault_timeline, fault_timeline_figure
-from perfgate.report.results import _plain, recorded_measurement, scenario_entry
+from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.systems.kafka.client.topics import assignment
 from perfgate.systems.kafka.managed.kafka_tools import KafkaTools
 from perfgate.systems.kafka.observe.metadata_log import changes
@@ -230,7 +230,7 @@ def test_a_late_generator_widens_what_an_outage_is_known_to(late_s: float, limit
     taken = measured(faulty(), late_by(late_s))
     assert taken.rounds[0].metrics["outage_resolution_s"] == pytest.approx(late_s, abs=1e-6)
     held = threshold("outage_s.max", limit_s, name="kill-leader", tolerance=0.0)
-    judgement = next(j for j in judge_fault(taken, [held]).judgements if j.metric == "outage_s.max")
+    judgement = next(j for j in judge_fault(faulty(), taken, [held]).judgements if j.metric == "outage_s.max")
     assert judgement.verdict is verdict
     if verdict is Verdict.INCONCLUSIVE:
         assert f"paused for {late_s:.2f} s" in judgement.reason
@@ -253,7 +253,7 @@ def test_a_late_generator_spoils_the_latencies_that_it_is_a_part_of() -> None:
     (r,) = measured(faulty(), taken).rounds
     spoilt = replace(r, invalid_metrics=spoilt_latencies(taken, metrics))
     held = [threshold("latency_before_ms.p99", 100.0, name="kill-leader")]
-    outcome = judge_fault(replace(measured(faulty(), taken), rounds=(spoilt,)), held)
+    outcome = judge_fault(faulty(), replace(measured(faulty(), taken), rounds=(spoilt,)), held)
     assert outcome.verdict is Verdict.INVALID
     assert "sent late" in outcome.reasons[0]
 
@@ -266,8 +266,9 @@ def test_a_history_that_was_kept_is_judged_the_same(tmp_path: Path) -> None:
         recall(tmp_path / "two.npz")
 
 
-def faulty(producer: Mapping[str, str] = MappingProxyType({}), kind: FaultKind = "kill-leader") -> Scenario:
-    return replace(scenario("kill-leader"), producer=settings({**dict(SAFE), **producer}), fault=Fault(kind=kind))
+def faulty(producer: Mapping[str, str] = MappingProxyType({}), kind: str = "kill-leader") -> FaultScenario:
+    row = replace(scenario("kill-leader"), producer=settings({**dict(SAFE), **producer}))
+    return FaultScenario.of(row, Fault(kind=kind))
 
 
 def one_fault(written: Written, index: int = 1) -> Round:
@@ -314,7 +315,7 @@ def test_an_outage_beyond_the_prediction_is_red_unless_its_own_threshold_allows_
     assert (expected.low_s, expected.high_s) == pytest.approx((1.0, 5.375))
     late = measured(row, history())
     assert judge_scenario(late, None).verdict is Verdict.REGRESSED
-    assert judge_fault(late, [threshold("outage_s.max", 8.0, name="kill-leader")]).verdict is Verdict.PASS
+    assert judge_fault(row, late, [threshold("outage_s.max", 8.0, name="kill-leader")]).verdict is Verdict.PASS
     profile = Profile(name="p", facts={}, thresholds={row.name: (threshold("recovery_s", 2.0),)}, path="p")
     assert judge_scenario(late, profile).verdict is Verdict.REGRESSED
 
@@ -332,7 +333,7 @@ def test_a_hand_over_has_a_window_of_its_own_which_a_slow_machine_widens() -> No
             "receive_outage_s.max": 0.1,
             "outage_resolution_s": 0.02,
         }
-        return judge_fault(replace(taken, rounds=(replace(taken.rounds[0], metrics=metrics),)), []).verdict
+        return judge_fault(row, replace(taken, rounds=(replace(taken.rounds[0], metrics=metrics),)), []).verdict
 
     assert judged(4.9, 30) is Verdict.REGRESSED
     assert judged(2.5, 30) is Verdict.PASS
@@ -375,7 +376,7 @@ def test_a_load_that_was_never_as_before_again_is_not_green() -> None:
     ],
 )
 def test_consumers_that_wait_longer_than_the_settings_say_are_red(
-    kind: FaultKind, session: str, until: float, verdict: Verdict
+    kind: str, session: str, until: float, verdict: Verdict
 ) -> None:
     written = history(down=kind == "kill-leader")
     late = written.receipts[0].copy()
@@ -395,21 +396,21 @@ def without(taken: Measurement, *metrics: str) -> Measurement:
 
 def test_a_round_that_never_recovered_is_red_where_recovery_is_held() -> None:
     taken = measured(faulty(), history())
-    outcome = judge_fault(without(taken, "recovery_s"), [threshold("recovery_s", 20.0)])
+    outcome = judge_fault(faulty(), without(taken, "recovery_s"), [threshold("recovery_s", 20.0)])
     assert outcome.verdict is Verdict.REGRESSED
     assert "never got there" in outcome.reasons[0]
 
 
 def test_run_json_keeps_a_round_with_a_fault() -> None:
     taken = measured(faulty(), history(lose=1))
-    again = recorded_measurement(_plain(scenario_entry(taken, None)))
+    again = recorded_measurement(scenario_entry(taken, None))
     assert again.rounds == taken.rounds
-    assert again.scenario.fault == Fault(kind="kill-leader")
+    assert again.scenario == measured(faulty()).scenario
 
 
 def test_a_loss_in_one_round_of_three_can_be_written_down() -> None:
     taken = measured(faulty({"acks": "1"}), history(), history(), history(lose=15))
-    entry = json.loads(json.dumps(_plain(scenario_entry(taken, None)), allow_nan=False))
+    entry = json.loads(json.dumps(scenario_entry(taken, None), allow_nan=False))
     assert entry["metrics"]["lost_records"]["rounds"] == [0, 0, 15]
     assert entry["metrics"]["lost_records"]["spread"] is None, "of nothing there is no share"
 

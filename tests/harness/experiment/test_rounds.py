@@ -132,6 +132,40 @@ def measured(monkeypatch: pytest.MonkeyPatch, bench: Bench) -> Measurement:
     return Rounds(setup, setup, run_id="r", stop=stop).measure([scenario()])["batch-1k"]
 
 
+class WarmsUp:
+    """A stop rule for which this row is still warming up until it has so many rounds."""
+
+    def __init__(self, name: str, until: int) -> None:
+        self.name, self.until, self.asked = name, until, 0
+
+    def disturbed(self, _canary: object) -> str:
+        return ""
+
+    def hopeless(self, _scenario: object, _earlier: object) -> bool:
+        return False
+
+    def still_warming(self, done: Any) -> dict[str, str]:
+        warming = max(r.index for r in done[self.name]) < self.until
+        return {self.name: "growing"} if warming else {}
+
+
+def test_only_rows_that_warm_up_and_those_compared_with_them_get_another_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = CanaryReading(deflate_mib_per_s=60, loopback_per_s=1, pressure=0, steal=0)
+    monkeypatch.setattr(rounds, "read_canary", lambda *_: reading)
+    setup: Any = FakeSetup(Bench([GOOD]))
+    rows = [
+        scenario("slow", ("a",)),
+        scenario("partner", ("a", "b")),
+        scenario("third", ("b",)),
+        scenario("far", ("c",)),
+    ]
+    stop: Any = WarmsUp("slow", TIER.rounds + 2)
+    found = Rounds(setup, setup, run_id="r", stop=stop).measure(rows)
+    assert {name: len(m.warm_up) for name, m in found.items()} == {"slow": 2, "partner": 2, "third": 2, "far": 0}
+    assert {len(m.rounds) for m in found.values()} == {TIER.rounds}
+    assert [r.index for r in found["slow"].rounds] == [r.index for r in found["third"].rounds] == [3, 4]
+
+
 GOOD = one_round(1, 1000)
 DELAYED = one_round(1, 1000, spoilt={"latency_ms": "sent late"})
 SATURATED = one_round(1, 1000, invalid=("generator saturated",))

@@ -8,6 +8,7 @@ import pytest
 
 from perfgate.model import SAME_ZONE, ClusterSpec, TopicSpec, settings
 from perfgate.model.errors import TargetError
+from perfgate.model.nodes import Action
 from perfgate.systems.kafka.client.topics import admin_client
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
@@ -43,13 +44,13 @@ def until(true: Callable[[], bool]) -> float:
     return time.monotonic() - begin
 
 
-@pytest.mark.parametrize(("take", "give_back"), [("kill", "start"), ("pause", "resume"), ("cut_off", "heal")])
-def test_a_broker_goes_and_comes_back(cluster: EmbeddedCluster, take: str, give_back: str) -> None:
+@pytest.mark.parametrize(("take", "give_back"), [("kill", "start"), ("pause", "resume"), ("cut-off", "heal")])
+def test_a_broker_goes_and_comes_back(cluster: EmbeddedCluster, take: Action, give_back: Action) -> None:
     until(lambda: brokers(cluster) == {1, 2, 3})
-    getattr(cluster.faults, take)(2)
+    cluster.faults.do(take, 2)
     print(f"{take}: gone after {until(lambda: brokers(cluster) == {1, 3}):.1f} s")
     cluster.check()
-    getattr(cluster.faults, give_back)(2)
+    cluster.faults.do(give_back, 2)
     print(f"{give_back}: back after {until(lambda: brokers(cluster) == {1, 2, 3}):.1f} s")
 
 
@@ -60,28 +61,28 @@ def test_the_watch_is_not_held_up_by_whichever_broker_stands_still(cluster: Embe
     topics.create("watched", TopicSpec(partitions=3, replication_factor=3))
     with MetadataWatch(cluster.bootstrap(SAME_ZONE), (), "watched") as watch:
         for broker in (1, 2, 3):
-            cluster.faults.pause(broker)
+            cluster.faults.do("pause", broker)
             try:
                 took = until(lambda gone=broker: gone not in watch.last.brokers)  # type: ignore[misc]
             finally:
-                cluster.faults.resume(broker)
+                cluster.faults.do("resume", broker)
             assert took < SEEN_BOUND_S
             until(lambda: watch.last.full and len(watch.last.brokers) == 3)
     topics.delete("watched")
 
 
 def test_an_orderly_stop_ends_the_process(cluster: EmbeddedCluster) -> None:
-    cluster.faults.stop(3)
+    cluster.faults.do("stop", 3)
     cluster.faults.wait_until_ended(3)
     until(lambda: brokers(cluster) == {1, 2})
-    cluster.faults.start(3)
+    cluster.faults.do("start", 3)
     until(lambda: brokers(cluster) == {1, 2, 3})
 
 
 def test_another_controller_leads_once_the_active_one_is_killed(cluster: EmbeddedCluster) -> None:
     first = cluster.faults.active_controller()
     assert first in (101, 102, 103)
-    cluster.faults.kill(first)
+    cluster.faults.do("kill", first)
     cluster.check()
 
     def replaced() -> bool:
@@ -91,7 +92,7 @@ def test_another_controller_leads_once_the_active_one_is_killed(cluster: Embedde
             return False
 
     until(replaced)
-    cluster.faults.start(first)
+    cluster.faults.do("start", first)
     assert brokers(cluster) == {1, 2, 3}
 
 
@@ -101,6 +102,6 @@ def test_links_without_proxies_cannot_be_cut(tmp_path: Path) -> None:
     target.prepare([spec])
     try:
         with pytest.raises(TargetError, match="nothing can be severed"):
-            target.cluster(spec).faults.cut_off(1)
+            target.cluster(spec).faults.do("cut-off", 1)
     finally:
         target.close()

@@ -309,7 +309,7 @@ def test_a_run_stops_when_a_broker_of_the_cluster_dies(three: Secured, tmp_path:
             assert time.monotonic() < deadline
             time.sleep(0.2)
         time.sleep(5)
-        three.cluster.faults.kill(3)
+        three.cluster.faults.do("kill", 3)
         killed = time.monotonic()
         assert process.wait(timeout=HANG_BOUND_S) == 6
     assert time.monotonic() - killed < 3 * 40, "before the windows of its rounds were over"

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import psutil
 import pytest
@@ -17,6 +18,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 
 from perfgate.model.errors import TargetError
+from perfgate.model.nodes import Action
 from perfgate.systems.kafka.client.admin import dynamic_value
 from tests.harness.live.test_live_brokers import SETTING, content, produce, topics
 from tests.harness.run_gate import HANG_BOUND_S, PROBES, ROOT, gate_command, hear_interrupts
@@ -79,7 +81,7 @@ class Brokers:
             for asked in self._folder.glob("*-*"):
                 verb, broker = asked.name.split("-")
                 if verb != "start" or not psutil.pid_exists(self._cluster.broker_pids()[int(broker)]):
-                    getattr(self._cluster.faults, verb)(int(broker))
+                    self._cluster.faults.do(cast("Action", verb), int(broker))
                 asked.unlink()
 
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.metrics.health import increase
 from perfgate.metrics.prometheus import Prometheus, _duration_s
-from perfgate.metrics.prometheus_sampler import increase, inside
+from perfgate.metrics.prometheus_sampler import inside
 from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.model.errors import ConfigurationError
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.model import SAME_ZONE, Change, changed, with_changes
+from perfgate.model import SAME_ZONE, Change, FaultScenario, changed, with_changes
 from perfgate.model.catalogue import family
 from perfgate.model.changes import LEGAL, PATHS, read_value
 from perfgate.model.errors import ConfigurationError
@@ -27,7 +27,7 @@ FAMILIES = (
     family(
         "record-size", "how many bytes a record has: fewer records per second, more bytes",
         base=PAPER, varies="record.bytes",
-        scenarios={"record-100b": 100, "record-1k": 1 * KIB, "record-4k": 4 * KIB, "record-10k": 10 * KIB},
+        nightly={"record-100b": 100, "record-1k": 1 * KIB, "record-4k": 4 * KIB, "record-10k": 10 * KIB},
     ),
 )
 
@@ -45,6 +45,7 @@ def test_a_family_of_four_is_one_declaration_and_is_listed(tmp_path: Path) -> No
         "-p",
         "conftest",
         "--list-scenarios",
+        "--tier=nightly",
         str(tmp_path / "test_mine.py"),
         f"--thresholds={ROOT / 'thresholds'}",
     )
@@ -56,10 +57,10 @@ def test_a_family_of_four_is_one_declaration_and_is_listed(tmp_path: Path) -> No
 
 def test_the_names_of_the_catalogue_stay() -> None:
     """They are threshold keys, pytest ids, and lines in people's history."""
-    assert [one.name for one in FAMILIES] == ["acks", "batch-size", "cross-az", "failover", "latency", "replicas"]
-    plain = [row.name for row in SCENARIOS if row.fault is None]
-    assert plain == ["acks-all", "batch-1k", "batch-16k", "cross-az", "paced-500", "replicas-3"]
-    assert sum(row.fault is not None for row in SCENARIOS) == 21
+    assert {"acks", "batch-size", "cross-az", "failover", "latency", "replicas"} <= {one.name for one in FAMILIES}
+    smoke = [row.name for row in SCENARIOS if row.tier == "smoke"]
+    assert smoke == ["acks-all", "batch-1k", "batch-16k", "cross-az", "replicas-3", "paced-500", "consume-1"]
+    assert sum(isinstance(row, FaultScenario) for row in SCENARIOS) == 21
     assert len({row.name for row in SCENARIOS}) == len(SCENARIOS)
 
 
@@ -70,6 +71,8 @@ def test_every_path_changes_what_it_names_and_nothing_else(path: str) -> None:
         "cluster.version": "3.9.1",
         "cluster.image": "mine:1",
         "cluster.jvm": ["-Xmx1g"],
+        "record.payload": "text:2",
+        "consumers.membership": "group",
     }.get(path, 7)
     after = with_changes(PAPER, [(path, value)])
     none_there = path.startswith("consumers.") or path == "load.records"  # of a backlog
@@ -82,7 +85,7 @@ def test_every_path_changes_what_it_names_and_nothing_else(path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        ("record.size", 5, "unknown path 'record.size'; legal: record.bytes, load.rate"),
+        ("record.size", 5, "unknown path 'record.size'; legal: record.bytes, record.payload"),
         ("producer.", 5, "unknown path 'producer.'"),
         ("record.bytes", 0, "must be a whole number from 1"),
         ("record.bytes", 1.5, "must be a whole number"),
@@ -123,5 +126,5 @@ def test_no_change_is_the_scenario_itself() -> None:
 
 def test_a_family_with_a_slip_is_refused_where_it_is_declared() -> None:
     with pytest.raises(ConfigurationError, match=r"unknown path 'batch\.size'"):
-        family("x", "x", base=PAPER, varies="batch.size", scenarios={"x-1": 1})
+        family("x", "x", base=PAPER, varies="batch.size", smoke={"x-1": 1})
     assert PAPER.link == SAME_ZONE

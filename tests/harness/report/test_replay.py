@@ -4,24 +4,38 @@ data/run.json is a smoke run of the five white-paper rows on the embedded target
 """
 
 import json
+import math
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
-from perfgate.model import METRICS
+from perfgate.judge.compare.comparisons import judge_comparison
+from perfgate.model import FAULTS, METRICS, Comparison, Fault, FaultScenario
+from perfgate.model.declared import LINKS
+from perfgate.model.errors import ConfigurationError
+from perfgate.report.comparisons import comparison_entry, recorded_comparisons
 from perfgate.report.proposal import runs_alike
-from perfgate.report.results import load_run, recorded_measurements, scenario_entry
+from perfgate.report.results import (
+    baseline_entries,
+    load_run,
+    recorded_baselines,
+    recorded_measurements,
+    scenario_entry,
+    write_run,
+)
+from perfgate.report.schema import PATH, schema_text
 from tests.harness.run_gate import HANG_BOUND_S, RECORDED_THRESHOLDS, ROOT, Finished, gate
 
 RECORDED = Path(__file__).parents[1] / "data" / "run.json"
-SCHEMA = json.loads((ROOT / "docs" / "run.schema.json").read_text())
+SCHEMA = json.loads(PATH.read_text())
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +75,66 @@ def test_the_recorded_run_and_its_replay_keep_to_the_schema(document: dict[str, 
 
 
 def test_the_schema_knows_every_metric() -> None:
-    legal = SCHEMA["$defs"]["scenario"]["properties"]["metrics"]["propertyNames"]["pattern"]
+    legal = SCHEMA["$defs"]["ScenarioEntry"]["properties"]["metrics"]["propertyNames"]["pattern"]
     assert [name for name in METRICS if not re.fullmatch(legal, name)] == []
+
+
+def test_the_schema_is_what_the_types_make() -> None:
+    assert PATH.read_text() == schema_text(), "make it again: python -m perfgate.report.schema"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"window_s": "3"}, "rounds.0.window_s = '3' Input should be a valid number"),
+        ({"window_s": True}, "rounds.0.window_s = True"),
+        ({"index": 1.0}, "rounds.0.index = 1.0 Input should be a valid integer"),
+        ({"metrics": {"records_per_s": None}}, "rounds.0.metrics.records_per_s = None"),
+        ({"metrics": {"records_per_s": float("nan")}}, "rounds.0.metrics.records_per_s = nan Input should be a finite"),
+        ({"metrics": {"records_per_s": float("inf")}}, "rounds.0.metrics.records_per_s = inf Input should be a finite"),
+        ({"invalid": "a broker died"}, "rounds.0.invalid = 'a broker died'"),
+        ({"invalid": [1]}, "rounds.0.invalid.0 = 1 Input should be a valid string"),
+        ({"invalied": []}, "rounds.0.invalied = [] Unexpected keyword argument"),
+        ({"accounting": {"partitions": []}}, "lacks the key 'rounds.0.accounting.attempted'"),
+    ],
+)
+def test_a_damaged_round_is_an_error_that_names_the_place(
+    document: dict[str, Any], change: dict[str, Any], words: str
+) -> None:
+    """Nothing is converted: a text that looks like a number could be any."""
+    damaged = json.loads(json.dumps(document))
+    damaged["scenarios"][0]["rounds"][0] |= change
+    with pytest.raises(ConfigurationError) as caught:
+        recorded_measurements(damaged)
+    assert f"run.json is damaged: scenario '{damaged['scenarios'][0]['name']}': {words}" in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["invalid", "reading", "not_sustained", "accounting.partitions", "accounting"])
+def test_a_round_that_lacks_what_makes_it_invalid_is_damaged(document: dict[str, Any], key: str) -> None:
+    """The model's default would stand in for it: a valid round."""
+    damaged = json.loads(json.dumps(document))
+    table, _, inner = key.rpartition(".")
+    del (damaged["scenarios"][0]["rounds"][0][table] if table else damaged["scenarios"][0]["rounds"][0])[inner]
+    with pytest.raises(ConfigurationError, match=rf"run\.json is damaged: KeyError\('{inner}'\)"):
+        recorded_measurements(damaged)
+    with pytest.raises(jsonschema.ValidationError, match=f"'{inner}' is a required property"):
+        jsonschema.validate(damaged, SCHEMA)
+
+
+def test_a_run_without_an_entrys_name_is_damaged() -> None:
+    runs: tuple[dict[str, Any], ...] = ({}, {"scenarios": [{}]}, {"scenarios": ["batch-1k"]})
+    for damaged in runs:
+        with pytest.raises(ConfigurationError, match=r"run\.json is damaged"):
+            recorded_measurements(damaged)
+
+
+def test_what_is_no_number_is_never_written(tmp_path: Path, document: dict[str, Any]) -> None:
+    name, measurement = next(iter(recorded_measurements(document).items()))
+    (first, *others) = measurement.rounds
+    spoilt = replace(first, metrics={**first.metrics, "records_per_s": math.nan})
+    entry = scenario_entry(replace(measurement, rounds=(spoilt, *others)), None)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_run({"scenarios": [entry]}, tmp_path / f"{name}.json")
 
 
 def test_the_schema_refuses_what_it_should(document: dict[str, Any]) -> None:
@@ -77,7 +149,8 @@ def test_a_replay_gives_the_same_verdicts_without_a_cluster(document: dict[str, 
     assert replayed.code == 0, replayed.output
     assert verdicts(replayed.run) == verdicts(document)
     assert replayed.run["replay_of"] == document["run_id"]
-    assert [e["metrics"] for e in replayed.run["scenarios"]] == [e["metrics"] for e in document["scenarios"]]
+    recorded = {entry["name"]: entry["metrics"] for entry in document["scenarios"]}
+    assert {entry["name"]: entry["metrics"] for entry in replayed.run["scenarios"]} == recorded
     assert not (replayed.results / "latest").exists(), "a replay is not the newest run"
 
 
@@ -116,7 +189,51 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
         measurement = recorded_measurements(document)[entry["name"]]
         again = json.loads(json.dumps(scenario_entry(measurement, None)))
         for key in ("metrics", "rounds", "accounting", "load", "link", "declared", "generator"):
-            assert again[key] == entry[key]
+            assert again[key] == ({**entry[key], "refusal": ""} if key == "declared" else entry[key])
+
+
+def test_a_row_measured_beside_another_family_survives_the_way_through_run_json(document: dict[str, Any]) -> None:
+    """So do a refusal, a fault, and every link there is."""
+    assert recorded_baselines(document) == {}, "a recording of before there were any"
+    plain = next(iter(recorded_measurements(document).values()))
+    rows = [replace(plain.scenario, link=link) for link in LINKS.values()]
+    rows += [replace(plain.scenario, refusal="INVALID_REPLICATION_FACTOR")]
+    rows += [FaultScenario.of(plain.scenario, Fault(kind=kind, hold_s=20.0, repeats=3)) for kind in FAULTS]
+    for row in rows:
+        beside = {("acks", row.name): replace(plain, scenario=row)}
+        written = {**document, "baselines": baseline_entries(beside)}
+        jsonschema.validate(written, SCHEMA)
+        (again,) = recorded_baselines(json.loads(json.dumps(written, allow_nan=False))).items()
+        assert (again[0], again[1].scenario, again[1].rounds) == (("acks", row.name), row, plain.rounds)
+    written["baselines"][0]["declared"]["fault"]["kind"] = "flood"
+    with pytest.raises(ConfigurationError, match="unknown fault 'flood'"):
+        recorded_baselines(written)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(written, SCHEMA)
+
+
+def test_a_comparison_survives_the_way_through_run_json(document: dict[str, Any]) -> None:
+    one, other = list(recorded_measurements(document).values())[:2]
+    compared = Comparison(
+        change="linger 5",
+        baseline=one,
+        candidate=replace(other, scenario=one.scenario),
+        method="turns",
+        rounds_per_unit=1,
+        planned_units=3,
+        orders=("ABBA BAAB",) * 3,
+        minutes=1.5,
+    )
+    again = json.loads(json.dumps(comparison_entry(compared, judge_comparison(compared)), allow_nan=False))
+    written = {**document, "change": {"name": "linger 5", "budget_s": 600}, "comparisons": [again]}
+    jsonschema.validate(written, SCHEMA)
+    read = recorded_comparisons(written)[one.scenario.name]
+    for side, before in ((read.baseline, compared.baseline), (read.candidate, compared.candidate)):
+        assert (side.rounds, side.scenario) == (before.rounds, before.scenario)
+    assert replace(read, baseline=one, candidate=other) == replace(compared, candidate=other)
+    again["minutes"] = "1.5"
+    with pytest.raises(ConfigurationError, match=r"damaged: comparison of '[a-z0-9-]+': minutes = '1\.5'"):
+        recorded_comparisons(written)
 
 
 def test_a_run_of_the_schema_before_is_judged_as_it_was(tmp_path: Path, document: dict[str, Any]) -> None:
@@ -147,7 +264,7 @@ def test_the_terminal_shows_every_row_and_relation_and_one_line_at_the_end(repla
     for name in verdicts(replayed.run):
         assert re.search(rf"^{name} .* PASS$", replayed.output, re.MULTILINE), name
     assert (
-        "GREEN: judged 5 of 5 scenarios (5 PASS) and 8 of 8 relations (8 PASS); 1 not run; exit code 0"
+        "GREEN: judged 5 of 5 scenarios (5 PASS) and 8 of 8 relations (8 PASS); 2 not run; exit code 0"
         in replayed.output
     )
 
@@ -168,7 +285,7 @@ def test_allure_has_labels_parameters_numbers_thresholds_and_logs(replayed: Fini
     assert "kafka_version=4.3.1" in environment
     categories = json.loads((run_dir / "allure-results" / "categories.json").read_text())
     assert "Regressed" in {category["name"] for category in categories}
-    assert len(replayed.allure) == 14, "the row that the recorded run has not is skipped"
+    assert len(replayed.allure) == 15, "the scenarios that the recorded run has not are skipped"
 
 
 def test_pytest_benchmark_carries_the_rounds(document: dict[str, Any], replayed: Finished) -> None:
@@ -253,7 +370,7 @@ def test_a_first_run_ends_with_what_it_found_and_the_one_command_that_records_it
     assert "make baseline on that machine" in text, "it is a replay"
     line = (
         "GREEN WITHOUT THRESHOLDS: judged 0 of 5 scenarios (5 MISSING) and 8 of 8 relations (8 PASS); "
-        "1 not run; exit code 0"
+        "2 not run; exit code 0"
     )
     assert [shown for shown in text.splitlines() if shown][-2] == line, "before pytest's own last line"
 
@@ -332,8 +449,8 @@ def test_a_relation_whose_row_is_left_out_is_not_run_and_says_so(tmp_path: Path)
     done = gate(tmp_path, "-k", "cross-az", f"--replay={RECORDED}")
     assert done.code == 0
     reasons = {entry["name"]: entry["reason"] for entry in done.run["not_run"]}
-    assert reasons == dict.fromkeys(("cross-az-rate", "cross-az-cpu"), "needs batch-1k, which this run leaves out")
-    assert "2 not run" in done.output
+    assert reasons["cross-az-rate"] == reasons["cross-az-cpu"] == "needs batch-1k, which this run leaves out"
+    assert "did not record it" in reasons["cross-az-2ms"]
     assert "not run: cross-az-rate: needs batch-1k, which this run leaves out" in done.output
 
 
@@ -345,7 +462,7 @@ def test_rows_after_a_stop_are_not_run_and_say_so(tmp_path: Path, thresholds: Ca
     assert done.code == 1
     reasons = {entry["name"]: entry["reason"] for entry in done.run["not_run"]}
     assert reasons["batch-1k"] == "the run stopped before it"
-    assert len(reasons) == 13
+    assert len(reasons) == 14
 
 
 def test_two_profiles_that_match_are_refused_before_anything_is_judged(tmp_path: Path) -> None:

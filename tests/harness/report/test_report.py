@@ -76,11 +76,11 @@ def test_a_folder_without_results_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_run_that_has_ended_before_is_not_new(tmp_path: Path) -> None:
-    assert not html._is_new(tmp_path, 0)
+    assert not html.is_new(tmp_path, 0)
     (tmp_path / "run.json").touch()
     ended = (tmp_path / "run.json").stat().st_mtime
-    assert html._is_new(tmp_path, ended - 1)
-    assert not html._is_new(tmp_path, ended + 1), "a dry run leaves nothing, and has no report"
+    assert html.is_new(tmp_path, ended - 1)
+    assert not html.is_new(tmp_path, ended + 1), "a dry run leaves nothing, and has no report"
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "index.html").touch()
-    assert not html._is_new(tmp_path, 0)
+    assert not html.is_new(tmp_path, 0)

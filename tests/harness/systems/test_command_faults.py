@@ -9,6 +9,7 @@ import pytest
 
 from perfgate.model import secret as secrets_module
 from perfgate.model.errors import TargetError
+from perfgate.model.nodes import Action
 from perfgate.model.secret import MASK, Secret
 from perfgate.systems.kafka.attached.command_faults import CommandFaults, FaultJournal, bring_back, lacking
 from perfgate.systems.kafka.attached.manifest import Away, Manifest, leftovers
@@ -21,11 +22,11 @@ def come(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let what was asked for at an address be there from the second look on."""
     asked: Counter[str] = Counter()
 
-    def answers(address: str) -> bool:
+    def listens(address: str, timeout_s: float) -> bool:
         asked[address] += 1
         return asked[address] > 1
 
-    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.answers", answers)
+    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.listens", listens)
     monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.LOOK_EVERY_S", 0.01)
     monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.STAYS_S", 0.05)
 
@@ -52,7 +53,7 @@ def faults(timeout_s: float = 5.0, journal: FaultJournal | None = None, **comman
 
 
 def test_the_command_is_run_for_the_broker(tmp_path: Path) -> None:
-    faults(cut_off=f"echo {{host}} {{port}} {{broker}} > {tmp_path}/told").cut_off(2)
+    faults(cut_off=f"echo {{host}} {{port}} {{broker}} > {tmp_path}/told").do("cut-off", 2)
     assert (tmp_path / "told").read_text() == "kafka-2.example 9094 2\n"
 
 
@@ -60,7 +61,7 @@ def test_what_is_away_is_noted_before_and_brought_back_at_the_end(tmp_path: Path
     journal, done = Noted(), tmp_path / "done"
     made = faults(0.5, journal=journal, kill=f"echo kill {{broker}} >> {done}; false", start=f"echo start >> {done}")
     with pytest.raises(TargetError, match="kill for broker 2 ended with 1"):
-        made.kill(2)
+        made.do("kill", 2)
     assert made.any_away, "a command that failed may have done half of it"
     made.restore()
     assert done.read_text() == "kill 2\nstart\n"
@@ -75,11 +76,11 @@ def test_what_is_away_is_noted_before_and_brought_back_at_the_end(tmp_path: Path
         ("stop", "true"),  # asked to end: it may go only after the command has ended
     ],
 )
-def test_a_broker_that_may_still_go_is_not_noted_as_taken(tmp_path: Path, what: str, command: str) -> None:
+def test_a_broker_that_may_still_go_is_not_noted_as_taken(tmp_path: Path, what: Action, command: str) -> None:
     manifest = Manifest(tmp_path, cluster_id="c", run_id="r")
     made = faults(5.0, manifest, **{what: command})
     with nullcontext() if command == "true" else pytest.raises(TargetError):
-        getattr(made, what)(1)
+        made.do(what, 1)
     manifest.close()
     (left,) = leftovers(tmp_path, "c")
     assert left.away == {1: Away("kafka-1.example:9093", "start", taken=False)}
@@ -88,9 +89,9 @@ def test_a_broker_that_may_still_go_is_not_noted_as_taken(tmp_path: Path, what: 
 def test_a_killed_run_leaves_a_note_of_who_is_away(tmp_path: Path) -> None:
     manifest = Manifest(tmp_path, cluster_id="c", run_id="r")
     made = faults(journal=manifest, pause="true", resume="true")
-    made.pause(1)
-    made.pause(2)
-    made.resume(1)
+    made.do("pause", 1)
+    made.do("pause", 2)
+    made.do("resume", 1)
     manifest.close()
     (left,) = leftovers(tmp_path, "c")
     # What was resumed is noted as back once it has been seen.
@@ -101,7 +102,7 @@ def test_a_killed_run_leaves_a_note_of_who_is_away(tmp_path: Path) -> None:
     left.path.unlink()
     whole = Manifest(tmp_path, cluster_id="c", run_id="s")
     again = faults(journal=whole, pause="true", resume="true")
-    again.pause(1)
+    again.do("pause", 1)
     again.restore()
     whole.close()
     assert not list(tmp_path.iterdir())
@@ -111,7 +112,7 @@ def test_a_command_that_fails_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets_module, "_known", set())
     password = Secret("s3cr3t-word")
     with pytest.raises(TargetError) as caught:
-        faults(stop=f"echo no route to {{host}} with {password!s}; exit 3").stop(1)
+        faults(stop=f"echo no route to {{host}} with {password!s}; exit 3").do("stop", 1)
     message = str(caught.value)
     assert "[faults] stop for broker 1 ended with 3" in message
     assert "no route to kafka-1.example" in message
@@ -122,7 +123,7 @@ def test_a_command_that_fails_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
     begin = time.monotonic()
     with pytest.raises(TargetError, match=r"did not end within 0\.5 s"):
-        faults(0.5, kill="sleep 60; true").kill(1)
+        faults(0.5, kill="sleep 60; true").do("kill", 1)
     assert time.monotonic() - begin < 30
 
 
@@ -152,23 +153,23 @@ def test_no_broker_is_taken_from_a_cluster_that_is_not_well(tmp_path: Path, monk
         unwell=lambda: next(answers),
         at_a_time=2,
     )
-    made.kill(1)
+    made.do("kill", 1)
     assert (tmp_path / "hit").read_text() == "1\n", "waited for"
-    made.kill(2)
+    made.do("kill", 2)
     made.restore()
     assert next(answers) == ""
     monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.WELL_WITHIN_S", 0.0)
     sick = CommandFaults({"kill": "false"}, 5, BROKERS, Noted(), unwell=lambda: "1 of 9 partitions are offline")
     with pytest.raises(TargetError, match=r"broker 1 is not taken away.*1 of 9 partitions are offline"):
-        sick.kill(1)
+        sick.do("kill", 1)
     assert not sick.any_away
 
 
 def test_only_brokers_that_are_listed_are_taken() -> None:
     made = CommandFaults({"kill": "true", "start": "true"}, 5, BROKERS, Noted(), allowed=(2,))
     with pytest.raises(TargetError, match=r"broker 1 is not among \[faults\] brokers: 2"):
-        made.kill(1)
-    made.kill(2)
+        made.do("kill", 1)
+    made.do("kill", 2)
 
 
 @pytest.mark.parametrize(
@@ -207,9 +208,7 @@ def test_a_broker_is_back_when_it_is_seen(
     """Neither does a command that ends well bring a broker back, nor does one that fails keep it away."""
     monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.BACK_WITHIN_S", 0.1)
     looks = iter(listens)
-    monkeypatch.setattr(
-        "perfgate.systems.kafka.attached.command_faults.answers", lambda _address: next(looks, listens[1])
-    )
+    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.listens", lambda *_: next(looks, listens[1]))
     found = bring_back({back: command}, back, 1, BROKERS[1], 5, run=True, ended=True)
     assert found.startswith(left)
     assert bool(found) is bool(left)
@@ -245,6 +244,6 @@ def test_a_broker_that_goes_only_now_is_started_again(tmp_path: Path) -> None:
 def test_a_second_broker_is_not_taken_while_one_is_away() -> None:
     """A fault that was broken off leaves one away; what comes next must not take another."""
     made = CommandFaults({"kill": "true", "start": "true"}, 5, BROKERS, Noted())
-    made.kill(1)
+    made.do("kill", 1)
     with pytest.raises(TargetError, match=r"broker 2 is not taken away: 1 is, and \[faults\] two-down is not true"):
-        made.kill(2)
+        made.do("kill", 2)

@@ -21,9 +21,11 @@ from hypothesis import strategies as st
 from fixtures.live import put_back
 from fixtures.sources import Book
 from perfgate.experiment.bench import Bench
+from perfgate.experiment.load_watch import LoadWatch
 from perfgate.experiment.room import at_most
 from perfgate.host.session import run_in_session
-from perfgate.model import ClusterSpec, Consumers, Fault, Load, Tier, TopicSpec, settings
+from perfgate.model import ClusterSpec, Consumers, Fault, FaultScenario, Load, Tier, TopicSpec, settings
+from perfgate.model.declared import LINKS
 from perfgate.model.errors import ConfigurationError, TargetError, TopicRefusedError
 from perfgate.model.load import Progress
 from perfgate.model.meter import Meter
@@ -110,8 +112,8 @@ def test_one_step_that_fails_keeps_no_other_from_being_tried(
         f"""test {{broker}} = 2 -o -e {tmp_path}/mended && touch {tmp_path}/up-{{broker}}"\ntwo-down = true""",
         {"num.io.threads": 16},
     )
-    made.faults.kill(1)
-    made.faults.kill(2)
+    made.faults.do("kill", 1)
+    made.faults.do("kill", 2)
     broker.fail.add(("2", "num.io.threads"))
     first, second = made.close()
     assert first.startswith("BROKER 1 (kafka-1:9093) IS STILL DOWN: [faults] start has to be run for it")
@@ -148,7 +150,7 @@ def test_while_something_is_away_nothing_more_is_done_to_the_brokers(
     notes: list[str] = []
     attached = target(tmp_path, notes)
     down = cluster(f'kill = "true"\nstart = "test -e {tmp_path}/mended && touch {tmp_path}/up-{{broker}}"')
-    down.faults.kill(2)
+    down.faults.do("kill", 2)
     attached._alive = down
     attached.close()
     assert len(attached.left_behind) == 1
@@ -354,7 +356,7 @@ def test_a_large_cluster_is_looked_at_every_quarter_of_a_minute(
 class Slow:
     """A target that takes a while to put things back, and does not manage at first."""
 
-    kind = "brokers"
+    own = False
 
     def __init__(self, works_at: int) -> None:
         self.left_behind: tuple[str, ...] = ()
@@ -633,8 +635,8 @@ def test_reading_is_bounded_where_the_file_says_so(
     described = load_target(path, lambda stores: {})
     attached = ExternalTarget(described, run_id="r", manifests=tmp_path / "m", note=print)
     attached._brokers, attached._faults_allowed = {1: "kafka-1:9093"}, True
-    fault = Fault(kind="client-crash") if reads is None else None
-    row = replace(scenario(), load=load, consumers=READS if reads else None, fault=fault)
+    row = replace(scenario(), load=load, consumers=READS if reads else None)
+    row = FaultScenario.of(row, Fault(kind="client-crash")) if reads is None else row
     told = attached.cannot(row)
     assert (told is None) is (refusal is None)
     assert (told or "").startswith(refusal or "")
@@ -642,6 +644,28 @@ def test_reading_is_bounded_where_the_file_says_so(
         capped = at_most(row, described.limits.bytes_per_s, described.limits.read_bytes_per_s)
         assert capped.load.rate * capped.record_bytes == pytest.approx(2 * 2**20)
         assert at_most(replace(row, consumers=None), 50 * 2**20, 2 * 2**20) == replace(row, consumers=None)
+
+
+@pytest.mark.parametrize(
+    ("change", "refusal"),
+    [
+        ({"factor": (("cluster.brokers", "3"),)}, None),
+        ({"factor": (("cluster.brokers", "1"),)}, "it is about 1 brokers, and the cluster has 3"),
+        ({"topic": TopicSpec(partitions=1, replication_factor=4)}, "it needs 4 replicas, and the cluster has 3"),
+        ({"topic": TopicSpec(partitions=1, replication_factor=4), "refusal": "X"}, None),
+        ({"refusal": "X"}, "its 1 replicas are to be refused, and the cluster has 3 brokers"),
+        ({"link": LINKS["cross-zone"]}, "no client in the other zone"),
+    ],
+)
+def test_what_is_about_other_brokers_is_not_run(tmp_path: Path, change: dict[str, Any], refusal: str | None) -> None:
+    """One broker against three was measured on the same three, and the relation between them held."""
+    path = tmp_path / "target.toml"
+    path.write_text(FILE)
+    attached = ExternalTarget(load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=print)
+    attached._brokers = dict.fromkeys((1, 2, 3), "kafka:9093")
+    told = attached.cannot(replace(scenario(), **change))
+    assert (told is None) is (refusal is None)
+    assert (told or "").startswith(refusal or "")
 
 
 def test_what_stopped_a_run_stops_all_of_it(
@@ -665,7 +689,7 @@ def test_a_broker_that_a_fault_left_away_is_brought_back_before_anything_else(
     """A generator that died in the fault ended the round, and the next one began without the broker."""
     attached, made = target(tmp_path, []), cluster(f'kill = "true"\nstart = "touch {tmp_path}/up-{{broker}}"')
     attached._alive = made
-    made.faults.kill(2)
+    made.faults.do("kill", 2)
     attached._brokers, attached._cluster_id = BROKERS, "c"
     fresh = attached.cluster(made.spec)
     assert fresh is not made
@@ -709,27 +733,26 @@ def test_what_a_run_has_written_is_metered_over_all_its_loads(loads: list[list[f
 
 
 def test_a_load_is_stopped_by_its_limits_whatever_is_shown() -> None:
-    one: Any = Bench.__new__(Bench)
-    one._cluster = Mock(meter=Meter(1e6), most_failed=0.1)
+    one = LoadWatch(Mock(meter=Meter(1e6), most_failed=0.1), Mock(), Mock())
     row, backlog = scenario(), replace(scenario(), load=Load(kind="backlog", records=10))
-    one._hold_limits(row, Progress(at=0, attempted=100, done=90, failed=10))
+    one.hold_limits(row, Progress(at=0, attempted=100, done=90, failed=10))
     with pytest.raises(TargetError, match=r"11 of 100 sends failed"):
-        one._hold_limits(row, Progress(at=0, attempted=100, done=80, failed=11))
-    one._hold_limits(backlog, Progress(at=0, attempted=1000, done=1000, failed=0))
+        one.hold_limits(row, Progress(at=0, attempted=100, done=80, failed=11))
+    one.hold_limits(backlog, Progress(at=0, attempted=1000, done=1000, failed=0))
     with pytest.raises(TargetError, match=r"\[limits\] bytes allows"):
-        one._hold_limits(row, Progress(at=0, attempted=1000, done=1000, failed=0))
+        one.hold_limits(row, Progress(at=0, attempted=1000, done=1000, failed=0))
 
 
 def test_two_sides_that_take_turns_are_metered_each_by_its_own_bytes() -> None:
     """Both were counted as the first: a candidate with three replicas wrote twice what was counted."""
-    one: Any = Bench.__new__(Bench)
-    one._cluster = Mock(meter=Meter(1e9), most_failed=0.1)
+    meter = Meter(1e9)
+    one = LoadWatch(Mock(meter=meter, most_failed=0.1), Mock(), Mock())
     row = scenario()
     sides = {"A": row, "B": replace(row, topic=replace(row.topic, replication_factor=3))}
     done = {"A-producer-1": 100, "B-producer-1": 100, "B-producer-2": 10}
-    one._hold_limits(row, Progress(at=0, attempted=210, done=210, failed=0, by_process=done), sides)
-    one._cluster.meter.begin()
-    assert one._cluster.meter.written == row.record_bytes * (100 + 3 * 110)
+    one.hold_limits(row, Progress(at=0, attempted=210, done=210, failed=0, by_process=done), sides)
+    meter.begin()
+    assert meter.written == row.record_bytes * (100 + 3 * 110)
 
 
 def test_an_error_of_any_kind_keeps_no_other_step_from_being_tried(
@@ -750,7 +773,7 @@ def test_an_error_of_any_kind_keeps_no_other_step_from_being_tried(
 
 def test_what_no_step_could_tell_is_told_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fixtures.live.BETWEEN_S", 0.0)
-    book, failing = Book(), Mock(kind="brokers", left_behind=(), close=Mock(side_effect=RuntimeError("what is this")))
+    book, failing = Book(), Mock(own=False, left_behind=(), close=Mock(side_effect=RuntimeError("what is this")))
     put_back(failing, book, Mock())
     assert failing.close.call_count == 3
     assert "not everything was put back: RuntimeError('what is this')" in book.left_behind[0]

@@ -11,7 +11,7 @@ from contextlib import suppress
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from perfgate.model import CROSS_ZONE, ClusterSpec, Link, Settings
+from perfgate.model import ClusterSpec, Link, Settings
 from perfgate.model.errors import TargetError
 from perfgate.model.meter import Meter
 from perfgate.systems.kafka.attached.command_faults import CommandFaults
@@ -19,27 +19,18 @@ from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.journaled_topics import JournaledTopics
 from perfgate.systems.kafka.attached.manifest import Manifest
 from perfgate.systems.kafka.client.admin import (
-    answer,
     cluster_id_at,
     dynamic_value,
     set_broker,
 )
-from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client
+from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client, answer
 from perfgate.systems.kafka.observe.watching import MetadataWatch
 
 RTT_SAMPLES = 15
-
-
 BACK_S = 120.0
 """So long replicas may take to be in sync again once this run has brought a broker back; then a shrunken set counts."""
-
-
 HEALTH_EVERY_S = 2.0
-
-
 HEALTH_AT_MOST_S = 15.0
-
-
 HEALTH_SHARE = 0.05
 """Asking for the state of every partition may take this share of the time: a large cluster is asked less often, but
 every HEALTH_AT_MOST_S."""
@@ -135,7 +126,7 @@ class ExternalCluster:
 
     def bootstrap(self, link: Link) -> str:
         """Return the file's addresses."""
-        if link.name == CROSS_ZONE.name:
+        if link.crosses_zones:
             return self._described.cross_zone_bootstrap
         return self._described.bootstrap
 

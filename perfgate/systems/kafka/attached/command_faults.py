@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -12,8 +11,12 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Protocol
 
+from perfgate.host.ports import listens
 from perfgate.host.session import run_in_session
+from perfgate.host.waiting import NotYet, poll_until
+from perfgate.model import FAULTS
 from perfgate.model.errors import TargetError
+from perfgate.model.nodes import BACK, Action
 from perfgate.model.secret import redacted
 
 LAST_WORDS = 5
@@ -24,41 +27,24 @@ CONNECT_S = 5.0
 PLAIN_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*|[0-9A-Fa-f:.]+")
 """Names and addresses as brokers should advertise them. A shell reads what stands for {host}, and whoever answers as a
 broker says what that is."""
-NEEDED: Mapping[str, tuple[str, ...]] = {
-    "kill-leader": ("kill", "start"),
-    "stop-leader": ("stop", "start"),
-    "pause-leader": ("pause", "resume"),
-    "cut-off": ("cut-off", "heal"),
-    "rolling-restart": ("stop", "start"),
-    "two-down": ("kill", "start"),
-    "return": ("kill", "start"),
-    "consumer-kill": (),
-    "client-crash": (),
-}
-"""Which commands each fault takes. Not among them: kill-controller, for nothing tells which one is active, and
-scale-out, for a file declares no spare broker."""
-COMMANDS = ("kill", "stop", "start", "pause", "resume", "cut-off", "heal")
 
 
 def lacking(kind: str, commands: Mapping[str, str], brokers: Mapping[int, str] = MappingProxyType({})) -> str | None:
     """Return why these commands cannot bring the fault about on these brokers (addresses by id); None when they can."""
-    if kind not in NEEDED:
+    needed = FAULTS[kind].commands
+    if needed is None:
         return f"{kind} cannot be brought about on real brokers"
-    missing = [name for name in NEEDED[kind] if name not in commands]
+    missing = [name for name in needed if name not in commands]
     if missing:
         return f"no fault command: the target file states no [faults] {' and '.join(missing)}"
     hosts = [address.rpartition(":")[0] for address in brokers.values()]
-    blunt = [name for name in NEEDED[kind] if "{port}" not in commands[name] and "{broker}" not in commands[name]]
+    blunt = [name for name in needed if "{port}" not in commands[name] and "{broker}" not in commands[name]]
     if blunt and len(set(hosts)) < len(hosts):
         return (
             f"brokers share a host, and [faults] {' and '.join(blunt)} names neither {{port}} nor {{broker}}: it would "
             "hit more than one"
         )
     return None
-
-
-BACK = {"kill": "start", "stop": "start", "pause": "resume", "cut-off": "heal"}
-"""What gives back what each command takes away."""
 
 
 class FaultJournal(Protocol):
@@ -108,36 +94,15 @@ class CommandFaults:
         """Whether a broker is away by this run's doing."""
         return bool(self._away)
 
-    def kill(self, node: int) -> None:
-        """Run the file's kill command."""
-        self._take("kill", node)
-
-    def stop(self, node: int) -> None:
-        """Run the file's stop command, which may wait until the broker has ended."""
-        self._take("stop", node)
+    def do(self, action: Action, node: int) -> None:
+        """Run the file's command of this name; one that stops a broker may wait until it has ended."""
+        if action in BACK:
+            self._take(action, node)
+        else:
+            self._give_back(action, node)
 
     def wait_until_ended(self, node: int) -> None:
         """Do nothing: the stop command has waited, and the cluster tells the rest."""
-
-    def start(self, node: int) -> None:
-        """Run the file's start command."""
-        self._give_back("start", node)
-
-    def pause(self, node: int) -> None:
-        """Run the file's pause command."""
-        self._take("pause", node)
-
-    def resume(self, node: int) -> None:
-        """Run the file's resume command."""
-        self._give_back("resume", node)
-
-    def cut_off(self, broker: int) -> None:
-        """Run the file's cut-off command."""
-        self._take("cut-off", broker)
-
-    def heal(self, broker: int) -> None:
-        """Run the file's heal command."""
-        self._give_back("heal", broker)
 
     def active_controller(self) -> int:
         """Raise TargetError: nothing tells."""
@@ -180,7 +145,7 @@ class CommandFaults:
         with suppress(OSError):  # a full disk keeps no other broker down
             self._journal.gives_back(broker)
 
-    def _take(self, name: str, broker: int) -> None:
+    def _take(self, name: Action, broker: int) -> None:
         if self._allowed and broker not in self._allowed:
             raise TargetError(f"broker {broker} is not among [faults] brokers: {', '.join(map(str, self._allowed))}")
         if len(self._away) >= self._at_a_time:
@@ -200,19 +165,13 @@ class CommandFaults:
 
     def _wait_until_well(self, broker: int) -> None:
         """Wait for other topics too: what one fault cost them must be over before the next."""
-        deadline = time.monotonic() + WELL_WITHIN_S
-        while reason := self._reason():
-            if time.monotonic() > deadline:
-                raise TargetError(
-                    f"broker {broker} is not taken away: the cluster was not well within {WELL_WITHIN_S:g} s: {reason}"
-                )
-            time.sleep(LOOK_EVERY_S)
 
-    def _reason(self) -> str:
-        try:
-            return self._unwell()
-        except TargetError as error:
-            return str(error)
+        def well() -> None:
+            if reason := self._unwell():
+                raise NotYet(reason)
+
+        failure = f"broker {broker} is not taken away: the cluster was not well"
+        poll_until(failure, well, within_s=WELL_WITHIN_S, every_s=LOOK_EVERY_S, not_yet=(NotYet, TargetError))
 
     def _give_back(self, name: str, broker: int) -> None:
         run_command(self._commands, name, broker, self._brokers[broker], self._timeout_s)
@@ -237,7 +196,7 @@ def bring_back(
     the others, still answers. A `start` that fails although the broker answers was never needed. `ended`: what took it
     away has ended; else it is watched for `timeout_s`, for it may go only now, and is then started again.
     """
-    look = seen or answers
+    look = seen or (lambda address: listens(address, CONNECT_S))
     failed = _tried(commands, back, broker, address, timeout_s) if run else ""
     if failed and (back != "start" or not look(address)):
         return failed
@@ -263,16 +222,6 @@ def _tried(commands: Mapping[str, str], name: str, broker: int, address: str, ti
     except TargetError as error:
         return str(error)
     return ""
-
-
-def answers(address: str) -> bool:
-    """Return whether something listens at the address (host:port)."""
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
-    except (OSError, ValueError):
-        return False
-    return True
 
 
 def still_away(broker: int, address: str, back: str, error: str) -> str:

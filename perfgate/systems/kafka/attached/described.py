@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +11,9 @@ from typing import Any
 
 from perfgate.model import MIB, Settings
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.nodes import ACTIONS
 from perfgate.model.secret import Secret, from_environment, redacted, revealed
-from perfgate.systems.kafka.attached.command_faults import COMMANDS
+from perfgate.model.structured import toml_of
 from perfgate.systems.kafka.attached.file_values import (
     SIZE,
     UNITS,
@@ -42,7 +42,7 @@ LEGAL: Mapping[str, tuple[str, ...]] = {
         "faults",
     ),
     "zones": ("cross-zone",),
-    "faults": (*COMMANDS, "timeout-s", "brokers", "two-down"),
+    "faults": (*ACTIONS, "timeout-s", "brokers", "two-down"),
     "limits": ("bytes", "mib-per-s", "read-mib-per-s", "minutes", "under-replicated-partitions", "produce-error-rate"),
     "broker-config": ("allowed",),
 }
@@ -128,14 +128,7 @@ class DescribedTarget:
 
 def load_target(path: Path, convert: Convert) -> DescribedTarget:
     """Return what the file says. Raises ConfigurationError naming file, table and key; never with a secret's value."""
-    try:
-        document = tomllib.loads(path.read_text())
-    except FileNotFoundError as error:
-        raise ConfigurationError(f"target file {path}: no such file; docs/targets.md has an example") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"target file {path}: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"target file {path}: {error}") from None  # its context would show the line
+    document = toml_of(path, f"target file {path}", missing="docs/targets.md has an example")
     try:
         return _described(path, document, convert)
     except ConfigurationError as error:
@@ -282,7 +275,7 @@ def _refuse_unknown_settings(client: Mapping[str, str]) -> None:
 
 
 def _faults(table: Mapping[str, Any]) -> dict[str, str]:
-    commands = {name: value for name, value in table.items() if name in COMMANDS}
+    commands = {name: value for name, value in table.items() if name in ACTIONS}
     for name, value in commands.items():
         if not isinstance(value, str) or not value.strip():
             raise ConfigurationError(f"[faults] {name} must be a command line")

@@ -12,7 +12,8 @@ from typing import TextIO
 
 from confluent_kafka.admin import AdminClient
 
-from perfgate.model import CROSS_ZONE, MIB, ClusterSpec, Scenario
+from perfgate.host.waiting import NotYet, poll_until
+from perfgate.model import CROSS_ZONE, MIB, ClusterSpec, FaultScenario, Scenario
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.meter import Meter
 from perfgate.systems.kafka.attached.cluster import BACK_S, ExternalCluster, time_is_up, unwell
@@ -23,12 +24,8 @@ from perfgate.systems.kafka.attached.identity import refuse_a_silent_zone, refus
 from perfgate.systems.kafka.attached.leftovers import Cleaner
 from perfgate.systems.kafka.attached.manifest import Leftover, Manifest, Occupied, away_from, leftovers, occupy
 from perfgate.systems.kafka.attached.permissions import check_permissions
-from perfgate.systems.kafka.client.admin import (
-    answer,
-    sees_all_topics,
-    version_of,
-)
-from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S
+from perfgate.systems.kafka.client.admin import sees_all_topics, version_of
+from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S, answer
 
 LOOK_AGAIN_S = 0.5
 NO_USAGE = "the target file states no [prometheus]"
@@ -40,6 +37,7 @@ class ExternalTarget:
     """Attaches to described brokers; see :class:`perfgate.model.target.Target`."""
 
     kind = "brokers"
+    own = False
 
     def __init__(
         self,
@@ -173,18 +171,17 @@ class ExternalTarget:
 
     def _learn(self, admin: AdminClient, back: Collection[int] = ()) -> None:
         """Learn which cluster this is and which brokers it has; those that are `back` are waited for."""
-        deadline = time.monotonic() + BACK_S
-        while True:
+
+        def all_there() -> None:
             described = answer(admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S), "describing the cluster")
             self._cluster_id = described.cluster_id
             self._brokers = {node.id: f"{node.host}:{node.port}" for node in described.nodes}
             self._racks = {node.id: node.rack for node in described.nodes}
             missing = sorted(set(back) - set(self._brokers))
-            if not missing:
-                return
-            if time.monotonic() > deadline:
-                raise TargetError(f"the cluster does not count broker {missing[0]}, which was brought back")
-            time.sleep(LOOK_AGAIN_S)
+            if missing:
+                raise NotYet(f"it does not count broker {missing[0]}, which was brought back")
+
+        poll_until("the cluster was not whole", all_there, within_s=BACK_S, every_s=LOOK_AGAIN_S)
 
     def _enter(self) -> None:
         """Make sure that this is one cluster, and that no other run is on it."""
@@ -261,21 +258,28 @@ class ExternalTarget:
         A row with a fault reads all that it wrote in the end.
         """
         limits, replicas = self._described.limits, scenario.topic.replication_factor
-        if scenario.fault:
+        if isinstance(scenario, FaultScenario):
             if not self._faults_allowed:
                 return "faults on real brokers need --allow-faults"
             if reason := lacking(scenario.fault.kind, self._described.faults, self._brokers):
                 return reason
-            if scenario.fault.kind == "two-down" and not self._described.two_down_allowed:
+            if scenario.fault.about.brokers_down > 1 and not self._described.two_down_allowed:
                 return "it takes two brokers away at a time: [faults] two-down = true allows that"
-            if scenario.fault.kind == "two-down" and self._described.fault_brokers:
+            if scenario.fault.about.brokers_down > 1 and self._described.fault_brokers:
                 return "it takes any two brokers that hold its topic away, and [faults] brokers bounds which may be"
             if self._blind:
                 return "a fault would hit topics that cannot be seen: grant Describe on all topics (docs/targets.md)"
-        if replicas > len(self._brokers):
+        asked = dict(scenario.factor).get("cluster.brokers", len(self._brokers))
+        if int(asked) != len(self._brokers):
+            return f"it is about {asked} brokers, and the cluster has {len(self._brokers)}"
+        if scenario.refusal and replicas <= len(self._brokers):
+            return f"its {replicas} replicas are to be refused, and the cluster has {len(self._brokers)} brokers"
+        if replicas > len(self._brokers) and not scenario.refusal:
             return f"it needs {replicas} replicas, and the cluster has {len(self._brokers)} brokers"
-        if scenario.link.name == CROSS_ZONE.name and not self._described.cross_zone_bootstrap:
+        if scenario.link.crosses_zones and not self._described.cross_zone_bootstrap:
             return "no client in the other zone: the target file states no [zones] cross-zone"
+        if scenario.link.crosses_zones and scenario.link != CROSS_ZONE:
+            return f"its link adds {scenario.link.added_rtt_ms} ms; real zones are as far apart as they are"
         if scenario.cluster.config and not self._broker_config_allowed:
             return (
                 "it needs broker settings: the file must say [broker-config] allowed = true, and the run "
@@ -287,7 +291,8 @@ class ExternalTarget:
                 f"{limits.bytes_per_s / MIB:,.1f}"
             )
         read = scenario.load.rate * scenario.record_bytes if scenario.consumers else 0.0
-        if (scenario.fault or scenario.load.kind == "backlog") and limits.read_bytes_per_s < math.inf:
+        reads_all = isinstance(scenario, FaultScenario) or scenario.load.kind == "backlog"
+        if reads_all and limits.read_bytes_per_s < math.inf:
             return "it reads as fast as it can, and the file bounds that ([limits] read-mib-per-s)"
         if scenario.load.kind == "paced" and read > limits.read_bytes_per_s:
             return (

@@ -9,8 +9,6 @@ from typing import Any
 from perfgate.model.errors import ConfigurationError
 
 SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(B|KB|MB|GB|TB|KiB|MiB|GiB|TiB)\s*")
-
-
 UNITS = {
     "B": 1,
     "KB": 1e3,

@@ -11,8 +11,8 @@ from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.attached.command_faults import bring_back, still_away
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.manifest import Leftover, came_back
-from perfgate.systems.kafka.client.admin import answer, cluster_id_at, dynamic_value, set_broker, topic_ids
-from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S
+from perfgate.systems.kafka.client.admin import cluster_id_at, dynamic_value, set_broker, topic_ids
+from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S, answer
 
 FAILURES = (TargetError, ConfigurationError, KafkaException, OSError)
 

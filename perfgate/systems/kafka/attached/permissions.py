@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, NewTopic
 
+from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.attached.journaled_topics import RETENTION_MS
 from perfgate.systems.kafka.attached.manifest import Manifest
@@ -77,8 +77,8 @@ def _noting(action: str, denied: list[str]) -> Iterator[None]:
 
 def _denied(admin: AdminClient, name: str) -> list[str]:
     """Return what this client may not do with the topic that it has just made."""
-    deadline = time.monotonic() + READY_TIMEOUT_S
-    while True:
+
+    def described() -> list[str]:
         reply = admin.describe_topics(
             TopicCollection([name]), include_authorized_operations=True, request_timeout=REQUEST_TIMEOUT_S
         )[name]
@@ -87,9 +87,10 @@ def _denied(admin: AdminClient, name: str) -> list[str]:
         except KafkaException as error:
             if error.args[0].code() in DENIED:
                 return ["describe"]
-            # Not every broker has heard of a topic at once.
-            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART or time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
-            continue
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:  # not every broker has heard of it at once
+                raise NotYet(error.args[0].str()) from error
+            raise
         return [word for operation, word in TOPIC_ACTIONS.items() if operation not in allowed]
+
+    failure = f"topic {name} was made, and the brokers did not describe it"
+    return poll_until(failure, described, within_s=READY_TIMEOUT_S, every_s=0.1, error=ConfigurationError)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -18,17 +17,9 @@ from confluent_kafka.admin import (
 
 from perfgate.model import Settings
 from perfgate.model.errors import ConfigurationError, TargetError
-from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client
+from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client, answer
 
 CONNECT_S = 5.0
-
-
-def answer(reply: Future[Any], doing: str) -> Any:
-    """Return the reply. Raises TargetError."""
-    try:
-        return reply.result(timeout=REQUEST_TIMEOUT_S + 5)
-    except (KafkaException, TimeoutError) as error:
-        raise TargetError(f"{doing}: {error}") from error
 
 
 def cluster_id_at(server: str, client: Settings) -> str:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import SAME_ZONE, Settings, TopicSpec
 from perfgate.model.errors import BrokersFailedError, TargetError, TopicRefusedError
 from perfgate.model.secret import revealed
 from perfgate.model.target import PREFIX as PREFIX
 from perfgate.model.target import Reachable
 
-"""Every topic of a run, and every consumer group, begins so."""
 REQUEST_TIMEOUT_S = 20
 READY_TIMEOUT_S = 60
 LEADER_MOVING = {
@@ -72,6 +72,14 @@ def assignment(spec: TopicSpec) -> list[list[int]]:
     ]
 
 
+def answer(reply: Future[Any], doing: str) -> Any:
+    """Return the reply. Raises TargetError."""
+    try:
+        return reply.result(timeout=REQUEST_TIMEOUT_S + 5)
+    except (KafkaException, TimeoutError) as error:
+        raise TargetError(f"{doing}: {error}") from error
+
+
 class Topics:
     """Creates, inspects and deletes topics on one cluster."""
 
@@ -90,21 +98,23 @@ class Topics:
         topic = NewTopic(name, num_partitions=spec.partitions, config=dict(spec.config), **replicas)
         done = self._admin.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)
         try:
-            self._result(done[name], f"creating topic {name} ({spec})")
+            answer(done[name], f"creating topic {name} ({spec})")
         except TargetError as error:
             self._cluster.check()
-            raise TopicRefusedError(str(error)) from error
-        deadline = time.monotonic() + READY_TIMEOUT_S
-        while not self._in_sync(name, spec):
-            self._cluster.check()
-            if time.monotonic() > deadline:
-                raise BrokersFailedError(
-                    f"topic {name}: not every partition had a leader and {spec.replication_factor} "
-                    f"in-sync replicas within {READY_TIMEOUT_S} s",
-                    perhaps_late=True,
-                )
-            time.sleep(0.05)
+            cause = error.__cause__
+            code = cause.args[0].name() if is_answer(error) and isinstance(cause, KafkaException) else ""
+            raise TopicRefusedError(str(error), code) from error
+        failure = f"topic {name}: not every partition had a leader and {spec.replication_factor} in-sync replicas"
+        ask, late = partial(self._require_in_sync, name, spec), partial(BrokersFailedError, perhaps_late=True)
+        poll_until(failure, ask, within_s=READY_TIMEOUT_S, every_s=0.05, check=self._cluster.check, error=late)
         self.end_offsets(name, spec.partitions)
+
+    def exists(self, name: str) -> bool:
+        """Return whether the brokers have a topic of this name. Raises TargetError when they do not answer."""
+        try:
+            return name in self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        except KafkaException as error:
+            raise TargetError(f"listing the topics: {error}") from error
 
     def end_offsets(self, name: str, partitions: int) -> tuple[int, ...]:
         """Return every partition's end offset (records since the topic was created).
@@ -112,53 +122,44 @@ class Topics:
         A broker that has not yet heard of its leadership is asked again, for READY_TIMEOUT_S at most.
         """
         wanted = {TopicPartition(name, number): OffsetSpec.latest() for number in range(partitions)}
-        deadline = time.monotonic() + READY_TIMEOUT_S
-        while True:
+
+        def ends() -> tuple[int, ...]:
             replies = self._admin.list_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S)
             try:
                 return tuple(reply.result(timeout=REQUEST_TIMEOUT_S + 5).offset for reply in replies.values())
             except (KafkaException, TimeoutError) as error:
-                if time.monotonic() > deadline or (error.args and error.args[0].code() not in LEADER_MOVING):
+                if error.args and error.args[0].code() not in LEADER_MOVING:
                     raise TargetError(f"reading the end offsets of {name}: {error}") from error
-            self._cluster.check()
-            time.sleep(0.05)
-            # Once librdkafka has cached a new topic as leaderless, the same client says so for ever
-            # (1 topic in 17 on 2.16.0); a new client asks the brokers.
-            self._admin = self._new_client()
+                # Once librdkafka has cached a new topic as leaderless, the same client says so for ever
+                # (1 topic in 17 on 2.16.0); a new client asks the brokers.
+                self._admin = self._new_client()
+                raise NotYet(str(error)) from error
+
+        failure = f"the end offsets of {name} could not be read"
+        return poll_until(failure, ends, within_s=READY_TIMEOUT_S, every_s=0.05, check=self._cluster.check)
 
     def delete(self, name: str) -> None:
         """Delete the topic, and the consumer groups named after it."""
         done = self._admin.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S)
         with _but_for(KafkaError.UNKNOWN_TOPIC_OR_PART):  # it is gone already
-            self._result(done[name], f"deleting topic {name}")
-        listed = self._result(self._admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S), "listing groups")
+            answer(done[name], f"deleting topic {name}")
+        listed = answer(self._admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S), "listing groups")
         groups = [group.group_id for group in listed.valid if group.group_id.startswith(name)]
         if groups:
             for group, gone in self._admin.delete_consumer_groups(groups).items():
                 # A member that was killed holds its group until its session ends; a group without offsets, as it
                 # then is, the brokers remove themselves.
                 with _but_for(KafkaError.NON_EMPTY_GROUP, KafkaError.GROUP_ID_NOT_FOUND):
-                    self._result(gone, f"deleting consumer group {group}")
+                    answer(gone, f"deleting consumer group {group}")
 
-    def _in_sync(self, name: str, spec: TopicSpec) -> bool:
+    def _require_in_sync(self, name: str, spec: TopicSpec) -> None:
         try:
             topic = self._admin.list_topics(name, timeout=REQUEST_TIMEOUT_S).topics[name]
         except KafkaException as error:
             raise TargetError(f"asking for topic {name}: {error}") from error
-        return (
-            topic.error is None
-            and len(topic.partitions) == spec.partitions
-            and all(
-                part.leader >= 0 and len(part.isrs) == spec.replication_factor for part in topic.partitions.values()
-            )
-        )
+        whole = [p for p in topic.partitions.values() if p.leader >= 0 and len(p.isrs) == spec.replication_factor]
+        if topic.error is not None or not len(whole) == len(topic.partitions) == spec.partitions:
+            raise NotYet(topic.error or f"{len(whole)} of {spec.partitions} have")
 
     def _new_client(self) -> AdminClient:
         return admin_client(self._cluster.bootstrap(SAME_ZONE), self._cluster.client_settings())
-
-    @staticmethod
-    def _result(reply: Future[Any], doing: str) -> Any:
-        try:
-            return reply.result(timeout=REQUEST_TIMEOUT_S + 5)
-        except (KafkaException, TimeoutError) as error:
-            raise TargetError(f"{doing}: {error}") from error

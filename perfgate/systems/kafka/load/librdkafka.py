@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from perfgate.load.history import Rows
 from perfgate.load.processes import Generators, Message
@@ -185,17 +185,6 @@ def _load_result(
 
 
 def _sent(results: Sequence[Message]) -> Sent:
-    counts = (
-        "attempted_in_window",
-        "acked_in_window",
-        "acked_bytes_in_window",
-        "attempted",
-        "acked",
-        "unresolved",
-        "unsent",
-        "withdrawn",
-        "throttled_ms",
-    )
     return Sent(
         # Several clients push back side by side: the share is that of the average client.
         pushback_s=_mean(results, "pushback_s"),
@@ -207,32 +196,25 @@ def _sent(results: Sequence[Message]) -> Sent:
         latency=_added(results, "latency"),
         send_latency=_added(results, "send_latency"),
         schedule_delay=_added(results, "schedule_delay"),
-        **{name: sum(result[name] for result in results) for name in counts},
+        **_counts(Sent, results),
     )
 
 
 def _received(results: Sequence[Message]) -> Received:
-    counts = (
-        "received_in_window",
-        "received_bytes_in_window",
-        "read",
-        "received",
-        "foreign",
-        "corrupt",
-        "duplicated",
-        "reordered",
-        "redelivered",
-        "negative_latencies",
-        "throttled_ms",
-    )
     fetches = sum(result["fetches"] for result in results)
     return Received(
         errors=_errors(results),
         failed=_failed(results),
         fetch_ms=sum(result["fetch_ms"] for result in results) / fetches if fetches else None,
         latency=_added(results, "latency"),
-        **{name: sum(result[name] for result in results) for name in counts},
+        **_counts(Received, results),
     )
+
+
+def _counts(kind: type[Sent | Received], results: Sequence[Message]) -> dict[str, Any]:
+    """Return the sums of all that is counted: whatever is declared as an int, or as one within bounds."""
+    counted = [name for name, declared in get_type_hints(kind).items() if declared is int]
+    return {name: sum(result[name] for result in results) for name in counted}
 
 
 def _mean(results: Sequence[Message], name: str) -> float:

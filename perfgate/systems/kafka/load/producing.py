@@ -5,13 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from perfgate.load.history import OUTCOME, SEND, Journal, outcomes_path, sends_path
 from perfgate.load.payload import KEY_BYTES, KeyPool, Values
 from perfgate.load.schedule import Limit, Schedule
 from perfgate.load.window import Window, now
@@ -20,6 +17,7 @@ from perfgate.model.histogram import LatencyRecorder
 from perfgate.systems.kafka.load import clib
 from perfgate.systems.kafka.load.clib import MESSAGE, lib
 from perfgate.systems.kafka.load.client import Client, precise_timers
+from perfgate.systems.kafka.load.outcomes import Messages, Outcomes
 
 CHUNK = 256
 HEAR_AT_MOST = 32_768
@@ -45,8 +43,6 @@ STALL_S = 0.25
 than PATIENCE_S."""
 CHUNKS_PER_PARTITION = 8
 
-Messages = npt.NDArray[np.void]
-
 
 def chunk_of(client: Mapping[str, str], record_bytes: int, partitions: int) -> int:
     """Return how many records are handed over at a time, all to one partition.
@@ -59,13 +55,7 @@ def chunk_of(client: Mapping[str, str], record_bytes: int, partitions: int) -> i
 
 
 class Sender:
-    """Sends one client's share of a round and counts every record.
-
-    attempted = acked + failed + withdrawn + unresolved.
-
-    Sequence numbers go with the records through librdkafka and come back with their acknowledgements, so that
-    their times are looked up here: `due` when a record was to be sent, `sent` when librdkafka accepted it.
-    """
+    """Sends one client's share of a round, and has :class:`Outcomes` count every record."""
 
     def __init__(self, spec: dict[str, Any], number: int, window: Window) -> None:
         """`number`: which of the load's `spec["of"]` clients this is. Raises KafkaClientError, ValueError."""
@@ -92,9 +82,6 @@ class Sender:
         keys = Keys(**spec["keys"])
         self._keys = KeyPool(keys, spec["seed"] + number) if keys.kind != "none" else None
         self._chunk = chunk_of(spec["client"], spec["record_bytes"], self._partitions)
-        ring = 1 << (int(spec["client"]["queue.buffering.max.messages"]) + 2 * CHUNK).bit_length()
-        self._due, self._sent = np.zeros(ring), np.zeros(ring)
-        self._mask = np.uint64(ring - 1)
         self._pointers = np.zeros(POINTERS, np.uint64)
         # A paced record goes out as soon as it is due.
         self._least = 1 if self._paced else max(1, min(self._chunk, int(self._rate * BURST_S)))
@@ -104,15 +91,12 @@ class Sender:
         self._refused = self._messages[:0]
         self._refused_partition = 0
         self._refused_at = 0.0
-        self._given_up = self._late_turns = self._withdrawn = 0
-        self.attempted = self.acked = self.acked_bytes = 0
-        self._acked_by_partition = np.zeros(self._partitions, np.int64)
-        self.attempted_in_window = self.acked_in_window = self.acked_bytes_in_window = 0
+        self._given_up = self._late_turns = 0
         self.pushback_s = self.pushback_in_window_s = self.stalled_in_window_s = 0.0
         self._came_round = 0.0
-        self.latency, self.send_latency, self.schedule_delay = LatencyRecorder(), LatencyRecorder(), LatencyRecorder()
-        self._journal = _Journals(Path(spec["history"]), number) if spec.get("history") else None
         self.client = Client(clib.PRODUCER, spec["client"], spec["topic"])
+        under_way = int(spec["client"]["queue.buffering.max.messages"]) + 2 * CHUNK
+        self.outcomes = Outcomes(spec, number, self._window, self.client, under_way)
 
     def connect(self) -> None:
         """Learn where the topic's partitions are, so that the first record does not wait for it."""
@@ -134,7 +118,7 @@ class Sender:
             self._offer(moment)
         if not self._paced and self._records == sys.maxsize:
             self._forget_refused()
-            if not self._turns and not self._journal:
+            if not self._turns and not self.outcomes.journal:
                 self._withdraw()
         self._drain()
 
@@ -148,30 +132,22 @@ class Sender:
 
     def progress(self) -> dict[str, int]:
         """Return what was done so far."""
-        failed = self.client.failed.total()
-        return {"attempted": self.attempted, "done": self.acked, "failed": failed}
+        done = self.outcomes
+        return {"attempted": done.attempted, "done": done.acked, "failed": self.client.failed.total()}
 
     def recorders(self) -> dict[str, LatencyRecorder]:
         """Return the latencies by name."""
-        paced = {"send_latency": self.send_latency, "schedule_delay": self.schedule_delay}
-        return {"latency": self.latency, **(paced if self._paced else {})}
+        return self.outcomes.recorders()
 
     def result(self) -> dict[str, Any]:
         """Return the counts of this client."""
         return {
-            "attempted": self.attempted,
-            "acked": self.acked,
-            "acked_by_partition": self._acked_by_partition.tolist(),
+            **self.outcomes.counts(),
             "failed": dict(self.client.failed),
             "errors": self.client.errors,
             "unsent": self._given_up + self._unsent() + (len(self._refused) if self._paced else 0),
             "late_turns": self._late_turns,
             "throttled_ms": self.client.throttled_ms,
-            "withdrawn": self._withdrawn,
-            "unresolved": self.attempted - self.acked - self.client.failed.total() - self._withdrawn,
-            "attempted_in_window": self.attempted_in_window,
-            "acked_in_window": self.acked_in_window,
-            "acked_bytes_in_window": self.acked_bytes_in_window,
             "pushback_s": self.pushback_s,
             "pushback_in_window_s": self.pushback_in_window_s,
             "stalled_in_window_s": self.stalled_in_window_s,
@@ -215,7 +191,7 @@ class Sender:
         What is in flight gets its answer. Every withdrawn record is told of, and is not in the log.
         """
         waiting, window_s = lib.rd_kafka_outq_len(self.client.handle), self._window.closes - self._window.opens
-        if waiting * window_s > WITHDRAW_ABOVE_S * self.acked_in_window:
+        if waiting * window_s > WITHDRAW_ABOVE_S * self.outcomes.acked_in_window:
             lib.rd_kafka_purge(self.client.handle, clib.PURGE_F_QUEUE)
 
     def _drain(self) -> None:
@@ -285,7 +261,7 @@ class Sender:
         self._next += count
         due = self._schedule.start + sequences / self._rate if self._paced else np.full(count, moment)
         self._values.stamp(row, sequences, due)
-        self._due[sequences & self._mask] = due
+        self.outcomes.made(sequences, due)
         messages = self._messages[row : row + count]
         messages["private"] = sequences
         if self._keys is not None:
@@ -296,9 +272,7 @@ class Sender:
     def _send(self, messages: Messages, partition: int) -> None:
         messages["err"] = 0
         moment = now()
-        if self._journal:
-            self._journal.hand_over(messages, partition, moment)
-        self._sent[messages["private"] & self._mask] = moment
+        self.outcomes.hand_over(messages, partition, moment)
         accepted = lib.rd_kafka_produce_batch(
             self.client.topic_handle, partition, clib.F_COPY, messages.ctypes.data, len(messages)
         )
@@ -306,14 +280,9 @@ class Sender:
         if accepted < len(messages):
             errors = messages["err"]
             refused = messages[errors == clib.ERR_QUEUE_FULL]
-            self._count_failures(errors[(errors != 0) & (errors != clib.ERR_QUEUE_FULL)])
+            self.outcomes.count_failures(errors[(errors != 0) & (errors != clib.ERR_QUEUE_FULL)])
             messages = messages[errors != clib.ERR_QUEUE_FULL]
-        self.attempted += len(messages)
-        if self._window.holds(moment):
-            self.attempted_in_window += len(messages)
-        if self._paced:
-            due = self._due[messages["private"] & self._mask]
-            self.schedule_delay.record(now() - due[(due >= self._window.opens) & (due < self._window.closes)])
+        self.outcomes.handed_over(messages, moment)
         if len(refused) and not len(self._refused):
             self._refused_at = moment
         elif len(self._refused) and not len(refused):
@@ -333,48 +302,13 @@ class Sender:
             while more := lib.rd_kafka_event_message_array(event, pointers + 8 * count, POINTERS - count):
                 count += more
                 if count == POINTERS:
-                    self._take_in(count)
+                    self.outcomes.hear(self._pointers[:count])
                     heard, count = heard + count, 0
         if count:
-            self._take_in(count)
+            self.outcomes.hear(self._pointers[:count])
         for event in events:
             lib.rd_kafka_event_destroy(event)
         return heard + count
-
-    def _take_in(self, count: int) -> None:
-        heard = now()
-        messages = clib.read_messages(self._pointers[:count])
-        if self._journal:
-            self._journal.hear(messages, heard)
-        failures = messages["err"] != 0
-        if failures.any():
-            codes = messages["err"][failures]
-            self._withdrawn += int(np.count_nonzero(codes == clib.ERR_PURGE_QUEUE))
-            self._count_failures(codes[codes != clib.ERR_PURGE_QUEUE])
-            messages = messages[~failures]
-        size = int(messages["len"].sum())
-        self.acked += len(messages)
-        self.acked_bytes += size
-        self._acked_by_partition += np.bincount(messages["partition"], minlength=self._partitions)
-        if heard < self._window.opens:
-            return
-        if heard < self._window.closes:
-            self.acked_in_window += len(messages)
-            self.acked_bytes_in_window += size
-        slots = messages["private"] & self._mask
-        if not self._paced:
-            # Of the records accepted in the window many may be withdrawn, the slowest: that would flatter the latency.
-            if heard < self._window.closes:
-                self.latency.record(heard - self._sent[slots])
-            return
-        due = self._due[slots]
-        counts = (due >= self._window.opens) & (due < self._window.closes)
-        self.latency.record(heard - due[counts])
-        self.send_latency.record(heard - self._sent[slots][counts])
-
-    def _count_failures(self, codes: npt.NDArray[np.int32]) -> None:
-        for code, records in zip(*np.unique(codes, return_counts=True), strict=True):
-            self.client.count_failure(int(code), int(records))
 
     def _note_pushback(self, until: float) -> None:
         self.pushback_s += until - self._refused_at
@@ -394,28 +328,3 @@ class Sender:
     def _unsent(self) -> int:
         """Return how many records are still owed; a capped load owes none."""
         return self._last_slot() - self._next if self._paced and not self._turns else 0
-
-
-class _Journals:
-    """What one producer writes down: records before they are handed over, and their outcomes."""
-
-    def __init__(self, folder: Path, producer: int) -> None:
-        self._sends = Journal(str(sends_path(folder, producer)))
-        self._outcomes = Journal(str(outcomes_path(folder, producer)))
-
-    def hand_over(self, messages: Messages, partition: int, moment: float) -> None:
-        """Note that these records, consecutive ones, are about to be handed over."""
-        self._sends.write(np.array([(moment, messages["private"][0], len(messages), partition)], SEND))
-
-    def hear(self, messages: Messages, moment: float) -> None:
-        """Note what became of these records."""
-        rows = np.zeros(len(messages), OUTCOME)
-        rows["at"] = moment
-        for field, source in (
-            ("sequence", "private"),
-            ("offset", "offset"),
-            ("partition", "partition"),
-            ("error", "err"),
-        ):
-            rows[field] = messages[source]
-        self._outcomes.write(rows)

@@ -41,34 +41,20 @@ from perfgate.systems.kafka.managed.readiness import wait_until_ready
 from perfgate.systems.kafka.managed.toxiproxy import ToxiproxyApi
 
 OFFICIAL_IMAGE = "apache/kafka"
-
-
 CHECK_EVERY_S = 0.5
 """Asking the Docker engine about three containers takes some milliseconds of its CPU, which is the brokers' too."""
-
-
 OWNER = "kafka-perf-gate.owner"
 """Label of everything that a run makes: the mark of its process."""
-
-
 DATA = "/var/lib/kafka/data"
-
-
 PORTS = {"SAMEZONE": 9092, "CONTROLLER": 9093, "CROSSZONE": 9094, "INTERNAL": 9095}
-
-
 PROXY_API, PROXY_FIRST = 8474, 20_000
-
-
 AGENT_PORT, AGENT_JAR, AGENT_RULES = 9404, Path("/opt/jmx-exporter/agent.jar"), Path("/opt/jmx-exporter/rules.yml")
-
-
 ANY = "0.0.0.0"  # noqa: S104 - inside a container; its ports are published on loopback only
-
-
 LOG_LINE = 300
-
-
+WITHOUT_RYUK = (
+    "; where the Ryuk image cannot be had set TESTCONTAINERS_RYUK_DISABLED=true, what a killed run leaves is then "
+    "removed at the next start"
+)
 DockerErrors = (docker.errors.DockerException, requests.RequestException)
 
 
@@ -119,14 +105,7 @@ class ContainersCluster(OwnCluster):
             if self._monitoring.own:
                 self._start_prometheus()
         except DockerErrors as error:
-            ryuk = (
-                ""
-                if testcontainers_config.ryuk_disabled
-                else (
-                    "; where the Ryuk image cannot be had set TESTCONTAINERS_RYUK_DISABLED=true, what a killed run "
-                    "leaves is then removed at the next start"
-                )
-            )
+            ryuk = "" if testcontainers_config.ryuk_disabled else WITHOUT_RYUK
             raise TargetError(f"a container did not start: {words_of(error)}{ryuk}") from None
         addresses = self._addresses("SAMEZONE", "CROSSZONE").split(",")
         wait_until_ready(self, addresses, check=self.check, logged=lambda: self.log_tail(1))
@@ -264,10 +243,10 @@ class ContainersCluster(OwnCluster):
         for broker in self._ids:
             _publish(container, PROXY_FIRST + broker, self._ports["PROXY"][broker])
         container.start()
-        api = ToxiproxyApi(HOST, self._proxy_api_port)
-        api.wait_until_ready(self.check)
+        self.proxy = ToxiproxyApi(HOST, self._proxy_api_port)
+        self.proxy.wait_until_ready(self.check)
         for broker in self._ids:
-            api.add_proxy(
+            self.proxy.add_proxy(
                 f"broker-{broker}",
                 listen=f"{ANY}:{PROXY_FIRST + broker}",
                 upstream=f"broker-{broker}:{PORTS['CROSSZONE']}",

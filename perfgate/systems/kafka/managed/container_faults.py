@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -13,14 +12,12 @@ import requests
 from docker.models.containers import Container
 
 from perfgate.model.errors import TargetError
-from perfgate.systems.kafka.managed.faults import ASK_EVERY_S, LAST_WORDS, QUORUM_STATE, STOP_TIMEOUT_S, agreed_leader
-from perfgate.systems.kafka.managed.kafka_tools import KafkaTools
+from perfgate.systems.kafka.managed.faults import LAST_WORDS, METADATA, QUORUM_STATE, NodeFaults, agreed_leader
 
-METADATA = "__cluster_metadata-0"
 CLASSPATH = "/opt/kafka/libs/*"
 
 
-class ContainerFaults(KafkaTools):
+class ContainerFaults(NodeFaults):
     """See :class:`perfgate.model.nodes.Faults`. A broker is cut off by taking its container out of the network."""
 
     def __init__(
@@ -36,56 +33,36 @@ class ContainerFaults(KafkaTools):
         """`containers` by node; `alias`: what a node is called in the `network`; `data`: the log folder inside;
         `bootstrap`: the brokers as they are found there.
         """
-        self._containers, self._network, self._alias = containers, network, alias
+        super().__init__(
+            {
+                "kill": self._does("killing the container of node {}", lambda one, _: one.kill()),
+                "stop": self._does("stopping the container of node {}", lambda one, _: one.kill(signal="SIGTERM")),
+                # Its ports are fixed, its data still there.
+                "start": self._does("starting the container of node {}", lambda one, _: one.start()),
+                "pause": self._does("pausing the container of node {}", lambda one, _: one.pause()),
+                "resume": self._does("resuming the container of node {}", lambda one, _: one.unpause()),
+                "cut-off": self._does("taking broker {} out of the network", lambda one, _: network().disconnect(one)),
+                "heal": self._does(
+                    "putting broker {} back into the network",
+                    lambda one, node: network().connect(one, aliases=[alias(node)]),
+                ),
+            }
+        )
+        self._containers = containers
         self._voters, self._data, self._bootstrap = list(voters), data, bootstrap
-        self.absent: set[int] = set()
-        """Nodes that are meant to have ended."""
 
-    def kill(self, node: int) -> None:
-        """Kill the container."""
-        self.absent.add(node)
-        with _told(f"killing the container of node {node}"):
-            self._containers()[node].kill()
+    def _does(self, doing: str, act: Callable[[Container, int], None]) -> Callable[[int], None]:
+        def do(node: int) -> None:
+            with _told(doing.format(node)):
+                act(self._containers()[node], node)
 
-    def stop(self, node: int) -> None:
-        """Send SIGTERM to the container's first process."""
-        self.absent.add(node)
-        with _told(f"stopping the container of node {node}"):
-            self._containers()[node].kill(signal="SIGTERM")
+        return do
 
-    def wait_until_ended(self, node: int) -> None:
-        """Wait until the container has ended."""
-        deadline = time.monotonic() + STOP_TIMEOUT_S
-        while self._state(node)["Running"]:
-            if time.monotonic() > deadline:
-                raise TargetError(f"node {node} was asked to end and has not done so within {STOP_TIMEOUT_S} s")
-            time.sleep(ASK_EVERY_S)
-
-    def start(self, node: int) -> None:
-        """Start the container again: its ports are fixed, its data still there."""
-        with _told(f"starting the container of node {node}"):
-            self._containers()[node].start()
-        self.absent.discard(node)
-
-    def pause(self, node: int) -> None:
-        """Freeze the container."""
-        with _told(f"pausing the container of node {node}"):
-            self._containers()[node].pause()
-
-    def resume(self, node: int) -> None:
-        """Let it go on."""
-        with _told(f"resuming the container of node {node}"):
-            self._containers()[node].unpause()
-
-    def cut_off(self, broker: int) -> None:
-        """Take the container out of the brokers' network, and its published ports with it."""
-        with _told(f"taking broker {broker} out of the network"):
-            self._network().disconnect(self._containers()[broker])
-
-    def heal(self, broker: int) -> None:
-        """Put it back."""
-        with _told(f"putting broker {broker} back into the network"):
-            self._network().connect(self._containers()[broker], aliases=[self._alias(broker)])
+    def runs(self, node: int) -> bool:
+        container = self._containers()[node]
+        with _told(f"looking at the container of node {node}"):
+            container.reload()
+        return bool(container.attrs["State"]["Running"])
 
     def active_controller(self) -> int:
         """Return the leader that the voters' own files name."""
@@ -119,13 +96,6 @@ class ContainerFaults(KafkaTools):
             return int(json.loads(output)["leaderId"]) if code == 0 else -1
         except (ValueError, KeyError):
             return -1
-
-    def _state(self, node: int) -> Mapping[str, Any]:
-        container = self._containers()[node]
-        with _told(f"looking at the container of node {node}"):
-            container.reload()
-        state: Mapping[str, Any] = container.attrs["State"]
-        return state
 
 
 @contextmanager

@@ -6,7 +6,7 @@ That contract: every setting as an environment variable KAFKA_<NAME>, CLUSTER_ID
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,20 +15,18 @@ import docker.errors
 
 from perfgate.host.alive import is_alive
 from perfgate.host.disk import check_disk
-from perfgate.model import ClusterSpec, Scenario
+from perfgate.model import ClusterSpec
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.managed.container_cluster import OWNER, ContainersCluster, DockerErrors, image_of, words_of
-from perfgate.systems.kafka.managed.monitoring import (
-    exporter_jar,
-)
+from perfgate.systems.kafka.managed.monitoring import exporter_jar
 from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, Monitoring
+from perfgate.systems.kafka.managed.own_target import OwnTarget
 
 
-class ContainersTarget:
-    """Starts clusters of containers, one at a time; see :class:`perfgate.model.target.Target`."""
+class ContainersTarget(OwnTarget[ContainersCluster]):
+    """Starts clusters of containers."""
 
     kind = "containers"
-    left_behind: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -39,30 +37,17 @@ class ContainersTarget:
         note: Callable[[str], None],
         monitoring: Monitoring = NOT_MONITORED,
     ) -> None:
-        """Logs of brokers go to `log_folder`; `say` is told what is awaited, `note` what was cleaned up.
-
-        `toxiproxy_image`: what makes the cross-zone link; None when no row needs one.
+        """`note` is told what was cleaned up. `toxiproxy_image`: what makes the cross-zone link; None when no row needs
+        one.
         """
-        self._log_folder = log_folder
-        self._toxiproxy_image = toxiproxy_image
-        self._monitoring = monitoring
-        self._say, self._note = say, note
-        self._alive: ContainersCluster | None = None
-        self._started = 0
+        super().__init__(log_folder=log_folder, say=say, monitoring=monitoring)
+        self._toxiproxy_image, self._note = toxiproxy_image, note
 
     def check_room(self, at_a_time: float, in_all: float) -> None:
         """Raise ConfigurationError when the engine's folder has too little room, if the engine runs on this machine."""
         folder = Path(docker_engine().info().get("DockerRootDir", ""))
         if folder.is_absolute() and folder.is_dir():
             check_disk(at_a_time, folder)
-
-    def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
-        """Return kind, name and version."""
-        return {"kind": self.kind, "name": self.kind, "kafka_version": spec.kafka_version}
-
-    def cannot(self, scenario: Scenario) -> str | None:
-        """Return None: it makes the brokers that a row asks for."""
-        return None
 
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:
         """Find the Docker engine, remove what a killed run left, and have every image there."""
@@ -79,32 +64,16 @@ class ContainersTarget:
         for image in sorted(images):
             self._have(engine, image)
 
-    def cluster(self, spec: ClusterSpec) -> ContainersCluster:
-        """Return the cluster of this spec, started if another or none is alive."""
-        if self._alive is None or self._alive.spec != spec:
-            self.close()
-            self._started += 1
-            self._say(f"{image_of(spec)}: starting {spec.brokers} brokers in containers")
-            logs = self._log_folder / f"cluster-{self._started}"
-            cluster = ContainersCluster(
-                spec, logs=logs, toxiproxy_image=self._toxiproxy_image, monitoring=self._monitoring
-            )
-            try:
-                cluster.start()
-            except BaseException:
-                cluster.close()
-                raise
-            self._alive = cluster
-        return self._alive
-
-    def keep_aot_cache(self) -> None:
-        """Do nothing: the JVMs are those of images."""
-
-    def close(self) -> None:
-        """Remove the containers and the network of the cluster that is alive; its logs stay."""
-        if self._alive is not None:
-            self._alive.close()
-            self._alive = None
+    def start(self, spec: ClusterSpec, logs: Path) -> ContainersCluster:
+        """Return a cluster that has started."""
+        self._say(f"{image_of(spec)}: starting {spec.brokers} brokers in containers")
+        cluster = ContainersCluster(spec, logs=logs, toxiproxy_image=self._toxiproxy_image, monitoring=self._monitoring)
+        try:
+            cluster.start()
+        except BaseException:
+            cluster.close()
+            raise
+        return cluster
 
     def _have(self, engine: docker.DockerClient, image: str) -> None:
         try:

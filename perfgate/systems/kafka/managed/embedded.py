@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from perfgate.host.disk import check_disk
-from perfgate.model import ClusterSpec, Scenario
+from perfgate.model import ClusterSpec
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.java import find_java, kafka_jars
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
-from perfgate.systems.kafka.managed.monitoring import (
-    exporter_jar,
-    prometheus_server,
-)
+from perfgate.systems.kafka.managed.monitoring import exporter_jar, prometheus_server
 from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, Monitoring
+from perfgate.systems.kafka.managed.own_target import OwnTarget
 from perfgate.systems.kafka.managed.toxiproxy import toxiproxy_server
 
 START_TRIES = 2
 
 
-class EmbeddedTarget:
-    """Starts clusters on this machine, one at a time; see :class:`perfgate.model.target.Target`."""
+class EmbeddedTarget(OwnTarget[EmbeddedCluster]):
+    """Starts clusters on this machine."""
 
     kind = "embedded"
-    left_behind: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -35,25 +32,13 @@ class EmbeddedTarget:
         say: Callable[[str], None],
         monitoring: Monitoring = NOT_MONITORED,
     ) -> None:
-        """Logs of brokers go to `log_folder`; `cross_zone` puts Toxiproxy up; `say` is told what is awaited."""
-        self._log_folder = log_folder
+        """`cross_zone` puts Toxiproxy up."""
+        super().__init__(log_folder=log_folder, say=say, monitoring=monitoring)
         self._cross_zone = cross_zone
-        self._monitoring = monitoring
-        self._say = say
-        self._alive: EmbeddedCluster | None = None
-        self._started = 0
 
     def check_room(self, at_a_time: float, in_all: float) -> None:
         """Raise ConfigurationError when the folder for temporary files has too little room."""
         check_disk(at_a_time, Path(tempfile.gettempdir()))
-
-    def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
-        """Return kind, name and version."""
-        return {"kind": self.kind, "name": self.kind, "kafka_version": spec.kafka_version}
-
-    def cannot(self, scenario: Scenario) -> str | None:
-        """Return None: it makes the brokers that a row asks for."""
-        return None
 
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:
         """Fetch and verify all that these clusters need. Raises ConfigurationError when something cannot be had."""
@@ -75,14 +60,6 @@ class EmbeddedTarget:
         if self._monitoring.wanted:
             exporter_jar()
 
-    def cluster(self, spec: ClusterSpec) -> EmbeddedCluster:
-        """Return the cluster of this spec, started if another or none is alive."""
-        if self._alive is None or self._alive.spec != spec:
-            self.close()
-            self._started += 1
-            self._alive = self._start(spec, self._log_folder / f"cluster-{self._started}")
-        return self._alive
-
     def keep_aot_cache(self) -> None:
         """Keep what Java learnt of the brokers that are alive, where no run has done so; they end then."""
         if self._alive is not None and self._alive.recording:
@@ -90,23 +67,13 @@ class EmbeddedTarget:
             self._alive.keep_aot_cache()
             self.close()
 
-    def close(self) -> None:
-        """End the cluster that is alive."""
-        if self._alive is not None:
-            self._alive.close()
-            self._alive = None
-
-    def _start(self, spec: ClusterSpec, logs: Path) -> EmbeddedCluster:
+    def start(self, spec: ClusterSpec, logs: Path) -> EmbeddedCluster:
+        """Return a cluster that has started, at the second try if a port was taken meanwhile."""
         java, jars = find_java(), kafka_jars(spec.kafka_version)
         self._say(f"Kafka {spec.kafka_version}: starting {spec.brokers} brokers")
         for attempt in range(START_TRIES):
             cluster = EmbeddedCluster(
-                spec,
-                java=java,
-                jars=jars,
-                logs=logs,
-                cross_zone=self._cross_zone,
-                monitoring=self._monitoring,
+                spec, java=java, jars=jars, logs=logs, cross_zone=self._cross_zone, monitoring=self._monitoring
             )
             try:
                 cluster.start()

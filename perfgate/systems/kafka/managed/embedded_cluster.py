@@ -24,26 +24,16 @@ from perfgate.systems.kafka.managed.brokers import (
     node_settings,
     quorum_ids,
 )
-from perfgate.systems.kafka.managed.faults import ProcessFaults
+from perfgate.systems.kafka.managed.faults import METADATA, ProcessFaults
 from perfgate.systems.kafka.managed.jvm import JVM_OPTIONS, LOG4J
-from perfgate.systems.kafka.managed.monitoring import (
-    AGENT_CONFIG,
-    agent_option,
-    exporter_jar,
-    start_prometheus,
-)
+from perfgate.systems.kafka.managed.monitoring import AGENT_CONFIG, agent_option, exporter_jar, start_prometheus
 from perfgate.systems.kafka.managed.own_cluster import LISTENERS, NOT_MONITORED, Monitoring, OwnCluster, listener_ports
 from perfgate.systems.kafka.managed.readiness import wait_until_ready
 from perfgate.systems.kafka.managed.severable import SeverableLinks
-from perfgate.systems.kafka.managed.toxiproxy import ToxiproxyApi, start_toxiproxy
+from perfgate.systems.kafka.managed.toxiproxy import start_toxiproxy
 
 FORMAT_TIMEOUT_S = 300
 """A bound on a hang."""
-
-
-METADATA = "__cluster_metadata-0"
-
-
 LOG_LINE = 300
 
 
@@ -84,8 +74,6 @@ class EmbeddedCluster(OwnCluster):
         self._data = Path(tempfile.mkdtemp(prefix="kafka-perf-gate-"))
         self._guard.owns(self._data)
         self._pids: dict[int, int] = {}
-        self.proxy: ToxiproxyApi | None = None
-        """The link to the other zone, when there is one."""
         self._proxy_pid = 0
         self._proxy_log = logs / "toxiproxy.log"
         self._started_s = 0.0
@@ -142,7 +130,7 @@ class EmbeddedCluster(OwnCluster):
 
     def bootstrap(self, link: Link) -> str:
         """Return the listeners' addresses; where links can be cut, those of the proxies in them."""
-        if self._severable and link.name != CROSS_ZONE.name:
+        if self._severable and not link.crosses_zones:
             return ",".join(self._severable.advertised(broker)["SAMEZONE"] for broker in self._ids)
         return super().bootstrap(link)
 

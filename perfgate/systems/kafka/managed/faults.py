@@ -6,24 +6,58 @@ import json
 import os
 import signal
 import subprocess
-import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from perfgate.host.guard import Guard
 from perfgate.host.session import run_in_session
+from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model.errors import TargetError
+from perfgate.model.nodes import Action
 from perfgate.systems.kafka.managed.kafka_tools import TOOL_TIMEOUT_S, KafkaTools
 from perfgate.systems.kafka.managed.toxiproxy import ToxiproxyApi
 
 STOP_TIMEOUT_S = 60
 """A broker that hands its leaders over on SIGTERM takes seconds; Kafka's own limit for that is 3 tries of 5 s."""
 ASK_EVERY_S = 0.05
+METADATA = "__cluster_metadata-0"
 QUORUM_STATE = "quorum-state"
 LAST_WORDS = 500
 
 
-class ProcessFaults(KafkaTools):
+class NodeFaults(KafkaTools):
+    """Faults of nodes that this suite has started, by what each action does to one."""
+
+    def __init__(self, actions: Mapping[Action, Callable[[int], None]]) -> None:
+        self._actions = actions
+        self.absent: set[int] = set()
+        """Nodes that are meant to have ended."""
+
+    def do(self, action: Action, node: int) -> None:
+        """Do this to a node, and go on; one that is to end is no longer missed until it is started again."""
+        if action in ("kill", "stop"):
+            self.absent.add(node)
+        self._actions[action](node)
+        if action == "start":
+            self.absent.discard(node)
+
+    def wait_until_ended(self, node: int) -> None:
+        """Wait until a node that was asked to end has ended."""
+
+        def ended() -> None:
+            if self.runs(node):
+                raise NotYet("it still runs")
+
+        failure = f"node {node} was asked to end and has not done so"
+        poll_until(failure, ended, within_s=STOP_TIMEOUT_S, every_s=ASK_EVERY_S)
+
+    @abstractmethod
+    def runs(self, node: int) -> bool:
+        """Return whether the node has not ended yet."""
+
+
+class ProcessFaults(NodeFaults):
     """Faults of nodes that are processes of this machine."""
 
     def __init__(
@@ -41,45 +75,22 @@ class ProcessFaults(KafkaTools):
         `metadata`: the folder of the controllers' log by controller; `tools`: java, classpath and bootstrap for Kafka's
         own tools.
         """
-        self._guard, self._pids, self._spawn = guard, pids, spawn
+        super().__init__(
+            {
+                "kill": lambda node: guard.kill(pids[node]),
+                "stop": lambda node: guard.signal(pids[node], signal.SIGTERM),
+                "start": spawn,
+                "pause": lambda node: guard.signal(pids[node], signal.SIGSTOP),
+                "resume": lambda node: guard.signal(pids[node], signal.SIGCONT),
+                "cut-off": lambda node: self._at_each_link(node, ToxiproxyApi.sever),
+                "heal": lambda node: self._at_each_link(node, ToxiproxyApi.mend),
+            }
+        )
+        self._guard, self._pids = guard, pids
         self._proxies, self._metadata, self._tools = proxies, metadata, tools
-        self.absent: set[int] = set()
-        """Nodes that are meant to have ended."""
 
-    def kill(self, node: int) -> None:
-        self.absent.add(node)
-        self._guard.kill(self._pids[node])
-
-    def stop(self, node: int) -> None:
-        self.absent.add(node)
-        self._guard.signal(self._pids[node], signal.SIGTERM)
-
-    def wait_until_ended(self, node: int) -> None:
-        deadline = time.monotonic() + STOP_TIMEOUT_S
-        while self._guard.exit_status(self._pids[node]) is None:
-            if time.monotonic() > deadline:
-                raise TargetError(f"node {node} was asked to end and has not done so within {STOP_TIMEOUT_S} s")
-            time.sleep(ASK_EVERY_S)
-
-    def start(self, node: int) -> None:
-        self._spawn(node)
-        self.absent.discard(node)
-
-    def pause(self, node: int) -> None:
-        self._guard.signal(self._pids[node], signal.SIGSTOP)
-
-    def resume(self, node: int) -> None:
-        self._guard.signal(self._pids[node], signal.SIGCONT)
-
-    def cut_off(self, broker: int) -> None:
-        api, proxies = self._severable()
-        for name in proxies[broker]:
-            api.sever(name)
-
-    def heal(self, broker: int) -> None:
-        api, proxies = self._severable()
-        for name in proxies[broker]:
-            api.mend(name)
+    def runs(self, node: int) -> bool:
+        return self._guard.exit_status(self._pids[node]) is None
 
     def active_controller(self) -> int:
         files = [folder / QUORUM_STATE for folder in self._metadata.values()]
@@ -97,11 +108,12 @@ class ProcessFaults(KafkaTools):
             raise TargetError(f"one of Kafka's tools failed: {output[-LAST_WORDS:]}")
         return output
 
-    def _severable(self) -> tuple[ToxiproxyApi, Mapping[int, list[str]]]:
+    def _at_each_link(self, broker: int, do: Callable[[ToxiproxyApi, str], None]) -> None:
         found = self._proxies()
         if found is None:
             raise TargetError("this cluster was started without proxies in its links: nothing can be severed")
-        return found
+        for name in found[1][broker]:
+            do(found[0], name)
 
 
 def agreed_leader(told: Iterable[int]) -> int:

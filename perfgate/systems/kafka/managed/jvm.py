@@ -16,8 +16,6 @@ JVM_OPTIONS = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 )
-
-
 LOG4J = """\
 status = error
 appender.out.type = Console

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import functools
-import json
 import shutil
-import time
-import urllib.request
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from perfgate.host.guard import Guard
 from perfgate.host.ports import HOST
+from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.java import agent_jar
+from perfgate.systems.kafka.managed.loopback import ask_here
 
 AGENT = "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1"
 START_TIMEOUT_S = 90
@@ -38,7 +37,6 @@ rules:
     name: kafka_server_brokertopicmetrics_$1_total
     type: COUNTER
 """
-_open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open  # loopback: never by an HTTP proxy
 
 
 @functools.cache
@@ -98,18 +96,20 @@ def wait_for_prometheus(url: str, agents: int, check: Callable[[], None], eviden
 
     Raises TargetError, with where the evidence is.
     """
-    deadline, last = time.monotonic() + START_TIMEOUT_S, ""
-    while time.monotonic() < deadline:
-        check()
-        try:
-            with _open(f"{url}/api/v1/query?query=sum(up)", timeout=1) as reply:
-                result = json.load(reply)["data"]["result"]
-        except OSError as error:
-            last = str(error)
-        else:
-            up = int(result[0]["value"][1]) if result else 0
-            if up >= agents:
-                return url
-            last = f"{up} of {agents} exporters scraped"
-        time.sleep(0.1)
-    raise TargetError(f"Prometheus was not ready within {START_TIMEOUT_S} s ({last}); {evidence}")
+
+    def scraped() -> str:
+        result = ask_here(f"{url}/api/v1/query?query=sum(up)", timeout_s=1).json()["data"]["result"]
+        up = int(result[0]["value"][1]) if result else 0
+        if up < agents:
+            raise NotYet(f"{up} of {agents} exporters scraped")
+        return url
+
+    return poll_until(
+        "Prometheus was not ready",
+        scraped,
+        within_s=START_TIMEOUT_S,
+        every_s=0.1,
+        not_yet=(NotYet, OSError),
+        check=check,
+        error=lambda told: TargetError(f"{told}; {evidence}"),
+    )

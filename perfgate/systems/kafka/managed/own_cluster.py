@@ -15,6 +15,7 @@ from perfgate.systems.kafka.client.roundtrip import request_rtt_ms
 from perfgate.systems.kafka.client.topics import Topics
 from perfgate.systems.kafka.managed.brokers import broker_ids
 from perfgate.systems.kafka.managed.monitoring import AGENT_FIRST_PORT
+from perfgate.systems.kafka.managed.toxiproxy import ToxiproxyApi
 from perfgate.systems.kafka.observe.watching import MetadataWatch
 
 LISTENERS = ("SAMEZONE", "CROSSZONE", "PROXY", "AGENT")
@@ -66,6 +67,9 @@ class OwnCluster(ABC):
         self._monitoring = monitoring
         self.prometheus_url = monitoring.url
         """The Prometheus that scrapes these brokers, when there is one."""
+        self.proxy: ToxiproxyApi | None = None
+        """The link to the other zone, when there is one."""
+        self._added_rtt_ms = CROSS_ZONE.added_rtt_ms
 
     def agents(self) -> Mapping[str, int]:
         """Return the broker of every JMX exporter, by the exporter's address as a Prometheus may call it."""
@@ -76,8 +80,17 @@ class OwnCluster(ABC):
         return dict.fromkeys(self._ids, HOST)
 
     def bootstrap(self, link: Link) -> str:
-        """Return the listeners' addresses; on the cross-zone link, those of the proxies."""
-        return self._addresses("PROXY" if link.name == CROSS_ZONE.name else "SAMEZONE")
+        """Return the listeners' addresses; on a link across zones, those of the proxies, which then add its delay.
+
+        They add one delay at a time: that of the link which was asked for last.
+        """
+        if not link.crosses_zones:
+            return self._addresses("SAMEZONE")
+        if self.proxy and link.added_rtt_ms != self._added_rtt_ms:
+            for broker in self._ids:
+                self.proxy.set_added_rtt(f"broker-{broker}", link.added_rtt_ms)
+            self._added_rtt_ms = link.added_rtt_ms
+        return self._addresses("PROXY")
 
     def client_settings(self) -> Settings:
         """Return nothing: the listeners are plain text on loopback."""
@@ -99,6 +112,10 @@ class OwnCluster(ABC):
     @abstractmethod
     def check(self) -> None:
         """Raise TargetError when a broker is gone."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all that was started for it."""
 
     def _addresses(self, *listeners: str) -> str:
         return ",".join(f"{HOST}:{port}" for name in listeners for port in self._ports[name].values())

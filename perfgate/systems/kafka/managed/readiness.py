@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Hashable, Sequence
 
 from confluent_kafka import KafkaException
 
+from perfgate.host.ports import listens
 from perfgate.model import SAME_ZONE
 from perfgate.model.errors import TargetError
 from perfgate.model.target import Cluster
@@ -40,7 +40,7 @@ def wait_until_ready(
         except KafkaException as error:
             return str(error)
         # A broker is registered a moment before it takes connections.
-        closed = [address for address in addresses if not _open(address)]
+        closed = [address for address in addresses if not listens(address, timeout_s=1)]
         if registered == brokers and not closed:
             return ""
         return f"{registered} of {brokers} brokers registered, closed: {', '.join(closed) or 'none'}"
@@ -86,12 +86,3 @@ def wait_while_it_progresses(
                 f"after {waited:.0f} s: {bound} (last answer: {answer}; last progress: {progress}, {silent:.0f} s ago)"
             )
         pause(ASK_EVERY_S)
-
-
-def _open(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    try:
-        with socket.create_connection((host, int(port)), timeout=1):
-            return True
-    except OSError:
-        return False

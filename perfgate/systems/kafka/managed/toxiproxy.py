@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from perfgate.host.cache import cache_dir
 from perfgate.host.guard import Guard
 from perfgate.host.ports import HOST
+from perfgate.host.waiting import poll_until
 from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.systems.kafka.managed.loopback import ask_here
 
 VERSION = "2.12.0"
 PACKAGE = f"github.com/Shopify/toxiproxy/v2/cmd/server@v{VERSION}"
 BUILD_TIMEOUT_S = 300
 START_TIMEOUT_S = 60
 """A bound on a hang: one that has ended is noticed at once."""
-_open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open  # loopback: never by an HTTP proxy
 
 
 def toxiproxy_server() -> Path:
@@ -78,16 +77,8 @@ class ToxiproxyApi:
 
     def wait_until_ready(self, check: Callable[[], None]) -> None:
         """Wait until it answers; `check` raises TargetError when it has ended."""
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while True:
-            try:
-                with _open(f"{self._api}/version", timeout=1):
-                    return
-            except OSError as error:
-                check()
-                if time.monotonic() > deadline:
-                    raise TargetError(f"Toxiproxy did not answer within {START_TIMEOUT_S} s: {error}") from error
-                time.sleep(0.05)
+        ask, failure = partial(ask_here, f"{self._api}/version", timeout_s=1), "Toxiproxy did not answer"
+        poll_until(failure, ask, within_s=START_TIMEOUT_S, every_s=0.05, not_yet=(OSError,), check=check)
 
     def add_proxy(self, name: str, *, listen: str, upstream: str, added_rtt_ms: int) -> None:
         """Forward `listen` to `upstream` (both host:port), delaying what the broker answers by `added_rtt_ms`.
@@ -97,17 +88,17 @@ class ToxiproxyApi:
         """
         self.add_plain_proxy(name, listen=listen, upstream=upstream)
         toxic = {"type": "latency", "stream": "downstream", "attributes": {"latency": added_rtt_ms, "jitter": 0}}
-        self._post(f"/proxies/{name}/toxics", toxic)
+        self._ask(f"/proxies/{name}/toxics", toxic)
 
     def add_plain_proxy(self, name: str, *, listen: str, upstream: str) -> None:
         """Forward `listen` to `upstream` (both host:port) without a delay."""
-        self._post("/proxies", {"name": name, "listen": listen, "upstream": upstream, "enabled": True})
+        self._ask("/proxies", {"name": name, "listen": listen, "upstream": upstream, "enabled": True})
 
     def sever(self, name: str) -> None:
         """Let nothing through a proxy any more, in either direction; connections stay open, as when a cable is cut."""
         for stream in ("upstream", "downstream"):
             toxic = {"name": f"cut-{stream}", "type": "timeout", "stream": stream, "attributes": {"timeout": 0}}
-            self._post(f"/proxies/{name}/toxics", toxic)
+            self._ask(f"/proxies/{name}/toxics", toxic)
 
     def mend(self, name: str) -> None:
         """Let everything through again; the connections that were open are closed."""
@@ -116,18 +107,10 @@ class ToxiproxyApi:
 
     def set_added_rtt(self, name: str, added_rtt_ms: int) -> None:
         """Change the delay of a proxy, for what is answered from now on."""
-        self._post(f"/proxies/{name}/toxics/latency_downstream", {"attributes": {"latency": added_rtt_ms, "jitter": 0}})
+        self._ask(f"/proxies/{name}/toxics/latency_downstream", {"attributes": {"latency": added_rtt_ms, "jitter": 0}})
 
-    def _post(self, path: str, body: Mapping[str, object]) -> None:
-        self._ask(path, body, "POST")
-
-    def _ask(self, path: str, body: Mapping[str, object] | None, method: str) -> None:
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(
-            self._api + path, data=data, headers={"Content-Type": "application/json"}, method=method
-        )
+    def _ask(self, path: str, body: Mapping[str, object] | None, method: str = "POST") -> None:
         try:
-            with _open(request, timeout=5):
-                return
+            ask_here(self._api + path, method, body, timeout_s=5)
         except OSError as error:
             raise TargetError(f"Toxiproxy refused {path} {body}: {error}") from error

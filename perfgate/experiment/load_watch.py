@@ -1,0 +1,85 @@
+"""What is shown and what is checked while a load runs: its progress, and the target's limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from perfgate.experiment.ledger import WINDOWS, Ledger
+from perfgate.experiment.say import Say
+from perfgate.load.steady import rate_between
+from perfgate.metrics.usage import Sampler, Settled
+from perfgate.model import COMPILING, Scenario
+from perfgate.model.load import Observer, Progress
+from perfgate.model.target import Cluster
+
+
+class LoadWatch:
+    """Makes the observers of the loads on one cluster."""
+
+    def __init__(self, cluster: Cluster, ledger: Ledger, say: Say) -> None:
+        self._cluster, self._ledger, self._say = cluster, ledger, say
+        self._last: Progress | None = None
+        self._rate = ""
+
+    def observer(
+        self,
+        row: Scenario,
+        sampler: Sampler,
+        progress: Callable[[str, Progress | None], None],
+        *,
+        measured: bool = False,
+        sides: Mapping[str, Scenario] | None = None,
+    ) -> Observer:
+        """Return the observer of a load; `measured`: the ledger counts the time between a window's edges.
+
+        `sides`: the forms of the row that take turns in it.
+        """
+
+        def edge() -> None:
+            sampler.edge()
+            if measured:
+                self._ledger.begin("draining" if self._ledger.phase == WINDOWS else WINDOWS)
+
+        return Observer(
+            edge=edge,
+            check=self._cluster.check,
+            progress=progress,
+            written=lambda: 0,
+            settled=Settled(sampler.read, COMPILING) if sampler.read else lambda: True,
+            sends=lambda last: self.hold_limits(row, last, sides),
+        )
+
+    def hold_limits(self, row: Scenario, last: Progress, sides: Mapping[str, Scenario] | None = None) -> None:
+        """Raise TargetError when the load under way does more than the target allows.
+
+        Where two `sides` take turns each process is of one: "A-producer-1".
+        """
+
+        def per_record(form: Scenario) -> int:
+            return form.record_bytes * form.topic.replication_factor
+
+        if sides:
+            written = sum(n * per_record(sides[name.partition("-")[0]]) for name, n in last.by_process.items())
+        else:
+            written = last.done * per_record(row)
+        if row.load.kind != "backlog":  # that is read, and was metered when it was written
+            self._cluster.meter.under_way(written)
+        if last.failed > self._cluster.most_failed * last.attempted:
+            self._cluster.meter.stop(
+                f"stopped at once, as the target file asks for: {last.failed} of {last.attempted} sends failed: "
+                f"{last.last_error}"
+            )
+
+    def progress(self, what: str, left: float | None) -> Callable[[str, Progress | None], None]:
+        """Return what shows each phase of `what`; `left`: how many s the run still takes."""
+        return lambda phase, last: self.tell(f"{what}: {phase}", last, left)
+
+    def tell(self, text: str, last: Progress | None, left: float | None) -> None:
+        """Show the text, with the records/s since the progress that was shown before."""
+        before = self._last
+        if last is None:
+            self._last, self._rate = None, ""
+        elif before is None or last.at > before.at:
+            self._last = last
+            self._rate = f", {rate_between(before, last):,.0f} records/s" if before else ""
+        self._say(text + self._rate, left)

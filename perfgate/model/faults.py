@@ -1,0 +1,98 @@
+"""Faults: what is known of each kind, and the scenario that has one.
+
+A kind has an entry here, a script in `experiment/faults/scripts.py`, and what it should cost in
+`judge/faults/expectation.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+from perfgate.model.declared import Scenario, Tier
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.nodes import Action
+
+ROUND_S = 90.0
+"""What a round with a fault takes besides the fault: load before and after it, coming back, the final read."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FaultKind:
+    """What a kind of fault takes, and leaves.
+
+    `commands`: those of a target file's `[faults]` that bring it about on real brokers; None: no command can.
+    `brokers_down`: so many at a time. `ends_load`: a part of the load is gone for good, so that nothing gets to be as
+    before.
+    """
+
+    commands: tuple[Action, ...] | None
+    brokers_down: int = 1
+    ends_load: bool = False
+
+
+FAULTS: Mapping[str, FaultKind] = {
+    "kill-leader": FaultKind(commands=("kill", "start")),
+    "stop-leader": FaultKind(commands=("stop", "start")),
+    "pause-leader": FaultKind(commands=("pause", "resume")),
+    "cut-off": FaultKind(commands=("cut-off", "heal")),
+    "kill-controller": FaultKind(commands=None),  # nothing tells which one is active
+    "rolling-restart": FaultKind(commands=("stop", "start")),
+    "two-down": FaultKind(commands=("kill", "start"), brokers_down=2),
+    "return": FaultKind(commands=("kill", "start")),
+    "scale-out": FaultKind(commands=None),  # a target file declares no spare broker
+    "consumer-kill": FaultKind(commands=(), brokers_down=0),
+    "client-crash": FaultKind(commands=(), brokers_down=0, ends_load=True),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fault:
+    """What goes wrong while the load goes on, and for how long it stays so (`hold_s`) before it is put right.
+
+    `repeats`: how often it is done in the nightly tier, each time a round. Raises ConfigurationError for an unknown
+    kind.
+    """
+
+    kind: str
+    hold_s: float = 15.0
+    repeats: int = 1
+
+    def __post_init__(self) -> None:
+        if self.kind not in FAULTS:
+            raise ConfigurationError(f"unknown fault {self.kind!r}; legal: {', '.join(FAULTS)}")
+
+    @property
+    def about(self) -> FaultKind:
+        """What is known of its kind."""
+        return FAULTS[self.kind]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class FaultScenario(Scenario):
+    """A scenario of which each round is one such fault, and what it costs."""
+
+    fault: Fault
+    confirmable: ClassVar[bool] = False
+    """A fault is not done to brokers a second time: a lost record is lost."""
+
+    @classmethod
+    def of(cls, scenario: Scenario, fault: Fault) -> FaultScenario:
+        """Return the scenario with this fault."""
+        return cls(**{field.name: getattr(scenario, field.name) for field in fields(Scenario)}, fault=fault)
+
+    def rounds(self, tier: Tier) -> int:
+        """Return how often this tier has the fault."""
+        return 1 if tier.name == "smoke" else self.fault.repeats
+
+    def seconds(self, tier: Tier) -> float:
+        """Return how long its rounds in this tier take, at about the most (s)."""
+        return self.rounds(tier) * (ROUND_S + self.fault.hold_s)
+
+
+def parted(scenarios: Iterable[Scenario]) -> tuple[list[Scenario], list[FaultScenario]]:
+    """Return the scenarios without a fault, and those with one."""
+    rows = list(scenarios)
+    faulty = [row for row in rows if isinstance(row, FaultScenario)]
+    return [row for row in rows if not isinstance(row, FaultScenario)], faulty

@@ -1,0 +1,87 @@
+"""Values from files as types: unknown keys, missing ones, other types, NaN and infinity are errors that name them."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, cast, dataclass_transform, get_args, get_type_hints
+
+from annotated_types import Gt
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+
+from perfgate.model.errors import ConfigurationError
+
+T = TypeVar("T")
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+Positive = Annotated[float, Gt(0), "must be a positive number"]
+"""As each type of a file's value, it ends in the words for any other value."""
+
+
+adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+"""What reads and writes a `strict` type."""
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def strict(kind: type[T]) -> type[T]:
+    """Make a frozen dataclass that is read from a file: it and all types inside it are read strictly."""
+    return with_config(STRICT)(dataclass(frozen=True, kw_only=True, slots=True)(kind))
+
+
+def shallow(value: Any) -> dict[str, Any]:
+    """Return a dataclass's fields by name, themselves unchanged."""
+    return {one.name: getattr(value, one.name) for one in fields(value)}
+
+
+def shared(kind: Any, *sources: Any) -> dict[str, Any]:
+    """Return what the sources have of a dataclass's fields, under the same names."""
+    return {one.name: getattr(s, one.name) for one in fields(kind) for s in sources if hasattr(s, one.name)}
+
+
+def toml_of(path: Path, told: str, missing: str = "") -> dict[str, Any]:
+    """Return what a TOML file says. Raises ConfigurationError with what was `told`, and what helps where it is none."""
+    try:
+        return tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        said = f"no such file; {missing}" if missing and isinstance(error, FileNotFoundError) else str(error)
+        raise ConfigurationError(f"{told}: {said}") from None  # its context would show the line, secrets included
+
+
+def structured(kind: type[T], value: Mapping[str, Any], where: str) -> T:
+    """Return `value` as a `strict` type. Raises ConfigurationError naming `where`, key, value and what is legal.
+
+    It is read as JSON: there a list stands for a tuple and an object for a dataclass, and nothing else is converted.
+    """
+    try:
+        # What JSON has not, as TOML's dates, is put where nothing takes it.
+        return cast("T", adapter(kind).validate_json(json.dumps(value, default=lambda other: [str(other)])))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{where} {error}") from None
+    except ValidationError as error:  # `from None`: its text may hold a secret
+        raise ConfigurationError(f"{where} {_words(kind, value, error)}") from None
+
+
+def _words(kind: type[Any], value: Mapping[str, Any], error: ValidationError) -> str:
+    # A key that is misspelt is also missing: the misspelling is what helps.
+    fault = min(error.errors(include_url=False), key=lambda one: one["type"] != "unexpected_keyword_argument")
+    key, *inner = map(str, fault["loc"] or ("",))
+    if fault["type"] == "unexpected_keyword_argument" and not inner:
+        return f"has unknown key {key!r}; legal: {', '.join(one.name for one in fields(kind))}"
+    path = ".".join((key, *inner))
+    if fault["type"] == "missing":
+        return f"lacks the key {path!r}"
+    hint = get_type_hints(kind, include_extras=True).get(key)
+    if fault["type"] == "literal_error" and not inner:
+        return f"{key} = {value[key]!r} is not legal; legal: {', '.join(get_args(hint))}"
+    said = next((words for words in _marks(hint) if isinstance(words, str)), "")
+    return f"{key} = {value[key]!r} {said}" if said else f"{path} = {fault['input']!r} {fault['msg']}"
+
+
+def _marks(hint: Any) -> Iterator[Any]:
+    """Give what an annotation is marked with, or one of its alternatives."""
+    yield from getattr(hint, "__metadata__", ())
+    for inner in get_args(hint):
+        yield from getattr(inner, "__metadata__", ())

@@ -1,0 +1,293 @@
+"""run.json as types: what was measured is read back by them, and docs/run.schema.json is made from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, get_args
+
+from annotated_types import Ge, Gt, Le, MinLen
+from pydantic import Field, GetPydanticSchema
+
+from perfgate import model
+from perfgate.model.declared import LINKS, Amount, Count
+from perfgate.model.structured import strict
+
+SCHEMA: Literal[4] = 4
+BROKERS = (rf"{stem}\.[0-9]+" for stem in model.PER_BROKER_METRICS)
+METRIC_NAME = "|".join([*map(re.escape, sorted(model.METRICS)), *BROKERS])
+KINDS = ("embedded", "containers", "brokers")
+MACHINE = ("cpu_model", "cores", "memory_mib", "kernel", "python", "confluent_kafka", "librdkafka", "commit")
+
+GeneratorFigure = Literal[
+    "cpu_cores_max",
+    "busiest_thread_cores_max",
+    "rss_mib_max",
+    "pushback_share_min",
+    "schedule_delay_p99_ms_max",
+    "wake_delay_p99_ms_max",
+]
+STATED: Mapping[str, tuple[str, ...]] = {
+    "Round": ("reading", "end_to_end_histogram", "not_sustained", "invalid"),
+    "Accounting": ("partitions",),
+    "ClusterSpec": ("config", "jvm_options"),
+    "TopicSpec": ("config",),
+    "Consumers": ("config",),
+    "LoadEntry": ("rate", "records"),
+}
+"""What every run states although the type has a default: a round must not be valid because `invalid` was lost."""
+Share = Annotated[float, Ge(-1)]
+Strings = tuple[str, ...]
+Numbers = tuple[float, ...]
+
+
+def _stated(kind: Any) -> GetPydanticSchema:
+    """Return the mark of what is handled as a mapping, or a text, and stands in run.json as a `kind`."""
+    return GetPydanticSchema(lambda _source, handler: handler(kind))
+
+
+def _with(*names: str, **legal: Any) -> Any:
+    """Return the mark of a mapping that has these names, some of them with few `legal` values."""
+    return Field(json_schema_extra={"required": list(names), "properties": {k: {"enum": v} for k, v in legal.items()}})
+
+
+@strict
+class Declared:
+    """The scenario as it was run, overrides included: what a :class:`Scenario` calls the same."""
+
+    cluster: model.ClusterSpec
+    topic: model.TopicSpec
+    producer: model.Settings
+    record_bytes: int
+    producers: int
+    threads: int
+    payload: model.Payload
+    keys: model.Keys
+    consumers: model.Consumers | None
+    added_rtt_ms: int
+    refusal: str = ""
+    fault: model.Fault | None = None
+
+
+@strict
+class LoadEntry(model.Load):
+    """The load, and the moment from which its latencies count: empty where nothing was measured."""
+
+    latency_basis: Literal["buffer-acceptance", "intended-send", "actual-send", "none", ""]
+
+
+@strict
+class LinkEntry:
+    """The client's link, and the round trip of one request over it."""
+
+    name: Annotated[str, Field(pattern=f"^({'|'.join(LINKS)})$")]
+    rtt_ms: float | None
+
+
+@strict
+class Recorded:
+    """What is read back of a scenario's entry. `official_command` repeats the load with Kafka's own tools, or says why
+    none does; for the others see :class:`Measurement`."""
+
+    name: Annotated[str, Field(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
+    summary: str
+    families: Strings
+    factor: model.Settings
+    load: LoadEntry
+    link: LinkEntry
+    rtt_ms: Mapping[str, Amount]
+    canary: tuple[model.CanaryReading, ...]
+    official_command: str = ""
+    declared: Declared
+    rounds: tuple[model.Round, ...]
+    discarded_rounds: tuple[model.Round, ...]
+    warm_up_rounds: tuple[model.Round, ...] = ()
+    warming: str = ""
+    broker_log_tail: str
+
+
+@strict
+class FirstLook:
+    """What was judged first, when it was red and a confirmation run was made."""
+
+    verdict: model.Verdict
+    judgements: tuple[model.Judgement, ...]
+
+
+@strict
+class MetricEntry:
+    """`value`: median of the rounds, for latencies the percentile of all rounds' histograms added up."""
+
+    value: float | None
+    unit: str
+    better: Literal["higher", "lower"]
+    rounds: Numbers
+    spread: float | None
+
+
+@strict
+class AccountingEntry:
+    """Summed over the rounds: attempted = acked + failed + unresolved + withdrawn, offset_delta = acked, or INVALID."""
+
+    attempted: Count
+    acked: Count
+    failed: Count
+    unresolved: Count
+    withdrawn: Count
+    offset_delta: int
+    failed_by_code: Mapping[str, Count]
+
+
+@strict
+class ScenarioEntry(Recorded):
+    """A scenario: what it declares, what was measured, what was judged."""
+
+    family: str
+    verdict: model.Verdict | None
+    """Null: measured, but the run ended before it was judged."""
+    reasons: Strings
+    judgements: tuple[model.Judgement, ...]
+    metrics: Annotated[
+        Mapping[str, MetricEntry], Field(json_schema_extra={"propertyNames": {"pattern": f"^({METRIC_NAME})$"}})
+    ]
+    accounting: AccountingEntry
+    generator: Annotated[Mapping[GeneratorFigure, float | None], _with(*get_args(GeneratorFigure)[:-1])]
+    """The extremes over the rounds; null where nothing was measured."""
+    reading: model.Reading | None
+    """What the consumers were given, summed over the rounds; null: no consumers."""
+    first_look: FirstLook | None
+
+
+@strict
+class BaselineEntry(ScenarioEntry):
+    """A scenario that was measured once more, beside those of another family."""
+
+    beside: str
+
+
+@strict
+class RelationEntry:
+    """A relation and its verdict. `rounds`: the ratio in each; `paired`: both scenarios shared cluster and rounds."""
+
+    name: str
+    family: str
+    claim: str
+    metric: str
+    of: str
+    over: str
+    at_least: Annotated[float, Gt(0)]
+    at_most: Annotated[float | None, Gt(0)] = None
+    """Missing in runs of before 2026-11-22."""
+    valid: model.Validity
+    verdict: model.Verdict
+    reasons: Strings
+    first_look: FirstLook | None
+    ratio: float | None
+    interval: tuple[float, float] | None
+    spread: float | None
+    rounds: Numbers
+    paired: bool = True
+
+
+@strict
+class EffectEntry:
+    """What the change does to another metric, as :class:`MetricEffect` has it."""
+
+    metric: str
+    estimate: Share
+    interval: tuple[Share, Share]
+    p_value: Annotated[float, Ge(0), Le(1)]
+    notable: bool
+    worse: bool
+
+
+@strict
+class RecordedComparison:
+    """What is read back of a comparison's entry besides its sides; see :class:`Comparison`."""
+
+    change: str
+    method: Literal["turns", "rounds", "epochs"]
+    rounds_per_unit: Annotated[int, Ge(1)]
+    planned_units: Annotated[int, Ge(1)]
+    orders: tuple[Annotated[str, Field(pattern="^[AB]+( [AB]+)*$")], ...]
+    minutes: Amount
+
+
+@strict
+class ComparisonEntry(RecordedComparison):
+    """A comparison: what was found (:class:`ComparisonOutcome`), and all that it was found from."""
+
+    scenario: str
+    metric: str | None
+    """The one that decides; null: none was judged."""
+    verdict: model.Effect
+    estimate: float | None
+    interval: tuple[Share, Share] | None
+    """95 %, valid at every look."""
+    pairs: Count
+    units: Count
+    detectable: float | None
+    more_minutes: float | None
+    unit_effects: tuple[Share, ...]
+    reasons: Strings
+    others: tuple[EffectEntry, ...]
+    baseline: ScenarioEntry
+    candidate: ScenarioEntry
+
+
+@strict
+class NotRun:
+    """What was selected and not run, and why."""
+
+    name: str
+    reason: Annotated[str, MinLen(1)]
+
+
+@strict
+class Time:
+    """Where the time of the run went; `measured_share`: of it, windows that were judged."""
+
+    total_s: Amount
+    measured_share: Annotated[float, Ge(0), Le(1)]
+    phases_s: Mapping[str, float]
+
+
+@strict
+class RunFacts:
+    """What run.json says of the run as a whole."""
+
+    run_id: Annotated[str, Field(pattern="^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4}$")]
+    started: str
+    """ISO 8601, UTC, as `finished`."""
+    finished: str
+    tier: Annotated[Mapping[str, object], _stated(model.Tier)]
+    driver: Annotated[str, _stated(Literal["librdkafka", "java"])]
+    modified: Strings
+    """The overrides of this run (--set); not empty: not comparable."""
+    profile: str | None
+    """The thresholds it was held against; null: none matched."""
+    replay_of: str | None
+    """The run whose measurements were judged again; null: measured live."""
+    change: Mapping[str, object] | None
+    """What a comparison asked about; null: the gate."""
+    target: Annotated[Mapping[str, object], _with("kind", "name", "kafka_version", kind=[*KINDS])]
+    environment: Annotated[Mapping[str, object], _with(*MACHINE)]
+    time: Annotated[Mapping[str, object], _stated(Time)]
+    left_behind: Strings = ()
+    """What could not be put back on real brokers, as what a person has to do."""
+    exit_code: int
+    """0 green, 1 red, 2 interrupted, 6 only inconclusive or invalid, 7 something was left behind on real brokers."""
+
+
+@strict
+class Document(RunFacts):
+    """run.json: what a run of the Kafka performance gate measured and judged."""
+
+    schema: Literal[4]
+    scenarios: tuple[ScenarioEntry, ...]
+    relations: tuple[RelationEntry, ...]
+    second_looks: tuple[ScenarioEntry, ...]
+    """Confirmation runs: scenarios that were red, measured again on a fresh cluster."""
+    baselines: tuple[BaselineEntry, ...] = ()
+    comparisons: tuple[ComparisonEntry, ...]
+    not_run: tuple[NotRun, ...]

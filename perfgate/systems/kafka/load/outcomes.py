@@ -1,0 +1,134 @@
+"""What becomes of a producer's records: every one is counted, timed and, where asked for, journalled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perfgate.load.history import OUTCOME, SEND, Journal, outcomes_path, sends_path
+from perfgate.load.window import Window, now
+from perfgate.model.histogram import LatencyRecorder
+from perfgate.systems.kafka.load import clib
+from perfgate.systems.kafka.load.client import Client
+
+Messages = npt.NDArray[np.void]
+
+
+class Outcomes:
+    """Counts the records of one producer: attempted = acked + failed + withdrawn + unresolved.
+
+    Sequence numbers go with the records through librdkafka and come back with their acknowledgements, so that
+    their times are looked up here: `due` when a record was to be sent, `sent` when librdkafka accepted it.
+    """
+
+    def __init__(self, spec: dict[str, Any], number: int, window: Window, client: Client, under_way: int) -> None:
+        """`under_way`: so many records may be without an outcome at a time."""
+        self._window, self._client = window, client
+        self._partitions: int = spec["partitions"]
+        self._paced = spec["load"] == "paced"
+        ring = 1 << under_way.bit_length()
+        self._due, self._sent = np.zeros(ring), np.zeros(ring)
+        self._mask = np.uint64(ring - 1)
+        self.attempted = self.acked = self.withdrawn = 0
+        self._acked_by_partition = np.zeros(self._partitions, np.int64)
+        self.attempted_in_window = self.acked_in_window = self.acked_bytes_in_window = 0
+        self._latency, self._send_latency, self._schedule_delay = (LatencyRecorder() for _ in range(3))
+        self.journal = _Journals(Path(spec["history"]), number) if spec.get("history") else None
+
+    def recorders(self) -> dict[str, LatencyRecorder]:
+        """Return the latencies by name."""
+        paced = {"send_latency": self._send_latency, "schedule_delay": self._schedule_delay}
+        return {"latency": self._latency, **(paced if self._paced else {})}
+
+    def counts(self) -> dict[str, Any]:
+        """Return the counts of all records, and of those in the window."""
+        return {
+            "attempted": self.attempted,
+            "acked": self.acked,
+            "acked_by_partition": self._acked_by_partition.tolist(),
+            "withdrawn": self.withdrawn,
+            "unresolved": self.attempted - self.acked - self._client.failed.total() - self.withdrawn,
+            "attempted_in_window": self.attempted_in_window,
+            "acked_in_window": self.acked_in_window,
+            "acked_bytes_in_window": self.acked_bytes_in_window,
+        }
+
+    def made(self, sequences: npt.NDArray[np.uint64], due: npt.NDArray[np.float64]) -> None:
+        """Note when each of these new records is due."""
+        self._due[sequences & self._mask] = due
+
+    def hand_over(self, messages: Messages, partition: int, moment: float) -> None:
+        """Note that these records, consecutive ones, are about to be handed over."""
+        if self.journal:
+            self.journal.hand_over(messages, partition, moment)
+        self._sent[messages["private"] & self._mask] = moment
+
+    def handed_over(self, messages: Messages, moment: float) -> None:
+        """Count the records that librdkafka has not turned away."""
+        self.attempted += len(messages)
+        if self._window.holds(moment):
+            self.attempted_in_window += len(messages)
+        if self._paced:
+            due = self._due[messages["private"] & self._mask]
+            self._schedule_delay.record(now() - due[(due >= self._window.opens) & (due < self._window.closes)])
+
+    def hear(self, pointers: npt.NDArray[np.uint64]) -> None:
+        """Count and time the records at these addresses, whose outcomes have just come."""
+        heard = now()
+        messages = clib.read_messages(pointers)
+        if self.journal:
+            self.journal.hear(messages, heard)
+        failures = messages["err"] != 0
+        if failures.any():
+            codes = messages["err"][failures]
+            self.withdrawn += int(np.count_nonzero(codes == clib.ERR_PURGE_QUEUE))
+            self.count_failures(codes[codes != clib.ERR_PURGE_QUEUE])
+            messages = messages[~failures]
+        self.acked += len(messages)
+        self._acked_by_partition += np.bincount(messages["partition"], minlength=self._partitions)
+        if heard < self._window.opens:
+            return
+        if heard < self._window.closes:
+            self.acked_in_window += len(messages)
+            self.acked_bytes_in_window += int(messages["len"].sum())
+        slots = messages["private"] & self._mask
+        if not self._paced:
+            # Of the records accepted in the window many may be withdrawn, the slowest: that would flatter the latency.
+            if heard < self._window.closes:
+                self._latency.record(heard - self._sent[slots])
+            return
+        due = self._due[slots]
+        counts = (due >= self._window.opens) & (due < self._window.closes)
+        self._latency.record(heard - due[counts])
+        self._send_latency.record(heard - self._sent[slots][counts])
+
+    def count_failures(self, codes: npt.NDArray[np.int32]) -> None:
+        """Count a failed record for each of these codes."""
+        for code, records in zip(*np.unique(codes, return_counts=True), strict=True):
+            self._client.count_failure(int(code), int(records))
+
+
+class _Journals:
+    """What one producer writes down: records before they are handed over, and their outcomes."""
+
+    def __init__(self, folder: Path, producer: int) -> None:
+        self._sends = Journal(str(sends_path(folder, producer)))
+        self._outcomes = Journal(str(outcomes_path(folder, producer)))
+
+    def hand_over(self, messages: Messages, partition: int, moment: float) -> None:
+        self._sends.write(np.array([(moment, messages["private"][0], len(messages), partition)], SEND))
+
+    def hear(self, messages: Messages, moment: float) -> None:
+        rows = np.zeros(len(messages), OUTCOME)
+        rows["at"] = moment
+        for field, source in {
+            "sequence": "private",
+            "offset": "offset",
+            "partition": "partition",
+            "error": "err",
+        }.items():
+            rows[field] = messages[source]
+        self._outcomes.write(rows)

@@ -1,0 +1,56 @@
+"""What the targets have in common whose brokers this suite starts itself."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from perfgate.model import ClusterSpec, Scenario
+from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, Monitoring, OwnCluster
+
+Started = TypeVar("Started", bound=OwnCluster)
+
+
+class OwnTarget(ABC, Generic[Started]):
+    """Starts clusters, one at a time; see :class:`perfgate.model.target.Target`."""
+
+    kind: str
+    own = True
+    left_behind: tuple[str, ...] = ()
+
+    def __init__(self, *, log_folder: Path, say: Callable[[str], None], monitoring: Monitoring = NOT_MONITORED) -> None:
+        """Logs of brokers go to `log_folder`; `say` is told what is awaited."""
+        self._log_folder, self._say, self._monitoring = log_folder, say, monitoring
+        self._alive: Started | None = None
+        self._started = 0
+
+    @abstractmethod
+    def start(self, spec: ClusterSpec, logs: Path) -> Started:
+        """Return a cluster of this spec that has started. Raises TargetError."""
+
+    def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
+        """Return kind, name and version."""
+        return {"kind": self.kind, "name": self.kind, "kafka_version": spec.kafka_version}
+
+    def cannot(self, scenario: Scenario) -> str | None:
+        """Return None: it makes the brokers that a row asks for."""
+        return None
+
+    def cluster(self, spec: ClusterSpec) -> Started:
+        """Return the cluster of this spec, started if another or none is alive."""
+        if self._alive is None or self._alive.spec != spec:
+            self.close()
+            self._started += 1
+            self._alive = self.start(spec, self._log_folder / f"cluster-{self._started}")
+        return self._alive
+
+    def keep_aot_cache(self) -> None:
+        """Do nothing: there is nothing to be kept."""
+
+    def close(self) -> None:
+        """End the cluster that is alive; its logs stay."""
+        if self._alive is not None:
+            self._alive.close()
+            self._alive = None

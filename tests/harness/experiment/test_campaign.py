@@ -1,0 +1,87 @@
+"""The campaign: which block a scenario's measurement comes from, and a topic that must be refused."""
+
+from dataclasses import replace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from perfgate.experiment.blocks import BLOCK_ROUND_S
+from perfgate.experiment.campaign import Campaign
+from perfgate.experiment.refusal import refusal_round
+from perfgate.experiment.round_topics import RoundTopics
+from perfgate.judge.rules import judge_scenario
+from perfgate.model import Measurement, Scenario, Tier, TopicSpec, Verdict
+from perfgate.model.errors import TopicRefusedError
+from tests.harness.build import measurement, scenario
+
+TIER = Tier(name="nightly", rounds=3, window_s=10.0, warmup_max_s=BLOCK_ROUND_S / 4 - 10, broker_warmup_s=1.0)
+"""Four rows make a block."""
+
+
+def campaign(monkeypatch: pytest.MonkeyPatch, rows: list[Scenario]) -> tuple[Campaign, list[list[str]]]:
+    done: list[list[str]] = []
+
+    def measured(_self: Campaign, block: tuple[Scenario, ...], *, again: bool = False) -> dict[str, Measurement]:
+        done.append([row.name for row in block])
+        return {row.name: replace(measurement([1000.0 * len(done)] * 3), scenario=row) for row in block}
+
+    monkeypatch.setattr(Campaign, "_measure_block", measured)
+    setup: Any = Mock(scenarios=rows, tier=TIER, cannot=lambda row: None)
+    return Campaign(setup=setup, stop=Mock()), done
+
+
+def rate(found: Measurement) -> float:
+    return found.rounds[0].metrics["records_per_s"]
+
+
+def test_a_relation_is_judged_on_its_familys_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = scenario("base", ("a", "b"))
+    rows = [base, *(scenario(f"{family}{n}", (family,)) for family in "ab" for n in range(3))]
+    found, done = campaign(monkeypatch, rows)
+    for row in rows:
+        found.measure(row)
+    assert done == [["base", "a0", "a1", "a2"], ["base", "b0", "b1", "b2"]]
+    assert rate(found.measured["base"]) == 1000, "of its own family's block"
+    assert rate(found.measure(base, "a")) == rate(found.measure(rows[1], "a")) == 1000
+    assert rate(found.measure(base, "b")) == rate(found.measure(rows[4], "b")) == 2000
+    assert list(found.baselines) == [("b", "base")]
+    assert len(done) == 2, "nothing is measured for a relation that was measured before"
+
+
+def test_a_relation_that_is_asked_for_first_measures_its_own_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = scenario("base", ("a", "b"))
+    rows = [base, *(scenario(f"{family}{n}", (family,)) for family in "ab" for n in range(3))]
+    found, done = campaign(monkeypatch, rows)
+    assert rate(found.measure(base, "b")) == rate(found.measure(rows[4], "b"))
+    assert done == [["base", "b0", "b1", "b2"]]
+    assert found.measured.keys() == {"b0", "b1", "b2"}, "base is of another family, which is measured in its turn"
+
+
+REFUSED = replace(
+    scenario("too-many"), topic=TopicSpec(partitions=3, replication_factor=4), refusal="INVALID_REPLICATION_FACTOR"
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "left", "own", "verdict", "words"),
+    [
+        (TopicRefusedError("no", "INVALID_REPLICATION_FACTOR"), False, True, Verdict.PASS, ""),
+        (TopicRefusedError("no", "INVALID_REPLICATION_FACTOR"), False, False, Verdict.PASS, ""),
+        (TopicRefusedError("no", "INVALID_REPLICATION_FACTOR"), True, True, Verdict.BROKEN, "and yet it is there"),
+        (TopicRefusedError("no", "POLICY_VIOLATION"), False, True, Verdict.BROKEN, "was to be refused with INVALID"),
+        (TopicRefusedError("timed out"), False, False, Verdict.INVALID, "timed out"),
+        (None, False, True, Verdict.BROKEN, "the brokers created its topic"),
+        (None, False, False, Verdict.INVALID, "the brokers created its topic"),
+    ],
+)
+def test_a_topic_must_be_refused_with_the_right_error_and_leave_nothing(
+    answer: Exception | None, left: bool, own: bool, verdict: Verdict, words: str
+) -> None:
+    keeper = Mock(create=Mock(side_effect=answer), exists=lambda name: left)
+    found = refusal_round(RoundTopics(keeper, "r"), REFUSED, 1, own_brokers=own)
+    one = replace(measurement([1000.0]), scenario=REFUSED, rounds=(found, found))
+    outcome = judge_scenario(one, None)
+    assert outcome.verdict is verdict
+    assert words in " ".join(outcome.reasons)
+    assert keeper.delete.called is (answer is None), "what was created by mistake is deleted"

@@ -1,0 +1,36 @@
+"""The results of several generator processes are added up: every count of every one."""
+
+from dataclasses import fields
+from typing import Any
+
+from perfgate.systems.kafka.load.librdkafka import _load_result
+
+PROCESS = {"cpu_cores": 0.5, "busiest_thread_cores": 0.4, "rss_mib": 80.0, "failed": {}, "errors": {}, "clients": 1}
+SENT = {
+    **PROCESS,
+    **dict.fromkeys(("pushback_s", "pushback_in_window_s", "stalled_in_window_s"), 0.0),
+    **dict.fromkeys(("attempted_in_window", "acked_in_window", "acked_bytes_in_window", "attempted", "acked"), 2),
+    **dict.fromkeys(("unresolved", "unsent", "withdrawn", "throttled_ms"), 2),
+    **dict.fromkeys(("latency", "send_latency", "schedule_delay"), ""),
+    "acked_by_partition": [1, 1],
+}
+READING = ("read", "received", "foreign", "corrupt", "duplicated", "reordered", "redelivered", "negative_latencies")
+RECEIVED = {
+    **PROCESS,
+    **dict.fromkeys((*READING, "received_in_window", "received_bytes_in_window", "throttled_ms", "fetches"), 2),
+    "fetch_ms": 4.0,
+    "latency": "",
+}
+
+
+def test_every_count_of_every_process_is_added_up() -> None:
+    """Those whose type had been narrowed to a count within bounds were left out, which no test without brokers saw."""
+    added: Any = _load_result([SENT] * 3, [RECEIVED] * 3, warmup_s=1.0, steady=True, window_s=2.0)
+    for side, given in ((added.sent, SENT), (added.received, RECEIVED)):
+        counts = {one.name: getattr(side, one.name) for one in fields(side)}
+        whole = {name: value for name, value in counts.items() if isinstance(value, int)}
+        assert set(whole) == {name for name, value in given.items() if isinstance(value, int)} - {"clients", "fetches"}
+        assert set(whole.values()) == {6}
+    assert added.received.fetch_ms == 2.0
+    assert added.sent.acked_by_partition == [3, 3]
+    assert added.cpu_cores == 3.0

@@ -1,0 +1,56 @@
+"""Several samplers at once: who is believed, and what is said of what lacks."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from perfgate.metrics.prometheus_sampler import PrometheusSampler
+from perfgate.metrics.usage import CounterSampler, Looks, Sampler, Samplers
+from perfgate.model import METRICS
+
+
+class Told:
+    """A sampler that tells what it was given to tell."""
+
+    read: Callable[[], Looks] | None = None
+
+    def __init__(self, metrics: Mapping[str, float], gives: Sequence[str] = (), unavailable: str = "") -> None:
+        self.gives, self.unavailable, self._metrics, self.edges = gives or tuple(metrics), unavailable, metrics, 0
+
+    def edge(self) -> None:
+        self.edges += 1
+
+    def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
+        return dict(self._metrics)
+
+
+def together(*samplers: Told) -> Samplers:
+    both = Samplers(samplers)
+    both.edge()
+    assert all(one.edges for one in samplers)
+    return both
+
+
+def test_the_first_that_knows_a_metric_is_believed() -> None:
+    both = together(Told({"broker_cpu_cores.sum": 1.0}), Told({"broker_cpu_cores.sum": 2.0, "isr_shrinks": 3.0}))
+    assert both.gives == ("broker_cpu_cores.sum", "isr_shrinks")
+    assert both.metrics(1.0, [-1]) == {"broker_cpu_cores.sum": 1.0, "isr_shrinks": 3.0}
+    assert not both.unavailable
+
+
+def test_what_one_does_not_know_another_may() -> None:
+    blind = Told({}, gives=("broker_cpu_cores.sum",), unavailable="2 scrapes")
+    both = together(blind, Told({"broker_cpu_cores.sum": 2.0}))
+    assert both.metrics(1.0, [-1]) == {"broker_cpu_cores.sum": 2.0}
+    assert not both.unavailable, "nothing lacks"
+    both = together(blind, Told({"isr_shrinks": 2.0}))
+    assert both.metrics(1.0, [-1]) == {"isr_shrinks": 2.0}
+    assert both.unavailable == "2 scrapes"
+
+
+def test_none_says_why() -> None:
+    none: Sampler = Samplers((), "no [prometheus]")
+    none.edge()
+    assert (none.metrics(1.0, [-1]), none.unavailable, none.read) == ({}, "no [prometheus]", None)
+
+
+def test_a_sampler_gives_what_is_a_metric() -> None:
+    assert {*CounterSampler.gives, *PrometheusSampler.gives} <= set(METRICS)

@@ -1,0 +1,45 @@
+"""docs/catalogue.md says what is declared; every relation of it can be red."""
+
+from dataclasses import replace
+
+import pytest
+
+from perfgate.judge.relations import judge_relation
+from perfgate.judge.thresholds import load_relations
+from perfgate.model import Relation, Verdict
+from tests.harness.build import measurement, one_round, scenario
+from tests.harness.run_gate import ROOT
+from tests.scenarios.document import PAGE, current
+
+RELATIONS = [r.here(shares_cores=True) for r in load_relations(ROOT / "thresholds" / "relations.toml")]
+
+
+def test_the_page_is_what_the_declarations_say() -> None:
+    assert PAGE.read_text() == current(), "make catalogue"
+
+
+def verdict(relation: Relation, ratio: float) -> Verdict:
+    """Return the verdict when `of` is so many times `over`, in seven rounds."""
+
+    def rounds(name: str, value: float) -> object:
+        found = [
+            replace(one_round(n, 1000), metrics={relation.metric.name: value * (1 + n / 1000)}) for n in range(1, 8)
+        ]
+        return replace(measurement([1000] * 7), scenario=scenario(name), rounds=tuple(found))
+
+    both = {relation.of: rounds(relation.of, 1000 * ratio), relation.over: rounds(relation.over, 1000)}
+    return judge_relation(relation, both).verdict  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("held", RELATIONS, ids=repr)
+def test_a_relation_is_red_beyond_both_of_its_ends(held: Relation) -> None:
+    middle = (held.at_least * held.at_most) ** 0.5
+    assert verdict(held, middle) is Verdict.PASS
+    assert verdict(held, held.at_least / 1.2) is Verdict.REGRESSED
+    assert verdict(held, held.at_most * 1.2) is Verdict.REGRESSED
+
+
+@pytest.mark.parametrize("held", [r for r in RELATIONS if r.at_least > 1], ids=repr)
+def test_a_relation_with_a_direction_is_red_when_its_sides_are_swapped(held: Relation) -> None:
+    middle = (held.at_least * held.at_most) ** 0.5
+    assert verdict(held, 1 / middle) is Verdict.REGRESSED

@@ -1,0 +1,47 @@
+"""Every kind of fault has all its parts, wherever they are; a scenario with a fault is a type of its own."""
+
+from dataclasses import replace
+
+import pytest
+
+from perfgate.experiment.faults.scripts import SCRIPTS
+from perfgate.judge.faults.expectation import EXPECTED, RECEIVING, expected_outage, expected_receiving
+from perfgate.model import FAULTS, Fault, FaultScenario, Tier, parted
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.nodes import BACK
+from tests.harness.build import scenario
+from tests.scenarios.failover import ROWS
+
+FULL = Tier(name="full", rounds=7, window_s=1.0, warmup_max_s=1.0, broker_warmup_s=1.0)
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_kind_of_fault_has_all_its_parts(kind: str) -> None:
+    assert kind in SCRIPTS, "what is done"
+    assert kind in EXPECTED, "what it should cost"
+    assert kind in {row.fault.kind for row in ROWS}, "a row"
+    if commands := FAULTS[kind].commands:
+        taken, back = commands
+        assert back == BACK[taken], "what a command takes away another one gives back"
+    row = FaultScenario.of(scenario(), Fault(kind=kind))
+    for expected in (expected_outage(row), expected_receiving(row)):
+        assert 0 <= expected.low_s <= expected.high_s
+        assert expected.why
+
+
+def test_no_part_is_of_an_unknown_kind() -> None:
+    assert {*SCRIPTS, *EXPECTED, *RECEIVING} == set(FAULTS)
+    with pytest.raises(ConfigurationError, match="unknown fault 'meteor'; legal: kill-leader, "):
+        Fault(kind="meteor")
+
+
+def test_a_scenario_with_a_fault_is_like_the_one_without_but_for_the_fault() -> None:
+    plain = scenario()
+    faulty = FaultScenario.of(plain, Fault(kind="two-down", hold_s=10, repeats=3))
+    assert faulty != plain
+    assert repr(faulty) == repr(plain) == "batch-1k"
+    assert parted([plain, faulty]) == ([plain], [faulty])
+    assert replace(faulty, record_bytes=1).fault == faulty.fault, "a change leaves it what it is"
+    assert (plain.rounds(FULL), faulty.rounds(FULL), faulty.rounds(replace(FULL, name="smoke"))) == (7, 3, 1)
+    assert faulty.seconds(FULL) == 300
+    assert (plain.confirmable, faulty.confirmable) == (True, False)

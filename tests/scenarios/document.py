@@ -1,0 +1,103 @@
+"""docs/catalogue.md, made of the declarations, the relations and one recorded run: `make catalogue`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from perfgate.judge.messages import number
+from perfgate.judge.thresholds import load_relations
+from perfgate.model import FaultScenario, Relation, Scenario
+from perfgate.model.catalogue import Family
+from tests.scenarios.catalogue import FAMILIES
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "catalogue.md"
+MEASURED = ROOT / "benchmarks" / "results" / "catalogue.json"
+"""What one run measured: its machine, command, and metrics and ratios by name."""
+SHOWN = (
+    ("records_per_s", "records/s"),
+    ("received_records_per_s", "read/s"),
+    ("latency_ms.p99", "p99 ms"),
+    ("broker_cpu_us_per_record", "us CPU/record"),
+)
+HEAD = """# The catalogue
+
+Every factor that a family varies, its scenarios, what the published results say, and what holds
+here. The page is made from `tests/scenarios/catalogue.py` and `thresholds/relations.toml` by
+`make catalogue`.
+
+- `smoke`, `nightly`, `full`: the smallest tier that measures a scenario. A larger tier measures
+  those of the smaller ones too. `--family partitions` or `-k linger` runs a family or a scenario
+  in any tier; `--list-scenarios --tier full` lists them with time and bytes.
+- A scenario that several families are compared with is listed where it is declared.
+- A relation is a ratio between two scenarios that must hold; the range is what is accepted.
+"""
+
+
+def page(families: Sequence[Family], relations: Sequence[Relation], measured: Mapping[str, Any] | None) -> str:
+    """Return the page; `measured` is what MEASURED holds."""
+    return "\n".join(
+        [HEAD, *_machine(measured), *(line for one in families for line in _family(one, relations, measured))]
+    )
+
+
+def _machine(measured: Mapping[str, Any] | None) -> Iterator[str]:
+    if measured:
+        yield f"Figures: {measured['machine']}.\n"
+        yield f"    {measured['command']}\n"
+
+
+def _family(family: Family, relations: Sequence[Relation], measured: Mapping[str, Any] | None) -> Iterator[str]:
+    yield f"## {family.name}\n"
+    yield f"{family.about[0].upper()}{family.about[1:]}.{f' Source: {family.source}.' if family.source else ''}\n"
+    if isinstance(family.scenarios[0], FaultScenario):
+        yield "What each measures and what it cost: [failover.md](failover.md).\n"
+    figures = (measured or {}).get("scenarios", {})
+    columns = [(name, title) for name, title in SHOWN if any(name in figures.get(s.name, {}) for s in family.scenarios)]
+    yield _row("scenario", "tier", "what it is", *(title for _, title in columns))
+    yield "|---" * (3 + len(columns)) + "|"
+    for scenario in family.scenarios:
+        yield _row(*_scenario(scenario), *(_figure(figures.get(scenario.name, {}), name) for name, _ in columns))
+    yield ""
+    own = [relation for relation in relations if relation.family == family.name]
+    if own:
+        yield _row("relation", "accepted", "measured", "published, and measured before")
+        yield "|---|---|---|---|"
+        for relation in own:
+            ratio = (measured or {}).get("relations", {}).get(relation.name)
+            text = f"{relation.claim} (`{relation.metric.name}` of {relation.of} / {relation.over})"
+            yield _row(text, relation.range, f"{ratio:.2f}" if ratio else "", relation.source)
+        yield ""
+
+
+def _scenario(scenario: Scenario) -> tuple[str, str, str]:
+    return f"`{scenario.name}`", scenario.tier, scenario.summary
+
+
+def _figure(metrics: Mapping[str, float], name: str) -> str:
+    return number(metrics[name]) if name in metrics else ""
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Write docs/catalogue.md."""
+    PAGE.write_text(current())
+
+
+def current() -> str:
+    """Return the page as it should be now."""
+    measured = json.loads(MEASURED.read_text()) if MEASURED.exists() else None
+    relations = [
+        relation.here(shares_cores=True) for relation in load_relations(ROOT / "thresholds" / "relations.toml")
+    ]
+    return page(FAMILIES, relations, measured)
+
+
+if __name__ == "__main__":
+    main()
