@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 
 from perfgate.experiment.validity import Flaw, schedule_delay_p99_ms
 from perfgate.model import MIB, Accounting, CanaryReading, GeneratorReport, Measurement, Reading, Round, Scenario
 from perfgate.model.histogram import latency_metrics
 from perfgate.model.load import Driver, LoadResult, SendsFailedError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finished:
+    """A round and whether the generator alone was to blame for its flaws."""
+
+    round: Round
+    repeatable: bool
 
 
 def unhealthy(
@@ -20,7 +28,7 @@ def unhealthy(
     broken: bool = False,
     perhaps_late: bool = False,
 ) -> dict[str, list[Round]]:
-    """Return the rounds so far, with one more per row that holds the reason; only the first row's holds all of it."""
+    """Return the rounds so far, with one more per scenario that holds the reason; only the first one's holds all."""
     first, brief = scenarios[0].name, reason.partition("\n")[0]
     return {
         row.name: [
@@ -45,7 +53,7 @@ def measured_by(
     log_tail: str = "",
     canary: tuple[CanaryReading, ...] = (),
 ) -> dict[str, Measurement]:
-    """Return the measurement of every row, built from the rounds that `driver` loaded."""
+    """Return the measurement of every scenario, built from the rounds that `driver` loaded."""
     return {
         row.name: Measurement(
             scenario=row,

@@ -9,13 +9,14 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from perfgate.experiment.assembly import done_in_window, none_taken, round_of, unmeasured
+from perfgate.experiment.assembly import Finished, done_in_window, none_taken, round_of, unmeasured
 from perfgate.experiment.faults.fault_round import fault_round
 from perfgate.experiment.ledger import Ledger
 from perfgate.experiment.load_watch import LoadWatch
+from perfgate.experiment.ramp import ramp_round
 from perfgate.experiment.refusal import refusal_round
 from perfgate.experiment.room import WARM_TIMES
 from perfgate.experiment.round_topics import RoundTopics
@@ -41,22 +42,15 @@ from perfgate.model.target import Cluster
 
 WARM_SLICE_S = 1.5
 WARM_RAMP_S = 10.0
-"""So long at the most one row is loaded at a stretch before its slice: brokers that compile its code gain from it."""
+"""So long one scenario is loaded at a stretch before its slice: brokers that compile its code gain by it."""
 LINK_SHARE = 0.5
 """An emulated link that adds less than this share of what was asked for is not the link that was declared."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Finished:
-    """A round and whether the generator alone was to blame for its flaws."""
-
-    round: Round
-    repeatable: bool
-
-
 def loaded(row: Scenario) -> Scenario:
-    """Return what brokers that have just started are warmed up with instead of a paced row."""
-    return replace(row, load=Load(kind="capped", rate=WARM_TIMES * row.load.rate))
+    """Return what brokers that have just started are warmed up with instead of a scenario that is paced, or a ramp."""
+    times = WARM_TIMES if row.load.kind == "paced" else 1
+    return replace(row, load=Load(kind="capped", rate=times * row.load.rate))
 
 
 class Bench:
@@ -92,8 +86,9 @@ class Bench:
         self._say = say
         self._topics = RoundTopics(cluster.topics(), run_id)
         self._watch = LoadWatch(cluster, ledger, say)
+        self._knees: dict[str, float] = {}
         self.warm_up_slices: dict[str, list[Slice]] = {}
-        """Of each row, what was seen while the cluster was warmed up."""
+        """Of each scenario, what was seen while the cluster was warmed up."""
 
     def round_trips(self, scenarios: Sequence[Scenario]) -> dict[str, float]:
         """Return the round trip of one request by link, in ms.
@@ -112,20 +107,21 @@ class Bench:
         return rtt
 
     def warm_up(self, scenarios: Sequence[Scenario]) -> None:
-        """Load a new cluster until every row is warm; the tier's bound, in proportion to this machine, ends it.
+        """Load a new cluster until every scenario is warm; the tier's bound, in proportion to this machine, ends it.
 
-        The suite's own brokers are loaded harder than a paced row does: at its own rate they would compile for minutes.
+        The suite's own brokers are loaded harder than a paced scenario does: at its own rate they would compile for
+        minutes.
         """
         scenarios = [scenario for scenario in scenarios if not scenario.refusal]
-        if self._cluster.emulates_links:
-            scenarios = [loaded(row) if row.load.kind == "paced" else row for row in scenarios]
+        harder = ("paced", "ramp") if self._cluster.emulates_links else ("ramp",)
+        scenarios = [loaded(row) if row.load.kind in harder else row for row in scenarios]
         started = self._cluster.facts().get("ready_s")
         within_s = bound_s(self._tier.broker_warmup_s, float(str(started)) if started else None)
         with self._ledger.during("warm-up"):
             self.warm_up_slices.update(warm_up(scenarios, self._warm_slice, within_s))
 
     def _warm_slice(self, scenario: Scenario, left_s: float) -> Slice | None:
-        """Load the brokers until they have settled, and a moment more; None when the row cannot be loaded."""
+        """Load the brokers until they have settled, and a moment more; None when the scenario cannot be loaded."""
         ends = time.monotonic() + left_s
 
         def progress(_phase: str, last: Progress | None) -> None:
@@ -153,7 +149,7 @@ class Bench:
 
     @property
     def warm_up_facts(self) -> dict[str, list[dict[str, float | None]]]:
-        """What run.json says of the warm-up: each row's slices."""
+        """What run.json says of the warm-up: each scenario's slices."""
         return {name: [asdict(one) for one in slices] for name, slices in self.warm_up_slices.items()}
 
     def brokers_cpu_s(self) -> float:
@@ -164,7 +160,7 @@ class Bench:
         return sum(usage.cpu_s for usage in sampler.read().values())
 
     def rate_of(self, scenario: Scenario) -> float:
-        """Return about how many records/s the warm brokers take of the row."""
+        """Return about how many records/s the warm brokers take of the scenario."""
         slices = self.warm_up_slices.get(scenario.name)
         last = slices[-1] if slices else self._warm_slice(scenario, WARM_SLICE_S)
         return last.records_per_s if last else 0.0
@@ -176,6 +172,8 @@ class Bench:
         if scenario.refusal:
             own = self._cluster.emulates_links
             return Finished(round=refusal_round(self._topics, scenario, index, own_brokers=own), repeatable=False)
+        if scenario.load.kind == "ramp":
+            return self._ramp_round(scenario, index, left, doing)
         sampler = self._new_sampler()
         observer = self._watch.observer(scenario, sampler, progress, measured=True)
         try:
@@ -191,8 +189,20 @@ class Bench:
             return Finished(round=unmeasured(index, str(error)), repeatable=False)
         return self._finished(scenario, index, result, before, after, [-1], sampler)
 
+    def _ramp_round(self, scenario: Scenario, index: int, left: float | None, doing: str) -> Finished:
+        done = ramp_round(
+            lambda row, step: self.round(row, index, left, f"{doing}, {step}"),
+            scenario,
+            index,
+            self._knees.get(scenario.name),
+            own_brokers=self._cluster.emulates_links,
+        )
+        if knee := done.round.metrics.get("knee_records_per_s"):
+            self._knees[scenario.name] = knee
+        return done
+
     def fault_round(self, scenario: FaultScenario, index: int, doing: str) -> Round:
-        """Measure one round with the row's fault. Raises TargetError when the cluster did not get well again."""
+        """Measure one round with the scenario's fault. Raises TargetError when the cluster did not get well again."""
         sampler = self._new_sampler()
         faults = self._cluster.faults
         assert faults is not None
@@ -221,7 +231,8 @@ class Bench:
     def turns(
         self, sides: Mapping[str, Scenario], order: str, at: Pace, index: int, left: float | None
     ) -> dict[str, Finished]:
-        """Measure one burst in which two forms of a row, "A" and "B", take turns; each side's turns make one round.
+        """Measure one burst in which two forms of a scenario, "A" and "B", take turns; each side's turns make one
+        round.
 
         Raises TargetError when the target is unhealthy.
         """

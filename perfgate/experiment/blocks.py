@@ -11,10 +11,10 @@ BLOCK_ROUND_S = 180.0
 
 
 def blocks(scenarios: Sequence[Scenario], tier: Tier) -> list[tuple[Scenario, ...]]:
-    """Group rows that run interleaved, family by family, those of one cluster together.
+    """Group scenarios that run interleaved, family by family, those of one cluster together.
 
-    A block holds whole families of one cluster, as many as make a round of BLOCK_ROUND_S: so that two rows of a
-    relation are measured minutes apart at the most. A row that families in several blocks are compared with is
+    A block holds whole families of one cluster, as many as make a round of BLOCK_ROUND_S: so that two scenarios of a
+    relation are measured minutes apart at the most. A scenario that families in several blocks are compared with is
     measured in each of them. Groups of one cluster stand together.
     """
     groups: list[list[Scenario]] = []
@@ -25,7 +25,7 @@ def blocks(scenarios: Sequence[Scenario], tier: Tier) -> list[tuple[Scenario, ..
             if any(set(own) <= set(group) for group in groups):
                 continue
             alike = [group for group in groups if (group[0].cluster, type(group[0])) == cluster]
-            # Beside rows that it shares, if there is room, which saves measuring those twice.
+            # Beside scenarios that it shares, if there is room, which saves measuring those twice.
             alike.sort(key=lambda group: not set(own) & set(group))
             fits = (group for group in alike if _round_s({*group, *own}, tier) <= BLOCK_ROUND_S)
             if (group := next(fits, None)) is not None:
@@ -37,11 +37,11 @@ def blocks(scenarios: Sequence[Scenario], tier: Tier) -> list[tuple[Scenario, ..
 
 
 def _round_s(scenarios: Collection[Scenario], tier: Tier) -> float:
-    return len(scenarios) * (tier.warmup_max_s + tier.window_s)
+    return sum(row.load.windows for row in scenarios) * (tier.warmup_max_s + tier.window_s)
 
 
 def compared_with(scenarios: Sequence[Scenario], names: Collection[str]) -> list[Scenario]:
-    """Return the rows of these names and all that are compared with them, directly or through others."""
+    """Return the scenarios of these names and all that are compared with them, directly or through others."""
     found = {row for row in scenarios if row.name in names}
     while True:
         families = {family for row in found for family in row.families}

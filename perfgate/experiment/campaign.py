@@ -1,8 +1,8 @@
-"""The campaign: measures the selected rows, those that belong together on one cluster, each once."""
+"""The campaign: measures the selected scenarios, those that belong together on one cluster, each once."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perfgate.experiment.assembly import measured_by, unhealthy
@@ -18,7 +18,7 @@ from perfgate.model.stopping import StopRule
 
 @dataclass
 class Campaign:
-    """Measures each row once, together with the rows it is compared with; remembers what it measured."""
+    """Measures each scenario once, together with the scenarios it is compared with; remembers what it measured."""
 
     setup: Setup
     stop: StopRule
@@ -27,31 +27,58 @@ class Campaign:
     measured_again: dict[str, Measurement] = field(default_factory=dict)
     baselines: dict[tuple[str, str], Measurement] = field(default_factory=dict)
     """Scenarios that were measured once more beside those of another family, by that family and their name."""
+    earlier: Mapping[tuple[str, str], Measurement] = field(default_factory=dict)
+    """What the interrupted run that is continued measured, by the family beside which it did and the name."""
+    keep: Callable[[], None] = lambda: None
+    """Called when a block is measured: what was is to outlive a run that is killed."""
     _blocks: list[tuple[Scenario, ...]] = field(default_factory=list)
     _done: dict[int, dict[str, Measurement]] = field(default_factory=dict)
     """Measurements by their block's number."""
 
     def measure(self, scenario: Scenario, family: str = "") -> Measurement:
-        """Return the row's measurement, of its own family's block or of this one's; the first call measures the block.
+        """Return the scenario's measurement, of its own family's block or of this one's; the first call measures that.
 
         A relation is judged on what its family's block measured: one round after the other.
         """
         number = self._block_of(scenario, family or scenario.families[0])
         if number not in self._done:
-            try:
-                self._done[number] = self._measure_block(self._blocks[number])
-            finally:
-                self.setup.say.clear()
+            if (taken_over := self._taken_over(number)) is not None:
+                self._done[number] = taken_over
+            else:
+                try:
+                    self._done[number] = self._measure_block(self._blocks[number])
+                finally:
+                    self.setup.say.clear()
             for row in self._blocks[number]:
-                if self._block_of(row, row.families[0]) == number:
-                    self.measured[row.name] = self._done[number][row.name]
-        found = self._done[number][scenario.name]
-        if self._block_of(scenario, scenario.families[0]) != number:
-            self.baselines[family, scenario.name] = found
+                self._remember(row, number)
+            self.keep()
+        return self._done[number][scenario.name]
+
+    def _remember(self, row: Scenario, number: int) -> None:
+        found = self._done[number][row.name]
+        if self._block_of(row, row.families[0]) == number:
+            self.measured[row.name] = found
+            return
+        for family in self._families_in(row, number):
+            self.baselines[family, row.name] = found
+
+    def _families_in(self, row: Scenario, number: int) -> list[str]:
+        """Return the scenario's families that are measured in this block."""
+        return [family for family in row.families if self._block_of(row, family) == number]
+
+    def _taken_over(self, number: int) -> dict[str, Measurement] | None:
+        """Return the block as the interrupted run measured it; None when it did not, or not all of it."""
+        found = {}
+        for row in self._blocks[number]:
+            keys = ((family, row.name) for family in self._families_in(row, number))
+            key = next((key for key in keys if key in self.earlier), None)
+            if key is None:
+                return None
+            found[row.name] = self.earlier[key]
         return found
 
     def _block_of(self, scenario: Scenario, family: str) -> int:
-        """Return the number of the block in which this family's rows of the scenario's cluster are measured."""
+        """Return the number of the block in which this family's scenarios of the scenario's cluster are measured."""
         self._blocks = self._blocks or blocks(
             [row for row in self.setup.scenarios if self.cannot(row) is None], self.setup.tier
         )
@@ -60,7 +87,7 @@ class Campaign:
         return max(holding, key=lambda number: (len(others & set(self._blocks[number])), -number))
 
     def again(self, scenario: Scenario, red: Collection[str]) -> Measurement | None:
-        """Return the row's second measurement, on a fresh cluster; the first call measures all the `red` rows on it."""
+        """Return the scenario's second measurement, on a fresh cluster; the first call measures all that are `red`."""
         if scenario.name not in self.measured_again:
             rows = [row for row in self.setup.scenarios if row.name in red or row == scenario]
             self.setup.target.close()
@@ -81,7 +108,7 @@ class Campaign:
         self.setup.say.note(f"confirmation run, on fresh brokers: {names}; about {again_s / 60:.0f} min")
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why this run cannot measure the row, or None when it can."""
+        """Return why this run cannot measure the scenario, or None when it can."""
         return self.setup.cannot(scenario)
 
     def _measure_block(self, block: Sequence[Scenario], *, again: bool = False) -> dict[str, Measurement]:

@@ -1,4 +1,4 @@
-"""Measures what a change does: each row as declared and changed, in turn, until it is decided or the time is up."""
+"""Measures what a change does: each scenario as declared and changed, in turn, until all is decided."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from perfgate.experiment.assembly import measured_by, unmeasured
-from perfgate.experiment.bench import Bench, Finished
+from perfgate.experiment.assembly import Finished, measured_by, unmeasured
+from perfgate.experiment.bench import Bench
 from perfgate.experiment.setup import Setup
 from perfgate.load.turns import SIDES, pace
 from perfgate.model import DECIDES_PACED, Change, Comparison, Round, Scenario
@@ -20,7 +20,7 @@ from perfgate.model.target import Cluster
 ROUNDS_PER_EPOCH = 3
 REPEATS = 2
 UNITS_PER_REPEAT = 4
-"""So many units of a row may be measured again because the generator itself was the limit or turns ran into one
+"""So many units of a scenario may be measured again because the generator itself was the limit or turns ran into one
 another, and one more for every four that were sound: a broker of a busy machine stands still for half a second."""
 QUADS = ("ABBA", "BAAB")
 MIRRORED = str.maketrans("AB", "BA")
@@ -28,7 +28,7 @@ MIRRORED = str.maketrans("AB", "BA")
 
 @dataclass
 class _Row:
-    """One row's two forms and what has been measured of each."""
+    """One scenario's two forms and what has been measured of each."""
 
     sides: Mapping[str, Scenario]
     method: str
@@ -51,7 +51,7 @@ class _Row:
 
     @property
     def unsound(self) -> bool:
-        """Whether the row can no longer be decided; a paced load is decided by its latency."""
+        """Whether the scenario can no longer be decided; a paced load is decided by its latency."""
         paced = self.sides["A"].load.kind == "paced"
         return any(r.invalid or (paced and r.spoilt(DECIDES_PACED)) for rounds in self.rounds.values() for r in rounds)
 
@@ -63,7 +63,7 @@ class _Row:
 
 @dataclass
 class Comparing:
-    """Compares each row once; all rows take their share of the budget. Source of the comparisons of a run."""
+    """Compares each scenario once; all scenarios take their share of the budget. Source of the comparisons of a run."""
 
     change: Change
     budget_s: float
@@ -73,24 +73,26 @@ class Comparing:
     _benches: int = 0
 
     def __post_init__(self) -> None:
-        """Raise ConfigurationError when the change concerns none of the rows."""
+        """Raise ConfigurationError when the change concerns none of the scenarios."""
         self._random = random.Random(self.setup.run_id)
         if all(map(self.cannot, self.setup.scenarios)):
             raise ConfigurationError(f"no selected scenario can be compared: {self.cannot(self.setup.scenarios[0])}")
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why the row cannot be compared, or None when it can."""
+        """Return why the scenario cannot be compared, or None when it can."""
         if self.change.concerns_consumers and scenario.consumers is None:
             return "the change concerns consumers, and this scenario has none"
         if scenario.load.kind == "backlog" and self.change.concerns_sending_alone:
             return "the change concerns how records are sent, and this scenario only reads"
+        if scenario.load.kind == "ramp":
+            return "a search for the knee takes minutes a round: compare a scenario at a rate of its own"
         candidate = self.setup.form(scenario, self.change)
         if self.change.changes and candidate == scenario:
             return "the change leaves it as it is: there would be nothing to compare"
         return self.setup.cannot(scenario) or self.setup.cannot(candidate)
 
     def compare(self, scenario: Scenario) -> Comparison:
-        """Return the row's comparison; the first call measures all rows."""
+        """Return the scenario's comparison; the first call measures all scenarios."""
         if not self._compared:
             rows = [self._row(row) for row in self.setup.scenarios if self.cannot(row) is None]
             measure = self._epochs if self.change.needs_fresh_brokers else self._alternate
@@ -160,7 +162,7 @@ class Comparing:
         return order, measured
 
     def _unit(self, row: _Row, measure: Callable[[int], tuple[str, list[tuple[str, Finished]]]]) -> None:
-        """Add a unit to the row; one that the generator spoilt is measured again."""
+        """Add a unit to the scenario; one that the generator spoilt is measured again."""
         while True:
             order, measured = measure(row.units + 1)
             again = any(finished.repeatable for _, finished in measured) and all(
@@ -176,7 +178,7 @@ class Comparing:
         row.orders.append(order)
 
     def _until_decided(self, rows: Sequence[_Row], deadline: float, add: Mapping[str, Callable[[float], None]]) -> None:
-        """Give every undecided row a unit, again and again; a row that is decided at a look leaves."""
+        """Give every undecided scenario a unit, again and again; a scenario that is decided at a look leaves."""
         open_rows = list(rows)
         share = (deadline - time.monotonic()) / len(rows)
         while open_rows:
@@ -249,7 +251,7 @@ class Comparing:
         facts = self.setup.begun(cluster, forms, candidate=cluster.spec != rows[0].sides["A"].cluster)
         self._benches += 1
         run_id = f"{self.setup.run_id}-{self._benches}" if self._benches > 1 else self.setup.run_id
-        # Both forms of a row take as long to warm up as two rows.
+        # Both forms of a scenario take as long to warm up as two scenarios.
         bench = self.setup.bench(cluster, run_id, warmup_factor=len(forms) / len(rows))
         bench.warm_up(forms)
         facts["warm_up"] = bench.warm_up_facts
@@ -284,7 +286,7 @@ class Comparing:
 
 @contextmanager
 def _unhealthy_ends(rows: Sequence[_Row], sides: Sequence[str], *, own: bool = False) -> Iterator[None]:
-    """Let a target that is no longer healthy end the rows' measurement, and be the reason why.
+    """Let a target that is no longer healthy end the scenarios' measurement, and be the reason why.
 
     Where only one of the `sides` had the brokers, and they are the suite's `own`, their failure is that side's.
     """

@@ -32,7 +32,7 @@ class LoadWatch:
     ) -> Observer:
         """Return the observer of a load; `measured`: the ledger counts the time between a window's edges.
 
-        `sides`: the forms of the row that take turns in it.
+        `sides`: the forms of the scenario that take turns in it.
         """
 
         def edge() -> None:

@@ -1,4 +1,4 @@
-"""Room for what a run can write, from what its rows may offer at the most, and within a run's limits."""
+"""Room for what a run can write, from what its scenarios may offer at the most, and within a run's limits."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ ROUNDS_ON_DISK = 2
 """A round's topic is deleted after it, its files a second later: at most two rounds lie on the disk."""
 DISK_RESERVE = 1 << 30
 REPEATS = 2
-"""So many rounds of a row may be measured again because the generator was the limit, and as many for its delay."""
+"""So many rounds of a scenario may be measured again because the generator was the limit, and as many for its delay."""
 OWN_EXTRA_ROUNDS = 12
 """While brokers that the suite started are still warming up so many rounds are added at the most, or as many as the
 tier has if that is more: two processors at 40 % of their time needed four to seven after a smoke tier's three."""
 WARM_TIMES = 10
-"""The suite's own brokers are warmed up with so many times the rate of a paced row."""
+"""The suite's own brokers are warmed up with so many times the rate of a paced scenario."""
 LOOKS = 2
-"""A red row is measured a second time."""
+"""A red scenario is measured a second time."""
 
 
 def most_bytes_at_a_time(scenarios: Sequence[Scenario], seconds: float) -> float:
@@ -30,40 +30,44 @@ def most_bytes_at_a_time(scenarios: Sequence[Scenario], seconds: float) -> float
 
 
 def with_extra_rounds(tier: Tier, *, own: bool) -> int:
-    """Return how many rounds of a row there can be while brokers, the suite's `own` or others, are warming up."""
+    """Return how many rounds of a scenario there can be while brokers, the suite's `own` or others, are warming up."""
     return tier.rounds + (max(tier.rounds, OWN_EXTRA_ROUNDS) if own else tier.rounds)
 
 
 def most_rounds(tier: Tier, *, own: bool) -> int:
-    """Return how many rounds of a row there can be, repeats counted."""
+    """Return how many rounds of a scenario there can be, repeats counted."""
     return with_extra_rounds(tier, own=own) + 2 * REPEATS
 
 
 def most_bytes_written(scenarios: Sequence[Scenario], tier: Tier, *, own: bool) -> float:
-    """Return the most bytes that the gate can write in all, replicas counted: every row at its full rate."""
+    """Return the most bytes that the gate can write in all, replicas counted: every scenario at its full rate."""
     plain, faulty = parted(scenarios)
     plain = [row for block in blocks(plain, tier) for row in block]  # some are measured in more than one
     rounds = most_rounds(tier, own=own) * (tier.window_s + tier.warmup_max_s)
     warm_up = max((row.offered_bytes_per_s for row in plain), default=0.0) * tier.broker_warmup_s
     of_faults = sum(row.offered_bytes_per_s * (row.seconds(tier) + WARM_TIMES * tier.broker_warmup_s) for row in faulty)
-    return LOOKS * (sum(row.offered_bytes_per_s * rounds + row.backlog_bytes for row in plain) + warm_up) + of_faults
+    return (
+        LOOKS
+        * (sum(row.offered_bytes_per_s * rounds * row.load.windows + row.backlog_bytes for row in plain) + warm_up)
+        + of_faults
+    )
 
 
 def most_bytes_compared(scenarios: Sequence[Scenario], tier: Tier, budget_s: float) -> float:
-    """Return the most bytes that a comparison can write in all; `scenarios` holds both forms of every row."""
+    """Return the most bytes that a comparison can write in all; `scenarios` holds both forms of every scenario."""
     seconds = budget_s + tier.broker_warmup_s * 2
     backlogs = sum(row.backlog_bytes for row in scenarios)
     return max(row.offered_bytes_per_s for row in scenarios) * seconds + backlogs
 
 
 def at_most(scenario: Scenario, bytes_per_s: float, read_bytes_per_s: float = math.inf) -> Scenario:
-    """Return the row with its load's cap lowered so that it writes no more than that, replicas counted.
+    """Return the scenario with its load's cap lowered so that it writes no more than that, replicas counted.
 
     Nor reads more than that: its consumers, of one group or with partitions of their own, are sent each record once.
     """
     bound = bytes_per_s / (scenario.record_bytes * scenario.topic.replication_factor)
     if scenario.consumers:
         bound = min(bound, read_bytes_per_s / scenario.record_bytes)
-    if scenario.load.kind != "capped" or scenario.load.rate <= bound:
+    if scenario.load.kind not in ("capped", "ramp") or scenario.load.rate <= bound:
         return scenario
     return replace(scenario, load=replace(scenario.load, rate=bound))

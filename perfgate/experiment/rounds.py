@@ -1,6 +1,6 @@
-"""Interleaved rounds: every row once in random order, then again, on the same warm brokers.
+"""Interleaved rounds: every scenario once in random order, then again, on the same warm brokers.
 
-Drift of the machine then hits all rows alike, and a relation can be judged on the ratios within each round.
+Drift of the machine then hits all scenarios alike, and a relation can be judged on the ratios within each round.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from perfgate.model.target import Cluster
 
 
 class Rounds:
-    """Measures a block of rows on one cluster."""
+    """Measures a block of scenarios on one cluster."""
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class Rounds:
     def measure(self, scenarios: Sequence[Scenario]) -> dict[str, Measurement]:
         """Return the measurement of every scenario; what went wrong is a reason in its rounds, never an exception.
 
-        A row that a round found invalid is not measured further. Once the target is unhealthy nothing is. Rounds of
-        brokers that were still warming up are followed by others, within bounds, and are not judged.
+        A scenario that a round found invalid is not measured further. Once the target is unhealthy nothing is. Rounds
+        of brokers that were still warming up are followed by others, within bounds, and are not judged.
         """
         self._done = {scenario.name: [] for scenario in scenarios}
         self._discarded = {scenario.name: [] for scenario in scenarios}
@@ -124,9 +124,9 @@ class Rounds:
         self._read_canary()
 
     def _measure_round(self, scenario: Scenario, index: int, left: float | None, doing: str) -> None:
-        """Add a round of the row; one that the generator alone spoilt is measured again.
+        """Add a round of the scenario; one that the generator alone spoilt is measured again.
 
-        REPEATS times a row, and as often where it spoilt no more than some of the round's metrics.
+        REPEATS times a scenario, and as often where it spoilt no more than some of the round's metrics.
         """
         discarded = self._discarded[scenario.name]
         result = self._bench.round(scenario, index, left, doing)

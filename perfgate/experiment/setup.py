@@ -1,4 +1,4 @@
-"""What an experiment works with: a target, a driver, the tier and the rows."""
+"""What an experiment works with: a target, a driver, the tier and the scenarios."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class Setup:
         return self.limited(changed(scenario, change))
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why the row cannot be measured, or None when it can."""
+        """Return why the scenario cannot be measured, or None when it can."""
         return self.driver.cannot(scenario) or self.target.cannot(scenario)
 
     def begun(
         self, cluster: Cluster, rows: Sequence[Scenario], *, again: bool = False, candidate: bool = False
     ) -> dict[str, object]:
-        """Note a cluster that rows are measured on, `again` to confirm; return its facts, to be added to.
+        """Note a cluster that scenarios are measured on, `again` to confirm; return its facts, to be added to.
 
         The first one stands for the run as a whole, unless it is a `candidate`.
         """

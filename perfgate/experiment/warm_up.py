@@ -1,8 +1,8 @@
-"""Warm-up of a cluster: each row is loaded in slices until the brokers have stopped getting faster at it.
+"""Warm-up of a cluster: each scenario is loaded in slices until the brokers have stopped getting faster at it.
 
 A JVM interprets its code first and compiles what is used, for tens of seconds of CPU; what is measured meanwhile is
 another broker. Where the CPU of its compiler threads can be read, that says directly when it is over; growth of a
-row's rate, and of the records per second of broker CPU, says it elsewhere, and later.
+scenario's rate, and of the records per second of broker CPU, says it elsewhere, and later.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ STARTS_PER_TIER_BOUND_S = 7.5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Slice:
-    """A moment of a row's load: its rate, broker CPU per record (0: unknown), and the largest share of a broker's CPU
-    that compiled (None: unknown)."""
+    """A moment of a load: its rate, broker CPU per record (0: unknown), the largest share of a broker's CPU that
+    compiled (None: unknown)."""
 
     records_per_s: float
     us_per_record: float
@@ -62,10 +62,11 @@ def warm_up(
     within_s: float,
     now: Callable[[], float] = time.monotonic,
 ) -> Mapping[str, list[Slice]]:
-    """Load the rows in passes until all are warm or the time is up; return each row's slices, by its name.
+    """Load the scenarios in passes until all are warm or the time is up; return each scenario's slices, by its name.
 
-    `measure(row, left_s)` gives one slice, or None when the row cannot be loaded: its rounds will say why. Rows with
-    more replicas come first, because what they warm up serves the others too; of these, those that wait for them last.
+    `measure(scenario, left_s)` gives one slice, or None when the scenario cannot be loaded: its rounds will say why.
+    Scenarios with more replicas come first, because what they warm up serves the others too; of these, those that wait
+    for them last.
     """
     ends = now() + within_s
     done: dict[str, list[Slice]] = {row.name: [] for row in rows}

@@ -18,7 +18,7 @@ def to_measure_again(
     relations: Sequence[Relation],
     baselines: Mapping[tuple[str, str], Measurement] | None = None,
 ) -> set[str]:
-    """Return the rows that are red, and both rows of each relation that is; none with a fault.
+    """Return the scenarios that are red, and both scenarios of each relation that is; none with a fault.
 
     `baselines`: what relations are judged on instead, by family and name.
 
@@ -36,10 +36,11 @@ def to_measure_again(
 
 
 def second_look(first: Outcome, second: Outcome, not_counted: Sequence[str] = ()) -> Outcome:
-    """Return what a red row and its confirmation run on a fresh cluster come to: red only when both are.
+    """Return what a red scenario and its confirmation run on a fresh cluster come to: red only when both are.
 
-    A confirmation run that could not tell leaves the row INCONCLUSIVE: nobody has seen it well. So does one that is not
-    red and so far off the first that neither's interval reaches the other's: then brokers come up now slow, now not.
+    A confirmation run that could not tell leaves the scenario INCONCLUSIVE: nobody has seen it well. So does one that
+    is not red and so far off the first that neither's interval reaches the other's: then brokers come up now slow, now
+    not.
 
     `not_counted`: why rounds of the first did not count. Only a red confirmation run makes up for those.
     """

@@ -1,4 +1,4 @@
-"""Whether the machine was quiet enough, and the machine that it was, to hold a row against stored figures. Pure."""
+"""Whether the machine was quiet enough, and the machine that it was, to hold a scenario to stored figures. Pure."""
 
 from __future__ import annotations
 

@@ -12,14 +12,27 @@ from perfgate.judge.messages import WARMING
 from perfgate.judge.noise import disturbed
 from perfgate.judge.statistics import median_error, median_interval, spread
 from perfgate.judge.warming import still_growing
-from perfgate.model import FaultScenario, Judgement, Load, Measurement, Outcome, Profile, Threshold, Verdict
+from perfgate.model import (
+    DECIDES_PACED,
+    FaultScenario,
+    Judgement,
+    Load,
+    Measurement,
+    Outcome,
+    Profile,
+    Threshold,
+    Verdict,
+)
 
 CPU = ("broker_cpu_us_per_record", "broker_cpu_cores.sum", "broker_cpu_cores.max")
 
 
+DECIDES = {"paced": DECIDES_PACED, "ramp": "knee_records_per_s"}
+
+
 def required(load: Load) -> tuple[tuple[str, ...], ...]:
     """Return what must be held for a scenario of this load: one metric of each group. A paced rate is declared."""
-    return (("latency_ms.p99",) if load.kind == "paced" else ("records_per_s",), CPU)
+    return ((DECIDES.get(load.kind, "records_per_s"),), CPU)
 
 
 TOO_GOOD = 2
@@ -63,7 +76,7 @@ def verdict_of(judgements: Sequence[Judgement]) -> Verdict:
 
 
 def sound_part(measurement: Measurement) -> Measurement | None:
-    """Return the measurement without its invalid rounds, when enough are left to show that the row is slow.
+    """Return the measurement without its invalid rounds, when enough are left to show that the scenario is slow.
 
     At least half of them, and two: a round that does not count takes no slowness of the others back. None when all
     count, or too few do.

@@ -29,5 +29,5 @@ class GateStopRule:
         )
 
     def still_warming(self, rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
-        """Return the rows of a block that were measured on brokers still warming up, with the figures."""
+        """Return the scenarios of a block that were measured on brokers still warming up, with the figures."""
         return warming.still_warming(rows)

@@ -1,9 +1,10 @@
 """Whether rounds were measured on brokers that were still warming up: pure rules over the rounds of a block.
 
 Two signs. A JVM that still compiles its code says so by the CPU of its compiler threads, in every single round. Where
-that cannot be read, or is over, a trend over the rounds tells: each row's rate and broker CPU per record are fitted
-with a straight line over the round numbers (logarithms, least squares), and its growth from the first to the last
-round is held against its standard error. Three rounds say little of their own noise, so that of all rows is pooled.
+that cannot be read, or is over, a trend over the rounds tells: each scenario's rate and broker CPU per record are
+fitted with a straight line over the round numbers (logarithms, least squares), and its growth from the first to the
+last round is held against its standard error. Three rounds say little of their own noise, so that of all scenarios is
+pooled.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from perfgate.model import COMPILING, METRICS, Round
 LEAST_GROWTH = 0.05
 """A trend smaller than this, from the first round to the last, moves a verdict less than the noise does."""
 FALSE_TREND = 0.005
-"""Chance that the rounds of one row and metric are said to grow when they only scatter (normally, independently)."""
+"""Chance that the rounds of one scenario and metric are said to grow when they scatter (normally, independently)."""
 FALSE_GROWTH = 0.01
-"""Chance that one row's rounds, looked at alone because they are red, are said to grow when they only scatter."""
+"""Chance that one scenario's rounds, looked at alone because they are red, are said to grow when they only scatter."""
 WATCHED = ("records_per_s", "broker_cpu_us_per_record")
 
 
@@ -76,9 +77,10 @@ def _positive(value: float) -> bool:
 
 
 def growing(rows: Mapping[str, Sequence[float]], better: str) -> dict[str, float]:
-    """Return the rows whose values still get better, with the growth from first to last round as a share.
+    """Return the scenarios whose values still get better, with the growth from first to last round as a share.
 
-    All rows have as many values. A row grows by more than its error, or all rows together do and this row with them.
+    All scenarios have as many values. A scenario grows by more than its error, or all scenarios together do and this
+    scenario with them.
     """
     trends = {
         name: trend(values, better) for name, values in rows.items() if len(values) > 2 and all(map(_positive, values))
@@ -101,7 +103,7 @@ def growing(rows: Mapping[str, Sequence[float]], better: str) -> dict[str, float
 
 
 def still_warming(rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
-    """Return the rows of a block whose rounds were measured on brokers that were still warming up, and the figures."""
+    """Return the scenarios whose rounds were measured on brokers that were still warming up, and the figures."""
     valid = {name: rounds for name, rounds in rows.items() if rounds and not any(r.invalid for r in rounds)}
     found: dict[str, list[str]] = {}
     for name, rounds in valid.items():

@@ -18,7 +18,7 @@ WINDOW_S = 1.0
 LEAST_GAP_S = 0.4
 BUFFER_S = 0.1
 """A side's buffer holds what the brokers take in this time: more than most requests take, so that they never wait for
-records (with 20 ms of buffer a saturated row lost a third of its rate), and little enough to drain in the gap."""
+records (with 20 ms of buffer a saturated scenario lost a third of its rate), and little enough to drain in the gap."""
 LEAST_BUFFER_KIB = 256
 GAP_BUFFERS = 4.0
 LARGEST_GAP_S = 2.0
@@ -36,7 +36,7 @@ class Turn:
 
 
 def pace(sides: Sequence[Scenario], records_per_s: float) -> Pace:
-    """Return the pace for two forms of a row that the brokers take at about this rate.
+    """Return the pace for two forms of a scenario that the brokers take at about this rate.
 
     The buffer must hold all requests in flight twice over, or it would be the limit; the gap must suffice to drain it.
     """

@@ -63,5 +63,7 @@ from perfgate.model.measured import (
     MetricInfo as MetricInfo,
     Reading as Reading,
     Round as Round,
+    Step as Step,
+    StepPart as StepPart,
     metric_info as metric_info,
 )

@@ -147,7 +147,7 @@ PATHS: Mapping[str, _Path] = {
     "record.bytes": _Path(_whole(1 << 30), _own("record_bytes")),
     "record.payload": _Path(_payload, _own("payload")),
     "record.keys": _Path(_keys, _own("keys")),
-    "load.rate": _Path(_amount(0.01, MOST, "records/s"), _load("rate", "capped", "paced")),
+    "load.rate": _Path(_amount(0.01, MOST, "records/s"), _load("rate", "capped", "paced", "ramp")),
     "load.records": _Path(_whole(MOST), _load("records", "backlog")),
     "link": _Path(_link, lambda scenario, value: replace(scenario, link=LINKS[value])),
     "topic.partitions": _Path(_whole(100_000), _part("topic", "partitions")),

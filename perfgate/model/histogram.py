@@ -46,7 +46,7 @@ def lowest_of(buckets: Whole) -> Whole:
 
 BUCKETS = int(empty().counts_len)
 REDUCED = 4_096
-"""How many sums of histograms are remembered: those of 2,000 rows with latency and end-to-end latency."""
+"""How many sums of histograms are remembered: those of 2,000 scenarios with latency and end-to-end latency."""
 
 
 def of_counts(counts: Whole) -> HdrHistogram:
@@ -130,7 +130,7 @@ def latency_metrics(encoded: Iterable[str], prefix: str = "latency_ms") -> dict[
     return {f"{prefix}.{name}": value for name, value in _reduced(tuple(encoded)).items()}
 
 
-# Judge, Allure, run.json and terminal ask for the same rounds, some of them once for each of a row's metrics.
+# Judge, Allure, run.json and terminal ask for the same rounds, some of them once for each of a scenario's metrics.
 @lru_cache(maxsize=REDUCED)
 def _reduced(encoded: tuple[str, ...]) -> Mapping[str, float]:
     """Return what HdrHistogram's own methods give for the sum, in ms: they take 66 ms for seven rounds, this 2 ms."""

@@ -146,14 +146,14 @@ class Outcome:
     reasons: tuple[str, ...] = ()
     rounds: tuple[float, ...] = ()
     first_look: Outcome | None = None
-    """What the first look said, when it was red and the row was measured again on a fresh cluster."""
+    """What the first look said, when it was red and the scenario was measured again on a fresh cluster."""
     message: str = field(default="", compare=False)
     paired: bool = True
     """Of a relation: whether its two scenarios were measured on the same cluster, round by round."""
 
 
 class Effect(enum.Enum):
-    """What a change does to a row; only SAME and FASTER are green."""
+    """What a change does to a scenario; only SAME and FASTER are green."""
 
     BROKEN = "BROKEN"
     SLOWER = "SLOWER"
@@ -169,7 +169,7 @@ class Effect(enum.Enum):
 
     @property
     def red(self) -> bool:
-        """Whether the change makes the row worse: slower, or records that it sends are not taken."""
+        """Whether the change makes the scenario worse: slower, or records that it sends are not taken."""
         return self in (Effect.SLOWER, Effect.BROKEN)
 
 
@@ -194,7 +194,7 @@ class MetricEffect:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComparisonOutcome:
-    """What a change does to one row: the primary metric decides, the others are shown.
+    """What a change does to one scenario: the primary metric decides, the others are shown.
 
     `more_minutes`: how much longer an INCONCLUSIVE one would take in 8 of 10 cases, None when that cannot be told.
     `detectable`: the smallest slowdown that as many units of this spread show in 8 of 10 comparisons, as a share.

@@ -45,9 +45,9 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoadSpec:
-    """One round of a row's load. `security` holds the client settings that the target itself asks for.
+    """One round of a scenario's load. `security` holds the client settings that the target itself asks for.
 
-    `most_rate`: how many records/s the target allows, whatever the row offers or owes.
+    `most_rate`: how many records/s the target allows, whatever the scenario offers or owes.
     """
 
     scenario: Scenario
@@ -160,7 +160,7 @@ class Driver(Protocol):
     """Whether two loads can alternate within a burst; whole rounds alternate otherwise."""
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why this driver cannot express the row, or None when it can."""
+        """Return why this driver cannot express the scenario, or None when it can."""
 
     def latency_basis(self, load: Load) -> str:
         """Return from which moment this driver counts the latency of such a load."""
@@ -225,7 +225,7 @@ class Engine(Driver, Protocol):
         """
 
     def fill(self, spec: LoadSpec, observer: Observer) -> None:
-        """Write the row's backlog into its topic. Raises LoadError when not every record got there."""
+        """Write the scenario's backlog into its topic. Raises LoadError when not every record got there."""
 
     def journaled(self, spec: LoadSpec, folder: Path, observer: Observer) -> JournaledLoad:
         """Return a load that writes down in `folder` what happens to each record."""

@@ -92,6 +92,7 @@ METRICS: Mapping[str, MetricInfo] = dict(
         _metric("unclean_elections", "elections", "lower", "leaders elected that were not in sync"),
         _metric("controller_changes", "changes", "lower", "times that another controller became the active one"),
         _metric("client_cpu_us_per_record", "us/record", "lower", "CPU of the generator per record"),
+        _metric("knee_records_per_s", "records/s", "higher", "highest rate that met the service level"),
     ]
 )
 PER_BROKER_METRICS: Mapping[str, MetricInfo] = dict(
@@ -194,9 +195,29 @@ class Failover:
     p99_ms: tuple[float | None, ...]
 
 
+StepPart = Literal["unloaded", "step", "bisection", "confirmation", "below"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """One rate of a ramp, in records/s, and what came of it.
+
+    `part` of the search it belongs to; `received`: by consumers, None without any. `missed`: why it does not meet the
+    service level, empty when it does; `by_generator`: because more could not be sent.
+    """
+
+    rate: Amount
+    part: StepPart
+    metrics: Mapping[str, float]
+    accounting: Accounting
+    received: Count | None = None
+    missed: str = ""
+    by_generator: bool = False
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Round:
-    """One measured window of one row; `invalid` holds the reasons why its numbers must not be judged.
+    """One measured window of one scenario; `invalid` holds the reasons why its numbers must not be judged.
 
     `broken`: those of them that brokers of the suite's own are to blame for, which is a result; `perhaps_late`: those
     of these that a machine which was busy with something else brings about as well.
@@ -204,6 +225,7 @@ class Round:
     (`latency_ms` for `latency_ms.p99`).
     `not_sustained` says how much of a paced load the brokers did not take, when they did not: a result, not a flaw.
     `usage_unavailable`: why the brokers' CPU (and more) is not among the metrics, when it is not.
+    `steps`: those of a ramp, in their order; the metrics are those of the step at the knee then.
     """
 
     index: Annotated[int, Ge(1)]
@@ -219,6 +241,7 @@ class Round:
     not_sustained: str = ""
     usage_unavailable: str = ""
     failover: Failover | None = None
+    steps: tuple[Step, ...] = ()
     invalid: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
     perhaps_late: tuple[str, ...] = ()
@@ -252,7 +275,7 @@ class CanaryReading:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measurement:
-    """All rounds of one row on one cluster. `latency_basis`: the moment from which latencies count.
+    """All rounds of one scenario on one cluster. `latency_basis`: the moment from which latencies count.
 
     `discarded` holds rounds that the generator itself limited and that were measured again. `warm_up` holds rounds
     that are not judged because brokers were still warming up, which later rounds showed; `warming` says so of
@@ -275,7 +298,7 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
-    """A row as declared (baseline) and with the change (candidate), measured in turn.
+    """A scenario as declared (baseline) and with the change (candidate), measured in turn.
 
     `method` is how: `turns` (both sides take turns of a second within a burst on the same brokers), `rounds`
     (whole rounds alternate on the same brokers) or `epochs` (fresh brokers alternate). The rounds of both sides with
@@ -295,5 +318,5 @@ class Comparison:
 
     @property
     def scenario(self) -> Scenario:
-        """The row as declared."""
+        """The scenario as declared."""
         return self.baseline.scenario

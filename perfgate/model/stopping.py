@@ -19,7 +19,7 @@ class StopRule(Protocol):
         """Return whether these rounds scatter so much that the rest of them could not be judged either."""
 
     def still_warming(self, rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
-        """Return the rows of a block that were measured on brokers still warming up, with the figures."""
+        """Return the scenarios of a block that were measured on brokers still warming up, with the figures."""
 
 
 class ComparisonStopRule(Protocol):

@@ -94,7 +94,7 @@ class Target(Protocol):
         """Return what is known of such a cluster before it has started: kind, name, kafka_version at the least."""
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why this target cannot run the row, or None when it can. Asked once it is prepared."""
+        """Return why this target cannot run the scenario, or None when it can. Asked once it is prepared."""
 
     def cluster(self, spec: ClusterSpec) -> Cluster:
         """Return the cluster of this spec, started if it is not the one now alive. Raises TargetError."""

@@ -23,11 +23,12 @@ from perfgate.model import (
     Outcome,
     Profile,
     Relation,
+    Step,
     metric_info,
 )
 from perfgate.model.summary import metric_value
 from perfgate.report.comparisons import comparison_entry
-from perfgate.report.plots import fault_timeline, paired_rounds
+from perfgate.report.plots import fault_timeline, knee_curve, paired_rounds
 from perfgate.report.results import scenario_entry
 
 EPIC = "Kafka performance gate"
@@ -72,6 +73,7 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
     )
     allure.attach(entry["official_command"], "the same load with the official tools", AttachmentType.TEXT)
     _attach_fault_rounds(measurement)
+    _attach_ramps(measurement)
     _attach_json("measurement", entry)
     thresholds = Path(profile.path).read_text() if profile else "no profile matches this target and machine"
     allure.attach(thresholds, f"thresholds used: {profile.name if profile else 'none'}", AttachmentType.TEXT)
@@ -87,6 +89,47 @@ def _attach_fault_rounds(measurement: Measurement) -> None:
             name = f"{measurement.scenario.name}, fault {r.index}"
             allure.attach(fault_timeline(name, r.failover), f"fault {r.index}: timeline", AttachmentType.PNG)
             allure.attach(_phases_html(r.failover), f"fault {r.index}: phases", AttachmentType.HTML)
+
+
+def _attach_ramps(measurement: Measurement) -> None:
+    """Put each ramp's curve and table of steps on the running test."""
+    for r in measurement.rounds:
+        if r.steps:
+            name = f"{measurement.scenario.name}, round {r.index}"
+            allure.attach(knee_curve(name, r), f"round {r.index}: curve", AttachmentType.PNG)
+            allure.attach(_steps_html(r.steps), f"round {r.index}: steps", AttachmentType.HTML)
+
+
+def _steps_html(steps: Sequence[Step]) -> str:
+    shown = ("records_per_s", "latency_ms.p50", "latency_ms.p99", "latency_ms.p999", "broker_cpu_cores.sum")
+    rows = [
+        (
+            step.part,
+            number(step.rate),
+            *(number(step.metrics[name]) if name in step.metrics else "-" for name in shown),
+            f"{step.accounting.attempted:,}",
+            f"{step.accounting.acked:,}",
+            "-" if step.received is None else f"{step.received:,}",
+            step.missed or "met",
+        )
+        for step in steps
+    ]
+    return _table(
+        (
+            "step",
+            "offered, records/s",
+            "achieved, records/s",
+            "p50, ms",
+            "p99, ms",
+            "p99.9, ms",
+            "broker cores",
+            "attempted",
+            "acknowledged",
+            "received",
+            "service level",
+        ),
+        rows,
+    )
 
 
 def _phases_html(failover: Failover) -> str:
@@ -124,7 +167,7 @@ def attach_relation(relation: Relation, outcome: Outcome) -> None:
 
 
 def attach_comparison(comparison: Comparison, outcome: ComparisonOutcome) -> None:
-    """Put what a change does to a row on the running test, with the paired rounds drawn."""
+    """Put what a change does to a scenario on the running test, with the paired rounds drawn."""
     scenario, primary = comparison.scenario, outcome.primary
     _label(scenario.families[0], f"{scenario.name}: {scenario.summary}")
     found = f", {signed(primary.estimate)} {primary.metric.name}" if primary else ""
@@ -191,6 +234,7 @@ def _headline(measurement: Measurement) -> str:
     """Return the numbers that a reader of the report's first page wants: rate, p99, CPU."""
     parts = []
     for name, text in (
+        ("knee_records_per_s", "knee at {} records/s"),
         ("records_per_s", "{} records/s"),
         ("latency_ms.p99", "p99 {} ms"),
         ("broker_cpu_cores.sum", "{} broker cores"),

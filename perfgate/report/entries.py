@@ -268,6 +268,8 @@ class RunFacts:
     """The thresholds it was held against; null: none matched."""
     replay_of: str | None
     """The run whose measurements were judged again; null: measured live."""
+    resumed_from: str | None = None
+    """The interrupted run that this one continues, and whose measurements are among these."""
     change: Mapping[str, object] | None
     """What a comparison asked about; null: the gate."""
     target: Annotated[Mapping[str, object], _with("kind", "name", "kafka_version", kind=[*KINDS])]

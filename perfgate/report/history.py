@@ -32,7 +32,7 @@ MIN_MAGNITUDE = 0.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Drift:
-    """A metric of a row that has moved: from the run of `since` on, by the share `moved` (means before and after)."""
+    """A metric of a scenario that has moved: from the run of `since` on, by the share `moved` (of means)."""
 
     scenario: str
     metric: str
@@ -89,7 +89,7 @@ def load(path: Path) -> list[dict[str, Any]]:
 
 
 def drifts(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any]) -> list[Drift]:
-    """Return the latest change point of every row's metrics, over the unmodified runs of the same kind as `like`."""
+    """Return the latest change point of every scenario's metrics, over unmodified runs of the same kind as `like`."""
     kind = ("tier", "driver", "facts")
     alike = [e for e in entries if not e["modified"] and all(e[key] == like[key] for key in kind)]
     found = []

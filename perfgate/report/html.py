@@ -115,13 +115,6 @@ def _node(arguments: list[object], timeout_s: float, doing: str) -> None:
         raise ReportError(f"{doing} failed with exit code {done.returncode}:\n{tail}")
 
 
-def is_new(run_dir: Path, since: float) -> bool:
-    """Return whether the run has no report yet, and ended since then (Unix time)."""
-    recorded = run_dir / "run.json"
-    built = run_dir / "report" / "index.html"
-    return recorded.exists() and recorded.stat().st_mtime >= since and not built.exists()
-
-
 def main() -> int:
     """Build the report that the arguments ask for; return the exit code."""
     parser = argparse.ArgumentParser(description="Build the HTML report of a run.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfgate.judge.compare.sequential import MARGIN, estimate, looks_until
-from perfgate.model import Failover, Measurement
+from perfgate.model import Failover, Measurement, Round
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -113,16 +114,71 @@ def fault_timeline_figure(name: str, failover: Failover) -> Figure:
     return figure
 
 
+PERCENTILES = (("p50", "#9cc3ea"), ("p99", "#1f5fa8"), ("p999", "#0b2545"))
+
+
+def knee_curve(name: str, found: Round) -> bytes:
+    """Return a PNG of a ramp's steps over the rate offered: records taken, latency, CPU of each broker; the knee."""
+    return _png(knee_curve_figure(name, found))
+
+
+def knee_curve_figure(name: str, found: Round) -> Figure:
+    """Return the same as a figure."""
+    from matplotlib.figure import Figure
+
+    steps = sorted(found.steps, key=lambda step: step.rate)
+    knee = found.metrics.get("knee_records_per_s")
+    figure = Figure(figsize=(9, 9), layout="constrained")
+    taken, latency, cpu = figure.subplots(3, 1, sharex=True)
+    for words, marker, colour, kept in (
+        ("meets the service level", "o", "#1f5fa8", [step for step in steps if not step.missed]),
+        ("misses it", "x", "#b3261e", [step for step in steps if step.missed]),
+    ):
+        rates = [step.rate for step in kept]
+        achieved = [step.metrics.get("records_per_s", math.nan) / step.rate * 100 for step in kept]
+        taken.plot(rates, achieved, marker, color=colour, label=words)
+    taken.axhline(100, color="#555555", linewidth=0.8)
+    taken.set_ylabel("of the records offered,\nacknowledged in the window, %")
+    for quantile, colour in PERCENTILES:
+        values = [step.metrics.get(f"latency_ms.{quantile}", math.nan) for step in steps]
+        latency.plot([step.rate for step in steps], values, marker=".", color=colour, label=quantile)
+    latency.set_yscale("log")
+    latency.set_ylabel("latency from\nintended send, ms")
+    stem = "broker_cpu_cores."
+    brokers = sorted({key for step in steps for key in step.metrics if key.startswith(stem) and key[-1].isdigit()})
+    for line, key in zip(itertools.cycle(("-", "--", ":", "-.")), brokers, strict=False):
+        values = [step.metrics.get(key, math.nan) for step in steps]
+        cpu.plot([step.rate for step in steps], values, line, marker=".", label=f"broker {key.removeprefix(stem)}")
+    cpu.set_ylabel("CPU, cores")
+    cpu.set_xlabel("records/s offered")
+    cpu.set_xscale("log")
+    for axes in (taken, latency, cpu):
+        if knee:
+            axes.axvline(knee, color="#7a1f5f", linewidth=1, linestyle="--", label=f"knee: {knee:,.0f} records/s")
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(fontsize="small", loc="best")
+    figure.suptitle(f"{name}: the highest rate that meets the service level", fontsize="medium")
+    return figure
+
+
 def _png(figure: Figure) -> bytes:
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=100)
     return picture.getvalue()
 
 
-def write_timelines(measurement: Measurement, folder: Path) -> None:
-    """Write the timeline of every round with a fault into `folder`."""
+def write_pictures(measurement: Measurement, folder: Path) -> None:
+    """Write the timeline of every round with a fault, and the curve of every ramp, into folders of `folder`."""
+    name = measurement.scenario.name
     for r in measurement.rounds:
         if r.failover is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            picture = fault_timeline(f"{measurement.scenario.name}, fault {r.index}", r.failover)
-            (folder / f"{measurement.scenario.name}-{r.index}.png").write_bytes(picture)
+            _write(
+                folder / "timelines" / f"{name}-{r.index}.png", fault_timeline(f"{name}, fault {r.index}", r.failover)
+            )
+        if r.steps:
+            _write(folder / "curves" / f"{name}-{r.index}.png", knee_curve(f"{name}, round {r.index}", r))
+
+
+def _write(path: Path, picture: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(picture)

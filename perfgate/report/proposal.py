@@ -22,6 +22,7 @@ import tomlkit
 from perfgate.judge.limits import MOST_RUNS_WORTH_IT, noise_factor, reach_of, runs_needed
 from perfgate.judge.messages import number, percent
 from perfgate.judge.noise import disturbed
+from perfgate.judge.rules import DECIDES
 from perfgate.judge.statistics import MEDIAN_ERROR_FACTOR
 from perfgate.judge.thresholds import (
     CANARY_KEYS,
@@ -35,11 +36,11 @@ from perfgate.model import FEWEST_READINGS, METRICS, CanaryReading, Profile, Thr
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.results import load_run
 
-RECORDED_METRICS = ("records_per_s", "broker_cpu_us_per_record")
-PACED_METRICS = ("latency_ms.p99", "broker_cpu_us_per_record")
+CPU_METRIC = "broker_cpu_us_per_record"
+RATES = ("records_per_s", "knee_records_per_s")
 FAULT_METRICS = ("outage_s.max", "recovery_s")
-"""Of a row with a fault, whose rate is declared."""
-TOLERANCE = dict.fromkeys((*RECORDED_METRICS, *FAULT_METRICS), 0.10) | {"latency_ms.p99": 0.5}
+"""Of a scenario with a fault, whose rate is declared."""
+TOLERANCE = dict.fromkeys((*RATES, CPU_METRIC, *FAULT_METRICS), 0.10) | {"latency_ms.p99": 0.5}
 """What a new entry states; the limit is wider where the noise between runs is. A p99 of some ms moves by half when a
 record in a hundred waits for one thing more."""
 ENOUGH_RUNS = 5
@@ -76,6 +77,8 @@ def runs_alike(document: Mapping[str, Any], results_dir: Path) -> list[Mapping[s
             continue  # a run of another schema version has nothing to say here
         if _kind(other) == wanted and not other["modified"] and not other["replay_of"] and not other["change"]:
             found.setdefault(other["run_id"], other)  # results/latest is one of the runs again
+    for run in list(found.values()):  # one that was continued: its figures are in the later run
+        found.pop(run.get("resumed_from"), None)
     return list(found.values())
 
 
@@ -95,11 +98,11 @@ def unsound(document: Mapping[str, Any], because: str = "") -> str:
     red = [e["name"] for e in document["scenarios"] if e["verdict"] == Verdict.REGRESSED.value or e["first_look"]]
     if red and not because:
         return f"{', '.join(red)} red"
-    no_figures = (Verdict.INVALID.value, Verdict.BROKEN.value, Verdict.INCONCLUSIVE.value)
+    no_figures = (None, Verdict.INVALID.value, Verdict.BROKEN.value, Verdict.INCONCLUSIVE.value)
     bad = [e for e in document["scenarios"] if e["verdict"] in no_figures]
     if bad:
         reason = f": {bad[0]['reasons'][0].splitlines()[0]}" if bad[0]["reasons"] else ""  # logs follow
-        return f"{', '.join(e['name'] for e in bad)} {bad[0]['verdict']}{reason}"
+        return f"{', '.join(e['name'] for e in bad)} {bad[0]['verdict'] or 'unjudged'}{reason}"
     if not document["scenarios"]:
         return "no scenario was measured to its end"
     for entry in document["scenarios"]:
@@ -125,15 +128,11 @@ def _kind(document: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def proposed(runs: Sequence[Mapping[str, Any]]) -> list[Proposed]:
-    """Return the new baselines that these runs make, of every row that at least two of them measured soundly."""
+    """Return the new baselines that these runs make, of every scenario that at least two of them measured soundly."""
     found = []
     for name in sorted({entry["name"] for run in runs for entry in run["scenarios"]}):
-        entries = [
-            e
-            for run in runs
-            for e in run["scenarios"]
-            if e["name"] == name and e["verdict"] not in ("INVALID", "BROKEN")
-        ]
+        measured = (e for run in runs for e in run["scenarios"] if e["name"] == name)
+        entries = [e for e in measured if e["verdict"] not in ("INVALID", "BROKEN")]
         for metric in _recorded(entries):
             values = tuple(
                 e["metrics"][metric]["value"] for e in entries if metric in e["metrics"] and _sound(e, metric)
@@ -151,7 +150,7 @@ def _sound(entry: Mapping[str, Any], metric: str) -> bool:
 def _recorded(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     if any(entry["declared"]["fault"] for entry in entries):
         return FAULT_METRICS
-    return PACED_METRICS if any(entry["load"]["kind"] == "paced" for entry in entries) else RECORDED_METRICS
+    return (DECIDES.get(entries[0]["load"]["kind"] if entries else "", RATES[0]), CPU_METRIC)
 
 
 def worse(found: Sequence[Proposed], profile: Profile | None) -> list[str]:

@@ -113,18 +113,21 @@ def plain(entry: Any) -> dict[str, Any]:
     return dict(adapter(type(entry)).dump_python(entry, mode="json", warnings=False))
 
 
-def load_run(path: Path) -> dict[str, Any]:
-    """Return a recorded run.json. Raises ConfigurationError when it is none, or of another schema version."""
+def load_run(path: Path, option: str = "--replay") -> dict[str, Any]:
+    """Return a recorded run.json. Raises ConfigurationError when it is none, or of another schema version.
+
+    `option` is what it was named with.
+    """
     if not path.is_file():
-        raise ConfigurationError(f"--replay {path}: no such file; a run is recorded in results/<run-id>/run.json")
+        raise ConfigurationError(f"{option} {path}: no such file; a run is recorded in results/<run-id>/run.json")
     try:
         document: Any = json.loads(path.read_text(), parse_constant=_no_number)
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"--replay {path}: {error}") from error
+        raise ConfigurationError(f"{option} {path}: {error}") from error
     found = document.get("schema") if isinstance(document, dict) else None
     if found not in READABLE:
         legal = " or ".join(map(str, READABLE))
-        raise ConfigurationError(f"--replay {path}: schema {found!r} is not a run.json of schema {legal}")
+        raise ConfigurationError(f"{option} {path}: schema {found!r} is not a run.json of schema {legal}")
     if found != SCHEMA:
         # Before schema 4 the canary was another one, SHA-256, which some processors have instructions for.
         for entry in (*document["scenarios"], *document["second_looks"]):

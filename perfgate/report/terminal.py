@@ -44,6 +44,8 @@ COLOUR: Mapping[Verdict | Effect, str] = {
     Effect.BROKEN: "red",
 }
 COLOUR_OF_WORD = {verdict.value: colour for verdict, colour in COLOUR.items()}
+WORDS = {0: "GREEN", 2: "INTERRUPTED", 6: "UNDECIDED"}
+"""What the last line begins with, by the exit code; RED with any other."""
 COMPARISON_COLUMNS = (
     "scenario",
     "metric",
@@ -91,7 +93,7 @@ def scenario_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Me
 
 
 def spoilt_notes(measurements: Mapping[str, Measurement]) -> list[str]:
-    """Return what stands below the table: metrics that are not valid, of rows whose other metrics are."""
+    """Return what stands below the table: metrics that are not valid, of scenarios whose other metrics are."""
     return [
         f"note: {name}: {metrics} is not valid: {reason}"
         for name, measurement in measurements.items()
@@ -100,7 +102,7 @@ def spoilt_notes(measurements: Mapping[str, Measurement]) -> list[str]:
 
 
 def fault_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Measurement]) -> list[tuple[str, ...]]:
-    """Return the cells of the rows with a fault in FAULT_COLUMNS' order: medians, of losses the sum."""
+    """Return the cells of the scenarios with a fault in FAULT_COLUMNS' order: medians, of losses the sum."""
     rows: list[tuple[str, ...]] = []
     for name, outcome in outcomes.items():
         measurement = measurements[name]
@@ -138,7 +140,7 @@ def fault_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Measu
 
 
 def outage_note(measurements: Mapping[str, Measurement], profile: Profile | None) -> str:
-    """Return which rows with a fault have no stored outage to be held against; empty when all have."""
+    """Return which scenarios with a fault have no stored outage to be held against; empty when all have."""
     stored = profile.thresholds if profile else {}
     without = [
         name
@@ -200,7 +202,7 @@ def comparison_rows(comparisons: Sequence[tuple[Comparison, ComparisonOutcome]])
 
 def comparison_line(outcomes: Sequence[ComparisonOutcome], not_run: int, exit_code: int) -> str:
     """Return a comparison in one line."""
-    word = {0: "GREEN", 6: "UNDECIDED"}.get(exit_code, "RED")
+    word = WORDS.get(exit_code, "RED")
     found = {effect: sum(outcome.effect is effect for outcome in outcomes) for effect in Effect}
     counts = ", ".join(f"{count} {effect.value}" for effect, count in found.items() if count) or "none"
     return f"{word}: scenarios {counts}; {not_run} not run; exit code {exit_code}"
@@ -228,7 +230,7 @@ def write_table(reporter: Terminal, head: Sequence[str], rows: Sequence[Sequence
 
 def summary_line(outcomes: Sequence[Outcome], relations: Sequence[Outcome], not_run: int, exit_code: int) -> str:
     """Return the run in one line: red or green, how many were judged and how, how many not run."""
-    word = {0: "GREEN", 6: "UNDECIDED"}.get(exit_code, "RED")
+    word = WORDS.get(exit_code, "RED")
     missing = any(outcome.verdict is Verdict.MISSING for outcome in outcomes)
     if exit_code == 0 and missing:
         word = "GREEN WITHOUT THRESHOLDS"

@@ -77,6 +77,13 @@ END_TO_END = replace(
     consumers=Consumers(membership="assigned"),
 )
 
+RAMP = replace(
+    END_TO_END,
+    name="ramp",
+    summary="records sent on schedules of rising rates and read as they arrive, three replicas, acks=-1",
+    load=Load(kind="ramp", rate=100_000),
+)
+
 TOGETHER = replace(
     STRESS,
     name="together",

@@ -2,7 +2,7 @@
 
 from perfgate.model import KIB, MIB, with_changes
 from perfgate.model.catalogue import Family, family
-from tests.scenarios.bases import DURABLE, END_TO_END, PACED, PAPER, READING, REPLICATED, STRESS, TEXT, TOGETHER
+from tests.scenarios.bases import DURABLE, END_TO_END, PACED, PAPER, RAMP, READING, REPLICATED, STRESS, TEXT, TOGETHER
 from tests.scenarios.failover import FAILOVER
 
 R1 = "cloud service white paper, 2021"
@@ -295,6 +295,14 @@ FAMILIES: tuple[Family, ...] = (
         full={"together-3": {"producers.threads": 3, "consumers.threads": 3}},
         says={"together-1": "one producer, one consumer", "together-3": "three producers, three consumers"},
         source=f"{R2}; {R5}",
+    ),
+    family(
+        "rate-ramp",
+        "the highest rate that still meets the service level: p99 at most ten times the unloaded one, nothing lost",
+        base=RAMP,
+        full={"knee": {}},
+        says={"knee": "three replicas, acks=-1, one consumer: steps up to 100,000 records/s, then bisection"},
+        source=R4,
     ),
     FAILOVER,
 )

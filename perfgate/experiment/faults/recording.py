@@ -63,7 +63,7 @@ def judged_again(measurement: Measurement, folder: Path) -> Measurement:
 
 
 def history_path(folder: Path, row: str, index: int) -> Path:
-    """Return where the history of a row's round is kept."""
+    """Return where the history of a scenario's round is kept."""
     return folder / f"{row}-{index}.npz"
 
 

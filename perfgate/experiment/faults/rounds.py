@@ -1,4 +1,4 @@
-"""All rounds of rows with a fault: each row on brokers that are well, each fault as often as the tier asks."""
+"""All rounds of scenarios with a fault: each on brokers that are well, as often as the tier asks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WARM_UP = 0.5
 
 
 def measure_faults(setup: Setup, rows: Sequence[FaultScenario], run_id: str) -> dict[str, Measurement]:
-    """Return the measurement of every row. A cluster that does not get well again is replaced for the next row."""
+    """Return the measurement of every scenario. A cluster that does not get well again is replaced."""
     measured: dict[str, Measurement] = {}
     for number, row in enumerate(rows, start=1):
         rounds: list[Round] = []

@@ -49,7 +49,7 @@ def notable_lines(outcome: ComparisonOutcome) -> list[str]:
 
 
 def comparison_message(outcome: ComparisonOutcome, change: str) -> str:
-    """Return what became of one row: verdict, effect, what was spent, what to do next."""
+    """Return what became of one scenario: verdict, effect, what was spent, what to do next."""
     lines = [f"{outcome.effect.value} {outcome.name} with {change!r}: {MEANING[outcome.effect]}"]
     if outcome.primary:
         lines.append(f"  effect     {effect_text(outcome.primary)}")
@@ -75,7 +75,7 @@ def _more(outcome: ComparisonOutcome) -> str:
 
 
 def recommendation(outcomes: Sequence[ComparisonOutcome], change: str) -> str:
-    """Return in plain words what all rows together say about the change."""
+    """Return in plain words what all scenarios together say about the change."""
     names = {effect: [o.name for o in outcomes if o.effect is effect] for effect in Effect}
     if not outcomes:
         return f"Nothing can be said about {change!r}: no scenario was compared."

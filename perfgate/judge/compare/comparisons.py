@@ -1,4 +1,4 @@
-"""What a change does to each row: pure functions of the paired rounds of a comparison."""
+"""What a change does to each scenario: pure functions of the paired rounds of a comparison."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def unit_logs(comparison: Comparison, metric: str) -> tuple[float, ...]:
 
 
 def judge_comparison(comparison: Comparison, *, final: bool = True) -> ComparisonOutcome:
-    """Return what the change does to the row, as far as it has been measured.
+    """Return what the change does to the scenario, as far as it has been measured.
 
     `final`: nothing more will be measured, so that INCONCLUSIVE is the last word. INVALID: a load was not valid.
     BROKEN: sends failed with the change, and none without it. A
@@ -132,7 +132,7 @@ def _failed(measurement: Measurement) -> bool:
 
 
 def _not_the_same(primary: MetricInfo, others: Sequence[MetricEffect]) -> tuple[str, ...]:
-    """Return what got so much worse that a row whose primary metric is the same is not."""
+    """Return what got so much worse that a scenario whose primary metric is the same is not."""
     return tuple(
         f"{primary.name} is the same, but {other.metric.name} is {other.estimate * 100:+.0f} % "
         f"({other.interval[0] * 100:+.0f} .. {other.interval[1] * 100:+.0f} %), beyond {(factor - 1) * 100:+.0f} %"
@@ -142,7 +142,7 @@ def _not_the_same(primary: MetricInfo, others: Sequence[MetricEffect]) -> tuple[
 
 
 def _not_looked_at(comparison: Comparison, primary: MetricInfo, others: Sequence[MetricEffect]) -> tuple[str, ...]:
-    """Return which metrics a row that is the same should have been looked at by, and could not be."""
+    """Return which metrics a scenario that is the same should have been looked at by, and could not be."""
     known = {primary.name, *(other.metric.name for other in others)}
     if comparison.scenario.load.kind == "backlog":
         known.add("latency_ms.p99")  # nothing is sent
@@ -202,7 +202,7 @@ def _others(comparison: Comparison, primary: MetricInfo, units: int) -> tuple[Me
 
 
 def with_notable(outcomes: Sequence[ComparisonOutcome]) -> list[ComparisonOutcome]:
-    """Mark the secondary metrics that differ, of all rows together, by the false-discovery rate."""
+    """Mark the secondary metrics that differ, of all scenarios together, by the false-discovery rate."""
     from scipy import stats  # half a second, which a run that compares nothing need not wait
 
     p_values = [effect.p_value for outcome in outcomes for effect in outcome.others]

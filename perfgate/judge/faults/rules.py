@@ -1,4 +1,4 @@
-"""The verdict over a row with a fault: no loss that its settings rule out, an outage as short as promised. Pure."""
+"""The verdict over a scenario with a fault: no loss that its settings rule out, an outage as short as promised."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ RULED_OUT = {
     "losses allowed": ("phantom",),
 }
 UNPROMISED_S = 1.0
-"""What a row may lose, or find twice, without a promise: what it sends in this time. A follower that is well asks for
-more at once and waits 0.5 s at most (replica.fetch.wait.max.ms), so that no more than that can be acknowledged by a
+"""What a scenario may lose, or find twice, without a promise: what it sends in this time. A follower that is well asks
+for more at once and waits 0.5 s at most (replica.fetch.wait.max.ms), so that no more than that can be acknowledged by a
 leader alone; and no more is in the requests under way that are sent again. Measured for acks=1: 1 to 2 records."""
 METRIC = {"lost": "lost_records", "duplicated": "duplicated_records", "reordered": "reordered_records"}
 
@@ -63,9 +63,9 @@ def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequen
 
 
 def damage(row: FaultScenario, measurement: Measurement) -> list[Judgement]:
-    """Return what happened to records against the promise of the row's settings, in any round with a history.
+    """Return what happened to records against the promise of the scenario's settings, in any round with a history.
 
-    Beside it: more lost or doubled than a row without a promise can explain, and leaders that were not in sync.
+    Beside it: more lost or doubled than a scenario without a promise can explain, and leaders that were not in sync.
     """
     kinds = RULED_OUT[durability_of(row)]
     found = [_kept(measurement, kind) for kind in kinds]
@@ -137,7 +137,7 @@ def _explained(measurement: Measurement, kind: str) -> Judgement | None:
 
 
 def _unclean(row: FaultScenario, measurement: Measurement) -> Judgement | None:
-    """Return the judgement of leaders elected that were not in sync, unless the row's settings allow them.
+    """Return the judgement of leaders elected that were not in sync, unless the scenario's settings allow them.
 
     Where two brokers are down at a time Kafka may know no better one (KIP-966: the last leader that was known).
     """

@@ -85,3 +85,54 @@ def test_a_topic_must_be_refused_with_the_right_error_and_leave_nothing(
     assert outcome.verdict is verdict
     assert words in " ".join(outcome.reasons)
     assert keeper.delete.called is (answer is None), "what was created by mistake is deleted"
+
+
+def two_blocks() -> list[Scenario]:
+    """Return rows of two families, each a block, and one that both are compared with."""
+    base = scenario("base", ("a", "b"))
+    return [base, *(scenario(f"{family}{n}", (family,)) for family in "ab" for n in range(3))]
+
+
+def earlier(found: Campaign) -> dict[tuple[str, str], Measurement]:
+    """Return what a campaign leaves to the run that continues it."""
+    return {**found.baselines, **{(m.scenario.families[0], name): m for name, m in found.measured.items()}}
+
+
+def test_what_a_block_measured_is_kept_before_the_next_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = two_blocks()
+    found, done = campaign(monkeypatch, rows)
+    kept: list[tuple[int, int]] = []
+    found.keep = lambda: kept.append((len(done), len(earlier(found))))
+    for row in rows:
+        found.measure(row)
+    assert kept == [(1, 4), (2, 8)], "all rows of the block, those too whose tests come later"
+
+
+@pytest.mark.parametrize("blocks_done", [0, 1, 2])
+def test_a_continued_campaign_measures_what_is_left(monkeypatch: pytest.MonkeyPatch, blocks_done: int) -> None:
+    rows = two_blocks()
+    whole, _ = campaign(monkeypatch, rows)
+    for row in rows:
+        whole.measure(row)
+    first, _ = campaign(monkeypatch, rows)
+    for row in rows[: [0, 4, 7][blocks_done]]:
+        first.measure(row)
+    second, done = campaign(monkeypatch, rows)
+    second.earlier = earlier(first)
+    for row in rows:
+        second.measure(row)
+    assert len(done) == 2 - blocks_done
+    assert list(second.measured) == list(whole.measured)
+    assert list(second.baselines) == list(whole.baselines)
+    for name, one in first.measured.items():
+        assert second.measured[name] is one
+
+
+def test_a_block_that_is_not_whole_is_measured_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = two_blocks()
+    first, _ = campaign(monkeypatch, rows)
+    first.measure(rows[0])
+    second, done = campaign(monkeypatch, rows)
+    second.earlier = {key: one for key, one in earlier(first).items() if key != ("a", "a2")}
+    second.measure(rows[0])
+    assert done == [["base", "a0", "a1", "a2"]], "its rounds are interleaved: none without the others"

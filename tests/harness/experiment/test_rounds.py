@@ -11,6 +11,7 @@ import pytest
 
 from perfgate.experiment import bench as benches
 from perfgate.experiment import rounds
+from perfgate.experiment.assembly import Finished
 from perfgate.experiment.ledger import Ledger
 from perfgate.experiment.room import REPEATS, with_extra_rounds
 from perfgate.experiment.rounds import Rounds
@@ -100,10 +101,10 @@ class Bench:
     def note(self, text: str) -> None:
         self.notes.append(text)
 
-    def round(self, _scenario: Scenario, index: int, _left: object, _doing: str) -> benches.Finished:
+    def round(self, _scenario: Scenario, index: int, _left: object, _doing: str) -> Finished:
         given = self.gives.pop(0) if len(self.gives) > 1 else self.gives[0]
         spoilt = bool(given.invalid or given.invalid_metrics)
-        return benches.Finished(round=replace(given, index=index), repeatable=spoilt)
+        return Finished(round=replace(given, index=index), repeatable=spoilt)
 
 
 @dataclass

@@ -73,14 +73,3 @@ def test_a_report_that_could_not_be_built_does_not_cost_the_run_its_place_in_the
 def test_a_folder_without_results_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match="holds no allure-results; a run of the gate leaves them"):
         build_report(tmp_path)
-
-
-def test_a_run_that_has_ended_before_is_not_new(tmp_path: Path) -> None:
-    assert not html.is_new(tmp_path, 0)
-    (tmp_path / "run.json").touch()
-    ended = (tmp_path / "run.json").stat().st_mtime
-    assert html.is_new(tmp_path, ended - 1)
-    assert not html.is_new(tmp_path, ended + 1), "a dry run leaves nothing, and has no report"
-    (tmp_path / "report").mkdir()
-    (tmp_path / "report" / "index.html").touch()
-    assert not html.is_new(tmp_path, 0)

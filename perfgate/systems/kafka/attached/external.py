@@ -253,9 +253,9 @@ class ExternalTarget:
         }
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why these brokers cannot run the row, or None when they can.
+        """Return why these brokers cannot run the scenario, or None when they can.
 
-        A row with a fault reads all that it wrote in the end.
+        A scenario with a fault reads all that it wrote in the end.
         """
         limits, replicas = self._described.limits, scenario.topic.replication_factor
         if isinstance(scenario, FaultScenario):

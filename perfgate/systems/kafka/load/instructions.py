@@ -1,4 +1,4 @@
-"""What generator processes are told: their clients' settings and their share of a row's load."""
+"""What generator processes are told: their clients' settings and their share of a scenario's load."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MARGIN_S = 900.0
 STATISTICS_MS = 500
 PRODUCE, CONSUME = "producer", "consumer"
 
-# What makes librdkafka mean the same as the Java client's defaults, where the row says nothing else:
+# What makes librdkafka mean the same as the Java client's defaults, where the scenario says nothing else:
 # its own defaults are 1,000,000 requests in flight, linger 5 ms, 1 MB batches, 1 GiB of buffer and 300 s to deliver.
 # The bound on buffered records keeps a generator of small records under 300 MiB: each takes about 250 bytes more.
 SAME_AS_JAVA: Settings = (
@@ -50,7 +50,7 @@ STORE_KIB, STORE_RECORDS = 131_072, 300_000
 
 
 def producer_settings(producer: Settings) -> dict[str, str]:
-    """Return the full client settings of a row's producer."""
+    """Return the full client settings of a scenario's producer."""
     return dict(with_settings(SAME_AS_JAVA, dict(producer)))
 
 
@@ -113,7 +113,7 @@ def _common(spec: LoadSpec, role: str, client: Mapping[str, str]) -> dict[str, o
         "role": role,
         "topic": spec.topic,
         "partitions": spec.scenario.topic.partitions,
-        # The row's own settings win: what is measured is what is declared.
+        # The scenario's own settings win: what is measured is what is declared.
         "client": {
             **dict(spec.security),
             **client,

@@ -49,7 +49,7 @@ class LibrdkafkaDriver:
 
     def latency_basis(self, load: Load) -> str:
         """Return from which moment the latency of this load is counted."""
-        return {"capped": "buffer-acceptance", "paced": "intended-send", "backlog": "none"}[load.kind]
+        return "intended-send" if load.open_loop else {"capped": "buffer-acceptance", "backlog": "none"}[load.kind]
 
     def by_hand(self, scenario: Scenario) -> str:
         """Return the official command that makes the same load, or why there is none."""
@@ -127,7 +127,7 @@ class LibrdkafkaDriver:
         return found, max(result["late_turns"] for sent in results.values() for result in sent)
 
     def fill(self, spec: LoadSpec, observer: Observer) -> None:
-        """Write the row's backlog into its topic. Raises LoadError when not every record got there."""
+        """Write the scenario's backlog into its topic. Raises LoadError when not every record got there."""
         records = spec.scenario.load.records
         load = Load(kind="capped", rate=min(FILL_RATE, spec.most_rate))
         one = replace(spec.scenario, producers=1, threads=1, load=load)

@@ -1,4 +1,4 @@
-"""The official tools' command lines and output: how a row reads in their terms, and what they say of it. Pure.
+"""The official tools' command lines and output: how a scenario reads in their terms, and what they say of it. Pure.
 
 Their exit code is not believed: both end with 0 when nothing was sent or read.
 """
@@ -58,7 +58,7 @@ JAVA_DEFAULTS = {
 }
 """Said in every command: between Java's releases, and between Java and librdkafka, these defaults differ."""
 BY_HAND_S = 30.0
-"""How long the command that repeats a row by hand runs when it reaches the row's rate."""
+"""How long the command that repeats a scenario by hand runs when it reaches the scenario's rate."""
 
 
 class OutputError(Exception):
@@ -66,7 +66,7 @@ class OutputError(Exception):
 
 
 def java_settings(scenario: Scenario) -> dict[str, str]:
-    """Return the row's producer settings by the Java client's names. Raises ValueError for one without such a name."""
+    """Return the scenario's producer settings by the Java client's names. Raises ValueError for one without."""
     found = {}
     for name, value in with_settings((), {**JAVA_DEFAULTS, **dict(scenario.producer)}):
         if name in RENAMED:
@@ -86,7 +86,7 @@ def inexpressible(scenario: Scenario) -> str | None:
         if consumers is not None and consumers.membership == "assigned":
             return "ConsumerPerformance always joins a group; the scenario assigns its partitions"
         return None
-    if load.kind == "paced":
+    if load.open_loop:
         return "ProducerPerformance has no open loop: it counts latency from the actual send, not from the intended one"
     if consumers is not None:
         return "the official tools send or read; none measures a record from send to receipt at full rate"
@@ -130,7 +130,7 @@ def consumer_arguments(scenario: Scenario, *, version: str, topic: str, group: s
 
 
 def by_hand(scenario: Scenario) -> str:
-    """Return the command with which a person repeats the row's load with the official tools, or why there is none."""
+    """Return the command that repeats the scenario's load with the official tools, or why there is none."""
     version = scenario.cluster.kafka_version
     if reason := inexpressible(scenario):
         return f"no official command makes this load: {reason}"

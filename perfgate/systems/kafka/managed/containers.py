@@ -37,8 +37,8 @@ class ContainersTarget(OwnTarget[ContainersCluster]):
         note: Callable[[str], None],
         monitoring: Monitoring = NOT_MONITORED,
     ) -> None:
-        """`note` is told what was cleaned up. `toxiproxy_image`: what makes the cross-zone link; None when no row needs
-        one.
+        """`note` is told what was cleaned up. `toxiproxy_image`: what makes the cross-zone link; None when no scenario
+        needs one.
         """
         super().__init__(log_folder=log_folder, say=say, monitoring=monitoring)
         self._toxiproxy_image, self._note = toxiproxy_image, note

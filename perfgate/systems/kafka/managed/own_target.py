@@ -35,7 +35,7 @@ class OwnTarget(ABC, Generic[Started]):
         return {"kind": self.kind, "name": self.kind, "kafka_version": spec.kafka_version}
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return None: it makes the brokers that a row asks for."""
+        """Return None: it makes the brokers that a scenario asks for."""
         return None
 
     def cluster(self, spec: ClusterSpec) -> Started:

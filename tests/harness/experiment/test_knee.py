@@ -1,0 +1,183 @@
+"""The search for the knee finds it for any true one, whatever is known before, in a bounded number of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfgate.experiment.assembly import Finished
+from perfgate.experiment.knee import BELOW, CONFIRMATIONS, LEAST_SHARE, RESOLUTION, find_knee
+from perfgate.experiment.ramp import TRIES, UNLOADED_TIMES, ramp_round
+from perfgate.judge.rules import judge_scenario, required
+from perfgate.model import Load, Measurement, Round, Scenario, Verdict
+from perfgate.report.plots import knee_curve_figure
+from perfgate.report.results import recorded_measurement, scenario_entry
+from tests.harness.build import accounting, one_round, profile, scenario, threshold
+
+MOST = 100_000.0
+LEAST = MOST * LEAST_SHARE
+RAMP = replace(scenario("knee"), load=Load(kind="ramp", rate=MOST))
+
+
+@given(true=st.floats(LEAST * 1.2, MOST * 2), about=st.none() | st.floats(LEAST, MOST))
+def test_the_knee_is_found_to_its_resolution(true: float, about: float | None) -> None:
+    tried: list[float] = []
+
+    def meets(rate: float, _part: str) -> bool:
+        tried.append(rate)
+        return rate <= true
+
+    knee = find_knee(meets, MOST, about)
+    assert knee is not None
+    assert min(true, MOST) / RESOLUTION * 0.999 <= knee <= min(true, MOST)
+    assert min(tried) >= LEAST
+    assert max(tried) <= MOST
+    assert BELOW * knee in tried
+    assert tried.count(knee) >= 2 or knee == MOST
+    assert len(tried) <= 32
+
+
+@given(answers=st.lists(st.booleans(), min_size=200, max_size=200))
+def test_whatever_the_steps_say_the_search_ends(answers: Sequence[bool]) -> None:
+    asked: list[tuple[float, str]] = []
+
+    def meets(rate: float, part: str) -> bool:
+        asked.append((rate, part))
+        return answers[len(asked) - 1]
+
+    knee = find_knee(meets, MOST)
+    assert len(asked) < 40
+    assert knee is None or ((knee, "confirmation") in asked and knee <= MOST)
+    confirmed = [answer for (_, part), answer in zip(asked, answers, strict=False) if part in ("confirmation", "below")]
+    assert knee is None or confirmed[-2:] == [True, True]
+
+
+def test_brokers_that_miss_the_first_step_have_no_knee() -> None:
+    assert find_knee(lambda _rate, _part: False, MOST) is None
+
+
+def test_a_rate_that_does_not_hold_twice_is_no_knee() -> None:
+    def meets(_rate: float, part: str) -> bool:
+        return part != "confirmation"
+
+    assert find_knee(meets, MOST) is None
+    assert CONFIRMATIONS > 1
+
+
+def step(rate: float, p99_ms: float, **changes: Any) -> Round:
+    """Return the round of a paced load at this rate."""
+    found = one_round(1, rate)
+    return replace(found, **{"metrics": {**found.metrics, "latency_ms.p99": p99_ms}, **changes})
+
+
+def brokers(knee: float, beyond: Round | None = None, *, repeatable: bool = False) -> Any:
+    """Return what measures brokers of this knee; `beyond`: the round of each rate above it."""
+
+    def measure(row: Scenario, _doing: str) -> Finished:
+        assert row.load.kind == "paced"
+        if row.load.rate <= knee:
+            return Finished(round=step(row.load.rate, 2.0), repeatable=False)
+        return Finished(round=beyond or step(row.load.rate, 2.1 * UNLOADED_TIMES), repeatable=repeatable)
+
+    return measure
+
+
+def of(found: Round) -> Measurement:
+    """Return a measurement of two such rounds."""
+    return Measurement(scenario=RAMP, rounds=(found, replace(found, index=2)), rtt_ms={})
+
+
+def test_a_round_holds_the_whole_curve_and_the_metrics_at_the_knee() -> None:
+    found = ramp_round(brokers(30_000), RAMP, 3, own_brokers=True).round
+    knee = found.metrics["knee_records_per_s"]
+    assert found.index == 3
+    assert 30_000 / RESOLUTION <= knee <= 30_000
+    assert found.metrics["records_per_s"] == knee
+    assert found.accounting.attempted == 1000 * len(found.steps)
+    assert found.accounting.acked == found.accounting.offset_delta
+    assert {one.part for one in found.steps} == {"unloaded", "step", "bisection", "confirmation", "below"}
+    assert all((one.rate <= 30_000) == (not one.missed) for one in found.steps)
+    assert "more than the 20.0 ms" in next(one.missed for one in found.steps if one.missed)
+
+
+def test_sends_that_fail_beyond_the_knee_are_part_of_the_curve() -> None:
+    reason = "3 of 1,003 sends failed: 3 x _MSG_TIMED_OUT"
+    lossy = replace(accounting(1000, attempted=1003), failed={"_MSG_TIMED_OUT": 3})
+    beyond = step(1.0, 2.0, invalid=(reason,), broken=(reason,), perhaps_late=(reason,), accounting=lossy)
+    found = ramp_round(brokers(30_000, beyond), RAMP, 1, own_brokers=True).round
+    assert not found.invalid
+    assert found.metrics["knee_records_per_s"] <= 30_000
+    assert found.accounting.failed["_MSG_TIMED_OUT"] >= 3
+
+
+def test_a_record_lost_at_any_rate_ends_the_ramp_red() -> None:
+    reason = "records unaccounted: 1,000 acknowledged, but the partitions' end offsets moved by 999 (-1)"
+    beyond = step(1.0, 2.0, invalid=(reason,), broken=(reason,), accounting=accounting(1000, offset_delta=999))
+    found = ramp_round(brokers(30_000, beyond), RAMP, 1, own_brokers=True).round
+    assert found.broken == (reason,)
+    assert judge_scenario(of(found), None).verdict is Verdict.BROKEN
+
+
+def test_a_knee_that_the_generator_bounds_is_not_judged() -> None:
+    late = step(1.0, 2.0, invalid_metrics={"latency_ms": "sent late: p99 of the schedule delay is 12.0 ms"})
+    found = ramp_round(brokers(30_000, late, repeatable=True), RAMP, 1, own_brokers=True).round
+    assert "the generator was the limit" in found.spoilt("knee_records_per_s")
+    assert next(one for one in found.steps if one.missed).by_generator
+    held = profile(threshold("knee_records_per_s", 29_000, name="knee"))
+    outcome = judge_scenario(of(found), held)
+    assert outcome.verdict is Verdict.INVALID
+
+
+def test_a_step_that_the_generator_spoilt_is_measured_again() -> None:
+    tries: list[float] = []
+
+    def measure(row: Scenario, _doing: str) -> Finished:
+        tries.append(row.load.rate)
+        late = tries.count(row.load.rate) < TRIES and row.load.rate == LEAST
+        return Finished(round=step(row.load.rate, 2.0), repeatable=late)
+
+    found = ramp_round(measure, RAMP, 1, own_brokers=True).round
+    assert tries[:TRIES] == [LEAST] * TRIES
+    assert found.metrics["knee_records_per_s"] == MOST
+
+
+@pytest.mark.parametrize(("own_brokers", "verdict"), [(True, Verdict.BROKEN), (False, Verdict.INVALID)])
+def test_own_brokers_that_take_no_rate_at_all_are_broken(own_brokers: bool, verdict: Verdict) -> None:
+    refused = step(LEAST, 2.0, not_sustained="not sustained: the brokers took 10 of 1,000 records/s")
+    found = ramp_round(brokers(1.0, refused), RAMP, 1, own_brokers=own_brokers).round
+    assert "no knee" in found.invalid[0]
+    assert judge_scenario(of(found), None).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("knee", "verdict"),
+    [(30_000, Verdict.PASS), (20_000, Verdict.REGRESSED)],
+)
+def test_the_knee_is_held_against_its_threshold(knee: float, verdict: Verdict) -> None:
+    found = ramp_round(brokers(knee), RAMP, 1, own_brokers=True).round
+    limits = profile(
+        threshold("knee_records_per_s", 30_000, name="knee"), threshold("broker_cpu_us_per_record", 50.0, name="knee")
+    )
+    outcome = judge_scenario(of(found), limits)
+    assert outcome.verdict is verdict
+    assert required(RAMP.load)[0] == ("knee_records_per_s",)
+
+
+def test_a_ramp_is_recorded_whole_and_read_back() -> None:
+    measured = of(ramp_round(brokers(30_000), RAMP, 1, own_brokers=True).round)
+    assert recorded_measurement(scenario_entry(measured, None)) == measured
+
+
+def test_the_curve_shows_every_step_and_the_knee() -> None:
+    found = ramp_round(brokers(30_000), RAMP, 1, own_brokers=True).round
+    taken, latency, cpu = knee_curve_figure("knee, round 1", found).axes
+    assert sum(len(np.atleast_1d(line.get_xdata())) for line in taken.lines[:2]) == len(found.steps)
+    assert "log" in (latency.get_yscale(), latency.get_xscale())
+    assert any("knee: " in text.get_text() for text in cpu.get_legend().get_texts())  # type: ignore[union-attr]
+    assert all("/s" in axes.get_xlabel() or "," in axes.get_ylabel() for axes in (taken, latency, cpu))
