@@ -16,7 +16,7 @@ from perfgate.experiment.assembly import Finished, done_in_window, none_taken, r
 from perfgate.experiment.faults.fault_round import fault_round
 from perfgate.experiment.ledger import Ledger
 from perfgate.experiment.load_watch import LoadWatch
-from perfgate.experiment.ramp import ramp_round
+from perfgate.experiment.ramp import UNKNOWN, Known, known_after, ramp_round
 from perfgate.experiment.refusal import refusal_round
 from perfgate.experiment.room import WARM_TIMES
 from perfgate.experiment.round_topics import RoundTopics
@@ -86,7 +86,7 @@ class Bench:
         self._say = say
         self._topics = RoundTopics(cluster.topics(), run_id)
         self._watch = LoadWatch(cluster, ledger, say)
-        self._knees: dict[str, float] = {}
+        self._knees: dict[str, Known] = {}
         self.warm_up_slices: dict[str, list[Slice]] = {}
         """Of each scenario, what was seen while the cluster was warmed up."""
 
@@ -194,11 +194,10 @@ class Bench:
             lambda row, step: self.round(row, index, left, f"{doing}, {step}"),
             scenario,
             index,
-            self._knees.get(scenario.name),
+            known := self._knees.get(scenario.name, UNKNOWN),
             own_brokers=self._cluster.emulates_links,
         )
-        if knee := done.round.metrics.get("knee_records_per_s"):
-            self._knees[scenario.name] = knee
+        self._knees[scenario.name] = known_after(done.round, known)
         return done
 
     def fault_round(self, scenario: FaultScenario, index: int, doing: str) -> Round:

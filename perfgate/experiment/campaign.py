@@ -29,6 +29,8 @@ class Campaign:
     """Scenarios that were measured once more beside those of another family, by that family and their name."""
     earlier: Mapping[tuple[str, str], Measurement] = field(default_factory=dict)
     """What the interrupted run that is continued measured, by the family beside which it did and the name."""
+    earlier_blocks: Collection[frozenset[str]] = ()
+    """The names of what that run measured together: only such a block is taken over."""
     keep: Callable[[], None] = lambda: None
     """Called when a block is measured: what was is to outlive a run that is killed."""
     _blocks: list[tuple[Scenario, ...]] = field(default_factory=list)
@@ -69,7 +71,12 @@ class Campaign:
     def _taken_over(self, number: int) -> dict[str, Measurement] | None:
         """Return the block as the interrupted run measured it; None when it did not, or not all of it."""
         found = {}
-        for row in self._blocks[number]:
+        block = self._blocks[number]
+        faulty = parted(block)[1]  # each had its own brokers
+        blocks_then = [{row.name} for row in faulty] or [{row.name for row in block}]
+        if not all(names in self.earlier_blocks for names in blocks_then):
+            return None
+        for row in block:
             keys = ((family, row.name) for family in self._families_in(row, number))
             key = next((key for key in keys if key in self.earlier), None)
             if key is None:
@@ -86,10 +93,14 @@ class Campaign:
         others = {row for row in self.setup.scenarios if family in row.families and row.cluster == scenario.cluster}
         return max(holding, key=lambda number: (len(others & set(self._blocks[number])), -number))
 
-    def again(self, scenario: Scenario, red: Collection[str]) -> Measurement | None:
-        """Return the scenario's second measurement, on a fresh cluster; the first call measures all that are `red`."""
-        if scenario.name not in self.measured_again:
-            rows = [row for row in self.setup.scenarios if row.name in red or row == scenario]
+    def again(self, scenarios: Sequence[Scenario], red: Collection[str]) -> Mapping[str, Measurement] | None:
+        """Return the second measurements of these scenarios, on a fresh cluster; the first call measures all `red`.
+
+        Where one of them is missing all of them are measured, for a relation takes both from the same cluster.
+        """
+        if any(row.name not in self.measured_again for row in scenarios):
+            names = {row.name for row in scenarios} | (set(red) - self.measured_again.keys())
+            rows = [row for row in self.setup.scenarios if row.name in names]
             self.setup.target.close()
             self._announce(rows)
             try:
@@ -98,7 +109,8 @@ class Campaign:
                     self.measured_again.update(self._measure_block(block, again=True))
             finally:
                 self.setup.say.clear()
-        return self.measured_again[scenario.name]
+            self.keep()
+        return {row.name: self.measured_again[row.name] for row in scenarios}
 
     def _announce(self, rows: Sequence[Scenario]) -> None:
         """Say what is measured again and how long that may take, by what it took before."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -16,18 +17,17 @@ AROUND = 1.25
 """The first step of a later round lies so many times below the knee of the round before."""
 BELOW = 0.9
 """The share of the knee at which the service level must be met as well."""
-CONFIRMATIONS = 6
 
 Meets = Callable[[float, StepPart], bool]
 """Whether the service level is met at a rate, in records/s."""
 
 
 def find_knee(meets: Meets, most: float, about: float | None = None) -> float | None:
-    """Return the highest rate up to `most` that meets the service level, in records/s; None when there is none.
+    """Return the highest rate up to `most` that meets the service level, in records/s; None when the first does not.
 
     Rates double until one is missed (or, `about` a knee that is known, move by less), then the gap is bisected to
     RESOLUTION. The rate that is left is measured once more, and BELOW of it; where one of the two is missed the same
-    is tried a RESOLUTION lower, CONFIRMATIONS times in all. `most` itself means: at least that.
+    is tried a RESOLUTION lower, then two, four and so on, down to the first rate. `most` means: at least that.
     """
     least = most * LEAST_SHARE
     if not meets(least, "unloaded"):
@@ -36,13 +36,11 @@ def find_knee(meets: Meets, most: float, about: float | None = None) -> float | 
     while high > low * RESOLUTION:
         middle = math.sqrt(low * high)
         low, high = (middle, high) if meets(middle, "bisection") else (low, middle)
-    for _ in range(CONFIRMATIONS):
-        if low <= least:
-            return None
-        if meets(low, "confirmation") and meets(BELOW * low, "below"):
-            return low
-        low /= RESOLUTION
-    return None
+    for missed in itertools.count():
+        if low <= least or (meets(low, "confirmation") and meets(BELOW * low, "below")):
+            break
+        low = max(least, low / RESOLUTION ** (2**missed))
+    return low
 
 
 def _bracket(meets: Meets, least: float, most: float, about: float | None) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -32,11 +33,12 @@ class _Broken(Exception):
 class _Search:
     scenario: Scenario
     measure: Measure
+    unloaded_ms: float
+    """The p99 of the first step, or a lower one that an earlier round found: a pause there raises no level."""
 
     def __post_init__(self) -> None:
         self.steps: list[Step] = []
-        self.rounds: list[Round] = []
-        self._most_ms: float | None = None
+        self.met: list[tuple[float, Round]] = []
 
     def meets(self, rate: float, part: StepPart) -> bool:
         """Measure one step; return whether it meets the service level."""
@@ -51,10 +53,11 @@ class _Search:
         if finished.repeatable:
             missed, by_generator = next(iter((*found.invalid, *found.invalid_metrics.values()))), True
         else:
-            missed, by_generator = self._missed(found), False
-        if part == "unloaded" and not missed:
-            self._most_ms = UNLOADED_TIMES * found.metrics[DECIDES_PACED]
-        self.rounds.append(found)
+            missed, by_generator = self._missed(found, part), False
+        if not missed:
+            self.met.append((rate, found))
+            if part == "unloaded":
+                self.unloaded_ms = min(self.unloaded_ms, found.metrics[DECIDES_PACED])
         self.steps.append(
             Step(
                 rate=rate,
@@ -68,54 +71,64 @@ class _Search:
         )
         return not missed
 
-    def _missed(self, found: Round) -> str:
+    def _missed(self, found: Round, part: StepPart) -> str:
         if found.invalid:
             return found.invalid[0]
         if found.not_sustained:
             return found.not_sustained
-        p99_ms = found.metrics[DECIDES_PACED]
-        if self._most_ms is not None and p99_ms > self._most_ms:
-            return (
-                f"p99 {p99_ms:,.1f} ms, more than the {self._most_ms:,.1f} ms that are {UNLOADED_TIMES:g} times the "
-                "p99 of the first step"
-            )
-        return ""
+        p99_ms, most_ms = found.metrics[DECIDES_PACED], UNLOADED_TIMES * self.unloaded_ms
+        if part == "unloaded" or p99_ms <= most_ms:
+            return ""
+        return (
+            f"p99 {p99_ms:,.1f} ms, more than the {most_ms:,.1f} ms that are {UNLOADED_TIMES:g} times the p99 of the "
+            "first step"
+        )
 
 
 def _wrong_at_any_rate(finished: Finished) -> bool:
     """Return whether the round shows more than a rate that is too high: a record lost, a load that could not be made.
 
-    Too high a rate may let sends fail, leave them without an outcome, or replicas fall behind.
+    Too high a rate may let sends time out, leave them without an outcome, have replicas fall behind, or consumers.
     """
-    found = finished.round
-    accounting = found.accounting
-    if accounting.offset_delta < accounting.acked:
+    found, accounting = finished.round, finished.round.accounting
+    parts = accounting.partitions or ((accounting.acked, accounting.offset_delta),)
+    reading = found.reading
+    wrongly_read = reading and (reading.corrupt or reading.foreign or reading.duplicated or reading.reordered)
+    if any(moved < acked for acked, moved in parts) or wrongly_read or set(found.broken) - set(found.perhaps_late):
         return True
-    late = accounting.failed_total or accounting.unresolved or set(found.invalid) <= set(found.perhaps_late)
+    behind = reading is not None and reading.received < accounting.acked
+    late = accounting.failed_total or accounting.unresolved or behind or set(found.invalid) <= set(found.perhaps_late)
     return bool(found.invalid) and not finished.repeatable and not late
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What earlier rounds of a ramp have found: the knee in records/s, and the lowest p99 of a first step in ms."""
+
+    knee: float | None = None
+    unloaded_ms: float = math.inf
+
+
+UNKNOWN = Known()
+
+
 def ramp_round(
-    measure: Measure, scenario: Scenario, index: int, about: float | None = None, *, own_brokers: bool
+    measure: Measure, scenario: Scenario, index: int, known: Known = UNKNOWN, *, own_brokers: bool
 ) -> Finished:
     """Return the round: the curve as its steps, and the metrics of the step at the knee.
 
-    `about`: the knee of the round before. A knee that only the generator bounds is not valid. `own_brokers`: they
-    serve nobody else, so that taking no rate at all is their doing.
+    A knee that only the generator bounds is not valid. `own_brokers`: they serve nobody else, so that taking no rate
+    at all is their doing.
     """
-    search = _Search(scenario, measure)
+    search = _Search(scenario, measure, known.unloaded_ms)
     try:
-        knee = find_knee(search.meets, scenario.load.rate, about)
+        knee = find_knee(search.meets, scenario.load.rate, known.knee)
     except _Broken as error:
         broken = replace(error.round, index=index, steps=tuple(search.steps))
         return Finished(round=broken, repeatable=False)
     if knee is None:
         return Finished(round=_no_knee(search, index, own_brokers=own_brokers), repeatable=False)
-    at_knee = next(
-        found
-        for step, found in zip(reversed(search.steps), reversed(search.rounds), strict=True)
-        if step.part == "confirmation"
-    )
+    at_knee = next(found for rate, found in reversed(search.met) if rate == knee)
     beyond = min((s for s in search.steps if s.missed and s.rate > knee), key=lambda s: s.rate, default=None)
     spoilt = {}
     if beyond and beyond.by_generator:
@@ -123,7 +136,11 @@ def ramp_round(
     found = replace(
         at_knee,
         index=index,
-        metrics={**at_knee.metrics, "knee_records_per_s": knee},
+        metrics={
+            **at_knee.metrics,
+            "knee_records_per_s": knee,
+            "unloaded_latency_ms.p99": search.steps[0].metrics[DECIDES_PACED],
+        },
         accounting=_summed(search.steps),
         steps=tuple(search.steps),
         invalid_metrics={**at_knee.invalid_metrics, **spoilt},
@@ -131,17 +148,18 @@ def ramp_round(
     return Finished(round=found, repeatable=False)
 
 
+def known_after(found: Round, known: Known) -> Known:
+    """Return what is known after one more round."""
+    return Known(
+        knee=found.metrics.get("knee_records_per_s", known.knee),
+        unloaded_ms=min(known.unloaded_ms, found.metrics.get("unloaded_latency_ms.p99", math.inf)),
+    )
+
+
 def _no_knee(search: _Search, index: int, *, own_brokers: bool) -> Round:
-    first, last = search.steps[0], search.steps[-1]
-    if first.missed:
-        reason = f"no knee: already the first step, {first.rate:,.0f} records/s, missed the service level: "
-        reason += first.missed
-    else:
-        reason = (
-            f"no knee: no rate that met the service level did so again, down to {last.rate:,.0f} records/s: "
-            f"{next((s.missed for s in reversed(search.steps) if s.missed), '')}"
-        )
-    found = unmeasured(index, reason, broken=own_brokers and bool(first.missed) and not first.by_generator)
+    first = search.steps[0]
+    reason = f"no knee: already the first step, {first.rate:,.0f} records/s, missed the service level: {first.missed}"
+    found = unmeasured(index, reason, broken=own_brokers and not first.by_generator)
     return replace(found, accounting=_summed(search.steps), steps=tuple(search.steps))
 
 

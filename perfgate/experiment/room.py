@@ -42,9 +42,10 @@ def most_rounds(tier: Tier, *, own: bool) -> int:
 def most_bytes_written(scenarios: Sequence[Scenario], tier: Tier, *, own: bool) -> float:
     """Return the most bytes that the gate can write in all, replicas counted: every scenario at its full rate."""
     plain, faulty = parted(scenarios)
-    plain = [row for block in blocks(plain, tier) for row in block]  # some are measured in more than one
+    together = blocks(plain, tier)
+    plain = [row for block in together for row in block]  # some are measured in more than one
     rounds = most_rounds(tier, own=own) * (tier.window_s + tier.warmup_max_s)
-    warm_up = max((row.offered_bytes_per_s for row in plain), default=0.0) * tier.broker_warmup_s
+    warm_up = sum(max(row.offered_bytes_per_s for row in block) for block in together) * tier.broker_warmup_s
     of_faults = sum(row.offered_bytes_per_s * (row.seconds(tier) + WARM_TIMES * tier.broker_warmup_s) for row in faulty)
     return (
         LOOKS

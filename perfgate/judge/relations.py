@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping
 
-from perfgate.judge.rules import invalid_reasons, many, spoilt, warming
+from perfgate.judge.rules import at_its_cap, invalid_reasons, many, spoilt, warming
 from perfgate.judge.statistics import median_error, median_interval, spread
 from perfgate.model import Judgement, Measurement, Outcome, Relation, Verdict
 
@@ -59,6 +59,7 @@ def judge_relation(relation: Relation, measurements: Mapping[str, Measurement]) 
     least, most = relation.at_least, relation.at_most
     too_small, too_large = sum(ratio < least for ratio in ratios), sum(ratio > most for ratio in ratios)
     reason = "; ".join(f"{m.scenario.name}: {warming(m)}" for m in (of, over) if m.warming)
+    reason = reason or (_bounded(relation.metric.name, of) if centre < least else "")
     if reason:
         verdict = Verdict.INCONCLUSIVE
     elif interval[1] < least or interval[0] > most or centre + error < least or centre - error > most:
@@ -84,6 +85,14 @@ def judge_relation(relation: Relation, measurements: Mapping[str, Measurement]) 
     return Outcome(
         name=relation.name, verdict=verdict, judgements=(judgement,), reasons=notes, rounds=ratios, paired=paired
     )
+
+
+def _bounded(metric: str, of: Measurement) -> str:
+    """Return that its cap keeps a load's rate from being as high as the relation asks for; empty when it does not."""
+    load = of.scenario.load
+    if metric != "records_per_s" or load.kind != "capped" or not at_its_cap(of):
+        return ""
+    return f"{of.scenario.name} reached its cap of {load.rate:,.0f} records/s"
 
 
 def unpaired_ratios(metric: str, of: Measurement, over: Measurement) -> tuple[float, ...]:

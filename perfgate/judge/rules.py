@@ -31,10 +31,16 @@ DECIDES = {"paced": DECIDES_PACED, "ramp": "knee_records_per_s"}
 
 
 def required(load: Load) -> tuple[tuple[str, ...], ...]:
-    """Return what must be held for a scenario of this load: one metric of each group. A paced rate is declared."""
-    return ((DECIDES.get(load.kind, "records_per_s"),), CPU)
+    """Return what must be held for a scenario of this load: one metric of each group. A paced rate is declared.
+
+    The service level of a ramp is relative to the latency of its first step, which is held for that.
+    """
+    also = (("unloaded_latency_ms.p99",),) if load.kind == "ramp" else ()
+    return ((DECIDES.get(load.kind, "records_per_s"),), *also, CPU)
 
 
+AT_THE_CAP = 0.98
+"""Where a capped load reaches this share of its rate, the rate says nothing; what it costs the brokers does."""
 TOO_GOOD = 2
 """A gain of more than so many times the limit's distance is no gain of the brokers', until somebody says why."""
 
@@ -85,6 +91,12 @@ def sound_part(measurement: Measurement) -> Measurement | None:
     if len(sound) == len(measurement.rounds) or len(sound) < max(2, len(measurement.rounds) / 2):
         return None
     return replace(measurement, rounds=sound)
+
+
+def at_its_cap(measurement: Measurement) -> bool:
+    """Return whether its own cap held a capped load; a target file's limits may have lowered that."""
+    rates = [r.metrics["records_per_s"] for r in measurement.rounds if "records_per_s" in r.metrics]
+    return bool(rates) and statistics.median(rates) >= AT_THE_CAP * measurement.scenario.load.rate
 
 
 def spoilt(measurement: Measurement, metric: str) -> str:
@@ -216,7 +228,7 @@ def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome
             replace(j, verdict=Verdict.INCONCLUSIVE, reason=reason) if j.verdict is Verdict.REGRESSED else j
             for j in judgements
         ]
-    judgements += _sustained(measurement)
+    judgements += _sustained(measurement, held=bool(thresholds))
     held = {judgement.metric for judgement in judgements}
     judgements += [
         Judgement(verdict=Verdict.MISSING, metric=group[0], reason="no threshold")
@@ -243,8 +255,13 @@ def warming(measurement: Measurement) -> str:
     return f"{WARMING}: {measurement.warming}" if measurement.warming else ""
 
 
-def _sustained(measurement: Measurement) -> list[Judgement]:
-    """Return a judgement when the brokers did not take a paced load, whatever the thresholds: red in most rounds."""
+def _sustained(measurement: Measurement, *, held: bool) -> list[Judgement]:
+    """Return a judgement when the brokers did not take a paced load, whatever the thresholds: red in most rounds.
+
+    A load that is declared to probe must only be taken where a threshold is `held` against it.
+    """
+    if measurement.scenario.load.probes and not held:
+        return []
     short = [r.not_sustained for r in measurement.rounds if r.not_sustained]
     if not short:
         return []
@@ -253,6 +270,11 @@ def _sustained(measurement: Measurement) -> list[Judgement]:
     measured = statistics.median(r.metrics["records_per_s"] for r in measurement.rounds)
     rate = measurement.scenario.load.rate
     return [Judgement(verdict=verdict, metric="records_per_s", measured=measured, limit=rate, reason=reason)]
+
+
+def not_taken(measurement: Measurement) -> bool:
+    """Return whether this machine's brokers did not take, in some round, a rate that is declared to probe."""
+    return measurement.scenario.load.probes and any(r.not_sustained for r in measurement.rounds)
 
 
 def invalid_reasons(measurement: Measurement) -> tuple[str, ...]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from perfgate.model.changes import setting_of, with_changes
 from perfgate.model.declared import TIER_NAMES, Scenario, TierName, settings
+from perfgate.model.errors import ConfigurationError
+
+NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+"""Of a scenario: it is the pytest id, a threshold's key, part of topics and files."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +54,8 @@ def family(
                 yield _scenario(scenario, tier, value if isinstance(value, Mapping) else {varies: value})
 
     def _scenario(scenario: str, tier: TierName, changes: Mapping[str, object]) -> Scenario:
+        if not NAME.fullmatch(scenario):
+            raise ConfigurationError(f"scenario name {scenario!r}; legal: small letters, digits and single dashes")
         factor = {(found[1] if (found := setting_of(path)) else path): value for path, value in changes.items()}
         return replace(
             with_changes(base, changes.items()),

@@ -92,6 +92,7 @@ METRICS: Mapping[str, MetricInfo] = dict(
         _metric("unclean_elections", "elections", "lower", "leaders elected that were not in sync"),
         _metric("controller_changes", "changes", "lower", "times that another controller became the active one"),
         _metric("client_cpu_us_per_record", "us/record", "lower", "CPU of the generator per record"),
+        _metric("unloaded_latency_ms.p99", "ms", "lower", "p99 latency at the first step of a ramp"),
         _metric("knee_records_per_s", "records/s", "higher", "highest rate that met the service level"),
     ]
 )

@@ -149,6 +149,7 @@ def knee_curve_figure(name: str, found: Round) -> Figure:
     for line, key in zip(itertools.cycle(("-", "--", ":", "-.")), brokers, strict=False):
         values = [step.metrics.get(key, math.nan) for step in steps]
         cpu.plot([step.rate for step in steps], values, line, marker=".", label=f"broker {key.removeprefix(stem)}")
+    cpu.set_ylim(bottom=0)
     cpu.set_ylabel("CPU, cores")
     cpu.set_xlabel("records/s offered")
     cpu.set_xscale("log")

@@ -21,7 +21,6 @@ import tomlkit
 
 from perfgate.judge.limits import MOST_RUNS_WORTH_IT, noise_factor, reach_of, runs_needed
 from perfgate.judge.messages import number, percent
-from perfgate.judge.noise import disturbed
 from perfgate.judge.rules import DECIDES
 from perfgate.judge.statistics import MEDIAN_ERROR_FACTOR
 from perfgate.judge.thresholds import (
@@ -32,15 +31,17 @@ from perfgate.judge.thresholds import (
     match_profile,
     profile_facts,
 )
-from perfgate.model import FEWEST_READINGS, METRICS, CanaryReading, Profile, Threshold, Verdict
+from perfgate.model import FEWEST_READINGS, METRICS, Profile, Threshold
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.results import load_run
+from perfgate.report.runs_alike import plain, runs_alike, unsound
 
 CPU_METRIC = "broker_cpu_us_per_record"
+LATENCIES = ("latency_ms.p99", "unloaded_latency_ms.p99")
 RATES = ("records_per_s", "knee_records_per_s")
 FAULT_METRICS = ("outage_s.max", "recovery_s")
 """Of a scenario with a fault, whose rate is declared."""
-TOLERANCE = dict.fromkeys((*RATES, CPU_METRIC, *FAULT_METRICS), 0.10) | {"latency_ms.p99": 0.5}
+TOLERANCE = dict.fromkeys((*RATES, CPU_METRIC, *FAULT_METRICS), 0.10) | dict.fromkeys(LATENCIES, 0.5)
 """What a new entry states; the limit is wider where the noise between runs is. A p99 of some ms moves by half when a
 record in a hundred waits for one thing more."""
 ENOUGH_RUNS = 5
@@ -66,51 +67,6 @@ class Proposed:
         return max(0.001, round(statistics.stdev(self.values) / statistics.median(self.values), 4))
 
 
-def runs_alike(document: Mapping[str, Any], results_dir: Path) -> list[Mapping[str, Any]]:
-    """Return this run and every live, unmodified one of the same tier, driver, target, machine and Kafka line."""
-    wanted = _kind(document)
-    found = {document["run_id"]: document}
-    for path in sorted(results_dir.glob("*/run.json")):
-        try:
-            other = load_run(path)
-        except ConfigurationError:
-            continue  # a run of another schema version has nothing to say here
-        if _kind(other) == wanted and not other["modified"] and not other["replay_of"] and not other["change"]:
-            found.setdefault(other["run_id"], other)  # results/latest is one of the runs again
-    for run in list(found.values()):  # one that was continued: its figures are in the later run
-        found.pop(run.get("resumed_from"), None)
-    return list(found.values())
-
-
-def plain(document: Mapping[str, Any]) -> str:
-    """Return why no thresholds can be made from a run of this kind; empty when they can."""
-    for key, what in (("change", "compared a change"), ("replay_of", "is a replay"), ("modified", "was modified")):
-        if document[key]:
-            return f"run {document['run_id']} {what}"
-    return ""
-
-
-def unsound(document: Mapping[str, Any], because: str = "") -> str:
-    """Return why a run's figures are no baseline, though its kind is right; empty when they are one.
-
-    What was red, confirmed or not, is none without a reason, `because`.
-    """
-    red = [e["name"] for e in document["scenarios"] if e["verdict"] == Verdict.REGRESSED.value or e["first_look"]]
-    if red and not because:
-        return f"{', '.join(red)} red"
-    no_figures = (None, Verdict.INVALID.value, Verdict.BROKEN.value, Verdict.INCONCLUSIVE.value)
-    bad = [e for e in document["scenarios"] if e["verdict"] in no_figures]
-    if bad:
-        reason = f": {bad[0]['reasons'][0].splitlines()[0]}" if bad[0]["reasons"] else ""  # logs follow
-        return f"{', '.join(e['name'] for e in bad)} {bad[0]['verdict'] or 'unjudged'}{reason}"
-    if not document["scenarios"]:
-        return "no scenario was measured to its end"
-    for entry in document["scenarios"]:
-        if noise := disturbed([CanaryReading(**reading) for reading in entry["canary"]], None):
-            return noise
-    return ""
-
-
 def suggested_name(facts: Mapping[str, str], taken: Collection[str]) -> str:
     """Return a file name for a new profile, none of those taken: embedded-2c-amd-epyc."""
     model = re.sub(r"\((r|tm|c)\)|@.*|\b(cpu|processor|\d+-core)\b", " ", facts["cpu_model"].lower())
@@ -120,11 +76,6 @@ def suggested_name(facts: Mapping[str, str], taken: Collection[str]) -> str:
     longer = f"{of_tier}-kafka-{facts['kafka']}".replace(".", "-")
     candidates = itertools.chain([name, of_tier, longer], (f"{longer}-{number}" for number in itertools.count(2)))
     return next(candidate for candidate in candidates if candidate not in taken)
-
-
-def _kind(document: Mapping[str, Any]) -> tuple[object, ...]:
-    facts = profile_facts(document["target"], document["environment"], document["tier"], document["driver"])
-    return (document["schema"], *facts.items(), *document["tier"].items())
 
 
 def proposed(runs: Sequence[Mapping[str, Any]]) -> list[Proposed]:
@@ -143,14 +94,17 @@ def proposed(runs: Sequence[Mapping[str, Any]]) -> list[Proposed]:
 
 
 def _sound(entry: Mapping[str, Any], metric: str) -> bool:
-    """Return whether the metric was valid in every round: one that was sent late is no baseline."""
-    return not any(metric.partition(".")[0] in r.get("invalid_metrics", {}) for r in entry["rounds"])
+    """Return whether every round is a baseline of the metric: none was sent late, the brokers took the load."""
+    rounds = entry["rounds"]
+    return not any(metric.partition(".")[0] in r.get("invalid_metrics", {}) or r.get("not_sustained") for r in rounds)
 
 
 def _recorded(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     if any(entry["declared"]["fault"] for entry in entries):
         return FAULT_METRICS
-    return (DECIDES.get(entries[0]["load"]["kind"] if entries else "", RATES[0]), CPU_METRIC)
+    kind = entries[0]["load"]["kind"] if entries else ""
+    also = ("unloaded_latency_ms.p99",) if kind == "ramp" else ()
+    return (DECIDES.get(kind, RATES[0]), *also, CPU_METRIC)
 
 
 def worse(found: Sequence[Proposed], profile: Profile | None) -> list[str]:

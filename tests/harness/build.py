@@ -37,7 +37,7 @@ def scenario(name: str = "batch-1k", families: tuple[str, ...] = ("batch-size",)
         topic=TopicSpec(partitions=3, replication_factor=1),
         producer=(("acks", "1"),),
         record_bytes=1024,
-        load=Load(kind="capped", rate=1000.0),
+        load=Load(kind="capped", rate=1_000_000.0),
     )
 
 

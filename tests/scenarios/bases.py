@@ -47,7 +47,7 @@ PACED = Scenario(
 
 # The high-availability settings: no acknowledged record may be lost with one broker down.
 DURABLE = with_changes(
-    PACED,
+    replace(PACED, load=Load(kind="paced", rate=500, probes=True)),
     [
         ("topic.partitions", 6),
         ("topic.min.insync.replicas", 2),

@@ -50,6 +50,7 @@ def fault_round(
     Raises TargetError when the cluster did not get well again, for the next round needs another one then.
     """
     journals = folder / f"{row.name}-{index}"
+    shutil.rmtree(journals, ignore_errors=True)  # writers append
     over = True
     try:
         with (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from perfgate.judge.compare.sequential import FEWEST_UNITS, Estimate, detectable, judge_units, looks_until, units_needed
 from perfgate.judge.compare.sequential import estimate as estimate_of
-from perfgate.judge.rules import invalid_reasons, spoilt
+from perfgate.judge.rules import at_its_cap, invalid_reasons, spoilt
 from perfgate.model import (
     DECIDES_PACED,
     METRICS,
@@ -23,8 +22,6 @@ from perfgate.model import (
     MetricInfo,
 )
 
-AT_THE_CAP = 0.98
-"""Where both sides reach this share of a capped load's rate, the rate says nothing; what it costs the brokers does."""
 NOT_THE_SAME = {"latency_ms.p99": 1.5, "broker_cpu_us_per_record": 1.1}
 """A candidate is not the same whose metric is so many times the baseline's, the whole interval beyond. A rate at its
 cap, or one that the client limits, tells neither what its records wait for nor what they cost the brokers."""
@@ -41,15 +38,9 @@ def primary_metric(comparison: Comparison) -> MetricInfo:
     load = comparison.scenario.load
     if load.kind == "paced":
         return METRICS[DECIDES_PACED]
-    if load.kind == "capped" and all(map(_at_its_cap, (comparison.baseline, comparison.candidate))):
+    if load.kind == "capped" and all(map(at_its_cap, (comparison.baseline, comparison.candidate))):
         return METRICS["broker_cpu_us_per_record"]
     return METRICS["records_per_s"]
-
-
-def _at_its_cap(measurement: Measurement) -> bool:
-    """Return whether its own cap held it: a target file's limits may cap the candidate lower than the baseline."""
-    rates = [r.metrics["records_per_s"] for r in measurement.rounds if "records_per_s" in r.metrics]
-    return bool(rates) and statistics.median(rates) >= AT_THE_CAP * measurement.scenario.load.rate
 
 
 def unit_logs(comparison: Comparison, metric: str) -> tuple[float, ...]:

@@ -28,6 +28,7 @@ def campaign(monkeypatch: pytest.MonkeyPatch, rows: list[Scenario]) -> tuple[Cam
 
     monkeypatch.setattr(Campaign, "_measure_block", measured)
     setup: Any = Mock(scenarios=rows, tier=TIER, cannot=lambda row: None)
+    setup.ledger.seconds.return_value = {"start": 1.0}
     return Campaign(setup=setup, stop=Mock()), done
 
 
@@ -93,6 +94,9 @@ def two_blocks() -> list[Scenario]:
     return [base, *(scenario(f"{family}{n}", (family,)) for family in "ab" for n in range(3))]
 
 
+BLOCKS = {frozenset({"base", "a0", "a1", "a2"}), frozenset({"base", "b0", "b1", "b2"})}
+
+
 def earlier(found: Campaign) -> dict[tuple[str, str], Measurement]:
     """Return what a campaign leaves to the run that continues it."""
     return {**found.baselines, **{(m.scenario.families[0], name): m for name, m in found.measured.items()}}
@@ -118,7 +122,7 @@ def test_a_continued_campaign_measures_what_is_left(monkeypatch: pytest.MonkeyPa
     for row in rows[: [0, 4, 7][blocks_done]]:
         first.measure(row)
     second, done = campaign(monkeypatch, rows)
-    second.earlier = earlier(first)
+    second.earlier, second.earlier_blocks = earlier(first), BLOCKS
     for row in rows:
         second.measure(row)
     assert len(done) == 2 - blocks_done
@@ -134,5 +138,36 @@ def test_a_block_that_is_not_whole_is_measured_anew(monkeypatch: pytest.MonkeyPa
     first.measure(rows[0])
     second, done = campaign(monkeypatch, rows)
     second.earlier = {key: one for key, one in earlier(first).items() if key != ("a", "a2")}
+    second.earlier_blocks = BLOCKS
     second.measure(rows[0])
     assert done == [["base", "a0", "a1", "a2"]], "its rounds are interleaved: none without the others"
+
+
+def test_what_was_measured_apart_is_no_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another selection puts scenarios together whose rounds are of different moments."""
+    rows = two_blocks()
+    first, _ = campaign(monkeypatch, rows)
+    for row in rows:
+        first.measure(row)
+    chosen = [rows[1], replace(rows[4], families=("a",))]
+    second, done = campaign(monkeypatch, chosen)
+    second.earlier = {("a", row.name): first.measured[row.name] for row in chosen}
+    second.earlier_blocks = BLOCKS
+    second.measure(chosen[0])
+    assert done == [["a0", "b0"]]
+
+
+def test_a_confirmation_run_is_made_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = two_blocks()
+    found, done = campaign(monkeypatch, rows)
+    kept: list[int] = []
+    found.keep = lambda: kept.append(len(found.measured_again))
+    found.again([rows[1]], {"a0", "a1"})
+    assert (done, kept) == ([["a0", "a1"]], [2])
+    found.again([rows[2]], {"a0", "a1"})
+    found.again([rows[4]], {"a0", "a1", "b0"})
+    assert done == [["a0", "a1"], ["b0"]], "what was measured again is not measured a third time"
+    pair = found.again([rows[1], rows[5]], {"a0", "a1", "b0", "b1"})
+    assert pair is not None
+    assert done[2:] == [["a0", "b1"]], "both sides of a relation come from one cluster"
+    assert rate(pair["a0"]) == rate(pair["b1"])

@@ -12,14 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.experiment.assembly import Finished
-from perfgate.experiment.knee import BELOW, CONFIRMATIONS, LEAST_SHARE, RESOLUTION, find_knee
-from perfgate.experiment.ramp import TRIES, UNLOADED_TIMES, ramp_round
+from perfgate.experiment.knee import BELOW, LEAST_SHARE, RESOLUTION, find_knee
+from perfgate.experiment.ramp import TRIES, UNLOADED_TIMES, Known, known_after, ramp_round
 from perfgate.judge.rules import judge_scenario, required
-from perfgate.model import Load, Measurement, Round, Scenario, Verdict
+from perfgate.model import Load, Measurement, Reading, Round, Scenario, Verdict
 from perfgate.report.plots import knee_curve_figure
 from perfgate.report.results import recorded_measurement, scenario_entry
 from tests.harness.build import accounting, one_round, profile, scenario, threshold
 
+READING = Reading(
+    read=1000, received=1000, foreign=0, corrupt=0, duplicated=0, reordered=0, redelivered=0, negative_latencies=0
+)
 MOST = 100_000.0
 LEAST = MOST * LEAST_SHARE
 RAMP = replace(scenario("knee"), load=Load(kind="ramp", rate=MOST))
@@ -53,9 +56,12 @@ def test_whatever_the_steps_say_the_search_ends(answers: Sequence[bool]) -> None
 
     knee = find_knee(meets, MOST)
     assert len(asked) < 40
-    assert knee is None or ((knee, "confirmation") in asked and knee <= MOST)
-    confirmed = [answer for (_, part), answer in zip(asked, answers, strict=False) if part in ("confirmation", "below")]
-    assert knee is None or confirmed[-2:] == [True, True]
+    assert (knee is None) == (not answers[0])
+    if knee is not None and knee > LEAST:
+        assert knee <= MOST
+        assert (knee, "confirmation") in asked
+        last = [answer for (_, part), answer in zip(asked, answers, strict=False) if part in ("confirmation", "below")]
+        assert last[-2:] == [True, True]
 
 
 def test_brokers_that_miss_the_first_step_have_no_knee() -> None:
@@ -66,8 +72,16 @@ def test_a_rate_that_does_not_hold_twice_is_no_knee() -> None:
     def meets(_rate: float, part: str) -> bool:
         return part != "confirmation"
 
-    assert find_knee(meets, MOST) is None
-    assert CONFIRMATIONS > 1
+    assert find_knee(meets, MOST) == LEAST
+
+
+def test_brokers_that_take_the_first_step_alone_have_a_low_knee() -> None:
+    """A collapse is a figure that a threshold sees, and no invalid load."""
+    assert find_knee(lambda rate, _part: rate <= LEAST, MOST) == LEAST
+    found = ramp_round(brokers(LEAST), RAMP, 1, own_brokers=True).round
+    assert found.metrics["knee_records_per_s"] == LEAST
+    outcome = judge_scenario(of(found), profile(threshold("knee_records_per_s", 30_000, name="knee")))
+    assert outcome.verdict is Verdict.REGRESSED
 
 
 def step(rate: float, p99_ms: float, **changes: Any) -> Round:
@@ -124,6 +138,50 @@ def test_a_record_lost_at_any_rate_ends_the_ramp_red() -> None:
     assert judge_scenario(of(found), None).verdict is Verdict.BROKEN
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"reading": replace(READING, corrupt=1)},
+        {"reading": replace(READING, duplicated=1)},
+        {"accounting": replace(accounting(1000), partitions=((500, 501), (500, 499)))},
+        {"broken": ("3 of 1,003 sends failed", "2 records whose content is not what was sent")},
+    ],
+)
+def test_a_send_that_failed_excuses_no_loss(wrong: dict[str, Any]) -> None:
+    late = ("3 of 1,003 sends failed",)
+    lossy = replace(accounting(1000, attempted=1003), failed={"_MSG_TIMED_OUT": 3})
+    changes = {"invalid": late, "broken": late, "perhaps_late": late, "accounting": lossy, **wrong}
+    found = ramp_round(brokers(30_000, step(1.0, 2.0, **changes)), RAMP, 1, own_brokers=True).round
+    assert found.invalid
+    assert "knee_records_per_s" not in found.metrics
+
+
+def test_consumers_that_fall_behind_are_part_of_the_curve() -> None:
+    reason = "records unaccounted: 1,000 acknowledged, 990 received (-10)"
+    beyond = step(1.0, 2.0, invalid=(reason,), reading=replace(READING, received=990))
+    found = ramp_round(brokers(30_000, beyond), RAMP, 1, own_brokers=True).round
+    assert 30_000 / RESOLUTION <= found.metrics["knee_records_per_s"] <= 30_000
+
+
+def test_a_slow_first_step_raises_no_service_level() -> None:
+    """Neither within a run nor, by its own threshold, from one run to the next."""
+    known = known_after(ramp_round(brokers(30_000), RAMP, 1, own_brokers=True).round, Known())
+    assert known.unloaded_ms == 2.0
+    assert known.knee == pytest.approx(30_000, rel=RESOLUTION - 1)
+
+    def paused(row: Scenario, _doing: str) -> Finished:
+        return Finished(round=step(row.load.rate, 20.0 if row.load.rate <= 30_000 else 150.0), repeatable=False)
+
+    alone = ramp_round(paused, RAMP, 2, own_brokers=True).round
+    beside = ramp_round(paused, RAMP, 2, known, own_brokers=True).round
+    assert alone.metrics["knee_records_per_s"] == MOST, "150 ms are no ten times 20 ms"
+    assert beside.metrics["knee_records_per_s"] <= 30_000
+    assert alone.metrics["unloaded_latency_ms.p99"] == 20.0
+    held = profile(threshold("unloaded_latency_ms.p99", 2.0, 0.5, name="knee"))
+    assert judge_scenario(of(alone), held).verdict is Verdict.REGRESSED
+    assert ("unloaded_latency_ms.p99",) in required(RAMP.load)
+
+
 def test_a_knee_that_the_generator_bounds_is_not_judged() -> None:
     late = step(1.0, 2.0, invalid_metrics={"latency_ms": "sent late: p99 of the schedule delay is 12.0 ms"})
     found = ramp_round(brokers(30_000, late, repeatable=True), RAMP, 1, own_brokers=True).round
@@ -162,7 +220,9 @@ def test_own_brokers_that_take_no_rate_at_all_are_broken(own_brokers: bool, verd
 def test_the_knee_is_held_against_its_threshold(knee: float, verdict: Verdict) -> None:
     found = ramp_round(brokers(knee), RAMP, 1, own_brokers=True).round
     limits = profile(
-        threshold("knee_records_per_s", 30_000, name="knee"), threshold("broker_cpu_us_per_record", 50.0, name="knee")
+        threshold("knee_records_per_s", 30_000, name="knee"),
+        threshold("unloaded_latency_ms.p99", 2.0, 0.5, name="knee"),
+        threshold("broker_cpu_us_per_record", 50.0, name="knee"),
     )
     outcome = judge_scenario(of(found), limits)
     assert outcome.verdict is verdict

@@ -22,7 +22,6 @@ from perfgate.model import FAULTS, METRICS, Comparison, Fault, FaultScenario
 from perfgate.model.declared import LINKS
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.comparisons import comparison_entry, recorded_comparisons
-from perfgate.report.proposal import runs_alike
 from perfgate.report.results import (
     baseline_entries,
     load_run,
@@ -31,6 +30,7 @@ from perfgate.report.results import (
     scenario_entry,
     write_run,
 )
+from perfgate.report.runs_alike import runs_alike
 from perfgate.report.schema import PATH, schema_text
 from tests.harness.run_gate import HANG_BOUND_S, RECORDED_THRESHOLDS, ROOT, Finished, gate
 
@@ -191,6 +191,7 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
         added = {
             "declared": {**entry["declared"], "refusal": ""},
             "rounds": [{**r, "steps": []} for r in entry["rounds"]],
+            "load": {**entry["load"], "probes": False},
         }
         for key in ("metrics", "rounds", "accounting", "load", "link", "declared", "generator"):
             assert again[key] == added.get(key, entry[key])
@@ -341,12 +342,14 @@ def test_a_raised_threshold_is_red_in_pytest_allure_and_run_json(
 
 def test_a_raised_relation_is_red(tmp_path: Path, thresholds: Callable[..., Path]) -> None:
     folder = thresholds(
-        "relations.toml", r"(\[batch-size.rate\][^\[]*?at_least = )[\d.]+\nat_most = [\d.]+", r"\g<1>100\nat_most = 200"
+        "relations.toml",
+        r"(\[cross-az.rate.shared_cores\][^\[]*?at_least = )[\d.]+\nat_most = [\d.]+",
+        r"\g<1>100\nat_most = 200",
     )
     done = gate(tmp_path / "results", f"--replay={RECORDED}", f"--thresholds={folder}")
     assert done.code == 1
-    assert verdicts(done.run)["batch-size-rate"] == "REGRESSED"
-    assert done.allure["batch-size-rate"]["status"] == "failed"
+    assert verdicts(done.run)["cross-az-rate"] == "REGRESSED"
+    assert done.allure["cross-az-rate"]["status"] == "failed"
 
 
 def test_relations_only_holds_no_stored_threshold_and_fine_margins_by_their_direction_alone(tmp_path: Path) -> None:

@@ -43,7 +43,15 @@ LEGAL: Mapping[str, tuple[str, ...]] = {
     ),
     "zones": ("cross-zone",),
     "faults": (*ACTIONS, "timeout-s", "brokers", "two-down"),
-    "limits": ("bytes", "mib-per-s", "read-mib-per-s", "minutes", "under-replicated-partitions", "produce-error-rate"),
+    "limits": (
+        "bytes",
+        "mib-per-s",
+        "read-mib-per-s",
+        "partitions",
+        "minutes",
+        "under-replicated-partitions",
+        "produce-error-rate",
+    ),
     "broker-config": ("allowed",),
 }
 PROPERTIES_FILE = "properties-file"
@@ -63,11 +71,16 @@ CLEAR_URL = re.compile(r"http://(?!localhost\b|127\.|\[::1\])", re.IGNORECASE)
 FAULT_TIMEOUT_S = 60.0
 
 
+USUAL_PARTITIONS = 300
+"""Of one topic, replicas counted, where a file states nothing: each round makes such a topic anew."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
     """What a run may do to the brokers, replicas counted: bytes in all, bytes/s; and when it stops at once.
 
-    `read_bytes_per_s`: what its consumers may be sent. `most_s`: how long it may go on.
+    `read_bytes_per_s`: what its consumers may be sent. `partitions`: of one topic, replicas counted. `most_s`: how long
+    it may go on.
     `under_replicated`: more under-replicated partitions than that, anywhere in the cluster. `error_rate`: a larger
     share of failed sends.
     """
@@ -75,6 +88,7 @@ class Limits:
     total_bytes: float
     bytes_per_s: float
     read_bytes_per_s: float = math.inf
+    partitions: int = USUAL_PARTITIONS
     most_s: float = math.inf
     under_replicated: int = 0
     error_rate: float = 0.0
@@ -304,6 +318,7 @@ def _limits(table: Mapping[str, Any]) -> Limits:
         read_bytes_per_s=number_of("[limits] read-mib-per-s", table["read-mib-per-s"], 0.001, 1e6) * MIB
         if "read-mib-per-s" in table
         else math.inf,
+        partitions=int(number_of("[limits] partitions", table.get("partitions", USUAL_PARTITIONS), 1, 1e6)),
         most_s=number_of("[limits] minutes", table["minutes"], 1, 1e5) * 60 if "minutes" in table else math.inf,
         under_replicated=int(
             number_of("[limits] under-replicated-partitions", table.get("under-replicated-partitions", 0), 0, 1e6)

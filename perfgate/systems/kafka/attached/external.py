@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
@@ -13,7 +12,7 @@ from typing import TextIO
 from confluent_kafka.admin import AdminClient
 
 from perfgate.host.waiting import NotYet, poll_until
-from perfgate.model import CROSS_ZONE, MIB, ClusterSpec, FaultScenario, Scenario
+from perfgate.model import CROSS_ZONE, ClusterSpec, FaultScenario, Scenario
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.meter import Meter
 from perfgate.systems.kafka.attached.cluster import BACK_S, ExternalCluster, time_is_up, unwell
@@ -22,6 +21,7 @@ from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.diagnosis import reachable
 from perfgate.systems.kafka.attached.identity import refuse_a_silent_zone, refuse_other_clusters
 from perfgate.systems.kafka.attached.leftovers import Cleaner
+from perfgate.systems.kafka.attached.limits import beyond
 from perfgate.systems.kafka.attached.manifest import Leftover, Manifest, Occupied, away_from, leftovers, occupy
 from perfgate.systems.kafka.attached.permissions import check_permissions
 from perfgate.systems.kafka.client.admin import sees_all_topics, version_of
@@ -29,6 +29,8 @@ from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S, answ
 
 LOOK_AGAIN_S = 0.5
 NO_USAGE = "the target file states no [prometheus]"
+OFTEN = 1000
+"""Brokers that flush a partition after fewer records have their disks, which others share, do little else."""
 LOOK_WITHIN_S = 5.0
 """A cluster whose state takes longer to ask for cannot be watched, and is refused."""
 
@@ -285,20 +287,13 @@ class ExternalTarget:
                 "it needs broker settings: the file must say [broker-config] allowed = true, and the run "
                 "--allow-broker-config"
             )
-        if scenario.load.kind == "paced" and scenario.offered_bytes_per_s > limits.bytes_per_s:
+        flushes = int(dict(scenario.topic.config).get("flush.messages", OFTEN))
+        if flushes < OFTEN and not self._broker_config_allowed:
             return (
-                f"it offers {scenario.offered_bytes_per_s / MIB:,.1f} MiB/s with its replicas, and the file allows "
-                f"{limits.bytes_per_s / MIB:,.1f}"
+                f"it has the brokers' disks written through every {flushes:,} records: the file must say "
+                "[broker-config] allowed = true, and the run --allow-broker-config"
             )
-        read = scenario.load.rate * scenario.record_bytes if scenario.consumers else 0.0
-        reads_all = isinstance(scenario, FaultScenario) or scenario.load.kind == "backlog"
-        if reads_all and limits.read_bytes_per_s < math.inf:
-            return "it reads as fast as it can, and the file bounds that ([limits] read-mib-per-s)"
-        if scenario.load.kind == "paced" and read > limits.read_bytes_per_s:
-            return (
-                f"its consumers read {read / MIB:,.1f} MiB/s, and the file allows {limits.read_bytes_per_s / MIB:,.1f}"
-            )
-        return None
+        return beyond(limits, scenario)
 
     def cluster(self, spec: ClusterSpec) -> ExternalCluster:
         """Return the brokers, with the spec's settings. Raises TargetError while something has not been put back."""

@@ -1,0 +1,72 @@
+"""The recorded runs that a baseline may be made of: alike, sound, each of its figures once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from perfgate.judge.noise import disturbed
+from perfgate.judge.thresholds import profile_facts
+from perfgate.model import CanaryReading, Verdict
+from perfgate.model.errors import ConfigurationError
+from perfgate.report.results import load_run
+
+
+def runs_alike(document: Mapping[str, Any], results_dir: Path) -> list[Mapping[str, Any]]:
+    """Return this run and every live, unmodified one of the same tier, driver, target, machine and Kafka line."""
+    wanted = _kind(document)
+    found = {document["run_id"]: document}
+    for path in sorted(results_dir.glob("*/run.json")):
+        try:
+            other = load_run(path)
+        except ConfigurationError:
+            continue  # a run of another schema version has nothing to say here
+        if _kind(other) == wanted and not other["modified"] and not other["replay_of"] and not other["change"]:
+            found.setdefault(other["run_id"], other)  # results/latest is one of the runs again
+    return _each_once(list(found.values()))
+
+
+def _each_once(runs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the runs without those that were continued, and one of several that continue the same: the newest."""
+    continued = {run.get("resumed_from"): run["run_id"] for run in sorted(runs, key=lambda run: str(run["run_id"]))}
+    return [
+        run
+        for run in runs
+        if run["run_id"] not in continued
+        and run["run_id"] == continued.get(run.get("resumed_from") or "", run["run_id"])
+    ]
+
+
+def plain(document: Mapping[str, Any]) -> str:
+    """Return why no thresholds can be made from a run of this kind; empty when they can."""
+    for key, what in (("change", "compared a change"), ("replay_of", "is a replay"), ("modified", "was modified")):
+        if document[key]:
+            return f"run {document['run_id']} {what}"
+    return ""
+
+
+def unsound(document: Mapping[str, Any], because: str = "") -> str:
+    """Return why a run's figures are no baseline, though its kind is right; empty when they are one.
+
+    What was red, confirmed or not, is none without a reason, `because`.
+    """
+    red = [e["name"] for e in document["scenarios"] if e["verdict"] == Verdict.REGRESSED.value or e["first_look"]]
+    if red and not because:
+        return f"{', '.join(red)} red"
+    no_figures = (None, Verdict.INVALID.value, Verdict.BROKEN.value, Verdict.INCONCLUSIVE.value)
+    bad = [e for e in document["scenarios"] if e["verdict"] in no_figures]
+    if bad:
+        reason = f": {bad[0]['reasons'][0].splitlines()[0]}" if bad[0]["reasons"] else ""  # logs follow
+        return f"{', '.join(e['name'] for e in bad)} {bad[0]['verdict'] or 'unjudged'}{reason}"
+    if not document["scenarios"]:
+        return "no scenario was measured to its end"
+    for entry in document["scenarios"]:
+        if noise := disturbed([CanaryReading(**reading) for reading in entry["canary"]], None):
+            return noise
+    return ""
+
+
+def _kind(document: Mapping[str, Any]) -> tuple[object, ...]:
+    facts = profile_facts(document["target"], document["environment"], document["tier"], document["driver"])
+    return (document["schema"], *facts.items(), *document["tier"].items())
