@@ -41,7 +41,13 @@ def test_linger_shows_in_the_latency_of_a_row_below_its_capacity(plain: Finished
 
 def test_a_paced_load_keeps_its_rate_and_its_schedule(plain: Finished) -> None:
     entry = plain.scenario("paced-slow")
-    assert entry["load"] == {"kind": "paced", "rate": 500, "records": 0, "latency_basis": "intended-send"}
+    assert entry["load"] == {
+        "kind": "paced",
+        "rate": 500,
+        "records": 0,
+        "probes": False,
+        "latency_basis": "intended-send",
+    }
     assert statistics.median(entry["metrics"]["records_per_s"]["rounds"]) == pytest.approx(500, rel=0.1)
     assert entry["generator"]["schedule_delay_p99_ms_max"] > 0
     assert entry["generator"]["wake_delay_p99_ms_max"] > 0
