@@ -228,12 +228,17 @@ class Bench:
         return replace(done, metrics={**done.metrics, **sampler.metrics(done.metrics["records_per_s"], [0])})
 
     def turns(
-        self, sides: Mapping[str, Scenario], order: str, at: Pace, index: int, left: float | None
+        self,
+        sides: Mapping[str, Scenario],
+        order: str,
+        at: Pace,
+        index: int,
+        left: float | None,
+        along: Callable[[Observer], Observer],
     ) -> dict[str, Finished]:
-        """Measure one burst in which two forms of a scenario, "A" and "B", take turns; each side's turns make one
-        round.
+        """Return one burst in which two forms of a scenario, "A" and "B", take turns: each side's turns as a round.
 
-        Raises TargetError when the target is unhealthy.
+        `along` adds what else happens at a turn's edges. Raises TargetError when the target is unhealthy.
         """
         progress = self._watch.progress(f"burst {index} {sides['A'].name}", left)
         progress("creating its topics", None)
@@ -247,7 +252,7 @@ class Bench:
                 specs = {side: self._load_spec(row, names[side]) for side, row in rows.items()}
                 before = {side: self._topics.ends(names[side], row) for side, row in rows.items()}
                 with self._ledger.during("load start"):
-                    results, late = self._engine.take_turns(specs, order, at, observer)
+                    results, late = self._engine.take_turns(specs, order, at, along(observer))
                 after = {
                     side: self._topics.ends_after(names[side], row, before[side], results[side])
                     for side, row in rows.items()
@@ -255,8 +260,7 @@ class Bench:
         except (LoadError, TopicRefusedError) as error:
             return {side: Finished(round=unmeasured(index, str(error)), repeatable=False) for side in rows}
         letters = order.replace(" ", "")
-        own_turns = len(letters) // len(rows)
-        overlap = [late_turns(late, own_turns)] if late > LATE_TURNS * own_turns else []
+        overlap = [late_turns(late, own)] if late > LATE_TURNS * (own := letters.count("A")) else []
         return {
             side: self._finished(
                 row,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from perfgate.experiment.assembly import Finished, measured_by, unmeasured
 from perfgate.experiment.bench import Bench
 from perfgate.experiment.setup import Setup
+from perfgate.experiment.switching import GAP_TIMES, OF_CONNECTIONS, Switch, live_values
 from perfgate.load.turns import SIDES, pace
 from perfgate.model import DECIDES_PACED, Change, Comparison, Round, Scenario
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
@@ -94,26 +96,45 @@ class Comparing:
     def compare(self, scenario: Scenario) -> Comparison:
         """Return the scenario's comparison; the first call measures all scenarios."""
         if not self._compared:
-            rows = [self._row(row) for row in self.setup.scenarios if self.cannot(row) is None]
-            measure = self._epochs if self.change.needs_fresh_brokers else self._alternate
+            compared = [row for row in self.setup.scenarios if self.cannot(row) is None]
             try:
-                measure(rows)
+                fresh = self.change.concerns_brokers and not self._change_live(compared)
+                rows = [self._row(row, fresh=fresh) for row in compared]
+                (self._epochs if fresh else self._alternate)(rows)
             finally:
                 self.setup.target.close()
                 self.setup.say.clear()
             self._compared = {row.name: self._comparison(row) for row in rows}
         return self._compared[scenario.name]
 
-    def _row(self, scenario: Scenario) -> _Row:
+    def _change_live(self, scenarios: Sequence[Scenario]) -> bool:
+        """Return whether the brokers take the change while they run, whichever of these scenarios they serve.
+
+        Each cluster's first start is not in the budget. A cluster that does not start is left to what measures.
+        """
+        if self.change.restarts_brokers:
+            return False
+        with suppress(TargetError), self.setup.ledger.during("start"):
+            for spec in dict.fromkeys(row.cluster for row in scenarios):
+                if live_values(self.change, self.setup.target.cluster(spec)) is None:
+                    self.setup.say.note("the brokers take this change at their start only: fresh ones for each side")
+                    return False
+            return True
+        return False
+
+    def _row(self, scenario: Scenario, *, fresh: bool) -> _Row:
         # What a bench keeps by name (backlogs, warm-up rates) must not be shared between the two forms.
         sides = {"A": scenario, "B": replace(self.setup.form(scenario, self.change), name=f"{scenario.name}-candidate")}
-        if self.change.needs_fresh_brokers:
+        if fresh:
             return _Row(sides, "epochs", ROUNDS_PER_EPOCH)
         # Turns need buffers of their own size, the same on both sides: a change of the buffer would be undone.
         buffered = any(name.startswith("queue.buffering.max") for name, _ in self.change.settings("producer"))
         # Links across zones add one delay at a time.
         links = {form.link for form in sides.values() if form.link.crosses_zones}
-        if self.setup.driver.takes_turns and scenario.consumers is None and not buffered and len(links) < 2:
+        # A connection keeps what was set when it was made. Real brokers are not to be changed every second.
+        settings = self.change.settings("broker")
+        kept = any(name.startswith(OF_CONNECTIONS) or not self.setup.target.own for name, _ in settings)
+        if self.setup.driver.takes_turns and not (scenario.consumers or buffered or kept) and len(links) < 2:
             return _Row(sides, "turns", 1)
         return _Row(sides, "rounds", 2)
 
@@ -122,17 +143,23 @@ class Comparing:
     def _alternate(self, rows: Sequence[_Row]) -> None:
         for cluster_spec in dict.fromkeys(row.sides["A"].cluster for row in rows):
             here = [row for row in rows if row.sides["A"].cluster == cluster_spec]
-            with _unhealthy_ends(here, SIDES):
+            switch = Switch()
+            with _unhealthy_ends(here, switch, own=self.setup.target.own):
                 with self.setup.ledger.during("start"):
                     cluster = self.setup.target.cluster(cluster_spec)
+                if values := live_values(self.change, cluster):
+                    switch.rehearse(cluster.live_settings(), values)
+                    took = f"within {switch.slowest_s:.2f} s"
+                    self.setup.say.note(f"{', '.join(dict(values))}: changed while the brokers run, {took}")
                 bench = self._warm(cluster, [form for row in here for form in row.sides.values()], here)
                 deadline = time.monotonic() + self.budget_s * len(here) / len(rows)
-                self._until_decided(here, deadline, {row.name: self._unit_of(bench, row) for row in here})
+                self._until_decided(here, deadline, {row.name: self._unit_of(bench, row, switch) for row in here})
+                switch.to("A")
                 bench.delete_backlogs()
 
-    def _unit_of(self, bench: Bench, row: _Row) -> Callable[[float], None]:
+    def _unit_of(self, bench: Bench, row: _Row, switch: Switch) -> Callable[[float], None]:
         if row.method == "rounds":
-            return lambda left: self._unit(row, lambda index: self._block_of_rounds(bench, row, index, left))
+            return lambda left: self._unit(row, lambda index: self._block_of_rounds(bench, row, switch, index, left))
         first_rate = min(bench.rate_of(form) for form in row.sides.values())
 
         def burst(index: int, left: float) -> tuple[str, list[tuple[str, Finished]]]:
@@ -140,7 +167,9 @@ class Comparing:
             # Brokers may still get faster after their warm-up, and the buffers have to keep up with them.
             last = [rounds[-1].metrics.get("records_per_s", 0.0) for rounds in row.rounds.values() if rounds]
             at = pace(list(row.sides.values()), min(last, default=first_rate))
-            return order, list(bench.turns(row.sides, order, at, index, left).items())
+            at = replace(at, gap_s=max(at.gap_s, GAP_TIMES * switch.slowest_s))
+            done = bench.turns(row.sides, order, at, index, left, partial(switch.along, order))
+            return order, [(side, switch.in_time(finished, at.gap_s)) for side, finished in done.items()]
 
         return lambda left: self._unit(row, lambda index: burst(index, left))
 
@@ -151,13 +180,14 @@ class Comparing:
         return self._random.choice(QUADS)
 
     def _block_of_rounds(
-        self, bench: Bench, row: _Row, index: int, left: float
+        self, bench: Bench, row: _Row, switch: Switch, index: int, left: float
     ) -> tuple[str, list[tuple[str, Finished]]]:
         order = self._next_order(row)
         seen = dict.fromkeys(SIDES, 2 * index - 2)
         measured = []
         for side in order:
             seen[side] += 1
+            switch.to(side)
             measured.append((side, bench.round(row.sides[side], seen[side], left, f"block {index}, side {side},")))
         return order, measured
 
@@ -212,7 +242,7 @@ class Comparing:
             order = order[::-1] if len(order) == 2 else self._random.choice(("AB", "BA"))
             number = open_rows[0].units + 1
             for side in order:
-                with _unhealthy_ends(open_rows, side, own=self.setup.target.own):
+                with _unhealthy_ends(open_rows, Switch(side), own=self.setup.target.own):
                     self._epoch(open_rows, side, number, deadline)
                 if all(row.unsound for row in open_rows):
                     break
@@ -285,14 +315,15 @@ class Comparing:
 
 
 @contextmanager
-def _unhealthy_ends(rows: Sequence[_Row], sides: Sequence[str], *, own: bool = False) -> Iterator[None]:
+def _unhealthy_ends(rows: Sequence[_Row], switch: Switch, *, own: bool) -> Iterator[None]:
     """Let a target that is no longer healthy end the scenarios' measurement, and be the reason why.
 
-    Where only one of the `sides` had the brokers, and they are the suite's `own`, their failure is that side's.
+    Where only one side had the brokers then, and they are the suite's `own`, their failure is that side's.
     """
     try:
         yield
     except TargetError as error:
+        sides = switch.sides
         broken = own and isinstance(error, BrokersFailedError) and len(sides) == 1
         for number, row in enumerate(rows):
             reason = str(error) if not number else str(error).partition("\n")[0]

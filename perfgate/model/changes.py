@@ -224,9 +224,14 @@ class Change:
         return tuple((found[1], str(value)) for found, value in named if found and found[0] == scope)
 
     @property
-    def needs_fresh_brokers(self) -> bool:
-        """Whether brokers have to be started anew for it."""
-        return any(path.startswith(("broker.", "cluster.")) for path, _ in self.changes)
+    def concerns_brokers(self) -> bool:
+        """Whether it changes the brokers themselves; what it takes to do so is theirs to say."""
+        return self.restarts_brokers or bool(self.settings("broker"))
+
+    @property
+    def restarts_brokers(self) -> bool:
+        """Whether brokers have to be started anew for it, whichever settings they change while they run."""
+        return any(path.startswith("cluster.") for path, _ in self.changes)
 
     @property
     def concerns_consumers(self) -> bool:

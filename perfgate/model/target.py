@@ -29,6 +29,22 @@ class TopicKeeper(Protocol):
         """Delete the topic, and the consumer groups named after it."""
 
 
+class LiveSettings(Protocol):
+    """The settings of a cluster's brokers that can be changed while they run."""
+
+    def fixed(self, names: Iterable[str]) -> list[str]:
+        """Return those that take effect at a broker's start only, or that the brokers do not know."""
+
+    def change(self, values: Settings) -> float:
+        """Have every broker take these values; return how long it took until the last one said so, in s.
+
+        Raises ConfigurationError for a value that brokers refuse; TargetError where one does not take it.
+        """
+
+    def restore(self) -> float:
+        """Have every setting as it was before it was first changed; return how long that took, in s."""
+
+
 class Reachable(Protocol):
     """Brokers that a client can be made for."""
 
@@ -64,6 +80,10 @@ class Cluster(Reachable, Protocol):
 
     def topics(self) -> TopicKeeper:
         """Return what creates topics on these brokers."""
+
+    def live_settings(self) -> LiveSettings:
+        """Return what changes the brokers' settings while they run; what it changed ends with the cluster, or is put
+        back then."""
 
     def rtt_ms(self, link: Link) -> float:
         """Measure one request's round trip to a broker over this link, in ms (median over brokers and repeats)."""

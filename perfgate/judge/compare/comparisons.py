@@ -75,8 +75,11 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
     if reasons:
         return replace(outcome, reasons=reasons)
     units = pairs // comparison.rounds_per_unit
-    if units < 2:
-        why = f"{units} unit(s) were measured; an interval needs two, a decision {FEWEST_UNITS}"
+    before, after = (_not_sustained(m) for m in (comparison.baseline, comparison.candidate))
+    if units < FEWEST_UNITS:
+        if units and after and not before:
+            return replace(outcome, effect=Effect.SLOWER, units=units, reasons=(f"candidate: {after}",))
+        why = f"{units} unit(s) were measured; an interval and a decision need {FEWEST_UNITS}"
         return replace(outcome, effect=Effect.INCONCLUSIVE, units=units, reasons=(why,))
     metric = primary_metric(comparison)
     if reasons := _spoilt(comparison, metric.name):
@@ -90,7 +93,6 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
     if effect is Effect.SAME:
         worse = _not_the_same(metric, others)
         effect, reasons = (Effect.SLOWER, worse) if worse else (effect, _not_looked_at(comparison, metric, others))
-    before, after = (_not_sustained(m) for m in (comparison.baseline, comparison.candidate))
     if before:
         effect, reasons = (
             Effect.INCONCLUSIVE,

@@ -158,7 +158,10 @@ def test_an_invalid_round_on_either_side_is_invalid_whatever_the_numbers() -> No
 
 def test_too_few_units_are_inconclusive() -> None:
     assert judge_comparison(comparison(0.5, noise=(1.0,))).effect is Effect.INCONCLUSIVE
-    assert judge_comparison(comparison(0.5, noise=(1.0, 1.01), planned_units=30)).effect is not Effect.SAME
+    few = judge_comparison(comparison(0.65, noise=(1.0, 1.4), planned_units=30))
+    assert (few.effect, few.primary, few.more_minutes) == (Effect.INCONCLUSIVE, None, None)
+    assert few.reasons == ("2 unit(s) were measured; an interval and a decision need 4",)
+    assert "min more would tell" not in comparison_message(few, "x"), "-99.7 .. +20522 % says nothing"
 
 
 def test_the_rounds_of_a_unit_are_taken_together() -> None:
@@ -208,8 +211,11 @@ def test_a_change_is_laid_over_the_row_and_over_nothing_else() -> None:
     assert dict(other.producer) == {"acks": "1", "linger.ms": "5"}
     assert other.topic.config == (("flush.messages", "1"),)
     assert other.cluster == row.cluster
-    assert Change(name="x", changes=(("broker.num.io.threads", "2"),)).needs_fresh_brokers
-    assert not Change(name="x", changes=(("producer.linger.ms", "5"),)).needs_fresh_brokers
+    live = Change(name="x", changes=(("broker.num.io.threads", "2"),))
+    assert live.concerns_brokers
+    assert not live.restarts_brokers
+    assert Change(name="x", changes=(("cluster.version", "4.0.0"),)).restarts_brokers
+    assert not Change(name="x", changes=(("producer.linger.ms", "5"),)).concerns_brokers
 
 
 def test_the_picture_shows_every_unit_and_the_estimate() -> None:

@@ -145,6 +145,7 @@ def refused(done: Finished, words: str, folder: Path) -> None:
     assert words in done.output
     assert "s3cr3t" not in done.output
     assert "Traceback" not in done.output
+    assert "fixtures." not in done.output, "the name of a type tells nobody anything"
     assert not list((folder / "results").glob("2*"))
 
 
@@ -310,6 +311,24 @@ def test_broker_settings_are_only_changed_when_file_and_person_say_so(brokers: S
     assert dynamic(brokers) is None
     done = run(tmp_path / "whole", allowed, *change, "--allow-broker-config")
     assert done.measured, done.output
+    assert dynamic(brokers) is None
+    assert topics(brokers) == []
+
+
+def test_a_comparison_killed_between_two_settings_is_put_back(brokers: Secured, tmp_path: Path) -> None:
+    brokers.allow_settings(USER)
+    allowed = brokers.target_file(tmp_path, more="[broker-config]\nallowed = true\n")
+    change = tmp_path / "change.toml"
+    change.write_text(f'name = "cleaner"\n[broker]\n"{SETTING}" = 16000\n')
+    compared = ("--compare", change, "--budget", "60s", "--target", allowed, "--allow-broker-config")
+    with running(gate_command(tmp_path / "killed", PROBES, *SHORT, *compared)):
+        topic_of_a_run(brokers)
+        deadline = time.monotonic() + BEGUN_BOUND_S
+        while dynamic(brokers) != "16000":
+            assert time.monotonic() < deadline
+    done = run(tmp_path / "next", allowed)
+    assert done.measured, done.output
+    assert f"put {SETTING} of broker 1 back" in done.output
     assert dynamic(brokers) is None
     assert topics(brokers) == []
 

@@ -84,16 +84,28 @@ def test_no_change_is_no_difference(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_broker_change_alternates_fresh_brokers_and_leaves_none(tmp_path: Path, own_temporary_files: Path) -> None:
-    done = compare(tmp_path, 'name = "2 io"\n[broker]\n"num.io.threads" = 2\n', "20s")
+    done = compare(tmp_path, 'name = "100 queued"\n[broker]\n"queued.max.requests" = 100\n', "20s")
     assert done.code in (0, 1, 6), done.output
     (found,) = done.run["comparisons"]
     assert found["method"] == "epochs"
     assert found["units"] >= 1
     assert found["verdict"] != "INVALID", found["reasons"]
-    assert dict(found["candidate"]["declared"]["cluster"]["config"]) == {"num.io.threads": "2"}
+    assert dict(found["candidate"]["declared"]["cluster"]["config"]) == {"queued.max.requests": "100"}
     assert found["baseline"]["declared"]["cluster"]["config"] == {}
     alive = (" ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"]))
     assert not [line for line in alive if "kafka.Kafka" in line and str(own_temporary_files) in line]
+
+
+def test_what_brokers_change_while_they_run_is_compared_on_the_same_ones(tmp_path: Path) -> None:
+    """From 8 threads to 1 in steps that Kafka takes, and back again, at each turn."""
+    done = compare(tmp_path, 'name = "1 io"\n[broker]\n"num.io.threads" = 1\n', "30s")
+    assert done.code in (0, 1, 6), done.output
+    assert "num.io.threads: changed while the brokers run, within " in done.output
+    (found,) = done.run["comparisons"]
+    assert (found["method"], found["verdict"] != "INVALID") == ("turns", True), found["reasons"]
+    assert found["units"] >= 2
+    assert dict(found["candidate"]["declared"]["cluster"]["config"]) == {"num.io.threads": "1"}
+    assert len(done.run["target"]["clusters"]) == 1
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ class Broker:
             raise TargetError(f"broker {broker} does not answer")
         return self.values.get((broker, name))
 
-    def set(self, _admin: object, broker: str, name: str, value: str | None) -> None:
+    def set(self, _admin: object, broker: str, name: str, value: str | None, _effective: str) -> None:
         if (broker, name) in self.fail:
             raise TargetError(f"broker {broker} does not answer")
         self.values[broker, name] = value
@@ -69,6 +69,8 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     found = Broker()
     monkeypatch.setattr(cluster_module, "dynamic_value", found.get)
     monkeypatch.setattr(cluster_module, "set_broker", found.set)
+    monkeypatch.setattr(cluster_module, "broker_config", lambda *_: {})
+    monkeypatch.setattr(cluster_module, "told_of", lambda _, *setting: (found.get(None, *setting), "8"))
     return found
 
 

@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -18,11 +19,8 @@ from perfgate.systems.kafka.attached.command_faults import CommandFaults
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.journaled_topics import JournaledTopics
 from perfgate.systems.kafka.attached.manifest import Manifest
-from perfgate.systems.kafka.client.admin import (
-    cluster_id_at,
-    dynamic_value,
-    set_broker,
-)
+from perfgate.systems.kafka.client.admin import broker_config, cluster_id_at, dynamic_value, set_broker, told_of
+from perfgate.systems.kafka.client.live_settings import LiveSettings
 from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client, answer
 from perfgate.systems.kafka.observe.watching import MetadataWatch
 
@@ -34,6 +32,16 @@ HEALTH_AT_MOST_S = 15.0
 HEALTH_SHARE = 0.05
 """Asking for the state of every partition may take this share of the time: a large cluster is asked less often, but
 every HEALTH_AT_MOST_S."""
+
+
+class _Changed(NamedTuple):
+    """A broker's setting that was changed: what was set dynamically (None: nothing), what counted, the run's own."""
+
+    broker: str
+    name: str
+    before: str | None
+    effective: str
+    value: str
 
 
 class ExternalCluster:
@@ -77,7 +85,7 @@ class ExternalCluster:
         """What the file's commands can do to its nodes."""
         self._topics = JournaledTopics(self, manifest)
         self._checked, self._pause, self._catching_up_until = 0.0, HEALTH_EVERY_S, 0.0
-        self._changed: list[tuple[str, str, str | None, str]] = []
+        self._changed: list[_Changed] = []
 
     def _answers(self, address: str) -> bool:
         """Return whether a broker answers a request there: a process that stands still accepts connections too."""
@@ -95,10 +103,17 @@ class ExternalCluster:
         """Set the spec's broker settings, dynamically, having noted what they were."""
         for name, value in self.spec.config:
             for broker in map(str, self.addresses):
-                before = dynamic_value(self._admin, broker, name)
-                self._manifest.changes(broker, name, before, value)
-                self._changed.append((broker, name, before, value))
+                before, effective = told_of(broker_config(self._admin, broker), broker, name)
+                self._note(broker, name, before, effective, value)
                 set_broker(self._admin, broker, name, value)
+
+    def live_settings(self) -> LiveSettings:
+        """Return what changes the brokers' settings while they run, each noted before; `close` puts them back."""
+        return LiveSettings(self._admin, list(map(str, self.addresses)), self._note)
+
+    def _note(self, broker: str, name: str, before: str | None, effective: str, value: str) -> None:
+        self._manifest.changes(broker, name, before, effective, value)
+        self._changed.append(_Changed(broker, name, before, effective, value))
 
     def close(self) -> list[str]:
         """Bring back brokers that are away, put the settings back and delete the topics that are still there.
@@ -107,11 +122,11 @@ class ExternalCluster:
         """
         left = self.faults.restore()
         for change in reversed(list(self._changed)):
-            broker, name, before, value = change
+            broker, name, before, effective, value = change
             try:
                 # What somebody has set meanwhile is theirs.
                 if dynamic_value(self._admin, broker, name) in (value, before):
-                    set_broker(self._admin, broker, name, before)
+                    set_broker(self._admin, broker, name, before, effective)
             except Exception as error:  # whatever it is, the next step is tried
                 was = "not set" if before is None else before
                 left.append(f"broker {broker} may still have {name} = {value}, it was {was}: {error}")

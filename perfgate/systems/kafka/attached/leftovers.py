@@ -95,7 +95,7 @@ class Cleaner:
         if "value" in change and dynamic_value(admin, broker, name) not in (change["value"], change["before"]):
             self._note(f"left {name} of broker {broker} alone: somebody has changed it since {leftover.run_id}")
             return
-        set_broker(admin, broker, name, change["before"])
+        set_broker(admin, broker, name, change["before"], change.get("effective") or "")
         self._note(f"put {name} of broker {broker} back, changed by run {leftover.run_id}")
 
     def _remove(self, admin: AdminClient, leftover: Leftover, name: str, topic_id: str) -> None:

@@ -73,7 +73,8 @@ class Leftover:
     """The target file, and the servers that it named."""
     topics: dict[str, str] = field(default_factory=dict)
     configs: list[dict[str, str | None]] = field(default_factory=list)
-    """Broker settings that were changed: broker, name, the value before (None: it was not set) and the run's own."""
+    """Broker settings that were changed: broker, name, the value before (None: it was not set), the effective one then,
+    and the run's own."""
     away: dict[int, Away] = field(default_factory=dict)
     """Brokers that a fault took away, by id."""
 
@@ -135,10 +136,10 @@ class Manifest:
         self._outstanding.discard(topic)
         self._write({"gone": topic})
 
-    def changes(self, broker: str, name: str, before: str | None, value: str) -> None:
-        """Note that a broker setting is about to be changed to `value`, and what it was."""
+    def changes(self, broker: str, name: str, before: str | None, effective: str, value: str) -> None:
+        """Note that a broker setting is about to be changed to `value`, what was set dynamically and what counted."""
         self._changed.add((broker, name))
-        self._write({"broker": broker, "name": name, "before": before, "value": value})
+        self._write({"broker": broker, "name": name, "before": before, "effective": effective, "value": value})
 
     def restored(self, broker: str, name: str) -> None:
         """Note that the setting is no longer this run's."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -15,11 +15,15 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import Settings
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client, answer
 
 CONNECT_S = 5.0
+TAKEN_WITHIN_S = 30.0
+ASK_EVERY_S = 0.02
+REFUSALS = (KafkaError.INVALID_CONFIG, KafkaError.INVALID_REQUEST)
 
 
 def cluster_id_at(server: str, client: Settings) -> str:
@@ -75,22 +79,85 @@ def broker_config(admin: AdminClient, broker: str) -> Mapping[str, Any]:
     return found
 
 
-def dynamic_value(admin: AdminClient, broker: str, name: str) -> str | None:
-    """Return what was set for this broker dynamically, or None when nothing was.
+def told_of(described: Mapping[str, Any], broker: str, name: str) -> tuple[str | None, str]:
+    """Return what was set for this broker dynamically (None: nothing), and what takes effect.
 
     Raises ConfigurationError for a value that brokers keep to themselves: nobody could put it back.
     """
-    entry = broker_config(admin, broker).get(name)
+    entry = described.get(name)
     if entry is not None and entry.is_sensitive:
         raise ConfigurationError(
             f"{name} of broker {broker} is sensitive, so that the brokers do not tell its value: a run could "
             "not put it back, and does not change it"
         )
-    return str(entry.value) if entry is not None and entry.source == ConfigSource.DYNAMIC_BROKER_CONFIG.value else None
+    value = "" if entry is None or entry.value is None else str(entry.value)
+    is_own = entry is not None and entry.source == ConfigSource.DYNAMIC_BROKER_CONFIG.value
+    return (value if is_own else None), value
 
 
-def set_broker(admin: AdminClient, broker: str, name: str, value: str | None) -> None:
-    """Set one dynamic setting of one broker; None takes it away."""
+def dynamic_value(admin: AdminClient, broker: str, name: str) -> str | None:
+    """Return what was set for this broker dynamically, or None when nothing was. Raises ConfigurationError."""
+    return told_of(broker_config(admin, broker), broker, name)[0]
+
+
+def set_broker(admin: AdminClient, broker: str, name: str, value: str | None, effective: str = "") -> None:
+    """Set one dynamic setting of one broker; None takes it away, so that what is `effective` then counts again.
+
+    Kafka resizes a pool of threads to at least half and at most twice its size at a time (DynamicThreadPool in its
+    source): one that refuses goes there in steps. Raises ConfigurationError for a value that the broker refuses.
+    """
+    try:
+        _alter(admin, broker, name, value)
+    except TargetError as refusal:
+        cause = refusal.__cause__
+        if not (isinstance(cause, KafkaException) and cause.args[0].code() in REFUSALS):
+            raise
+        now = told_of(broker_config(admin, broker), broker, name)[1]
+        between = list(steps(now, effective if value is None else value))
+        if not between:
+            words = f"broker {broker} refuses {name} = {value}: {cause.args[0].str()}"
+            raise ConfigurationError(words) from refusal
+        for size in between:
+            _alter(admin, broker, name, size)
+            await_broker(admin, broker, {name: size})
+        _alter(admin, broker, name, value)
+
+
+def steps(now: str, wanted: str) -> Iterator[str]:
+    """Give the sizes between two of a pool of threads, each at most twice and at least half the one before.
+
+    None where these are no whole numbers above 0, or are not so far from one another.
+    """
+    if not (now.isdecimal() and wanted.isdecimal() and int(now) > 0 and int(wanted) > 0):
+        return
+    size, end = int(now), int(wanted)
+    while not size <= 2 * end <= 4 * size:
+        size = 2 * size if end > size else (size + 1) // 2
+        yield str(size)
+
+
+def await_broker(admin: AdminClient, broker: str, wanted: Mapping[str, str]) -> None:
+    """Wait until a broker says that these values, by name, take effect. Raises TargetError."""
+
+    def ask() -> None:
+        described = broker_config(admin, broker)
+        for name, value in wanted.items():
+            if not _same(told := told_of(described, broker, name)[1], value):
+                raise NotYet(f"it has {name} = {told}")
+
+    what = ", ".join(f"{name} = {value}" for name, value in wanted.items())
+    poll_until(f"broker {broker} did not take {what}", ask, within_s=TAKEN_WITHIN_S, every_s=ASK_EVERY_S)
+
+
+def _same(told: str, wanted: str) -> bool:
+    """Return whether two texts are one value: brokers tell 0.50 as 0.5, and True as true."""
+    try:
+        return told == wanted or float(told) == float(wanted)
+    except ValueError:
+        return told.lower() == wanted.lower()
+
+
+def _alter(admin: AdminClient, broker: str, name: str, value: str | None) -> None:
     operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
     entry = ConfigEntry(name, value, incremental_operation=operation)
     resource = ConfigResource(ResourceType.BROKER, broker, incremental_configs=[entry])

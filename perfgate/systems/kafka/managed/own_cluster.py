@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from perfgate.host.ports import HOST
-from perfgate.model import CROSS_ZONE, ClusterSpec, Link, Settings
+from perfgate.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, Link, Settings
 from perfgate.model.meter import Meter
+from perfgate.systems.kafka.client.live_settings import LiveSettings
 from perfgate.systems.kafka.client.roundtrip import request_rtt_ms
-from perfgate.systems.kafka.client.topics import Topics
+from perfgate.systems.kafka.client.topics import Topics, admin_client
 from perfgate.systems.kafka.managed.brokers import broker_ids
 from perfgate.systems.kafka.managed.monitoring import AGENT_FIRST_PORT
 from perfgate.systems.kafka.managed.toxiproxy import ToxiproxyApi
@@ -103,6 +104,10 @@ class OwnCluster(ABC):
     def topics(self) -> Topics:
         """Return what creates topics on these brokers."""
         return Topics(self)
+
+    def live_settings(self) -> LiveSettings:
+        """Return what changes the brokers' settings while they run."""
+        return LiveSettings(admin_client(self.bootstrap(SAME_ZONE), self.client_settings()), list(map(str, self._ids)))
 
     def rtt_ms(self, link: Link) -> float:
         """Return the median over the brokers of one request's round trip."""

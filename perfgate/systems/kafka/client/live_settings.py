@@ -1,0 +1,59 @@
+"""Broker settings that Kafka changes while it runs: which these are, changing them, proof that brokers took them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from confluent_kafka.admin import AdminClient
+
+from perfgate.model import Settings
+from perfgate.systems.kafka.client.admin import await_broker, broker_config, set_broker, told_of
+
+Noted = Callable[[str, str, "str | None", str, str], None]
+"""Called before a setting is first changed: broker, name, what was set dynamically, what took effect, the new value."""
+
+
+class LiveSettings:
+    """See :class:`perfgate.model.target.LiveSettings`."""
+
+    def __init__(self, admin: AdminClient, brokers: Sequence[str], noted: Noted = lambda *_: None) -> None:
+        """`brokers`: their ids."""
+        self._admin, self._brokers, self._noted = admin, brokers, noted
+        self._before: dict[str, dict[str, tuple[str | None, str]]] = {broker: {} for broker in brokers}
+
+    def fixed(self, names: Iterable[str]) -> list[str]:
+        """Return those that take effect at a broker's start only, or that the brokers do not know."""
+        described = broker_config(self._admin, self._brokers[0])
+        return [name for name in names if name not in described or described[name].is_read_only]
+
+    def change(self, values: Settings) -> float:
+        """Have every broker take these values; return how long it took until the last one said so, in s.
+
+        Raises ConfigurationError for a value that brokers refuse, and for a setting that they keep to themselves;
+        TargetError where one does not take it.
+        """
+        for broker, before in self._before.items():
+            described = broker_config(self._admin, broker) if set(dict(values)) - set(before) else {}
+            for name, value in values:
+                if name not in before:
+                    found = told_of(described, broker, name)
+                    self._noted(broker, name, *found, value)
+                    before[name] = found
+        return self._bring({broker: {name: (value, value) for name, value in values} for broker in self._brokers})
+
+    def restore(self) -> float:
+        """Have every setting as it was before it was first changed; return how long that took, in s."""
+        return self._bring(self._before)
+
+    def _bring(self, wanted: Mapping[str, Mapping[str, tuple[str | None, str]]]) -> float:
+        def bring(broker: str) -> None:
+            for name, (dynamic, effective) in wanted[broker].items():
+                set_broker(self._admin, broker, name, dynamic, effective)
+            await_broker(self._admin, broker, {name: effective for name, (_, effective) in wanted[broker].items()})
+
+        begin = time.monotonic()
+        with ThreadPoolExecutor(len(self._brokers)) as each:
+            list(each.map(bring, self._brokers))
+        return time.monotonic() - begin
