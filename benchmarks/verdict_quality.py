@@ -23,7 +23,9 @@ from typing import Any
 
 from fixtures.wiring import process_usage
 from perfgate.experiment.bench import Bench
-from perfgate.experiment.comparing import MIRRORED, QUADS, Comparing
+from perfgate.experiment.bursts import burst
+from perfgate.experiment.comparing import Comparing
+from perfgate.experiment.parts import MIRRORED, QUADS
 from perfgate.experiment.setup import Setup
 from perfgate.judge.compare.comparisons import judge_comparison
 from perfgate.judge.compare.stopping import SequentialStopRule
@@ -201,7 +203,7 @@ def _series(bench: Bench, row: Scenario, deadline: float) -> None:
     while made < SERIES_UNITS and time.monotonic() < deadline:
         made += 1
         order = order.translate(MIRRORED) if made % 2 == 0 else random.choice(QUADS)
-        found = bench.turns({"A": row, "B": row}, order, at, made, None)
+        found = burst({"A": bench, "B": bench}, {"A": row, "B": row}, order, at, made, None, lambda observer: observer)
         note(
             {
                 "kind": "series",

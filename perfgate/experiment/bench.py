@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -21,11 +21,11 @@ from perfgate.experiment.refusal import refusal_round
 from perfgate.experiment.room import WARM_TIMES
 from perfgate.experiment.round_topics import RoundTopics
 from perfgate.experiment.say import Say
-from perfgate.experiment.validity import LATE_TURNS, Flaw, accounting_of, flaws, late_turns, not_sustained, throttled
+from perfgate.experiment.validity import Flaw, accounting_of, flaws, not_sustained, throttled
 from perfgate.experiment.warm_up import Slice, bound_s, warm_up
 from perfgate.metrics.health import unhealthy
 from perfgate.metrics.usage import Sampler, UsageWatch
-from perfgate.model import SAME_ZONE, FaultScenario, Load, Round, Scenario, Tier, with_settings
+from perfgate.model import SAME_ZONE, FaultScenario, Load, Round, Scenario, Tier
 from perfgate.model.errors import TargetError, TopicRefusedError
 from perfgate.model.load import (
     Driver,
@@ -34,7 +34,6 @@ from perfgate.model.load import (
     LoadResult,
     LoadSpec,
     Observer,
-    Pace,
     Progress,
     SendsFailedError,
 )
@@ -77,15 +76,15 @@ class Bench:
         what became of each of them; `ledger`: where the time goes.
         """
         self._histories = histories
-        self._ledger = ledger
+        self.ledger = ledger
         self._cluster = cluster
-        self._driver, self._engine = driver, engine
-        self._new_sampler = sampler
+        self._driver, self.engine = driver, engine
+        self.new_sampler = sampler
         self._tier = tier
         self._run_id = run_id
         self._say = say
-        self._topics = RoundTopics(cluster.topics(), run_id)
-        self._watch = LoadWatch(cluster, ledger, say)
+        self.topics = RoundTopics(cluster.topics(), run_id)
+        self.watch = LoadWatch(cluster, ledger, say)
         self._knees: dict[str, Known] = {}
         self.warm_up_slices: dict[str, list[Slice]] = {}
         """Of each scenario, what was seen while the cluster was warmed up."""
@@ -117,7 +116,7 @@ class Bench:
         scenarios = [loaded(row) if row.load.kind in harder else row for row in scenarios]
         started = self._cluster.facts().get("ready_s")
         within_s = bound_s(self._tier.broker_warmup_s, float(str(started)) if started else None)
-        with self._ledger.during("warm-up"):
+        with self.ledger.during("warm-up"):
             self.warm_up_slices.update(warm_up(scenarios, self._warm_slice, within_s))
 
     def _warm_slice(self, scenario: Scenario, left_s: float) -> Slice | None:
@@ -125,14 +124,14 @@ class Bench:
         ends = time.monotonic() + left_s
 
         def progress(_phase: str, last: Progress | None) -> None:
-            self._watch.tell(f"warming the brokers up with {scenario.name}", last, ends - time.monotonic())
+            self.watch.tell(f"warming the brokers up with {scenario.name}", last, ends - time.monotonic())
 
-        sampler = self._new_sampler()
-        observer = self._watch.observer(scenario, sampler, progress)
+        sampler = self.new_sampler()
+        observer = self.watch.observer(scenario, sampler, progress)
         try:
-            with self._topic(scenario, observer) as topic:
+            with self.topic(scenario, observer) as topic:
                 ramp_s = max(1.0, min(WARM_RAMP_S, left_s - WARM_SLICE_S))
-                spec = replace(self._load_spec(scenario, topic), window_s=WARM_SLICE_S, warmup_max_s=ramp_s)
+                spec = replace(self.load_spec(scenario, topic), window_s=WARM_SLICE_S, warmup_max_s=ramp_s)
                 result = self._driver.run(spec, replace(observer, written=self._written(scenario, topic)))
         except (LoadError, TopicRefusedError):
             return None  # its rounds will meet the same and say so
@@ -154,7 +153,7 @@ class Bench:
 
     def brokers_cpu_s(self) -> float:
         """Return the CPU in s that the suite's own brokers have used so far; 0.0 where nobody can read it."""
-        sampler = self._new_sampler()
+        sampler = self.new_sampler()
         if not (self._cluster.emulates_links and sampler.read):
             return 0.0
         return sum(usage.cpu_s for usage in sampler.read().values())
@@ -167,27 +166,27 @@ class Bench:
 
     def round(self, scenario: Scenario, index: int, left: float | None, doing: str) -> Finished:
         """Measure one round; what went wrong is a reason in it. Raises TargetError when the target is unhealthy."""
-        progress = self._watch.progress(f"{doing} {scenario.name}", left)
+        progress = self.watch.progress(f"{doing} {scenario.name}", left)
         progress("creating its topic", None)
         if scenario.refusal:
             own = self._cluster.emulates_links
-            return Finished(round=refusal_round(self._topics, scenario, index, own_brokers=own), repeatable=False)
+            return Finished(round=refusal_round(self.topics, scenario, index, own_brokers=own), repeatable=False)
         if scenario.load.kind == "ramp":
             return self._ramp_round(scenario, index, left, doing)
-        sampler = self._new_sampler()
-        observer = self._watch.observer(scenario, sampler, progress, measured=True)
+        sampler = self.new_sampler()
+        observer = self.watch.observer(scenario, sampler, progress, measured=True)
         try:
-            with self._ledger.during("topics"), self._topic(scenario, observer) as topic:
-                before = self._topics.ends(topic, scenario)
+            with self.ledger.during("topics"), self.topic(scenario, observer) as topic:
+                before = self.topics.ends(topic, scenario)
                 written = self._written(scenario, topic)
-                with self._ledger.during("load start"):
-                    result = self._driver.run(self._load_spec(scenario, topic), replace(observer, written=written))
-                after = self._topics.ends_after(topic, scenario, before, result)
+                with self.ledger.during("load start"):
+                    result = self._driver.run(self.load_spec(scenario, topic), replace(observer, written=written))
+                after = self.topics.ends_after(topic, scenario, before, result)
         except SendsFailedError as error:
             return Finished(round=none_taken(index, error, own_brokers=self._cluster.emulates_links), repeatable=False)
         except (LoadError, TopicRefusedError) as error:
             return Finished(round=unmeasured(index, str(error)), repeatable=False)
-        return self._finished(scenario, index, result, before, after, [-1], sampler)
+        return self.finished(scenario, index, result, before, after, [-1], sampler)
 
     def _ramp_round(self, scenario: Scenario, index: int, left: float | None, doing: str) -> Finished:
         done = ramp_round(
@@ -202,19 +201,19 @@ class Bench:
 
     def fault_round(self, scenario: FaultScenario, index: int, doing: str) -> Round:
         """Measure one round with the scenario's fault. Raises TargetError when the cluster did not get well again."""
-        sampler = self._new_sampler()
+        sampler = self.new_sampler()
         faults = self._cluster.faults
         assert faults is not None
-        observer = self._watch.observer(scenario, sampler, self._watch.progress(f"{doing} {scenario.name}", None))
+        observer = self.watch.observer(scenario, sampler, self.watch.progress(f"{doing} {scenario.name}", None))
         try:
-            with self._topic(scenario, observer) as topic:
-                spec = self._load_spec(scenario, topic)
+            with self.topic(scenario, observer) as topic:
+                spec = self.load_spec(scenario, topic)
                 done = fault_round(
                     scenario,
                     self._cluster,
                     faults,
-                    self._topics.keeper,
-                    self._engine,
+                    self.topics.keeper,
+                    self.engine,
                     spec,
                     index,
                     observer,
@@ -227,55 +226,7 @@ class Bench:
             return done
         return replace(done, metrics={**done.metrics, **sampler.metrics(done.metrics["records_per_s"], [0])})
 
-    def turns(
-        self,
-        sides: Mapping[str, Scenario],
-        order: str,
-        at: Pace,
-        index: int,
-        left: float | None,
-        along: Callable[[Observer], Observer],
-    ) -> dict[str, Finished]:
-        """Return one burst in which two forms of a scenario, "A" and "B", take turns: each side's turns as a round.
-
-        `along` adds what else happens at a turn's edges. Raises TargetError when the target is unhealthy.
-        """
-        progress = self._watch.progress(f"burst {index} {sides['A'].name}", left)
-        progress("creating its topics", None)
-        buffer = {"queue.buffering.max.kbytes": at.buffer_kib}
-        rows = {side: replace(row, producer=with_settings(row.producer, buffer)) for side, row in sides.items()}
-        sampler = self._new_sampler()
-        observer = self._watch.observer(sides["A"], sampler, progress, measured=True, sides=sides)
-        try:
-            with self._ledger.during("topics"), ExitStack() as topics:
-                names = {side: topics.enter_context(self._topic(row, observer)) for side, row in rows.items()}
-                specs = {side: self._load_spec(row, names[side]) for side, row in rows.items()}
-                before = {side: self._topics.ends(names[side], row) for side, row in rows.items()}
-                with self._ledger.during("load start"):
-                    results, late = self._engine.take_turns(specs, order, at, along(observer))
-                after = {
-                    side: self._topics.ends_after(names[side], row, before[side], results[side])
-                    for side, row in rows.items()
-                }
-        except (LoadError, TopicRefusedError) as error:
-            return {side: Finished(round=unmeasured(index, str(error)), repeatable=False) for side in rows}
-        letters = order.replace(" ", "")
-        overlap = [late_turns(late, own)] if late > LATE_TURNS * (own := letters.count("A")) else []
-        return {
-            side: self._finished(
-                row,
-                index,
-                results[side],
-                before[side],
-                after[side],
-                [number for number, letter in enumerate(letters) if letter == side],
-                sampler,
-                overlap,
-            )
-            for side, row in rows.items()
-        }
-
-    def _finished(
+    def finished(
         self,
         row: Scenario,
         index: int,
@@ -306,30 +257,30 @@ class Bench:
             repeatable=bool(found) and all(flaw.generator for flaw in found),
         )
 
-    def _topic(self, scenario: Scenario, observer: Observer) -> AbstractContextManager[str]:
+    def topic(self, scenario: Scenario, observer: Observer) -> AbstractContextManager[str]:
         self._cluster.meter.begin()
         if scenario.load.kind == "backlog":
             return nullcontext(self._backlog(scenario, observer))
-        return self._topics.fresh(scenario)
+        return self.topics.fresh(scenario)
 
     def _backlog(self, scenario: Scenario, observer: Observer) -> str:
         per_record = scenario.record_bytes * scenario.topic.replication_factor
         metered = replace(observer, sends=lambda last: self._cluster.meter.under_way(last.done * per_record))
 
         def fill(topic: str) -> None:
-            self._engine.fill(self._load_spec(scenario, topic), metered)
+            self.engine.fill(self.load_spec(scenario, topic), metered)
             self._cluster.meter.begin()
 
-        return self._topics.backlog(scenario, fill)
+        return self.topics.backlog(scenario, fill)
 
     def _written(self, scenario: Scenario, topic: str) -> Callable[[], int]:
-        return lambda: sum(self._topics.ends(topic, scenario))
+        return lambda: sum(self.topics.ends(topic, scenario))
 
     def delete_backlogs(self) -> None:
         """Delete the topics that backlogs were written to."""
-        self._topics.delete_backlogs()
+        self.topics.delete_backlogs()
 
-    def _load_spec(self, scenario: Scenario, topic: str) -> LoadSpec:
+    def load_spec(self, scenario: Scenario, topic: str) -> LoadSpec:
         most_rate = self._cluster.most_bytes_per_s / (scenario.record_bytes * scenario.topic.replication_factor)
         if most_rate < math.inf and scenario.load.kind == "capped":  # what it may be read at bounds its rate too
             most_rate = min(most_rate, scenario.load.rate)
@@ -339,7 +290,7 @@ class Bench:
             security=self._cluster.client_settings(),
             topic=topic,
             run_id=self._run_id,
-            seed=self._topics.made,
+            seed=self.topics.made,
             window_s=self._tier.window_s,
             warmup_max_s=self._tier.warmup_max_s,
             most_rate=most_rate,

@@ -302,19 +302,20 @@ class Comparison:
     """A scenario as declared (baseline) and with the change (candidate), measured in turn.
 
     `method` is how: `turns` (both sides take turns of a second within a burst on the same brokers), `rounds`
-    (whole rounds alternate on the same brokers) or `epochs` (fresh brokers alternate). The rounds of both sides with
-    the same numbers form the units of the statistics, `rounds_per_unit` of each side in one. `minutes` were spent.
+    (whole rounds alternate on the same brokers) or `pairs` (both, on two clusters side by side, a pair of them for each
+    unit). The rounds of both sides with the same numbers form the units of the statistics, `rounds_per_unit` of each
+    side in one. `minutes` were spent.
     """
 
     change: str
     baseline: Measurement
     candidate: Measurement
-    method: Literal["turns", "rounds", "epochs"]
+    method: Literal["turns", "rounds", "pairs"]
     rounds_per_unit: int
     planned_units: int
     """So many units the budget affords: what is looked at when follows from it."""
     orders: tuple[str, ...]
-    """In which order the sides came in each unit: ABBA or BAAB, several in a burst; AB or BA for epochs."""
+    """In which order the sides came in each unit: ABBA or BAAB, several in a pair."""
     minutes: float
 
     @property

@@ -96,7 +96,7 @@ class Cluster(Reachable, Protocol):
 
 
 class Target(Protocol):
-    """Starts clusters. One is alive at a time: two would share the machine and spoil each other's numbers."""
+    """Starts clusters. One is alive at a time, or two that are compared and loaded in turns."""
 
     kind: str
     own: bool
@@ -118,6 +118,9 @@ class Target(Protocol):
 
     def cluster(self, spec: ClusterSpec) -> Cluster:
         """Return the cluster of this spec, started if it is not the one now alive. Raises TargetError."""
+
+    def beside(self, spec: ClusterSpec) -> Cluster:
+        """Return another cluster, of this spec, that lives beside the one now alive. Raises TargetError."""
 
     def keep_aot_cache(self) -> None:
         """Keep what Java learnt of the brokers, for later runs to warm up sooner; where nothing can be, do nothing."""

@@ -206,7 +206,8 @@ class RecordedComparison:
     """What is read back of a comparison's entry besides its sides; see :class:`Comparison`."""
 
     change: str
-    method: Literal["turns", "rounds", "epochs"]
+    method: Literal["turns", "rounds", "pairs", "epochs"]
+    """`epochs` stands in older runs: fresh clusters, one at a time."""
     rounds_per_unit: Annotated[int, Ge(1)]
     planned_units: Annotated[int, Ge(1)]
     orders: tuple[Annotated[str, Field(pattern="^[AB]+( [AB]+)*$")], ...]

@@ -83,12 +83,19 @@ def test_no_change_is_no_difference(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_broker_change_alternates_fresh_brokers_and_leaves_none(tmp_path: Path, own_temporary_files: Path) -> None:
+def test_what_brokers_take_at_their_start_is_compared_on_pairs_of_clusters(
+    tmp_path: Path, own_temporary_files: Path
+) -> None:
     done = compare(tmp_path, 'name = "100 queued"\n[broker]\n"queued.max.requests" = 100\n', "20s")
     assert done.code in (0, 1, 6), done.output
     (found,) = done.run["comparisons"]
-    assert found["method"] == "epochs"
+    assert found["method"] == "pairs"
     assert found["units"] >= 1
+    assert len(found["orders"][0].split()) * 2 == len(found["orders"][0].replace(" ", "")) // 2, "bursts of four turns"
+    assert [cluster["scenarios"] for cluster in done.run["target"]["clusters"][:2]] in (
+        [["capped-plain"], ["capped-plain-candidate"]],
+        [["capped-plain-candidate"], ["capped-plain"]],
+    )
     assert found["verdict"] != "INVALID", found["reasons"]
     assert dict(found["candidate"]["declared"]["cluster"]["config"]) == {"queued.max.requests": "100"}
     assert found["baseline"]["declared"]["cluster"]["config"] == {}

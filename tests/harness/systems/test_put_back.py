@@ -598,7 +598,7 @@ def test_every_load_is_told_what_the_target_allows(
     bench = Bench(
         cluster, Mock(), Mock(), engine=Mock(), tier=tier, run_id="r", say=Mock(), histories=Path(), ledger=Mock()
     )
-    spec = bench._load_spec(row, "kpg-x")
+    spec = bench.load_spec(row, "kpg-x")
     assert spec.most_rate == pytest.approx(most_rate)
     if load.kind == "backlog":
         told: list[dict[str, Any]] = []

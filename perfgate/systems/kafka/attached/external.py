@@ -321,6 +321,10 @@ class ExternalTarget:
             self._alive.apply_settings()
         return self._alive
 
+    def beside(self, spec: ClusterSpec) -> ExternalCluster:
+        """Raise TargetError: real brokers are there, and nobody starts more of them."""
+        raise TargetError("real brokers cannot be started beside others")
+
     def keep_aot_cache(self) -> None:
         """Do nothing: the JVMs are those of real brokers."""
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from perfgate.model import ClusterSpec, Scenario
+from perfgate.model.errors import TargetError
 from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, Monitoring, OwnCluster
 
 Started = TypeVar("Started", bound=OwnCluster)
@@ -24,6 +26,7 @@ class OwnTarget(ABC, Generic[Started]):
         """Logs of brokers go to `log_folder`; `say` is told what is awaited."""
         self._log_folder, self._say, self._monitoring = log_folder, say, monitoring
         self._alive: Started | None = None
+        self._beside: Started | None = None
         self._started = 0
 
     @abstractmethod
@@ -42,15 +45,27 @@ class OwnTarget(ABC, Generic[Started]):
         """Return the cluster of this spec, started if another or none is alive."""
         if self._alive is None or self._alive.spec != spec:
             self.close()
-            self._started += 1
-            self._alive = self.start(spec, self._log_folder / f"cluster-{self._started}")
+            self._alive = self._another(spec)
         return self._alive
+
+    def beside(self, spec: ClusterSpec) -> Started:
+        """Return another cluster, of this spec, that lives beside the one now alive."""
+        if self._monitoring.url:
+            raise TargetError("two clusters side by side have no room at the fixed ports that a Prometheus scrapes")
+        self._beside = self._another(spec)
+        return self._beside
+
+    def _another(self, spec: ClusterSpec) -> Started:
+        self._started += 1
+        return self.start(spec, self._log_folder / f"cluster-{self._started}")
 
     def keep_aot_cache(self) -> None:
         """Do nothing: there is nothing to be kept."""
 
     def close(self) -> None:
-        """End the cluster that is alive; its logs stay."""
-        if self._alive is not None:
-            self._alive.close()
-            self._alive = None
+        """End the clusters that are alive; their logs stay."""
+        alive = [cluster for cluster in (self._beside, self._alive) if cluster is not None]
+        self._beside = self._alive = None
+        with ExitStack() as every_one:
+            for cluster in alive:
+                every_one.callback(cluster.close)

@@ -1,0 +1,130 @@
+"""Parts of a comparison: bursts of turns, or blocks of whole rounds, measured again where the generator spoilt them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from perfgate.experiment.assembly import Finished, unmeasured
+from perfgate.experiment.bench import Bench
+from perfgate.experiment.bursts import burst
+from perfgate.experiment.switching import GAP_TIMES, Switch
+from perfgate.load.turns import SIDES, pace
+from perfgate.model import COMPILING, DECIDES_PACED, Round, Scenario
+
+REPEATS = 2
+PARTS_PER_REPEAT = 4
+"""So many parts of a scenario may be measured again because the generator itself was the limit or turns ran into one
+another, and one more for every four that were sound: a broker of a busy machine stands still for half a second."""
+QUADS = ("ABBA", "BAAB")
+MIRRORED = str.maketrans("AB", "BA")
+COMPILE_SHARE = "broker_compile_share.max"
+
+
+@dataclass
+class Compared:
+    """One scenario's two forms and what has been measured of each.
+
+    `per_part`: rounds of each side in a burst or a block; `parts`: so many of these make a unit of the statistics.
+    """
+
+    sides: Mapping[str, Scenario]
+    method: str
+    per_part: int
+    parts: int = 1
+    rounds: dict[str, list[Round]] = field(default_factory=lambda: {side: [] for side in SIDES})
+    discarded: dict[str, list[Round]] = field(default_factory=lambda: {side: [] for side in SIDES})
+    orders: list[str] = field(default_factory=list)
+    planned: int = 0
+    seconds: float = 0.0
+    rtt_ms: Mapping[str, float] = field(default_factory=dict)
+    log_tail: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.sides["A"].name
+
+    @property
+    def units(self) -> int:
+        return len(self.orders)
+
+    @property
+    def parts_done(self) -> int:
+        return len(self.rounds["A"]) // self.per_part
+
+    @property
+    def unsound(self) -> bool:
+        """Whether the scenario can no longer be decided; a paced load is decided by its latency."""
+        paced = self.sides["A"].load.kind == "paced"
+        return any(r.invalid or (paced and r.spoilt(DECIDES_PACED)) for rounds in self.rounds.values() for r in rounds)
+
+    def break_off(self, reason: str, sides: Sequence[str], *, broken: bool) -> None:
+        """Note on these sides why nothing more can be measured; `broken`: their own brokers are to blame."""
+        for side in sides:
+            self.rounds[side].append(unmeasured(len(self.rounds[side]) + 1, reason, broken=broken))
+
+
+def dropped_as_warm_up(row: Compared) -> bool:
+    """Drop the scenario's last part if a broker was still compiling its code in it; return whether it was."""
+    last = {side: rounds[-row.per_part :] for side, rounds in row.rounds.items()}
+    found = [r for rounds in last.values() for r in rounds]
+    if any(r.invalid for r in found) or max(r.metrics.get(COMPILE_SHARE, 0.0) for r in found) <= COMPILING:
+        return False
+    for side, rounds in last.items():
+        row.discarded[side] += rounds
+        del row.rounds[side][-row.per_part :]
+    return True
+
+
+def next_order(orders: Sequence[str], chance: random.Random) -> str:
+    """Return a random order, then its mirror image, and so on: what an order favours evens out within two parts."""
+    return orders[-1].translate(MIRRORED) if len(orders) % 2 else chance.choice(QUADS)
+
+
+def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str) -> str:
+    """Add a burst or a block of rounds to the scenario; one that the generator spoilt is measured again.
+
+    Return the order of its sides.
+    """
+    measure = _burst if row.per_part == 1 else _block
+    while True:
+        measured = measure(row, benches, switch, left, order)
+        again = any(finished.repeatable for _, finished in measured) and all(
+            finished.repeatable or not finished.round.invalid for _, finished in measured
+        )
+        spent = (len(row.discarded["A"]) + len(row.discarded["B"])) // len(measured)
+        if not again or spent >= REPEATS + row.parts_done // PARTS_PER_REPEAT:
+            break
+        for side, finished in measured:
+            row.discarded[side].append(finished.round)
+    for side, finished in measured:
+        row.rounds[side].append(finished.round)
+    return order
+
+
+def _burst(
+    row: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str
+) -> list[tuple[str, Finished]]:
+    # Brokers may still get faster after their warm-up, and the buffers have to keep up with them.
+    last = [rounds[-1].metrics.get("records_per_s", 0.0) for rounds in row.rounds.values() if rounds]
+    slowest = min(last) if last else min(benches[side].rate_of(form) for side, form in row.sides.items())
+    at = pace(list(row.sides.values()), slowest)
+    at = replace(at, gap_s=max(at.gap_s, GAP_TIMES * switch.slowest_s))
+    done = burst(benches, row.sides, order, at, row.parts_done + 1, left, partial(switch.along, order))
+    return [(side, switch.in_time(finished, at.gap_s)) for side, finished in done.items()]
+
+
+def _block(
+    row: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str
+) -> list[tuple[str, Finished]]:
+    number = row.parts_done + 1
+    seen = dict.fromkeys(SIDES, 2 * number - 2)
+    measured = []
+    for side in order:
+        seen[side] += 1
+        switch.to(side)
+        doing = f"block {number}, side {side},"
+        measured.append((side, benches[side].round(row.sides[side], seen[side], left, doing)))
+    return measured
