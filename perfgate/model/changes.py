@@ -164,6 +164,7 @@ PATHS: Mapping[str, _Path] = {
     "cluster.image": _Path(_image, _cluster(image=...)),
     "cluster.jvm": _Path(_options, _cluster(jvm_options=...)),
     "cluster.cpus": _Path(_amount(0.05, 1024, "cores"), _cluster(cpus_per_broker=...)),
+    "cluster.log-dirs": _Path(_whole(16), _cluster(log_dirs=...)),
     "cluster.memory-mib": _Path(_whole(1 << 24), _cluster(memory_mib_per_broker=...)),
 }
 LEGAL = (*PATHS, *(f"{scope}.<Kafka setting>" for scope in SETTINGS))

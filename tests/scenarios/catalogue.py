@@ -226,6 +226,15 @@ FAMILIES: tuple[Family, ...] = (
         full={"segment-16m": 16 * MIB},
         source=R2,
     ),
+    # Nine partitions are three a broker: one for each folder.
+    family(
+        "log-dirs",
+        "over how many log folders a broker spreads its partitions: no gain while they share one device",
+        base=with_changes(STRESS, [("topic.partitions", 9)]),
+        varies="cluster.log-dirs",
+        full={"log-dirs-2": 2, "log-dirs-3": 3},
+        source=R2,
+    ),
     family(
         "broker-count",
         "three brokers against one: more records per second where each has its own host",

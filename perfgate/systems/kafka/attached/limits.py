@@ -1,4 +1,4 @@
-"""Whether a scenario keeps the limits of a target file, as far as that can be told before it runs."""
+"""Whether a scenario keeps within what real brokers and their target file allow, as far as that is known beforehand."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from perfgate.systems.kafka.attached.described import Limits
 
 
 def beyond(limits: Limits, scenario: Scenario) -> str | None:
-    """Return which limit the scenario would not keep, or None when it keeps all.
+    """Return which limit the scenario would not keep, or what it asks of the brokers; None when it keeps all.
 
     The rate of a capped load and of a ramp is lowered to the limits instead.
     """
+    if scenario.cluster.log_dirs != 1:
+        return "how many log folders real brokers have is not this suite's to change"
     partitions = scenario.topic.partitions * scenario.topic.replication_factor
     if partitions > limits.partitions and not scenario.refusal:
         return f"its topics have {partitions:,} partitions with replicas, and the file allows {limits.partitions:,}"

@@ -47,7 +47,7 @@ def node_settings(
     """Return the settings of a node in the roles that the spec gives it.
 
     `listeners` and `advertised` give host:port by listener name, CONTROLLER among the former; `voters` that of every
-    voting node. The spec's own settings come last and win.
+    voting node; `log_dir` is the node's own folder. The spec's own settings come last and win.
     """
     replication = min(3, spec.brokers)
     values = {
@@ -55,7 +55,7 @@ def node_settings(
         "controller.quorum.voters": ",".join(f"{voter}@{address}" for voter, address in voters.items()),
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in listeners),
-        "log.dirs": log_dir,
+        "log.dirs": ",".join(log_dirs(spec, node, log_dir)),
         **_role(spec, node, listeners, advertised, inter_broker),
         "auto.create.topics.enable": "false",
         "offsets.topic.replication.factor": replication,
@@ -69,6 +69,13 @@ def node_settings(
         **dict(spec.config),
     }
     return {name: str(value) for name, value in values.items()}
+
+
+def log_dirs(spec: ClusterSpec, node: int, folder: object) -> list[str]:
+    """Return the folders of a node's partitions: `folder` itself, or as many in it as the spec asks for."""
+    if spec.log_dirs == 1 or node in controller_ids(spec):
+        return [str(folder)]
+    return [f"{folder}/disk-{number}" for number in range(1, spec.log_dirs + 1)]
 
 
 def _role(

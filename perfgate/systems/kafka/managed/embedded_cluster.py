@@ -19,6 +19,7 @@ from perfgate.systems.kafka.managed.aot_cache import RECORDED_WITHIN_S, cache_pa
 from perfgate.systems.kafka.managed.brokers import (
     broker_ids,
     controller_ids,
+    log_dirs,
     new_cluster_id,
     node_name,
     node_settings,
@@ -195,8 +196,8 @@ class EmbeddedCluster(OwnCluster):
         return {broker: self._pids[broker] for broker in self._ids}
 
     def log_dirs(self) -> Sequence[Path]:
-        """Return the folder of every broker's partitions."""
-        return [self._data / f"broker-{broker}" for broker in self._ids]
+        """Return the folders of every broker's partitions."""
+        return [Path(at) for n in self._ids for at in log_dirs(self.spec, n, self._data / node_name(self.spec, n))]
 
     def check(self) -> None:
         """Raise TargetError with the log's tail when a node (BrokersFailedError) or the links' proxy has ended."""

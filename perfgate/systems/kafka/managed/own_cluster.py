@@ -131,5 +131,6 @@ class OwnCluster(ABC):
             "brokers": self.spec.brokers,
             "rtt_of": "ApiVersions on a raw connection, median of the brokers",
             "controllers": self.spec.controllers,
+            "log_dirs": f"{self.spec.log_dirs} a broker, all on one device",
             "racks": [f"az-{broker}" for broker in self._ids],
         }
