@@ -158,7 +158,9 @@ def judged(run: Path, others: Sequence[Path]) -> dict[str, Any] | None:
     return {
         "run": run.name,
         "exit": code,
-        "verdicts": {e["name"]: e["verdict"] for e in [*document["scenarios"], *document["relations"]]},
+        "verdicts": {
+            e["name"]: e["verdict"] for e in [*document["scenarios"], *document["relations"], *document["ranges"]]
+        },
         "judgements": {
             f"{e['name']} {j['metric']}": [j["verdict"], j["measured"], j["baseline"], j["limit"]]
             for e in document["scenarios"]

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from perfgate.judge.relations import judge_relation
-from perfgate.judge.rules import judge_scenario
-from perfgate.model import Measurement, Outcome, Profile, Relation, Verdict
+from perfgate.judge.rules import judge_scenario, not_taken
+from perfgate.model import Measurement, Outcome, Profile, RangeRelation, Relation, Verdict
 
 SECOND_LOOK = "a confirmation run on a fresh cluster"
 
@@ -18,7 +18,7 @@ def to_measure_again(
     relations: Sequence[Relation],
     baselines: Mapping[tuple[str, str], Measurement] | None = None,
 ) -> set[str]:
-    """Return the scenarios that are red, and both scenarios of each relation that is; none with a fault.
+    """Return the scenarios that are red, and all scenarios of each relation that is; none with a fault.
 
     `baselines`: what relations are judged on instead, by family and name.
 
@@ -26,12 +26,20 @@ def to_measure_again(
     """
     found = {name for name, m in measured.items() if judge_scenario(m, profile).verdict is Verdict.REGRESSED}
     for relation in relations:
-        pair = {relation.of, relation.over}
-        if not pair <= measured.keys():
+        held = {
+            name: (baselines or {}).get((relation.family, name), measured[name])
+            for name in relation.names
+            if name in measured
+        }
+        if isinstance(relation, RangeRelation):
+            usable = [name for name, measurement in held.items() if not not_taken(measurement)]
+            if relation.lacks(usable):
+                continue
+            relation = relation.among(usable)
+        elif len(held) < len(relation.names):
             continue
-        held = {name: (baselines or {}).get((relation.family, name), measured[name]) for name in pair}
         if judge_relation(relation, held).verdict is Verdict.REGRESSED:
-            found |= pair
+            found.update(relation.names)
     return {name for name in found if measured[name].scenario.confirmable}
 
 
@@ -61,9 +69,9 @@ def second_look(first: Outcome, second: Outcome, not_counted: Sequence[str] = ()
 
 def _apart(first: Outcome, second: Outcome) -> str:
     """Return what was red in the first look and lies wholly beside that in the second; empty when nothing does."""
-    later = {judgement.metric: judgement for judgement in second.judgements}
+    later = {(judgement.metric, judgement.step): judgement for judgement in second.judgements}
     for one in first.judgements:
-        other = later.get(one.metric)
+        other = later.get((one.metric, one.step))
         if one.verdict is not Verdict.REGRESSED or not (one.interval and other and other.interval):
             continue
         if one.interval[1] < other.interval[0] or other.interval[1] < one.interval[0]:

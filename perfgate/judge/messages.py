@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from perfgate.judge.thresholds import all_but_one
-from perfgate.model import Judgement, Measurement, Outcome, Profile, Relation, Verdict, metric_info
+from perfgate.model import (
+    Judgement,
+    Measurement,
+    Outcome,
+    PairRelation,
+    Profile,
+    RangeRelation,
+    Relation,
+    Verdict,
+    metric_info,
+)
 
 PASSED = (Verdict.PASS, Verdict.IMPROVED)
 VALID = (*PASSED, Verdict.MISSING, Verdict.REGRESSED)
@@ -74,10 +84,24 @@ def scenario_message(outcome: Outcome, measurement: Measurement, profile: Profil
 
 
 def relation_message(outcome: Outcome, relation: Relation) -> str:
-    """Return the message of a relation's verdict."""
+    """Return the message of a relation's verdict; over a range, with every step that is not green."""
     lines = [f"{outcome.verdict.value} {outcome.name}: {relation.claim}"]
     if all(judgement.measured is None for judgement in outcome.judgements):
         lines += [f"  reason     {reason}" for reason in outcome.reasons]
+    elif isinstance(relation, RangeRelation):
+        for pair, step in zip(relation.steps, outcome.steps, strict=True):
+            if not step.verdict.green:
+                lines += _ratio_lines(pair, step) or [f"  step       {pair.name}: {'; '.join(step.reasons)}"]
+    elif isinstance(relation, PairRelation):
+        lines += _ratio_lines(relation, outcome)
+    if outcome.first_look is not None:
+        lines.append(f"  looks      {outcome.reasons[-1]}; first measurement: {looked(outcome.first_look)}")
+    lines += _next_step(outcome, f"--family {relation.family}")
+    return "\n".join(lines)
+
+
+def _ratio_lines(relation: PairRelation, outcome: Outcome) -> list[str]:
+    lines = []
     for judgement in outcome.judgements:
         expected = f"{number(relation.at_least)} to {number(relation.at_most)} x {relation.over}"
         off = off_baseline(judgement)
@@ -94,10 +118,7 @@ def relation_message(outcome: Outcome, relation: Relation) -> str:
         ]
         if judgement.reason:
             lines.append(f"  reason     {judgement.reason}")
-    if outcome.first_look is not None:
-        lines.append(f"  looks      {outcome.reasons[-1]}; first measurement: {looked(outcome.first_look)}")
-    lines += _next_step(outcome, f"--family {relation.family}")
-    return "\n".join(lines)
+    return lines
 
 
 def _rounds(outcome: Outcome) -> str:
@@ -177,7 +198,8 @@ def looked(outcome: Outcome) -> str:
         if judgement.verdict is Verdict.REGRESSED and judgement.measured is not None and judgement.limit is not None:
             info = metric_info(judgement.metric)
             bound = "at most" if info and info.better == "lower" else "at least"
-            found.append(f"{judgement.metric} {number(judgement.measured)} ({bound} {number(judgement.limit)})")
+            what = f"{judgement.metric} {judgement.step}".rstrip()
+            found.append(f"{what} {number(judgement.measured)} ({bound} {number(judgement.limit)})")
     return ", ".join(found) or outcome.verdict.value
 
 

@@ -1,17 +1,68 @@
-"""The verdict over a relation: the ratio of two scenarios against its minimum and maximum. Pure."""
+"""The verdict over a relation: the ratio of two scenarios, or several over a range, against its bounds. Pure."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Mapping
+from dataclasses import replace
 
-from perfgate.judge.rules import at_its_cap, invalid_reasons, many, spoilt, warming
-from perfgate.judge.statistics import median_error, median_interval, spread
-from perfgate.model import Judgement, Measurement, Outcome, Relation, Verdict
+from perfgate.judge.rules import SEVERITY, at_its_cap, invalid_reasons, many, spoilt, verdict_of, warming
+from perfgate.judge.statistics import error_factor, median_error, median_interval, spread
+from perfgate.model import Judgement, Measurement, Outcome, PairRelation, RangeRelation, Relation, Verdict
 
 
 def judge_relation(relation: Relation, measurements: Mapping[str, Measurement]) -> Outcome:
+    """Judge a relation on the measurements of its scenarios, by name."""
+    if isinstance(relation, RangeRelation):
+        return _judge_range(relation, measurements)
+    assert isinstance(relation, PairRelation)
+    return _judge_pair(relation, measurements)
+
+
+def _judge_range(relation: RangeRelation, measurements: Mapping[str, Measurement]) -> Outcome:
+    """Judge each step of a range as a pair; the worst decides, and a REGRESSED one whatever else is invalid.
+
+    All steps together are red by chance no more often than one pair: each is one of so many looks.
+    """
+    steps = tuple(_judge_pair(step, measurements, looks=len(relation.steps)) for step in relation.steps)
+    judgements = tuple(_judgement_of(step, relation.metric.name) for step in steps)
+    verdict = verdict_of(judgements)
+    reasons = tuple(
+        f"{step.name}: {reason or _outside(pair, judgement)}"
+        for pair, step, judgement in zip(relation.steps, steps, judgements, strict=True)
+        if judgement.verdict is not Verdict.PASS
+        for reason in step.reasons or ("",)
+    )
+    return Outcome(name=relation.name, verdict=verdict, judgements=judgements, reasons=reasons, steps=steps)
+
+
+def _judgement_of(step: Outcome, metric: str) -> Judgement:
+    """Return the judgement of a step, named; one that was not judged has its verdict and reason."""
+    found = step.judgements[0] if step.judgements else Judgement(verdict=step.verdict, metric=metric)
+    return replace(found, step=step.name, reason=found.reason or "; ".join(step.reasons))
+
+
+def _outside(pair: PairRelation, judgement: Judgement) -> str:
+    return f"{judgement.measured:.3g}, must be {pair.accepted}"
+
+
+def deciding_step(relation: RangeRelation, outcome: Outcome) -> tuple[PairRelation, Outcome]:
+    """Return the step of the worst verdict; of several the one nearest to its bounds, or farthest beyond them."""
+
+    def rank(found: tuple[PairRelation, Outcome]) -> tuple[int, float]:
+        pair, step = found
+        ratio = step.judgements[0].measured if step.judgements else None
+        room = math.log(min(ratio / pair.at_least, pair.at_most / ratio)) if ratio and ratio > 0 else -math.inf
+        return SEVERITY.index(step.verdict), room
+
+    # verdict_of puts REGRESSED first, whatever else there is.
+    found = list(zip(relation.steps, outcome.steps, strict=True))
+    red = [one for one in found if one[1].verdict is Verdict.REGRESSED]
+    return min(red or found, key=rank)
+
+
+def _judge_pair(relation: PairRelation, measurements: Mapping[str, Measurement], looks: int = 1) -> Outcome:
     """Hold the ratios of its two scenarios against the relation's minimum and maximum.
 
     Rounds are paired where both were measured on the same cluster; else one was measured minutes after the other, and
@@ -20,6 +71,8 @@ def judge_relation(relation: Relation, measurements: Mapping[str, Measurement]) 
     REGRESSED: the median ratio lies beyond one of them by more than its own standard error, or its whole interval does.
     PASS: it keeps both by at least that, and fewer than :func:`many` rounds lie beyond. Else INCONCLUSIVE; INVALID
     when one of the two measurements is.
+
+    As one of several `looks` it must lie further beyond to be REGRESSED (:func:`error_factor`); PASS asks for no less.
     """
     of, over = measurements[relation.of], measurements[relation.over]
     reasons = tuple(f"{m.scenario.name}: {reason.splitlines()[0]}" for m in (of, over) for reason in invalid_reasons(m))
@@ -54,16 +107,22 @@ def judge_relation(relation: Relation, measurements: Mapping[str, Measurement]) 
     if reasons:
         return Outcome(name=relation.name, verdict=Verdict.INVALID, judgements=(), reasons=reasons)
     centre, interval, error = statistics.median(ratios), median_interval(ratios), median_error(ratios)
+    widest = median_interval(ratios, looks)
     if not paired:
+        widest, _ = _unpaired(relation.metric.name, over, centre, widest, error, looks)
         interval, error = _unpaired(relation.metric.name, over, centre, interval, error)
+    red_error = error * error_factor(min(len(of.rounds), len(over.rounds)), looks)
     least, most = relation.at_least, relation.at_most
     too_small, too_large = sum(ratio < least for ratio in ratios), sum(ratio > most for ratio in ratios)
     reason = "; ".join(f"{m.scenario.name}: {warming(m)}" for m in (of, over) if m.warming)
     reason = reason or (_bounded(relation.metric.name, of) if centre < least else "")
     if reason:
         verdict = Verdict.INCONCLUSIVE
-    elif interval[1] < least or interval[0] > most or centre + error < least or centre - error > most:
+    elif widest[1] < least or widest[0] > most or centre + red_error < least or centre - red_error > most:
         verdict = Verdict.REGRESSED
+    elif centre + error < least or centre - error > most:
+        verdict = Verdict.INCONCLUSIVE
+        reason = f"{centre:.3g} lies beyond {least:g} .. {most:g}, but one of {looks} such ratios does by chance"
     elif not least <= centre - error <= centre + error <= most:
         verdict = Verdict.INCONCLUSIVE
         reason = f"the {'maximum' if centre + error > most else 'minimum'} lies within the error of the median"
@@ -104,12 +163,12 @@ def unpaired_ratios(metric: str, of: Measurement, over: Measurement) -> tuple[fl
 
 
 def _unpaired(
-    metric: str, over: Measurement, centre: float, interval: tuple[float, float], error: float
+    metric: str, over: Measurement, centre: float, interval: tuple[float, float], error: float, looks: int = 1
 ) -> tuple[tuple[float, float], float]:
     """Return the interval and the standard error of a ratio of medians, with the error of the lower one taken in."""
     below = [r.metrics[metric] for r in over.rounds]
-    middle, (low, high) = statistics.median(below), median_interval(below)
-    widened = (interval[0] * middle / high, interval[1] * middle / low)
+    middle, (low, high) = statistics.median(below), median_interval(below, looks)
+    widened = (interval[0] * middle / high, interval[1] * middle / low if low > 0 else math.inf)
     return widened, math.hypot(error, centre * median_error(below) / middle)
 
 

@@ -6,12 +6,23 @@ import re
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 
 from perfgate.judge.limits import reach_of
-from perfgate.model import METRICS, PER_BROKER_METRICS, MetricInfo, Profile, Relation, Threshold, Validity, metric_info
+from perfgate.model import (
+    METRICS,
+    PER_BROKER_METRICS,
+    MetricInfo,
+    PairRelation,
+    Profile,
+    RangeRelation,
+    Relation,
+    Threshold,
+    Validity,
+    metric_info,
+)
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.structured import Positive, shallow, strict, structured, toml_of
 
@@ -68,8 +79,8 @@ class _Entry:
 
 
 @strict
-class _Stated:
-    """A relation as its table, or that of its [<family>.<name>.shared_cores], states it."""
+class _Pair:
+    """A relation of two scenarios as its table, or that of its [<family>.<name>.shared_cores], states it."""
 
     claim: Text
     metric: Text
@@ -83,6 +94,53 @@ class _Stated:
     def __post_init__(self) -> None:
         if self.at_most <= self.at_least:
             raise ConfigurationError(f"at_most = {self.at_most:g} must be above at_least = {self.at_least:g}")
+
+
+@strict
+class _Range:
+    """A relation over a range, whose `over` is the scenarios in their order: see :class:`RangeRelation`."""
+
+    claim: Text
+    metric: Text
+    over: Annotated[tuple[Text, ...], MinLen(3), "must be a list of three scenarios or more, in their order"]
+    rises_to: Text | None = None
+    falls_to: Text | None = None
+    at_least: Positive | None = None
+    step_at_least: Positive | None = None
+    at_most: Positive | None = None
+    flat_within: Positive | None = None
+    source: Text
+    valid: Validity
+
+    def __post_init__(self) -> None:
+        if len(set(self.over)) < len(self.over):
+            raise ConfigurationError(f"over = {list(self.over)} names a scenario twice")
+        if self.rises_to and self.falls_to:
+            raise ConfigurationError("has rises_to and falls_to: leave one out")
+        bounds = {"at_least": self.at_least, "step_at_least": self.step_at_least, "at_most": self.at_most}
+        if self.turn is None:
+            if self.flat_within is None:
+                raise ConfigurationError("has no shape; legal: rises_to or falls_to, flat_within, or both")
+            if stated := [key for key, value in bounds.items() if value is not None]:
+                raise ConfigurationError(f"{stated[0]} bounds a rise or fall: it needs rises_to or falls_to")
+            return
+        if self.turn not in self.over[1:]:
+            legal = ", ".join(self.over[1:])
+            raise ConfigurationError(f"{'rises' if self.rises_to else 'falls'}_to = {self.turn!r}; legal: {legal}")
+        if (self.flat_within is None) is (self.turn != self.over[-1]):
+            wrong = "lacks the key 'flat_within': what" if self.flat_within is None else "has flat_within, but nothing"
+            raise ConfigurationError(f"{wrong} comes after {self.turn}")
+        if self.step_at_least is None or self.at_most is None:
+            raise ConfigurationError(f"lacks the key {'step_at_least' if self.step_at_least is None else 'at_most'!r}")
+        if self.at_most <= max(self.step_at_least, 1):
+            raise ConfigurationError(f"at_most = {self.at_most:g} must be above 1 and step_at_least")
+        if self.at_least is not None and not self.step_at_least <= self.at_least < self.at_most:
+            raise ConfigurationError(f"at_least = {self.at_least:g} must lie from step_at_least to below at_most")
+
+    @property
+    def turn(self) -> str | None:
+        """The scenario up to which the metric rises or falls."""
+        return self.rises_to or self.falls_to
 
 
 CANARY_KEYS = tuple(one.name for one in fields(_Canary))
@@ -125,10 +183,11 @@ def _relation(path: Path, table: str, values: object) -> Relation:
     """Return one relation; its table [<family>.<name>.shared_cores] states what differs where cores are shared."""
     where, own = f"{path}: [{table}]", _table(path, table, values)
     instead, shared_cores = own.pop("shared_cores", None), None
-    stated = structured(_Stated, own, where)
+    kind: type[_Range | _Pair] = _Range if isinstance(own.get("over"), list) else _Pair
+    stated = structured(kind, own, where)
     if instead is not None:
         changes = _table(path, f"{table}.shared_cores", instead)
-        legal = [one.name for one in fields(_Stated) if one.name != "valid"]
+        legal = [one.name for one in fields(kind) if one.name != "valid"]
         for key in changes:
             if key not in legal:
                 raise ConfigurationError(
@@ -137,8 +196,21 @@ def _relation(path: Path, table: str, values: object) -> Relation:
         shared_cores = _relation(path, f"{table}.shared_cores", {**own, **changes, "valid": "any"})
     family, short = table.split(".")[:2]
     metric = _metric(where, stated.metric)
-    found = {**shallow(stated), "name": f"{family}-{short}", "metric": metric, "shared_cores": shared_cores}
-    return Relation(family=family, **found)
+    found: dict[str, Any] = {
+        **shallow(stated),
+        "name": f"{family}-{short}",
+        "family": family,
+        "metric": metric,
+        "shared_cores": shared_cores,
+    }
+    if isinstance(stated, _Pair):
+        return PairRelation(**found)
+    rises, falls, over = found.pop("rises_to"), found.pop("falls_to"), found.pop("over")
+    turn = over.index(stated.turn) + 1 if stated.turn else 1
+    for key in ("step_at_least", "at_most", "flat_within"):
+        found[key] = found[key] or 0.0  # of a part that the shape has not
+    goes: Literal["rises", "falls"] | None = "rises" if rises else "falls" if falls else None
+    return RangeRelation(**found, goes=goes, leg=over[:turn], flat=over[turn:])
 
 
 def largest_reach(metric: str) -> float:

@@ -41,9 +41,7 @@ from perfgate.model.judged import (
     MetricEffect as MetricEffect,
     Outcome as Outcome,
     Profile as Profile,
-    Relation as Relation,
     Threshold as Threshold,
-    Validity as Validity,
     Verdict as Verdict,
 )
 from perfgate.model.measured import (
@@ -66,4 +64,10 @@ from perfgate.model.measured import (
     Step as Step,
     StepPart as StepPart,
     metric_info as metric_info,
+)
+from perfgate.model.relations import (
+    PairRelation as PairRelation,
+    RangeRelation as RangeRelation,
+    Relation as Relation,
+    Validity as Validity,
 )

@@ -1,16 +1,12 @@
-"""Thresholds, profiles and relations; verdicts, judgements and outcomes."""
+"""Thresholds and profiles; verdicts, judgements and outcomes."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, field
 
 from perfgate.model.measured import MetricInfo
-
-FINE_MARGINS, ROUGH_LEAST = (1.0, 1.3), 0.9
-"""A ratio that has to be at least one of these takes a quiet machine to hold; on a noisy one so much must hold."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,53 +47,6 @@ class Profile:
     """What the canary read when the baselines were recorded, by name."""
 
 
-Validity = Literal["any", "own-hosts"]
-"""Where a relation says something: on any machine, or where each broker and client has a host of its own."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class Relation:
-    """A ratio `of` / `over` in one metric from `at_least` to `at_most` wherever the relation is `valid`.
-
-    `shared_cores` takes its place where brokers and clients share the cores: there the cores in use say nothing.
-    """
-
-    name: str
-    family: str
-    claim: str
-    metric: MetricInfo
-    of: str
-    over: str
-    at_least: float
-    at_most: float
-    source: str
-    valid: Validity = "any"
-    shared_cores: Relation | None = None
-
-    @property
-    def range(self) -> str:
-        """What the ratio must be, for people: 1.5 .. 10."""
-        return f"{self.at_least:g} .. {self.at_most:g}"
-
-    def here(self, *, shares_cores: bool) -> Relation:
-        """Return what is held where brokers and clients share the cores, or do not."""
-        return self.shared_cores if shares_cores and self.shared_cores else self
-
-    def direction_alone(self) -> Relation:
-        """Return the relation with a fine margin widened so that it only must not point the other way."""
-        return replace(self, at_least=ROUGH_LEAST) if FINE_MARGINS[0] <= self.at_least < FINE_MARGINS[1] else self
-
-    def cannot(self, *, shares_cores: bool) -> str | None:
-        """Return why the relation says nothing there, or None when it does."""
-        if shares_cores and self.valid == "own-hosts":
-            return "valid where brokers have hosts of their own; here they share the cores with the clients"
-        return None
-
-    def __repr__(self) -> str:
-        """Return the name alone, for the same reasons as a scenario."""
-        return self.name
-
-
 class Verdict(enum.Enum):
     """The seven outcomes; only PASS and IMPROVED are green, only REGRESSED and BROKEN are red."""
 
@@ -134,6 +83,8 @@ class Judgement:
     tolerance: float | None = None
     reach: float | None = None
     reason: str = ""
+    step: str = ""
+    """Of a relation over a range: the two scenarios whose ratio it is, `of / over`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,6 +101,8 @@ class Outcome:
     message: str = field(default="", compare=False)
     paired: bool = True
     """Of a relation: whether its two scenarios were measured on the same cluster, round by round."""
+    steps: tuple[Outcome, ...] = ()
+    """Of a relation over a range: the outcomes of its steps, in their order."""
 
 
 class Effect(enum.Enum):

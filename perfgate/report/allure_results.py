@@ -21,7 +21,9 @@ from perfgate.model import (
     Measurement,
     MetricEffect,
     Outcome,
+    PairRelation,
     Profile,
+    RangeRelation,
     Relation,
     Step,
     metric_info,
@@ -149,21 +151,39 @@ def _phases_html(failover: Failover) -> str:
 
 
 def attach_relation(relation: Relation, outcome: Outcome) -> None:
-    """Put a relation's ratios and its range on the running test."""
+    """Put a relation's ratios and what they must be on the running test."""
     _label(relation.family, f"{relation.name}: {relation.claim}")
-    judgement = outcome.judgements[0] if outcome.judgements else None
+    judgement = outcome.judgements[0] if outcome.judgements and isinstance(relation, PairRelation) else None
     ratio = f", {judgement.measured:.3g} x" if judgement and judgement.measured is not None else ""
-    allure.dynamic.title(f"{relation.name}: {outcome.verdict.value}{ratio} ({relation.range})")
-    rows = [(f"round {i}", f"{ratio:.3g}") for i, ratio in enumerate(outcome.rounds, start=1)]
-    if judgement and judgement.measured is not None:
-        rows.insert(0, ("median", f"{judgement.measured:.3g}"))
-    rows.append(("must be", relation.range))
+    allure.dynamic.title(f"{relation.name}: {outcome.verdict.value}{ratio} ({relation.accepted})")
     allure.dynamic.description_html(
         _paragraph(f"{outcome.verdict.value}. {relation.claim}.")
         + _reasons(outcome)
-        + _table((f"{relation.metric.name}: {relation.of} / {relation.over}", "ratio"), rows)
+        + (_steps_of_a_range(relation, outcome) if isinstance(relation, RangeRelation) else _ratios(relation, outcome))
         + _paragraph(relation.source)
     )
+
+
+def _ratios(relation: Relation, outcome: Outcome) -> str:
+    rows = [(f"round {i}", f"{ratio:.3g}") for i, ratio in enumerate(outcome.rounds, start=1)]
+    if outcome.judgements and (measured := outcome.judgements[0].measured) is not None:
+        rows.insert(0, ("median", f"{measured:.3g}"))
+    rows.append(("must be", relation.accepted))
+    return _table((f"{relation.metric.name}: {' / '.join(relation.names)}", "ratio"), rows)
+
+
+def _steps_of_a_range(relation: RangeRelation, outcome: Outcome) -> str:
+    rows = [
+        (
+            pair.name,
+            "-" if judgement.measured is None else f"{judgement.measured:.3g}",
+            pair.accepted,
+            " ".join(f"{ratio:.3g}" for ratio in step.rounds),
+            judgement.verdict.value,
+        )
+        for pair, step, judgement in zip(relation.steps, outcome.steps, outcome.judgements, strict=True)
+    ]
+    return _table((f"step, {relation.metric.name}", "ratio", "must be", "each round", "verdict"), rows)
 
 
 def attach_comparison(comparison: Comparison, outcome: ComparisonOutcome) -> None:

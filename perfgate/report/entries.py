@@ -190,6 +190,41 @@ class RelationEntry:
 
 
 @strict
+class RangeStepEntry:
+    """One ratio of a range's shape, judged like a relation of two scenarios."""
+
+    of: str
+    over: str
+    at_least: Annotated[float, Gt(0)]
+    at_most: Annotated[float, Gt(0)]
+    verdict: model.Verdict
+    reasons: Strings
+    ratio: float | None
+    interval: tuple[float, float] | None
+    spread: float | None
+    rounds: Numbers
+    paired: bool = True
+
+
+@strict
+class RangeEntry:
+    """A relation over a range and its verdict. `leg`, `flat`: the scenarios that it was held on, in their order."""
+
+    name: str
+    family: str
+    claim: str
+    metric: str
+    goes: Literal["rises", "falls"] | None
+    leg: Strings
+    flat: Strings
+    valid: model.Validity
+    verdict: model.Verdict
+    reasons: Strings
+    first_look: FirstLook | None
+    steps: tuple[RangeStepEntry, ...]
+
+
+@strict
 class EffectEntry:
     """What the change does to another metric, as :class:`MetricEffect` has it."""
 
@@ -289,6 +324,7 @@ class Document(RunFacts):
     schema: Literal[4]
     scenarios: tuple[ScenarioEntry, ...]
     relations: tuple[RelationEntry, ...]
+    ranges: tuple[RangeEntry, ...] = ()
     second_looks: tuple[ScenarioEntry, ...]
     """Confirmation runs: scenarios that were red, measured again on a fresh cluster."""
     baselines: tuple[BaselineEntry, ...] = ()

@@ -16,6 +16,8 @@ from perfgate.model import (
     Load,
     Measurement,
     Outcome,
+    PairRelation,
+    RangeRelation,
     Reading,
     Relation,
     Round,
@@ -35,6 +37,8 @@ from perfgate.report.entries import (
     LinkEntry,
     LoadEntry,
     MetricEntry,
+    RangeEntry,
+    RangeStepEntry,
     Recorded,
     RelationEntry,
     RunFacts,
@@ -44,6 +48,8 @@ from perfgate.report.entries import (
 T = TypeVar("T")
 LARGEST = ("cpu_cores", "busiest_thread_cores", "rss_mib", "schedule_delay_p99_ms", "wake_delay_p99_ms")
 """What is told of the generator by its largest value over the rounds."""
+RATIO = {"ratio": "measured", "interval": "interval", "spread": "spread"}
+"""What a relation's entry has of its judgement, by the names there and here."""
 READABLE = (3, SCHEMA)
 """Versions that can be judged again: what was added since 3 is empty in a recording that lacks it."""
 
@@ -62,7 +68,8 @@ def run_document(
         "schema": SCHEMA,
         **plain(facts),
         "scenarios": [scenario_entry(measurement, outcome) for measurement, outcome in measured],
-        "relations": [_relation_entry(relation, outcome) for relation, outcome in relations],
+        "relations": [_relation_entry(one, outcome) for one, outcome in relations if isinstance(one, PairRelation)],
+        "ranges": [_range_entry(one, outcome) for one, outcome in relations if isinstance(one, RangeRelation)],
         "second_looks": [scenario_entry(measurement, None) for measurement in measured_again],
         "baselines": baseline_entries(baselines or {}),
         "comparisons": list(comparisons),
@@ -253,14 +260,30 @@ def _generator(rounds: Sequence[Round]) -> dict[str, float | None]:
     return found
 
 
-def _relation_entry(relation: Relation, outcome: Outcome) -> dict[str, Any]:
-    judgement = outcome.judgements[0] if outcome.judgements else None
+def _relation_entry(relation: PairRelation, outcome: Outcome) -> dict[str, Any]:
     found = {
         **shared(RelationEntry, relation, outcome),
+        **_ratio(outcome),
         "metric": relation.metric.name,
         "first_look": _first_look(outcome),
-        "ratio": judgement.measured if judgement else None,
-        "interval": judgement.interval if judgement else None,
-        "spread": judgement.spread if judgement else None,
     }
     return plain(RelationEntry(**found))
+
+
+def _range_entry(relation: RangeRelation, outcome: Outcome) -> dict[str, Any]:
+    steps = tuple(
+        RangeStepEntry(**{**shared(RangeStepEntry, pair, step), **_ratio(step)})
+        for pair, step in zip(relation.steps, outcome.steps, strict=True)
+    )
+    found = {
+        **shared(RangeEntry, relation, outcome),
+        "metric": relation.metric.name,
+        "first_look": _first_look(outcome),
+        "steps": steps,
+    }
+    return plain(RangeEntry(**found))
+
+
+def _ratio(outcome: Outcome) -> dict[str, Any]:
+    judgement = outcome.judgements[0] if outcome.judgements else None
+    return {name: getattr(judgement, of, None) for name, of in RATIO.items()}

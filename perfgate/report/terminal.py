@@ -9,9 +9,21 @@ from perfgate.judge.compare.advice import signed
 from perfgate.judge.faults.expectation import expected_outage
 from perfgate.judge.faults.rules import OUTAGE, told_to_s, usual_latency_s
 from perfgate.judge.messages import number, percent
+from perfgate.judge.relations import deciding_step
 from perfgate.judge.rules import spoilt_metrics
 from perfgate.judge.statistics import spread
-from perfgate.model import Comparison, ComparisonOutcome, Effect, Measurement, Outcome, Profile, Relation, Verdict
+from perfgate.model import (
+    Comparison,
+    ComparisonOutcome,
+    Effect,
+    Measurement,
+    Outcome,
+    PairRelation,
+    Profile,
+    RangeRelation,
+    Relation,
+    Verdict,
+)
 from perfgate.model.faults import FaultScenario
 from perfgate.model.summary import metric_value
 
@@ -162,13 +174,18 @@ def _spread(measurement: Measurement) -> str:
 
 
 def relation_rows(relations: Sequence[tuple[Relation, Outcome]]) -> list[tuple[str, ...]]:
-    """Return the relations' cells: name, what is compared, ratio, range, verdict."""
+    """Return the relations' cells: name, what is compared, ratio, what it must be, verdict.
+
+    Of a range that is the step which decides.
+    """
     rows: list[tuple[str, ...]] = []
     for relation, outcome in relations:
-        judgement = outcome.judgements[0] if outcome.judgements else None
+        pair, held = deciding_step(relation, outcome) if isinstance(relation, RangeRelation) else (relation, outcome)
+        assert isinstance(pair, PairRelation)
+        judgement = held.judgements[0] if held.judgements else None
         ratio = f"{judgement.measured:.2f}" if judgement and judgement.measured is not None else "-"
-        compared = f"{relation.of} / {relation.over} {relation.metric.name}"
-        rows.append((relation.name, compared, ratio, relation.range, outcome.verdict.value))
+        compared = f"{pair.of} / {pair.over} {pair.metric.name}"
+        rows.append((relation.name, compared, ratio, pair.accepted, outcome.verdict.value))
     return rows
 
 

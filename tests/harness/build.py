@@ -12,8 +12,8 @@ from perfgate.model import (
     GeneratorReport,
     Load,
     Measurement,
+    PairRelation,
     Profile,
-    Relation,
     Round,
     Scenario,
     Threshold,
@@ -117,9 +117,9 @@ def profile(*thresholds: Threshold) -> Profile:
     return Profile(name="test", facts={"target": "embedded"}, thresholds=by_name, path="thresholds/test.toml")
 
 
-def relation(at_least: float, metric: str = "records_per_s", at_most: float = 100.0) -> Relation:
+def relation(at_least: float, metric: str = "records_per_s", at_most: float = 100.0) -> PairRelation:
     """Return the relation fast / slow."""
-    return Relation(
+    return PairRelation(
         name="family-rate",
         family="family",
         claim="fast is faster than slow",

@@ -9,7 +9,7 @@ from typing import Any
 
 from perfgate.judge.messages import number
 from perfgate.judge.thresholds import load_relations
-from perfgate.model import FaultScenario, Relation, Scenario
+from perfgate.model import FaultScenario, RangeRelation, Relation, Scenario
 from perfgate.model.catalogue import Family
 from tests.scenarios.catalogue import FAMILIES
 
@@ -33,7 +33,9 @@ here. The page is made from `tests/scenarios/catalogue.py` and `thresholds/relat
   those of the smaller ones too. `--family partitions` or `-k linger` runs a family or a scenario
   in any tier; `--list-scenarios --tier full` lists them with time and bytes.
 - A scenario that several families are compared with is listed where it is declared.
-- A relation is a ratio between two scenarios that must hold; the range is what is accepted.
+- A relation is a ratio between two scenarios that must hold; the range is what is accepted. One over
+  a factor's whole range is several such ratios, held together on those of its scenarios that a run
+  measures; the ratios measured are of the medians in the table above it.
 """
 
 
@@ -67,10 +69,25 @@ def _family(family: Family, relations: Sequence[Relation], measured: Mapping[str
         yield _row("relation", "accepted", "measured", "published, and measured before")
         yield "|---|---|---|---|"
         for relation in own:
-            ratio = (measured or {}).get("relations", {}).get(relation.name)
-            text = f"{relation.claim} (`{relation.metric.name}` of {relation.of} / {relation.over})"
-            yield _row(text, relation.range, f"{ratio:.2f}" if ratio else "", relation.source)
+            if isinstance(relation, RangeRelation):
+                text = f"{relation.claim} (`{relation.metric.name}` over {', '.join(relation.names)})"
+                found = _measured_steps(relation, figures)
+            else:
+                text = f"{relation.claim} (`{relation.metric.name}` of {' / '.join(relation.names)})"
+                ratio = (measured or {}).get("relations", {}).get(relation.name)
+                found = f"{ratio:.2f}" if ratio else ""
+            yield _row(text, relation.accepted, found, relation.source)
         yield ""
+
+
+def _measured_steps(relation: RangeRelation, figures: Mapping[str, Mapping[str, float]]) -> str:
+    """Return the steps between the medians that there are, and of which scenarios there are none."""
+    metric = relation.metric.name
+    values = {name: figures[name][metric] for name in relation.names if metric in figures.get(name, {})}
+    steps = relation.steps if relation.lacks(values) else relation.among(values).steps
+    ratios = [f"{s.name} {values[s.of] / values[s.over]:.2f}" for s in steps if set(s.names) <= values.keys()]
+    absent = [name for name in relation.names if name not in values]
+    return ", ".join(ratios) + (f"; not measured: {', '.join(absent)}" if absent else "") if ratios else ""
 
 
 def _scenario(scenario: Scenario) -> tuple[str, str, str]:

@@ -56,16 +56,16 @@ def test_the_catalogue_measures_every_relation_within_one_block(tier: str) -> No
     rows = [
         replace(
             row,
-            families=(*row.families, *(r.family for r in relations if row.name in (r.of, r.over))),
+            families=(*row.families, *(r.family for r in relations if row.name in r.names)),
         )
         for row in SCENARIOS
     ]
     found = blocks(rows, TIERS[tier])
     by_name = {row.name: row for row in rows}
     for relation in relations:
-        of, over = by_name[relation.of], by_name[relation.over]
-        if of.cluster == over.cluster:
-            assert any({of, over} <= set(block) for block in found), relation.name
+        related = {by_name[name] for name in relation.names}
+        if len({row.cluster for row in related}) == 1:
+            assert any(related <= set(block) for block in found), relation.name
 
 
 def test_a_shared_baseline_is_measured_in_each_block() -> None:

@@ -15,7 +15,7 @@ from perfgate.judge.thresholds import (
     named_profile,
     profile_facts,
 )
-from perfgate.model import CROSS_ZONE, SAME_ZONE, Profile, Scenario
+from perfgate.model import CROSS_ZONE, SAME_ZONE, PairRelation, Profile, RangeRelation, Scenario
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.proposal import suggested_name
 from perfgate.systems.kafka.attached.external import ExternalTarget
@@ -72,8 +72,8 @@ def test_every_shipped_relation_is_of_a_family_and_compares_rows_that_there_are(
     relations = load_relations(SHIPPED / "relations.toml")
     rows = {row.name: row for row in SCENARIOS}
     for relation in relations:
-        assert {relation.of, relation.over} <= rows.keys()
-        assert relation.family in {rows[relation.of].families[0], rows[relation.over].families[0]}
+        assert set(relation.names) <= rows.keys()
+        assert relation.family in {rows[name].families[0] for name in relation.names}
 
 
 def test_the_rows_are_those_of_the_white_paper() -> None:
@@ -207,6 +207,7 @@ def test_where_cores_are_shared_another_metric_can_be_held(tmp_path: Path) -> No
     (both,) = load_relations(write(tmp_path, text + SHARED, "relations.toml"))
     shared = both.here(shares_cores=True)
     assert both.here(shares_cores=False) is both
+    assert isinstance(shared, PairRelation)
     assert (shared.name, shared.of, shared.over, shared.at_least) == ("batch-size-rate", "batch-1k", "batch-16k", 2.0)
     assert shared.metric.name == "broker_cpu_us_per_record"
     assert shared.cannot(shares_cores=True) is None
@@ -246,6 +247,78 @@ def test_a_bad_relation_is_an_error_that_names_the_place(
     tmp_path: Path, change: tuple[str, str], words: list[str]
 ) -> None:
     path = write(tmp_path, RELATION.replace(*change), "relations.toml")
+    with pytest.raises(ConfigurationError) as caught:
+        load_relations(path)
+    for word in [str(path), *words]:
+        assert word in str(caught.value)
+
+
+RANGE = """
+[partitions.range]
+claim = "up to the brokers, then flat"
+metric = "records_per_s"
+over = ["partitions-1", "partitions-3", "partitions-6", "partitions-50"]
+rises_to = "partitions-3"
+at_least = 1.2
+step_at_least = 0.9
+at_most = 6
+flat_within = 0.5
+source = "here"
+valid = "own-hosts"
+shared_cores = { at_least = 0.8, step_at_least = 0.8, flat_within = 1.0 }
+"""
+
+
+def test_a_range_is_read_with_what_is_held_where_cores_are_shared(tmp_path: Path) -> None:
+    (found,) = load_relations(write(tmp_path, RANGE, "relations.toml"))
+    assert isinstance(found, RangeRelation)
+    assert (found.name, found.leg, found.flat) == (
+        "partitions-range",
+        ("partitions-1", "partitions-3"),
+        ("partitions-6", "partitions-50"),
+    )
+    assert found.accepted == "rises, in all 1.2 .. 6, each step 0.9 .. 6; then flat, 0.67 .. 1.5"
+    shared = found.here(shares_cores=True)
+    assert shared.accepted == "does not fall, in all 0.8 .. 6, each step 0.8 .. 6; then flat, 0.5 .. 2"
+    assert (found.cannot(shares_cores=True) is None, shared.cannot(shares_cores=True)) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (('"partitions-6", "partitions-50"]', "]"), ["[partitions.range] over =", "a list of three scenarios or more"]),
+        (('"partitions-6"', "6"), ["over =", "a list of three scenarios or more"]),
+        (('"partitions-6"', '"partitions-1"'), ["names a scenario twice"]),
+        (('rises_to = "partitions-3"', 'up_to = "partitions-3"'), ["unknown key 'up_to'", "rises_to, falls_to"]),
+        (("at_most = 6", 'at_most = 6\nfalls_to = "partitions-6"'), ["has rises_to and falls_to: leave one out"]),
+        (('rises_to = "partitions-3"\n', ""), ["at_least bounds a rise or fall: it needs rises_to or falls_to"]),
+        (
+            ('rises_to = "partitions-3"', 'rises_to = "partitions-9"'),
+            ["rises_to = 'partitions-9'; legal: partitions-3, partitions-6, partitions-50"],
+        ),
+        (
+            ('rises_to = "partitions-3"', 'rises_to = "partitions-1"'),
+            ["rises_to = 'partitions-1'; legal: partitions-3"],
+        ),
+        (("flat_within = 0.5\n", ""), ["lacks the key 'flat_within': what comes after partitions-3"]),
+        (('rises_to = "partitions-3"', 'falls_to = "partitions-50"'), ["has flat_within, but nothing comes after"]),
+        (("step_at_least = 0.9\n", ""), ["lacks the key 'step_at_least'"]),
+        (("at_most = 6\n", ""), ["lacks the key 'at_most'"]),
+        (("at_most = 6", "at_most = 1"), ["at_most = 1 must be above 1"]),
+        (("\nat_least = 1.2", "\nat_least = 0.5"), ["at_least = 0.5 must lie from step_at_least to below at_most"]),
+        (("flat_within = 0.5", "flat_within = -1"), ["flat_within = -1 must be a positive number"]),
+        (("flat_within = 0.5", "flat_within = nan"), ["flat_within = nan must be a positive number"]),
+        (('"records_per_s"', '"speed"'), ["unknown metric 'speed'"]),
+        (("{ at_least", '{ rises_to = "x", at_least'), ["shared_cores] rises_to = 'x'; legal"]),
+        (("{ at_least", "{ of = 'x', at_least"), ["shared_cores] has unknown key 'of'"]),
+        ((RANGE[RANGE.index("rises_to") : RANGE.index("source")], ""), ["has no shape; legal: rises_to or falls_to"]),
+    ],
+)
+def test_a_bad_range_is_an_error_that_names_the_place(
+    tmp_path: Path, change: tuple[str, str], words: list[str]
+) -> None:
+    assert change[0] in RANGE
+    path = write(tmp_path, RANGE.replace(*change, 1), "relations.toml")
     with pytest.raises(ConfigurationError) as caught:
         load_relations(path)
     for word in [str(path), *words]:

@@ -6,19 +6,21 @@ import pytest
 
 from perfgate.judge.relations import judge_relation
 from perfgate.judge.thresholds import load_relations
-from perfgate.model import Relation, Verdict
+from perfgate.model import PairRelation, RangeRelation, Verdict
 from tests.harness.build import measurement, one_round, scenario
 from tests.harness.run_gate import ROOT
 from tests.scenarios.document import PAGE, current
 
-RELATIONS = [r.here(shares_cores=True) for r in load_relations(ROOT / "thresholds" / "relations.toml")]
+HERE = [r.here(shares_cores=True) for r in load_relations(ROOT / "thresholds" / "relations.toml")]
+STEPS = [step for r in HERE if isinstance(r, RangeRelation) for step in r.steps]
+RELATIONS = [*(r for r in HERE if isinstance(r, PairRelation)), *STEPS]
 
 
 def test_the_page_is_what_the_declarations_say() -> None:
     assert PAGE.read_text() == current(), "make catalogue"
 
 
-def verdict(relation: Relation, ratio: float) -> Verdict:
+def verdict(relation: PairRelation, ratio: float) -> Verdict:
     """Return the verdict when `of` is so many times `over`, in seven rounds."""
 
     def rounds(name: str, value: float) -> object:
@@ -32,7 +34,7 @@ def verdict(relation: Relation, ratio: float) -> Verdict:
 
 
 @pytest.mark.parametrize("held", RELATIONS, ids=repr)
-def test_a_relation_is_red_beyond_both_of_its_ends(held: Relation) -> None:
+def test_a_relation_is_red_beyond_both_of_its_ends(held: PairRelation) -> None:
     middle = (held.at_least * held.at_most) ** 0.5
     assert verdict(held, middle) is Verdict.PASS
     assert verdict(held, held.at_least / 1.2) is Verdict.REGRESSED
@@ -40,6 +42,6 @@ def test_a_relation_is_red_beyond_both_of_its_ends(held: Relation) -> None:
 
 
 @pytest.mark.parametrize("held", [r for r in RELATIONS if r.at_least > 1], ids=repr)
-def test_a_relation_with_a_direction_is_red_when_its_sides_are_swapped(held: Relation) -> None:
+def test_a_relation_with_a_direction_is_red_when_its_sides_are_swapped(held: PairRelation) -> None:
     middle = (held.at_least * held.at_most) ** 0.5
     assert verdict(held, 1 / middle) is Verdict.REGRESSED

@@ -1,0 +1,164 @@
+"""Relations: what scenarios owe one another in one metric, two of them or all over which a factor ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal, Self
+
+from perfgate.model.measured import MetricInfo
+
+FINE_MARGINS, ROUGH_LEAST = (1.0, 1.3), 0.9
+"""A ratio that has to be at least one of these takes a quiet machine to hold; on a noisy one so much must hold."""
+FEWEST_OF_A_RANGE = 3
+"""Two scenarios are a pair, which says nothing of a range."""
+
+Validity = Literal["any", "own-hosts"]
+"""Where a relation says something: on any machine, or where each broker and client has a host of its own."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class Relation:
+    """What is stated of several scenarios' values of one metric, wherever that is `valid`.
+
+    `shared_cores` takes its place where brokers and clients share the cores: there the cores in use say nothing.
+    """
+
+    name: str
+    family: str
+    claim: str
+    metric: MetricInfo
+    at_least: float | None
+    source: str
+    valid: Validity = "any"
+    shared_cores: Self | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The scenarios that it relates."""
+        raise NotImplementedError
+
+    @property
+    def accepted(self) -> str:
+        """What must hold, for people."""
+        raise NotImplementedError
+
+    def here(self, *, shares_cores: bool) -> Self:
+        """Return what is held where brokers and clients share the cores, or do not."""
+        return self.shared_cores if shares_cores and self.shared_cores else self
+
+    def direction_alone(self) -> Self:
+        """Return the relation with a fine margin widened so that it only must not point the other way."""
+        fine = self.at_least is not None and FINE_MARGINS[0] <= self.at_least < FINE_MARGINS[1]
+        return replace(self, at_least=ROUGH_LEAST) if fine else self
+
+    def cannot(self, *, shares_cores: bool) -> str | None:
+        """Return why the relation says nothing there, or None when it does."""
+        if shares_cores and self.valid == "own-hosts":
+            return "valid where brokers have hosts of their own; here they share the cores with the clients"
+        return None
+
+    def __repr__(self) -> str:
+        """Return the name alone, for the same reasons as a scenario."""
+        return self.name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class PairRelation(Relation):
+    """A ratio `of` / `over` from `at_least` to `at_most`."""
+
+    of: str
+    over: str
+    at_least: float
+    at_most: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.of, self.over
+
+    @property
+    def accepted(self) -> str:
+        """What the ratio must be, for people: 1.5 .. 10."""
+        return f"{self.at_least:.3g} .. {self.at_most:.4g}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class RangeRelation(Relation):
+    """The shape of a metric over scenarios in the order of their factor: it rises or falls over some, then is flat.
+
+    `leg`: the scenarios over which it `goes` up or down, the turning point last. Without a direction that is one
+    scenario, the one that `flat` ones are held against. All bounds are ratios in that direction, the larger value over
+    the smaller: of each to the one before it from `step_at_least` (below 1: it may go the other way a little) to
+    `at_most`; of the turning point to the first one from `at_least` to `at_most`, if an `at_least` is stated. Those of
+    `flat` lie within 1 + `flat_within` times the turning point, up or down.
+    """
+
+    goes: Literal["rises", "falls"] | None
+    leg: tuple[str, ...]
+    flat: tuple[str, ...]
+    step_at_least: float
+    at_most: float
+    flat_within: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.leg + self.flat
+
+    @property
+    def accepted(self) -> str:
+        """What the shape must be, for people: rises, in all 1.3 .. 6, each step 0.8 .. 6; then flat, 0.67 .. 1.5."""
+        strictly = self.at_least is not None and self.at_least > 1
+        way = self.goes if strictly else {"rises": "does not fall", "falls": "does not rise", None: ""}[self.goes]
+        whole = "" if self.at_least is None else f" in all {self.at_least:g} .. {self.at_most:g},"
+        parts = [f"{way},{whole} each step {self.step_at_least:g} .. {self.at_most:g}"] if self.goes else []
+        if self.flat:
+            beyond = f"flat, {1 / (1 + self.flat_within):.2g} .. {1 + self.flat_within:.3g}"
+            parts.append(f"then {beyond}" if parts else beyond)
+        return "; ".join(parts)
+
+    @property
+    def steps(self) -> tuple[PairRelation, ...]:
+        """The ratios that make up the shape, each as a pair."""
+        found = [self._towards(after, before, self.step_at_least) for before, after in pairwise(self.leg)]
+        if self.at_least is not None and len(self.leg) > 1:
+            whole = self._towards(self.leg[-1], self.leg[0], self.at_least)
+            found = [*found, whole] if len(found) > 1 else [whole]  # a single step is the whole
+        width = 1 + self.flat_within
+        return (*found, *(self._pair(name, self.leg[-1], 1 / width, width) for name in self.flat))
+
+    def _towards(self, after: str, before: str, at_least: float) -> PairRelation:
+        of, over = (after, before) if self.goes == "rises" else (before, after)
+        return self._pair(of, over, at_least, self.at_most)
+
+    def _pair(self, of: str, over: str, at_least: float, at_most: float) -> PairRelation:
+        return PairRelation(
+            name=f"{of} / {over}",
+            family=self.family,
+            claim=self.claim,
+            metric=self.metric,
+            of=of,
+            over=over,
+            at_least=at_least,
+            at_most=at_most,
+            source=self.source,
+            valid=self.valid,
+        )
+
+    def lacks(self, measured: Collection[str]) -> str | None:
+        """Return why these scenarios do not show the shape, or None when they do: three, and what others turn on."""
+        found = [name for name in self.names if name in measured]
+        if len(found) < FEWEST_OF_A_RANGE:
+            return f"{len(found)} of its {len(self.names)} scenarios are measured here; a range needs three"
+        if self.goes and len(set(found) & set(self.leg)) < 2:
+            return f"needs two of {', '.join(self.leg)}, over which it {self.goes}"
+        ends = {self.leg[0], self.leg[-1]} if self.at_least is not None else set()
+        turn = {self.leg[-1]} if set(found) & set(self.flat) else set()
+        if absent := [name for name in self.names if name in ends | turn and name not in measured]:
+            return f"needs {' and '.join(absent)}, which the others are held against"
+        return None
+
+    def among(self, measured: Collection[str]) -> Self:
+        """Return the range over those of its scenarios that were measured, which must not :meth:`lacks` any."""
+        leg, flat = (tuple(name for name in part if name in measured) for part in (self.leg, self.flat))
+        return replace(self, leg=leg, flat=flat)
