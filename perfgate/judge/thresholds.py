@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 
@@ -15,12 +15,9 @@ from perfgate.model import (
     METRICS,
     PER_BROKER_METRICS,
     MetricInfo,
-    PairRelation,
     Profile,
-    RangeRelation,
-    Relation,
+    Published,
     Threshold,
-    Validity,
     metric_info,
 )
 from perfgate.model.errors import ConfigurationError
@@ -33,9 +30,13 @@ one of ten times a latency, whose p99 scatters more than a mean does."""
 RELATIONS_FILE = "relations.toml"
 Text = Annotated[str, MinLen(1), "must be a text"]
 Fact = Annotated[str | int | None, "must be a string or a whole number"]
+Tolerance = Annotated[float, Gt(0), Lt(1), "must be a positive number below 1; 0.1 means 10 %"]
 Runs = Annotated[int, Ge(0), Le(MOST_RUNS), f"must be a whole number up to {MOST_RUNS}"]
 UNDER_TEST = "kafka"
 """The fact that a profile is not picked by: a new Kafka is what the stored figures are there to be held against."""
+CONDITIONS = ("target", "cluster", "cores", "cpu_model", "tier", "driver")
+"""The facts that a run must share with a profile that is picked for it."""
+SHOWN_ALONE = ("description", "reference", "hardware")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -44,7 +45,9 @@ class _Facts:
     """Table [profile]: what a run must be like, besides the description."""
 
     description: Fact = None
-    target: Fact
+    reference: Annotated[bool, "must be true or false"] = False
+    hardware: Text | None = None
+    target: Fact = None
     cluster: Fact = None
     cores: Fact = None
     cpu_model: Fact = None
@@ -53,6 +56,13 @@ class _Facts:
     kafka: Fact = None
 
     def __post_init__(self) -> None:
+        if self.reference:
+            if self.hardware is None:
+                raise ConfigurationError("is a reference and lacks the key 'hardware', which its figures are of")
+            if stated := [name for name in CONDITIONS if getattr(self, name) is not None]:
+                raise ConfigurationError(f"is a reference, which no run matches: leave {stated[0]} out")
+        elif self.target is None:
+            raise ConfigurationError("lacks the key 'target'")
         if self.target == "brokers" and self.cluster is None:
             raise ConfigurationError("of target brokers needs cluster, the name that the target file gives its cluster")
 
@@ -65,82 +75,27 @@ class _Canary:
 
 @strict
 class _Entry:
-    """What stands beside a metric in the table of a scenario."""
+    """What stands beside a metric in the table of a scenario.
+
+    A published figure that `differs` from the scenario in its settings is shown, and holds nothing.
+    """
 
     baseline: Positive
-    tolerance: Annotated[float, Gt(0), Lt(1), "must be a positive number below 1; 0.1 means 10 %"]
+    tolerance: Tolerance | None = None
     spread: Annotated[float, Ge(0), "must be a positive number, or 0"] = 0.0
     runs: Runs = 0
     anchor: Positive | None = None
+    differs: Text | None = None
 
     def __post_init__(self) -> None:
+        if (self.tolerance is None) is (self.differs is None):
+            raise ConfigurationError(
+                "lacks the key 'tolerance'"
+                if self.differs is None
+                else "differs from the scenario, so that nothing is held against it: leave tolerance out"
+            )
         if self.spread and self.runs < 2:
             raise ConfigurationError(f"runs = {self.runs} must be two or more where a spread stands")
-
-
-@strict
-class _Pair:
-    """A relation of two scenarios as its table, or that of its [<family>.<name>.shared_cores], states it."""
-
-    claim: Text
-    metric: Text
-    of: Text
-    over: Text
-    at_least: Positive
-    at_most: Positive
-    source: Text
-    valid: Validity
-
-    def __post_init__(self) -> None:
-        if self.at_most <= self.at_least:
-            raise ConfigurationError(f"at_most = {self.at_most:g} must be above at_least = {self.at_least:g}")
-
-
-@strict
-class _Range:
-    """A relation over a range, whose `over` is the scenarios in their order: see :class:`RangeRelation`."""
-
-    claim: Text
-    metric: Text
-    over: Annotated[tuple[Text, ...], MinLen(3), "must be a list of three scenarios or more, in their order"]
-    rises_to: Text | None = None
-    falls_to: Text | None = None
-    at_least: Positive | None = None
-    step_at_least: Positive | None = None
-    at_most: Positive | None = None
-    flat_within: Positive | None = None
-    source: Text
-    valid: Validity
-
-    def __post_init__(self) -> None:
-        if len(set(self.over)) < len(self.over):
-            raise ConfigurationError(f"over = {list(self.over)} names a scenario twice")
-        if self.rises_to and self.falls_to:
-            raise ConfigurationError("has rises_to and falls_to: leave one out")
-        bounds = {"at_least": self.at_least, "step_at_least": self.step_at_least, "at_most": self.at_most}
-        if self.turn is None:
-            if self.flat_within is None:
-                raise ConfigurationError("has no shape; legal: rises_to or falls_to, flat_within, or both")
-            if stated := [key for key, value in bounds.items() if value is not None]:
-                raise ConfigurationError(f"{stated[0]} bounds a rise or fall: it needs rises_to or falls_to")
-            return
-        if self.turn not in self.over[1:]:
-            legal = ", ".join(self.over[1:])
-            raise ConfigurationError(f"{'rises' if self.rises_to else 'falls'}_to = {self.turn!r}; legal: {legal}")
-        if (self.flat_within is None) is (self.turn != self.over[-1]):
-            wrong = "lacks the key 'flat_within': what" if self.flat_within is None else "has flat_within, but nothing"
-            raise ConfigurationError(f"{wrong} comes after {self.turn}")
-        if self.step_at_least is None or self.at_most is None:
-            raise ConfigurationError(f"lacks the key {'step_at_least' if self.step_at_least is None else 'at_most'!r}")
-        if self.at_most <= max(self.step_at_least, 1):
-            raise ConfigurationError(f"at_most = {self.at_most:g} must be above 1 and step_at_least")
-        if self.at_least is not None and not self.step_at_least <= self.at_least < self.at_most:
-            raise ConfigurationError(f"at_least = {self.at_least:g} must lie from step_at_least to below at_most")
-
-    @property
-    def turn(self) -> str | None:
-        """The scenario up to which the metric rises or falls."""
-        return self.rises_to or self.falls_to
 
 
 CANARY_KEYS = tuple(one.name for one in fields(_Canary))
@@ -158,59 +113,30 @@ def load_profile(path: Path) -> Profile:
     tables = toml_of(path, str(path))
     if "profile" not in tables:
         raise ConfigurationError(f"{path}: table [profile] is missing; it says what the thresholds are valid for")
-    facts = shallow(structured(_Facts, _table(path, "profile", tables.pop("profile")), f"{path}: [profile]"))
-    canary = shallow(structured(_Canary, _table(path, "canary", tables.pop("canary", {})), f"{path}: [canary]"))
-    thresholds = {name: _scenario(path, name, _table(path, name, body)) for name, body in tables.items()}
+    facts = shallow(structured(_Facts, as_table(path, "profile", tables.pop("profile")), f"{path}: [profile]"))
+    canary = shallow(structured(_Canary, as_table(path, "canary", tables.pop("canary", {})), f"{path}: [canary]"))
+    entries = {name: _entries(path, name, as_table(path, name, body)) for name, body in tables.items()}
+    if not facts["reference"]:
+        for name, found in entries.items():
+            if wrong := [info.name for info, entry in found if entry.differs]:
+                raise ConfigurationError(f"{path}: [{name}] {wrong[0]} has differs, which stands in a reference alone")
+    held = {name: [one for one in found if not one[1].differs] for name, found in entries.items()}
+    hardware = facts["hardware"]
     return Profile(
         name=path.stem,
-        facts={k: str(v) for k, v in facts.items() if v is not None and k != "description"},
-        thresholds=thresholds,
+        facts={k: str(v) for k, v in facts.items() if v is not None and k not in SHOWN_ALONE},
+        thresholds={name: _thresholds(path, name, found) for name, found in held.items() if found},
         path=str(path),
         canary={k: v for k, v in canary.items() if v is not None},
+        reference=facts["reference"],
+        published={name: _published(path, hardware, found) for name, found in entries.items()} if hardware else {},
     )
 
 
-def load_relations(path: Path) -> tuple[Relation, ...]:
-    """Return the relations in `path`, tables [<family>.<name>]. Raises ConfigurationError naming table and key."""
-    return tuple(
-        _relation(path, f"{family}.{short}", entry)
-        for family, body in toml_of(path, str(path)).items()
-        for short, entry in _table(path, family, body).items()
-    )
-
-
-def _relation(path: Path, table: str, values: object) -> Relation:
-    """Return one relation; its table [<family>.<name>.shared_cores] states what differs where cores are shared."""
-    where, own = f"{path}: [{table}]", _table(path, table, values)
-    instead, shared_cores = own.pop("shared_cores", None), None
-    kind: type[_Range | _Pair] = _Range if isinstance(own.get("over"), list) else _Pair
-    stated = structured(kind, own, where)
-    if instead is not None:
-        changes = _table(path, f"{table}.shared_cores", instead)
-        legal = [one.name for one in fields(kind) if one.name != "valid"]
-        for key in changes:
-            if key not in legal:
-                raise ConfigurationError(
-                    f"{path}: [{table}.shared_cores] has unknown key {key!r}; legal: {', '.join(legal)}"
-                )
-        shared_cores = _relation(path, f"{table}.shared_cores", {**own, **changes, "valid": "any"})
-    family, short = table.split(".")[:2]
-    metric = _metric(where, stated.metric)
-    found: dict[str, Any] = {
-        **shallow(stated),
-        "name": f"{family}-{short}",
-        "family": family,
-        "metric": metric,
-        "shared_cores": shared_cores,
-    }
-    if isinstance(stated, _Pair):
-        return PairRelation(**found)
-    rises, falls, over = found.pop("rises_to"), found.pop("falls_to"), found.pop("over")
-    turn = over.index(stated.turn) + 1 if stated.turn else 1
-    for key in ("step_at_least", "at_most", "flat_within"):
-        found[key] = found[key] or 0.0  # of a part that the shape has not
-    goes: Literal["rises", "falls"] | None = "rises" if rises else "falls" if falls else None
-    return RangeRelation(**found, goes=goes, leg=over[:turn], flat=over[turn:])
+def published_of(profiles: Mapping[str, Profile], scenario: str, judged: Profile | None) -> tuple[Published, ...]:
+    """Return what was published of a scenario, but for the profile that it is judged by."""
+    others = (profile for profile in profiles.values() if judged is None or profile.name != judged.name)
+    return tuple(figure for profile in others for figure in profile.published.get(scenario, ()))
 
 
 def largest_reach(metric: str) -> float:
@@ -242,7 +168,7 @@ def match_profile(profiles: Mapping[str, Profile], facts: Mapping[str, str]) -> 
 
     Raises ConfigurationError when that leaves several, or none of those.
     """
-    matching = [profile for profile in profiles.values() if not _differing(profile, facts)]
+    matching = [one for one in profiles.values() if not one.reference and not _differing(one, facts)]
     if len(matching) > 1:
         same = [profile for profile in matching if profile.facts.get(UNDER_TEST) == facts.get(UNDER_TEST)]
         if len(same) != 1:
@@ -256,7 +182,7 @@ def match_profile(profiles: Mapping[str, Profile], facts: Mapping[str, str]) -> 
 
 def all_but_one(profiles: Mapping[str, Profile], facts: Mapping[str, str]) -> list[tuple[Profile, str]]:
     """Return the profiles of this kind of target that would match but for one fact, each with that fact's name."""
-    differing = [(profile, _differing(profile, facts)) for profile in profiles.values()]
+    differing = [(profile, _differing(profile, facts)) for profile in profiles.values() if not profile.reference]
     return [(profile, keys[0]) for profile, keys in differing if len(keys) == 1 and keys != ["target"]]
 
 
@@ -272,27 +198,62 @@ def named_profile(profiles: Mapping[str, Profile], name: str) -> Profile:
     return profiles[name]
 
 
-def _table(path: Path, name: str, value: object) -> dict[str, Any]:
+def as_table(path: Path, name: str, value: object) -> dict[str, Any]:
+    """Return the value if it is a table. Raises ConfigurationError."""
     if not isinstance(value, dict):
         raise ConfigurationError(f"{path}: {name} = {value!r} must be a table [{name}]")
     return dict(value)
 
 
-def _scenario(path: Path, scenario: str, body: Mapping[str, Any]) -> tuple[Threshold, ...]:
+def _entries(path: Path, scenario: str, body: Mapping[str, Any]) -> list[tuple[MetricInfo, _Entry]]:
     if not NAME.fullmatch(scenario):
         raise ConfigurationError(f"{path}: [{scenario}] is not a scenario name; those are written like batch-16k")
+    where = f"{path}: [{scenario}]"
+    return [
+        (
+            known_metric(where, metric),
+            structured(_Entry, as_table(path, f"[{scenario}] {metric}", entry), f"{where} {metric}"),
+        )
+        for metric, entry in body.items()
+    ]
+
+
+def _thresholds(path: Path, scenario: str, found: Sequence[tuple[MetricInfo, _Entry]]) -> tuple[Threshold, ...]:
     thresholds = []
-    for metric, entry in body.items():
-        where = f"{path}: [{scenario}]"
-        info = _metric(where, metric)
-        values = structured(_Entry, _table(path, f"[{scenario}] {metric}", entry), f"{where} {metric}")
-        reach = min(largest_reach(info.name), reach_of(values.tolerance, values.spread, values.runs))
-        found = {**shallow(values), "scenario": scenario, "metric": info, "reach": reach, "source": path.name}
-        thresholds.append(Threshold(**found))
+    for info, entry in found:
+        assert entry.tolerance is not None
+        reach = min(largest_reach(info.name), reach_of(entry.tolerance, entry.spread, entry.runs))
+        thresholds.append(
+            Threshold(
+                scenario=scenario,
+                metric=info,
+                baseline=entry.baseline,
+                tolerance=entry.tolerance,
+                spread=entry.spread,
+                runs=entry.runs,
+                anchor=entry.anchor,
+                reach=reach,
+                source=path.name,
+            )
+        )
     return tuple(thresholds)
 
 
-def _metric(where: str, name: str) -> MetricInfo:
+def _published(path: Path, hardware: str, found: Sequence[tuple[MetricInfo, _Entry]]) -> tuple[Published, ...]:
+    return tuple(
+        Published(
+            profile=path.stem,
+            hardware=hardware,
+            metric=info.name,
+            value=entry.baseline,
+            differs=entry.differs or "",
+        )
+        for info, entry in found
+    )
+
+
+def known_metric(where: str, name: str) -> MetricInfo:
+    """Return the metric of this name. Raises ConfigurationError with those there are."""
     info = metric_info(name)
     if info is None:
         legal = ", ".join([*METRICS, *(f"{stem}.<broker id>" for stem in PER_BROKER_METRICS)])

@@ -41,6 +41,7 @@ from perfgate.model.judged import (
     MetricEffect as MetricEffect,
     Outcome as Outcome,
     Profile as Profile,
+    Published as Published,
     Threshold as Threshold,
     Verdict as Verdict,
 )

@@ -36,8 +36,23 @@ class Threshold:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Published:
+    """A figure that was published of a scenario: shown beside what is measured, never judged."""
+
+    profile: str
+    hardware: str
+    metric: str
+    value: float
+    differs: str = ""
+    """What its settings differ in from the scenario's, so far as the source tells them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Profile:
-    """A class of target and machine with its absolute thresholds; `facts` must all match to pick it unasked."""
+    """A class of target and machine with its absolute thresholds; `facts` must all match to pick it unasked.
+
+    A `reference` is never picked unasked.
+    """
 
     name: str
     facts: Mapping[str, str]
@@ -45,6 +60,9 @@ class Profile:
     path: str
     canary: Mapping[str, float] = field(default_factory=dict)
     """What the canary read when the baselines were recorded, by name."""
+    reference: bool = False
+    published: Mapping[str, tuple[Published, ...]] = field(default_factory=dict)
+    """Of a profile whose figures were published, all of these by scenario."""
 
 
 class Verdict(enum.Enum):
@@ -99,6 +117,8 @@ class Outcome:
     first_look: Outcome | None = None
     """What the first look said, when it was red and the scenario was measured again on a fresh cluster."""
     message: str = field(default="", compare=False)
+    published: tuple[Published, ...] = field(default=(), compare=False)
+    """What was published of the scenario, on other hardware."""
     paired: bool = True
     """Of a relation: whether its two scenarios were measured on the same cluster, round by round."""
     steps: tuple[Outcome, ...] = ()

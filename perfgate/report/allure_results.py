@@ -31,6 +31,7 @@ from perfgate.model import (
 from perfgate.model.summary import metric_value
 from perfgate.report.comparisons import comparison_entry
 from perfgate.report.plots import fault_timeline, knee_curve, paired_rounds
+from perfgate.report.published import PUBLISHED_COLUMNS, published_rows
 from perfgate.report.results import scenario_entry
 
 EPIC = "Kafka performance gate"
@@ -68,6 +69,7 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
         + _reasons(outcome)
         + _table(("held against", "measured", "spread", "baseline", "limit", "off", "verdict"), judged)
         + _table(("metric", "value", "unit", "each round"), rows)
+        + _table(PUBLISHED_COLUMNS, published_rows(outcome, measurement))
         + _paragraph(
             f"Link {scenario.link.name}: round trip {_rtt(measurement)}. "
             f"Latency counts from {measurement.latency_basis}."

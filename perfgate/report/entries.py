@@ -156,6 +156,8 @@ class ScenarioEntry(Recorded):
     reading: model.Reading | None
     """What the consumers were given, summed over the rounds; null: no consumers."""
     first_look: FirstLook | None
+    published: tuple[model.Published, ...] = ()
+    """What was published of it, on other hardware: beside what was measured, never judged."""
 
 
 @strict

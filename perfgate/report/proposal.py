@@ -267,6 +267,8 @@ def show(
     facts = profile_facts(like["target"], like["environment"], like["tier"], like["driver"])
     profiles = load_profiles(thresholds)
     used = profiles.get(profile) if profile else match_profile(profiles, facts)
+    if used is not None and used.reference:
+        raise ConfigurationError(f"profile {used.name} is a reference: no run replaces what was published elsewhere")
     name = profile or (used.name if used else suggested_name(facts, profiles))
     path = thresholds / f"{name}.toml"
     print(

@@ -101,6 +101,7 @@ def scenario_entry(measurement: Measurement, outcome: Outcome | None) -> dict[st
         "generator": _generator(rounds),
         "reading": _summed_reading(rounds),
         "first_look": _first_look(outcome),
+        "published": outcome.published if outcome else (),
         "official_command": measurement.by_hand,
         "declared": Declared(added_rtt_ms=link.added_rtt_ms, **shared(Declared, scenario)),
         "discarded_rounds": measurement.discarded,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from perfgate.judge.messages import number
-from perfgate.judge.thresholds import load_relations
+from perfgate.judge.relation_file import load_relations
 from perfgate.model import FaultScenario, RangeRelation, Relation, Scenario
 from perfgate.model.catalogue import Family
 from tests.scenarios.catalogue import FAMILIES

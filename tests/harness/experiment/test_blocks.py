@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fixtures.command_line import TIERS
 from perfgate.experiment.blocks import BLOCK_ROUND_S, blocks
-from perfgate.judge.thresholds import load_relations
+from perfgate.judge.relation_file import load_relations
 from perfgate.model import ClusterSpec, Scenario
 from tests.harness.build import scenario
 from tests.harness.run_gate import ROOT

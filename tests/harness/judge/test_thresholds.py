@@ -5,15 +5,16 @@ from pathlib import Path
 import pytest
 
 from fixtures.command_line import DRIVERS
+from perfgate.judge.relation_file import load_relations
 from perfgate.judge.rules import required
 from perfgate.judge.thresholds import (
     all_but_one,
     load_profile,
     load_profiles,
-    load_relations,
     match_profile,
     named_profile,
     profile_facts,
+    published_of,
 )
 from perfgate.model import CROSS_ZONE, SAME_ZONE, PairRelation, Profile, RangeRelation, Scenario
 from perfgate.model.errors import ConfigurationError
@@ -40,8 +41,8 @@ records_per_s = { baseline = 1000, tolerance = 0.1 }
 
 def test_every_shipped_profile_holds_rate_and_cpu_of_every_white_paper_row() -> None:
     profiles = load_profiles(SHIPPED)
-    assert set(profiles) == {"dms-c6-large-2"}
-    for profile in profiles.values():
+    assert {name for name, one in profiles.items() if not one.reference} == {"dms-c6-large-2"}
+    for profile in (one for one in profiles.values() if not one.reference):
         assert set(profile.thresholds) == set(ROWS)
         for name, thresholds in profile.thresholds.items():
             held = {threshold.metric.name for threshold in thresholds}
@@ -49,12 +50,90 @@ def test_every_shipped_profile_holds_rate_and_cpu_of_every_white_paper_row() -> 
 
 
 def test_every_shipped_profile_is_one_that_a_run_can_match() -> None:
-    for profile in load_profiles(SHIPPED).values():
+    for profile in (one for one in load_profiles(SHIPPED).values() if not one.reference):
         target = {"kind": profile.facts["target"], "name": profile.facts.get("cluster", ""), "kafka_version": "4.3.1"}
         environment = {key: profile.facts.get(key, "") for key in ("cores", "cpu_model")}
         facts = profile_facts(target, environment, {"name": profile.facts.get("tier", "smoke")}, DRIVERS[0])
         assert match_profile({profile.name: profile}, facts) is profile
         assert target["kind"] in (EmbeddedTarget.kind, ContainersTarget.kind, ExternalTarget.kind)
+
+
+def test_a_reference_is_matched_by_no_run_and_held_when_it_is_named() -> None:
+    profiles = load_profiles(SHIPPED)
+    references = {name: one for name, one in profiles.items() if one.reference}
+    assert set(references) == {"published-benchmark", "published-high-availability", "published-stress-test"}
+    for kind in ("embedded", "containers", "brokers"):
+        target = {"kind": kind, "name": "any", "kafka_version": "0.10.2"}
+        facts = profile_facts(target, {"cores": 2, "cpu_model": "any"}, {"name": "full"}, DRIVERS[0])
+        assert match_profile(references, facts) is None
+        assert all_but_one(references, facts) == []
+    named = named_profile(profiles, "published-high-availability")
+    assert set(named.thresholds) == {"rate-5k", "rate-10k", "rate-26k-12"}, "what was not taken there holds nothing"
+
+
+def test_published_figures_are_of_scenarios_and_metrics_that_there_are_and_say_what_differs() -> None:
+    rows, profiles = {row.name: row for row in SCENARIOS}, load_profiles(SHIPPED)
+    for profile in profiles.values():
+        assert profile.published.keys() <= rows.keys()
+        for name, figures in profile.published.items():
+            held = {threshold.metric.name for threshold in profile.thresholds.get(name, ())}
+            assert {figure.metric for figure in figures if not figure.differs} == held
+            for figure in (one for one in figures if one.metric == "records_per_s" and not one.differs):
+                assert figure.value <= rows[name].load.rate, "its cap keeps the scenario from that rate"
+
+
+def test_a_figure_is_looked_up_by_its_scenario_but_not_beside_its_own_profile() -> None:
+    profiles = load_profiles(SHIPPED)
+    rate, latency = published_of(profiles, "partitions-1", None)
+    assert (rate.metric, rate.value, rate.differs) == ("records_per_s", 102_760, "")
+    assert "E5-2640v2" in rate.hardware
+    assert (latency.metric, latency.value) == ("latency_ms.avg", 297.65)
+    assert [one.profile for one in published_of(profiles, "batch-16k", None)] == ["dms-c6-large-2"] * 2
+    assert published_of(profiles, "batch-16k", profiles["dms-c6-large-2"]) == ()
+    assert published_of(profiles, "paced-500", None) == ()
+
+
+REFERENCE = """
+[profile]
+reference = true
+hardware = "one large machine"
+[batch-1k]
+records_per_s = { baseline = 1000, tolerance = 0.1 }
+"latency_ms.p99" = { baseline = 5, differs = "without acks" }
+"""
+
+
+def test_a_figure_that_differs_is_shown_and_holds_nothing(tmp_path: Path) -> None:
+    found = load_profile(write(tmp_path, REFERENCE))
+    assert [threshold.metric.name for threshold in found.thresholds["batch-1k"]] == ["records_per_s"]
+    assert [figure.differs for figure in found.published["batch-1k"]] == ["", "without acks"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (('hardware = "one large machine"\n', ""), ["[profile] is a reference and lacks the key 'hardware'"]),
+        (
+            ("reference = true", "reference = true\ncores = 8"),
+            ["is a reference, which no run matches: leave cores out"],
+        ),
+        (("reference = true", "reference = 1"), ["[profile] reference = 1 must be true or false"]),
+        (("reference = true", 'target = "embedded"'), ["[batch-1k] latency_ms.p99 has differs", "a reference alone"]),
+        (("reference = true\n", ""), ["[profile] lacks the key 'target'"]),
+        (('"without acks"', '""'), ["[batch-1k] latency_ms.p99 differs = '' must be a text"]),
+        (("differs = ", "tolerance = 0.1, differs = "), ["nothing is held against it: leave tolerance out"]),
+        ((', differs = "without acks"', ""), ["[batch-1k] latency_ms.p99 lacks the key 'tolerance'"]),
+    ],
+)
+def test_a_bad_reference_is_an_error_that_names_the_place(
+    tmp_path: Path, change: tuple[str, str], words: list[str]
+) -> None:
+    assert change[0] in REFERENCE
+    path = write(tmp_path, REFERENCE.replace(*change))
+    with pytest.raises(ConfigurationError) as caught:
+        load_profile(path)
+    for word in [str(path), *words]:
+        assert word in str(caught.value)
 
 
 def test_figures_of_one_real_cluster_are_not_held_against_another() -> None:
@@ -159,7 +238,7 @@ def test_a_good_profile_loads(tmp_path: Path) -> None:
         (("{ baseline = 1000, tolerance = 0.1 }", "1000"), ["[batch-1k] records_per_s = 1000", "must be a table"]),
         (("[batch-1k]", "[Batch 1k]"), ["mine.toml"]),
         (("[batch-1k]", "[Batch_1k]"), ["[Batch_1k] is not a scenario name"]),
-        (("cores = 2", "cpus = 2"), ["[profile] has unknown key 'cpus'", "legal: description, target, cluster"]),
+        (("cores = 2", "cpus = 2"), ["[profile] has unknown key 'cpus'", "legal: description, reference, hardware"]),
         (("cores = 2", "cores = 2.5"), ["[profile] cores = 2.5", "whole number"]),
         (('target = "embedded"\n', ""), ["[profile] lacks the key 'target'"]),
         (("[profile]", "[profil]"), ["table [profile] is missing"]),

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from perfgate.judge.relation_file import load_relations
 from perfgate.judge.relations import judge_relation
-from perfgate.judge.thresholds import load_relations
 from perfgate.model import PairRelation, RangeRelation, Verdict
 from tests.harness.build import measurement, one_round, scenario
 from tests.harness.run_gate import ROOT

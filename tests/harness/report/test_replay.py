@@ -22,6 +22,7 @@ from perfgate.model import FAULTS, METRICS, Comparison, Fault, FaultScenario
 from perfgate.model.declared import LINKS
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.comparisons import comparison_entry, recorded_comparisons
+from perfgate.report.proposal import show
 from perfgate.report.results import (
     baseline_entries,
     load_run,
@@ -531,6 +532,46 @@ def test_list_scenarios_runs_nothing(tmp_path: Path) -> None:
     for name in ("batch-1k", "batch-16k", "cross-az", "replicas-3", "acks-all", "acks-cpu"):
         assert re.search(rf"^  {name} ", done.output, re.MULTILINE)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="session")
+def beside_published(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """The recorded run, with the shipped profiles beside it."""
+    return gate(tmp_path_factory.mktemp("published"), f"--replay={RECORDED}", f"--thresholds={ROOT / 'thresholds'}")
+
+
+def test_published_figures_stand_beside_the_measured_ones_everywhere(beside_published: Finished) -> None:
+    found = beside_published.scenario("batch-16k")["published"]
+    assert [(one["profile"], one["metric"], one["value"]) for one in found] == [
+        ("dms-c6-large-2", "records_per_s", 102_399),
+        ("dms-c6-large-2", "broker_cpu_cores.sum", 1.448),
+    ]
+    assert re.search(r"^batch-16k +records_per_s +102,399 records/s +[\d,]+ +3 x 2 vCPU", beside_published.output, re.M)
+    assert "102,399 records/s" in beside_published.allure["batch-16k"]["descriptionHtml"]
+    assert set(verdicts(beside_published.run).values()) == {"MISSING", "PASS"}, "none is held against them"
+
+
+def test_no_run_is_recorded_as_a_reference(tmp_path: Path, document: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="published-benchmark is a reference: no run replaces"):
+        show(document, tmp_path, ROOT / "thresholds", profile="published-benchmark", accept=True)
+
+
+def test_a_reference_is_judged_when_it_is_named_and_what_it_lacks_is_not_red(
+    tmp_path: Path, document: dict[str, Any]
+) -> None:
+    thresholds = tmp_path / "thresholds"
+    shutil.copytree(RECORDED_THRESHOLDS, thresholds)
+    (thresholds / "elsewhere.toml").write_text(
+        '[profile]\nreference = true\nhardware = "another"\n'
+        "[batch-1k]\nrecords_per_s = { baseline = 1000000, tolerance = 0.6 }\n"
+    )
+    done = gate(tmp_path / "none", f"--replay={RECORDED}", f"--thresholds={thresholds}")
+    assert verdicts(done.run)["batch-1k"] == "PASS", "not chosen unasked"
+    named = gate(tmp_path / "named", f"--replay={RECORDED}", f"--thresholds={thresholds}", "--profile=elsewhere")
+    assert named.code == 1
+    assert verdicts(named.run)["batch-1k"] == "REGRESSED"
+    assert verdicts(named.run)["batch-16k"] == "MISSING"
+    assert named.allure["batch-16k"]["status"] == "skipped"
 
 
 @pytest.fixture

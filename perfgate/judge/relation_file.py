@@ -1,0 +1,122 @@
+"""relations.toml: read as strictly as the thresholds, into relations of two scenarios or over a factor's range."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from annotated_types import MinLen
+
+from perfgate.judge.thresholds import Text, as_table, known_metric
+from perfgate.model import PairRelation, RangeRelation, Relation, Validity
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.structured import Positive, shallow, strict, structured, toml_of
+
+
+@strict
+class _Pair:
+    """A relation of two scenarios as its table, or that of its [<family>.<name>.shared_cores], states it."""
+
+    claim: Text
+    metric: Text
+    of: Text
+    over: Text
+    at_least: Positive
+    at_most: Positive
+    source: Text
+    valid: Validity
+
+    def __post_init__(self) -> None:
+        if self.at_most <= self.at_least:
+            raise ConfigurationError(f"at_most = {self.at_most:g} must be above at_least = {self.at_least:g}")
+
+
+@strict
+class _Range:
+    """A relation over a range, whose `over` is the scenarios in their order: see :class:`RangeRelation`."""
+
+    claim: Text
+    metric: Text
+    over: Annotated[tuple[Text, ...], MinLen(3), "must be a list of three scenarios or more, in their order"]
+    rises_to: Text | None = None
+    falls_to: Text | None = None
+    at_least: Positive | None = None
+    step_at_least: Positive | None = None
+    at_most: Positive | None = None
+    flat_within: Positive | None = None
+    source: Text
+    valid: Validity
+
+    def __post_init__(self) -> None:
+        if len(set(self.over)) < len(self.over):
+            raise ConfigurationError(f"over = {list(self.over)} names a scenario twice")
+        if self.rises_to and self.falls_to:
+            raise ConfigurationError("has rises_to and falls_to: leave one out")
+        bounds = {"at_least": self.at_least, "step_at_least": self.step_at_least, "at_most": self.at_most}
+        if self.turn is None:
+            if self.flat_within is None:
+                raise ConfigurationError("has no shape; legal: rises_to or falls_to, flat_within, or both")
+            if stated := [key for key, value in bounds.items() if value is not None]:
+                raise ConfigurationError(f"{stated[0]} bounds a rise or fall: it needs rises_to or falls_to")
+            return
+        if self.turn not in self.over[1:]:
+            legal = ", ".join(self.over[1:])
+            raise ConfigurationError(f"{'rises' if self.rises_to else 'falls'}_to = {self.turn!r}; legal: {legal}")
+        if (self.flat_within is None) is (self.turn != self.over[-1]):
+            wrong = "lacks the key 'flat_within': what" if self.flat_within is None else "has flat_within, but nothing"
+            raise ConfigurationError(f"{wrong} comes after {self.turn}")
+        if self.step_at_least is None or self.at_most is None:
+            raise ConfigurationError(f"lacks the key {'step_at_least' if self.step_at_least is None else 'at_most'!r}")
+        if self.at_most <= max(self.step_at_least, 1):
+            raise ConfigurationError(f"at_most = {self.at_most:g} must be above 1 and step_at_least")
+        if self.at_least is not None and not self.step_at_least <= self.at_least < self.at_most:
+            raise ConfigurationError(f"at_least = {self.at_least:g} must lie from step_at_least to below at_most")
+
+    @property
+    def turn(self) -> str | None:
+        """The scenario up to which the metric rises or falls."""
+        return self.rises_to or self.falls_to
+
+
+def load_relations(path: Path) -> tuple[Relation, ...]:
+    """Return the relations in `path`, tables [<family>.<name>]. Raises ConfigurationError naming table and key."""
+    return tuple(
+        _relation(path, f"{family}.{short}", entry)
+        for family, body in toml_of(path, str(path)).items()
+        for short, entry in as_table(path, family, body).items()
+    )
+
+
+def _relation(path: Path, table: str, values: object) -> Relation:
+    """Return one relation; its table [<family>.<name>.shared_cores] states what differs where cores are shared."""
+    where, own = f"{path}: [{table}]", as_table(path, table, values)
+    instead, shared_cores = own.pop("shared_cores", None), None
+    kind: type[_Range | _Pair] = _Range if isinstance(own.get("over"), list) else _Pair
+    stated = structured(kind, own, where)
+    if instead is not None:
+        changes = as_table(path, f"{table}.shared_cores", instead)
+        legal = [one.name for one in fields(kind) if one.name != "valid"]
+        for key in changes:
+            if key not in legal:
+                raise ConfigurationError(
+                    f"{path}: [{table}.shared_cores] has unknown key {key!r}; legal: {', '.join(legal)}"
+                )
+        shared_cores = _relation(path, f"{table}.shared_cores", {**own, **changes, "valid": "any"})
+    family, short = table.split(".")[:2]
+    metric = known_metric(where, stated.metric)
+    found: dict[str, Any] = {
+        **shallow(stated),
+        "name": f"{family}-{short}",
+        "family": family,
+        "metric": metric,
+        "shared_cores": shared_cores,
+    }
+    if isinstance(stated, _Pair):
+        return PairRelation(**found)
+    rises, falls, over = found.pop("rises_to"), found.pop("falls_to"), found.pop("over")
+    turn = over.index(stated.turn) + 1 if stated.turn else 1
+    for key in ("step_at_least", "at_most", "flat_within"):
+        found[key] = found[key] or 0.0  # of a part that the shape has not
+    goes: Literal["rises", "falls"] | None = "rises" if rises else "falls" if falls else None
+    return RangeRelation(**found, goes=goes, leg=over[:turn], flat=over[turn:])
