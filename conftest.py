@@ -7,6 +7,7 @@ plan          the first line: what the run is about to do
 listing       or only a list of what is selected
 sources       where measurements come from: a recorded run (replay), or perfgate.experiment on a target (live, wiring)
 dry_run       or only what that would do to the target
+like          or only a family that is like one of the target's topics
 gate          the tests' fixture: measure, judge (perfgate.judge)
 reports       the terminal's table, run.json, Allure results (perfgate.report), the exit code
 """
@@ -19,6 +20,7 @@ pytest_plugins = (
     "fixtures.listing",
     "fixtures.sources",
     "fixtures.dry_run",
+    "fixtures.like",
     "fixtures.gate",
     "fixtures.reports",
 )

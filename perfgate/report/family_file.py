@@ -1,0 +1,120 @@
+"""A family file that is like a topic in use: its text, with where each figure comes from and what is not known."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from textwrap import fill
+
+from perfgate.model.observed import ObservedTopic
+
+LEAST_RECORD_BYTES = 32
+"""The header of every record's value."""
+KEYED = 0.5
+"""Share of the sample that has a key from which on the records of the scenario have one."""
+RANDOM_KEYS = 0.5
+"""More different keys than this share of the keyed records are as good as random ones."""
+COMPRESSIBLE = 1.1
+BASE_RATE = 500
+"""Records/s of the base, where the topic's own rate is not known."""
+WIDTH = 100
+
+
+def family_name(topic: str) -> str:
+    """Return the family's name: `like-` and the topic's, as scenario names are written."""
+    return f"like-{re.sub(r'[^a-z0-9]+', '-', topic.lower()).strip('-') or 'topic'}"
+
+
+def family_text(topic: ObservedTopic, written: datetime) -> str:
+    """Return the text of a module that :func:`fixtures.own_scenarios.load_own_scenarios` reads."""
+    name, sample = family_name(topic.name), topic.sample
+    cluster = re.sub(r"[^\w .:/-]", "?", topic.cluster)  # its file may call it anything
+    base, rate = name.upper().replace("-", "_"), _rounded(topic.rate) if topic.rate > 0 else BASE_RATE
+    about = f"the load of topic {topic.name} of {cluster}, at its rate and at twice that"
+    changes = [
+        ("topic.partitions", topic.partitions, "described"),
+        ("topic.replicas", topic.replication_factor, "described"),
+        *((f"topic.{setting}", _value(value), "described: not the default") for setting, value in topic.config),
+        (
+            "record.bytes",
+            max(LEAST_RECORD_BYTES, sample.record_bytes),
+            f"median of the sample: {sample.record_bytes:,} B; p99 {sample.record_bytes_p99:,} B"
+            + (f"; a record has {LEAST_RECORD_BYTES} B at least" if sample.record_bytes < LEAST_RECORD_BYTES else ""),
+        ),
+        ("record.keys", _keys(topic), f"{sample.keyed:,} of the sample have a key, {sample.keys:,} different ones"),
+        ("record.payload", _payload(topic), f"gzip made the sample's values {sample.gzip_ratio:.1f} times smaller"),
+    ]
+    rate_from = (
+        f"over {topic.rate_over_s:.0f} s, from the end offsets: {topic.rate:,.1f} records/s"
+        if topic.rate > 0
+        else f"NOT KNOWN: nothing was written in {topic.rate_over_s:.0f} s; {BASE_RATE:,}/s is the base's"
+    )
+    unknown = (
+        "The brokers do not tell: acks, linger.ms, batch.size and idempotence of the producers, and how many there are "
+        "(the base has one, acks=-1, linger.ms=0, 16 KiB); how the producers compress their batches, unless the topic "
+        "does; who reads, and how far behind. End offsets count the markers of transactions too. Keys here have 16 "
+        "bytes, and all records are of one size."
+    )
+    head = f"A load like that of topic {topic.name} of {cluster}, as it was at {written:%Y-%m-%d %H:%M} UTC."
+    lines = [
+        f'"""{head}',
+        "",
+        fill(
+            f"Written by --like, from what the brokers describe and a sample of {sample.records:,} records, of which "
+            "sizes and counts alone were kept. Where each figure comes from stands beside it.",
+            WIDTH,
+        ),
+        "",
+        fill(unknown, WIDTH),
+        '"""',
+        "",
+        "from perfgate.model import with_changes",
+        "from perfgate.model.catalogue import family",
+        "from tests.scenarios.bases import PACED",
+        "",
+        f"{base} = with_changes(",
+        "    PACED,",
+        "    [",
+        *(f"        ({_quoted(path)}, {_quoted(value)}),  # {why}" for path, value, why in changes),
+        "    ],",
+        ")",
+        "",
+        f"RATE = {_quoted(rate)}  # records/s {rate_from}",
+        "",
+        "FAMILIES = (",
+        "    family(",
+        f"        {_quoted(name)},",
+        f"        {_quoted(about)},",
+        f"        base={base},",
+        '        varies="load.rate",',
+        f"        smoke={{{_quoted(name)}: RATE}},",
+        f"        nightly={{{_quoted(f'{name}-double')}: 2 * RATE}},",
+        "    ),",
+        ")",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _rounded(rate: float) -> float | int:
+    return round(rate) if rate >= 10 else max(0.01, float(f"{rate:.2g}"))
+
+
+def _value(value: str) -> str | int:
+    return int(value) if re.fullmatch(r"\d{1,18}", value) else value
+
+
+def _quoted(value: object) -> str:
+    return json.dumps(value)  # which Python reads alike
+
+
+def _keys(topic: ObservedTopic) -> str | int:
+    sample = topic.sample
+    if sample.keyed < KEYED * sample.records or not sample.keys:
+        return "none"
+    return "random" if sample.keys > RANDOM_KEYS * sample.keyed else sample.keys
+
+
+def _payload(topic: ObservedTopic) -> str:
+    ratio = min(100.0, topic.sample.gzip_ratio)
+    return f"text:{ratio:.1f}" if ratio >= COMPRESSIBLE else "random"

@@ -1,0 +1,213 @@
+"""Reads of a topic in use what a scenario can be like: requests that describe it, and a bounded sample of its records.
+
+Nothing is written, no group is joined and no offset is committed.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, OffsetSpec, ResourceType
+
+from perfgate.model import KIB, MIB, Settings, settings
+from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.model.observed import ObservedTopic, SampledRecords
+from perfgate.model.secret import redacted, revealed
+from perfgate.systems.kafka.attached.described import DescribedTarget
+from perfgate.systems.kafka.attached.diagnosis import reachable
+from perfgate.systems.kafka.attached.identity import refuse_other_clusters
+from perfgate.systems.kafka.attached.permissions import DENIED
+from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S, answer
+
+RATE_OVER_S = 10.0
+SAMPLE_RECORDS, SAMPLE_BYTES, SAMPLE_S = 2_000, 16 * MIB, 10.0
+"""The sample ends with whichever comes first."""
+BATCH_BYTES = 16 * KIB
+MATTERING = (
+    "min.insync.replicas",
+    "compression.type",
+    "segment.bytes",
+    "segment.ms",
+    "flush.messages",
+    "flush.ms",
+    "max.message.bytes",
+)
+"""Topic settings that bear on performance and that a topic of a run can have too."""
+Offsets = Mapping[int, int]
+"""By partition."""
+
+
+def observe_topic(described: DescribedTarget, topic: str) -> ObservedTopic:
+    """Return what the topic is like. Takes RATE_OVER_S and up to SAMPLE_S.
+
+    Raises ConfigurationError with the cause: no such topic, no permission, an empty topic, brokers out of reach.
+    """
+    admin, _ = reachable(described.bootstrap, dict(described.client))
+    try:
+        asked = admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S)
+        refuse_other_clusters(described, str(answer(asked, "asking for the cluster").cluster_id))
+    except TargetError as error:
+        raise ConfigurationError(f"{described.name}: {error}") from error
+    found = _told(_described(admin, topic), described, topic, "Describe")
+    numbers = [partition.id for partition in found.partitions]
+    config = _told(_settings(admin, topic), described, topic, "DescribeConfigs")
+    begins, ends = (_offsets(admin, described, topic, numbers, spec) for spec in (OffsetSpec.earliest(), None))
+    if begins == ends:
+        raise ConfigurationError(f"{described.name}: topic {topic} holds no records: there is nothing to be like")
+    began = time.monotonic()
+    sample = _sampled(described, topic, begins, ends)
+    time.sleep(max(0.0, began + RATE_OVER_S - time.monotonic()))
+    later, over_s = _offsets(admin, described, topic, numbers), time.monotonic() - began
+    return ObservedTopic(
+        name=topic,
+        cluster=described.name,
+        partitions=len(numbers),
+        replication_factor=max(len(partition.replicas) for partition in found.partitions),
+        config=settings_that_matter(config),
+        rate=(sum(later.values()) - sum(ends.values())) / over_s,
+        rate_over_s=over_s,
+        sample=sample,
+    )
+
+
+def settings_that_matter(config: Mapping[str, Any]) -> Settings:
+    """Return the settings of MATTERING that the topic or its brokers state, which are not Kafka's defaults."""
+    default = ConfigSource.DEFAULT_CONFIG.value
+    stated = (name for name in MATTERING if name in config and config[name].source != default)
+    # A topic that leaves compression to its producers says so by the default, stated or not.
+    return settings({name: config[name].value for name in stated if config[name].value not in (None, "producer")})
+
+
+def sampled_records(records: Iterable[tuple[bytes | None, bytes | None]]) -> SampledRecords:
+    """Return what these records, (key, value) each, are like: sizes and counts alone."""
+    values, keyed, keys = [], 0, set()
+    for key, value in records:
+        values.append(value or b"")
+        if key is not None:
+            keyed += 1
+            keys.add(hash(key))
+    sizes = sorted(map(len, values))
+    whole = b"".join(values)
+    batches = [whole[at : at + BATCH_BYTES] for at in range(0, len(whole), BATCH_BYTES)]
+    compressed = sum(len(zlib.compress(batch)) for batch in batches)
+    return SampledRecords(
+        records=len(sizes),
+        record_bytes=sizes[len(sizes) // 2],
+        record_bytes_p99=sizes[int(len(sizes) * 0.99)],
+        keyed=keyed,
+        keys=len(keys),
+        gzip_ratio=len(whole) / compressed if compressed else 1.0,
+    )
+
+
+def _described(admin: AdminClient, topic: str) -> Future[Any]:
+    return admin.describe_topics(TopicCollection([topic]), request_timeout=REQUEST_TIMEOUT_S)[topic]
+
+
+def _settings(admin: AdminClient, topic: str) -> Future[Any]:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    return admin.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)[resource]
+
+
+def _offsets(
+    admin: AdminClient,
+    described: DescribedTarget,
+    topic: str,
+    partitions: Sequence[int],
+    spec: OffsetSpec | None = None,
+) -> Offsets:
+    """Return each partition's end offset, or that of another `spec`."""
+    wanted = {TopicPartition(topic, number): spec or OffsetSpec.latest() for number in partitions}
+    replies = admin.list_offsets(
+        wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=REQUEST_TIMEOUT_S
+    )
+    return {at.partition: _told(reply, described, topic, "Describe").offset for at, reply in replies.items()}
+
+
+def _told(reply: Future[Any], described: DescribedTarget, topic: str, permission: str) -> Any:
+    """Return the reply. Raises ConfigurationError: with the `permission` that lacks, where that is the cause."""
+    try:
+        return reply.result(timeout=REQUEST_TIMEOUT_S + 5)
+    except KafkaException as error:
+        raise _refusal(error.args[0], described, topic, permission) from None
+    except TimeoutError:
+        raise ConfigurationError(f"{described.name}: topic {topic}: no answer in {REQUEST_TIMEOUT_S} s") from None
+
+
+def _refusal(error: KafkaError, described: DescribedTarget, topic: str, permission: str) -> ConfigurationError:
+    if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        return ConfigurationError(f"{described.name} has no topic {topic}, or does not let this user describe it")
+    if error.code() in DENIED:
+        user = dict(described.client).get("sasl.username", "this client")
+        return ConfigurationError(
+            f"{described.name} does not let {user} read what topic {topic} is like: it needs {permission}; grant it: "
+            f"kafka-acls --add --allow-principal User:{user} --operation {permission} --topic {topic}"
+        )
+    return ConfigurationError(f"{described.name}: topic {topic}: {redacted(error.str())}")
+
+
+def _sampled(described: DescribedTarget, topic: str, begins: Offsets, ends: Offsets) -> SampledRecords:
+    """Read the newest records of each partition, as many of all as the bounds allow."""
+    held = [number for number in ends if ends[number] > begins[number]][:SAMPLE_RECORDS]
+    each = math.ceil(SAMPLE_RECORDS / len(held))
+    starts = [TopicPartition(topic, number, max(begins[number], ends[number] - each)) for number in held]
+    consumer = Consumer(
+        {
+            **revealed(dict(described.client)),
+            "bootstrap.servers": described.bootstrap,
+            "log_level": "0",
+            "group.id": f"{PREFIX}like",  # librdkafka wants one; with partitions assigned nobody joins it
+            "enable.auto.commit": "false",
+            "enable.auto.offset.store": "false",
+            "enable.partition.eof": "true",
+            "isolation.level": "read_uncommitted",  # a transaction that hangs would hold the sample up
+            "fetch.max.bytes": str(MIB),
+            "max.partition.fetch.bytes": str(MIB // 4),
+            "queued.max.messages.kbytes": str(4 * KIB),
+        }
+    )
+    try:
+        consumer.assign(starts)
+        return _read(consumer, described, topic, set(held))
+    finally:
+        consumer.close()
+
+
+def _read(consumer: Consumer, described: DescribedTarget, topic: str, left: set[int]) -> SampledRecords:
+    found: list[tuple[bytes | None, bytes | None]] = []
+    size, deadline = 0, time.monotonic() + SAMPLE_S
+    while left and len(found) < SAMPLE_RECORDS and size < SAMPLE_BYTES and time.monotonic() < deadline:
+        for message in consumer.consume(min(500, SAMPLE_RECORDS - len(found)), timeout=0.5):
+            if (error := message.error()) is None:
+                found.append((_bytes(message.key()), _bytes(message.value())))
+                size += len(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                left.discard(_partition(message))
+            elif error.code() in DENIED:
+                raise _refusal(error, described, topic, "Read")
+    if not found:
+        raise ConfigurationError(f"{described.name}: topic {topic}: no record could be read within {SAMPLE_S:.0f} s")
+    return sampled_records(found)
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _partition(message: Message) -> int:
+    number = message.partition()
+    return -1 if number is None else number

@@ -1,0 +1,121 @@
+"""The family file of --like: it loads, says what was seen and what was not, and holds nothing of any record."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from fixtures.own_scenarios import load_own_scenarios
+from perfgate.model import Scenario
+from perfgate.model.observed import ObservedTopic, SampledRecords
+from perfgate.report.family_file import family_name, family_text
+from tests.harness.run_gate import gate
+
+WHEN = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
+SEEN = ObservedTopic(
+    name="shop.Orders_1",
+    cluster="staging",
+    partitions=12,
+    replication_factor=3,
+    config=(("compression.type", "lz4"), ("min.insync.replicas", "2")),
+    rate=1234.5,
+    rate_over_s=10.2,
+    sample=SampledRecords(records=2000, record_bytes=300, record_bytes_p99=900, keyed=2000, keys=40, gzip_ratio=3.04),
+)
+
+
+def loaded(folder: Path, topic: ObservedTopic) -> tuple[Scenario, Scenario]:
+    """Return the two scenarios of the file that is written of it."""
+    (folder / f"{family_name(topic.name)}.py").write_text(family_text(topic, WHEN))
+    (family,) = load_own_scenarios(folder).families
+    at_its_rate, doubled = family.scenarios
+    return at_its_rate, doubled
+
+
+def test_the_file_declares_what_was_seen(tmp_path: Path) -> None:
+    row, doubled = loaded(tmp_path, SEEN)
+    assert (row.name, row.tier, row.record_bytes, row.load.kind, row.load.rate) == (
+        "like-shop-orders-1",
+        "smoke",
+        300,
+        "paced",
+        1234,
+    )
+    assert (row.topic.partitions, row.topic.replication_factor) == (12, 3)
+    assert dict(row.topic.config) == dict(SEEN.config)
+    assert (row.keys.kind, row.keys.count) == ("set", 40)
+    assert (row.payload.kind, row.payload.ratio) == ("text", 3.0)
+    assert (doubled.name, doubled.tier, doubled.load.rate) == ("like-shop-orders-1-double", "nightly", 2468)
+
+
+def test_the_file_says_where_each_figure_is_from_and_what_is_not_known() -> None:
+    text = family_text(SEEN, WHEN)
+    for words in (
+        "topic shop.Orders_1 of staging, as it was at 2026-11-23 06:00 UTC",
+        "a sample of 2,000 records",
+        '("topic.compression.type", "lz4"),  # described: not the default',
+        "# median of the sample: 300 B; p99 900 B",
+        "# 2,000 of the sample have a key, 40 different ones",
+        "over 10 s, from the end offsets: 1,234.5 records/s",
+        "do not tell: acks, linger.ms, batch.size",
+    ):
+        assert words in text
+
+
+@pytest.mark.parametrize(
+    ("sample", "keys", "payload", "size"),
+    [
+        ({"keyed": 0, "keys": 0}, "none", "text", 300),
+        ({"keyed": 900}, "none", "text", 300),
+        ({"keys": 1900}, "random", "text", 300),
+        ({"gzip_ratio": 1.0}, "set", "random", 300),
+        ({"gzip_ratio": 500.0, "record_bytes": 0}, "set", "text", 32),
+    ],
+)
+def test_what_the_sample_is_like_is_put_in_the_suites_words(
+    tmp_path: Path, sample: dict[str, float], keys: str, payload: str, size: int
+) -> None:
+    seen = replace(SEEN, sample=replace(SEEN.sample, **sample))  # type: ignore[arg-type]
+    row, _ = loaded(tmp_path, seen)
+    assert (row.keys.kind, row.payload.kind, row.record_bytes) == (keys, payload, size)
+
+
+def test_a_rate_that_is_not_known_says_so(tmp_path: Path) -> None:
+    row, _ = loaded(tmp_path, replace(SEEN, rate=0.0))
+    assert row.load.rate == 500
+    assert "NOT KNOWN: nothing was written in 10 s" in family_text(replace(SEEN, rate=0.0), WHEN)
+
+
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(
+    name=st.text("abcXYZ019._-", min_size=1, max_size=40),
+    cluster=st.text(min_size=1, max_size=40),
+    rate=st.floats(0, 1e7),
+    ratio=st.floats(0.5, 1e4),
+    size=st.integers(0, 10_000_000),
+    partitions=st.integers(1, 1000),
+)
+def test_whatever_is_seen_makes_a_file_that_loads(
+    tmp_path: Path, name: str, cluster: str, rate: float, ratio: float, size: int, partitions: int
+) -> None:
+    sample = replace(SEEN.sample, gzip_ratio=ratio, record_bytes=size)
+    seen = replace(SEEN, name=name, cluster=cluster, rate=rate, partitions=partitions, sample=sample)
+    for old in tmp_path.glob("*.py"):
+        old.unlink()
+    row, doubled = loaded(tmp_path, seen)
+    assert row.topic.partitions == partitions
+    assert doubled.load.rate == pytest.approx(2 * row.load.rate)
+    if rate > 0.01:
+        assert row.load.rate == pytest.approx(rate, rel=0.06)
+
+
+def test_the_file_is_listed_beside_the_catalogue(tmp_path: Path) -> None:
+    (tmp_path / "like-shop-orders-1.py").write_text(family_text(SEEN, WHEN))
+    done = gate(tmp_path / "results", "--list-scenarios", f"--scenarios={tmp_path}", "--family=like-shop-orders-1")
+    assert done.code == 0, done.output
+    assert "  like-shop-orders-1 " in done.output
+    assert "  like-shop-orders-1-double " in done.output
