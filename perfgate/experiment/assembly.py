@@ -7,9 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from perfgate.experiment.validity import Flaw, schedule_delay_p99_ms
-from perfgate.model import MIB, Accounting, CanaryReading, GeneratorReport, Measurement, Reading, Round, Scenario
+from perfgate.model import (
+    MIB,
+    Accounting,
+    CanaryReading,
+    GeneratorReport,
+    Load,
+    Measurement,
+    Reading,
+    Round,
+    Scenario,
+)
 from perfgate.model.histogram import latency_metrics
-from perfgate.model.load import Driver, LoadResult, SendsFailedError
+from perfgate.model.load import Driver, LoadResult, SendsFailedError, Sent
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,6 +156,13 @@ def round_of(
             **{metric: flaw.reason for flaw in found for metric in flaw.metrics},
         },
     )
+
+
+def timed_out_share(load: Load, sent: Sent | None) -> dict[str, float]:
+    """Return the share of the records due in the window that timed out, where that is what a load measures."""
+    if not load.times_out or sent is None or not sent.due_in_window:
+        return {}
+    return {"timed_out_share": sent.timed_out_in_window / sent.due_in_window}
 
 
 def done_in_window(result: LoadResult) -> int:

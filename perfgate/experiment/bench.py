@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from perfgate.experiment.assembly import Finished, done_in_window, none_taken, round_of, unmeasured
+from perfgate.experiment.assembly import Finished, done_in_window, none_taken, round_of, timed_out_share, unmeasured
 from perfgate.experiment.faults.fault_round import fault_round
 from perfgate.experiment.ledger import Ledger
 from perfgate.experiment.load_watch import LoadWatch
@@ -248,7 +248,7 @@ class Bench:
                 index,
                 result,
                 accounting,
-                broker_metrics,
+                {**broker_metrics, **timed_out_share(row.load, result.sent)},
                 found,
                 shortfall,
                 sampler.unavailable,

@@ -50,6 +50,8 @@ class Comparing:
             return "the change concerns how records are sent, and this scenario only reads"
         if scenario.load.kind == "ramp":
             return "a search for the knee takes minutes a round: compare a scenario at a rate of its own"
+        if scenario.load.times_out:
+            return "its records are to time out, which in a comparison means that the brokers failed"
         candidate = self.setup.form(scenario, self.change)
         if self.change.changes and candidate == scenario:
             return "the change leaves it as it is: there would be nothing to compare"
@@ -104,7 +106,9 @@ class Comparing:
         # A connection keeps what was set when it was made. Real brokers are not to be changed every second.
         settings = self.change.settings("broker")
         kept = any(name.startswith(OF_CONNECTIONS) or not self.setup.target.own for name, _ in settings)
-        turns = self.setup.driver.takes_turns and scenario.consumers is None
+        # A transaction that is open while the other side's turn is measured is no load that paused.
+        pauses = scenario.consumers is None and not any(form.transaction_ms for form in sides.values())
+        turns = self.setup.driver.takes_turns and pauses
         if pairs:
             return Compared(sides, "pairs", *((1, BURSTS_PER_PAIR) if turns and not buffered else (2, BLOCKS_PER_PAIR)))
         if turns and not buffered and not kept and len(links) < 2:

@@ -50,9 +50,11 @@ class RoundTopics:
         """Return the topic's end offsets once all that was acknowledged is in them, or after REPLICATED_WITHIN_S.
 
         Brokers tell how far all replicas are (the high watermark), and with acks=1 what only the leader has is
-        acknowledged too.
+        acknowledged too. A commit is answered before its markers are written.
         """
-        due = sum(before) + (result.sent.acked if result.sent else 0)
+        due = sum(before)
+        if result.sent:
+            due += result.sent.acked + sum(result.sent.markers_by_partition)
         deadline = time.monotonic() + REPLICATED_WITHIN_S
         while True:
             ends = self.ends(topic, scenario)

@@ -43,6 +43,8 @@ LATE = re.compile(
 )
 """Names of the errors that brokers which get no processor time answer with, or that come of no answer; librdkafka's and
 the Java client's."""
+TIMED_OUT = re.compile("_MSG_TIMED_OUT|REQUEST_TIMED_OUT")
+"""Names of the errors of records that time out, at the client or at a broker that waited for its followers."""
 LATE_TURNS = 0.5
 """Share of one side's turns whose records may still be under way when the other side's measured window opens."""
 
@@ -77,14 +79,17 @@ def accounting_of(sent: Sent | None, before: Sequence[int], after: Sequence[int]
     moved = [new - old for old, new in zip(before, after, strict=True)]
     if sent is None:
         return Accounting(attempted=0, acked=0, failed={}, unresolved=0, offset_delta=sum(moved))
+    markers = sent.markers_by_partition or [0] * len(sent.acked_by_partition)
+    written = [acked + more for acked, more in zip(sent.acked_by_partition, markers, strict=True)]
     return Accounting(
         attempted=sent.attempted,
         acked=sent.acked,
         failed=sent.failed,
         unresolved=sent.unresolved,
         withdrawn=sent.withdrawn,
+        markers=sum(markers),
         offset_delta=sum(moved),
-        partitions=tuple(zip(sent.acked_by_partition, moved, strict=True)) if sent.acked_by_partition else (),
+        partitions=tuple(zip(written, moved, strict=True)) if written else (),
     )
 
 
@@ -102,7 +107,7 @@ def flaws(
     """Return every reason why the round, or some of its metrics, are INVALID; empty when it is valid."""
     found = []
     if result.sent:
-        found += _accounting_flaws(result.sent, accounting)
+        found += _accounting_flaws(load, result.sent, accounting)
         found += _generator_flaws(load, result, result.sent)
     if result.received:
         found += _reading_flaws(result.received, result.sent)
@@ -126,7 +131,7 @@ def throttled(result: LoadResult) -> str:
 def not_sustained(load: Load, result: LoadResult) -> str:
     """Return how much of a paced load the brokers did not take although it was offered; empty when they took it."""
     sent = result.sent
-    if load.kind != "paced" or sent is None:
+    if load.kind != "paced" or load.times_out or sent is None:
         return ""
     if sent.unsent and sent.pushback_s:
         return f"not sustained: {sent.unsent:,} records of the schedule could not be handed over before the wait ended"
@@ -143,7 +148,9 @@ def not_sustained(load: Load, result: LoadResult) -> str:
     )
 
 
-def _accounting_flaws(sent: Sent, accounting: Accounting) -> list[Flaw]:
+def _accounting_flaws(load: Load, sent: Sent, accounting: Accounting) -> list[Flaw]:
+    failed = {code: n for code, n in accounting.failed.items() if not (load.times_out and TIMED_OUT.fullmatch(code))}
+    timed_out = accounting.failed_total - sum(failed.values())
     found = []
     told = accounting.acked + accounting.failed_total + accounting.unresolved + accounting.withdrawn
     if accounting.attempted != told:
@@ -154,23 +161,28 @@ def _accounting_flaws(sent: Sent, accounting: Accounting) -> list[Flaw]:
                 f"{accounting.withdrawn:,} = {told:,}"
             )
         )
-    if accounting.failed_total:
-        codes = ", ".join(f"{n:,} x {code} ({sent.errors.get(code, '')})" for code, n in accounting.failed.items())
-        reason = f"{accounting.failed_total:,} of {accounting.attempted:,} sends failed: {codes}"
-        found.append(Flaw(reason, brokers=True, perhaps_late=all(map(LATE.fullmatch, accounting.failed))))
+    if failed:
+        codes = ", ".join(f"{n:,} x {code} ({sent.errors.get(code, '')})" for code, n in failed.items())
+        reason = f"{sum(failed.values()):,} of {accounting.attempted:,} sends failed: {codes}"
+        found.append(Flaw(reason, brokers=True, perhaps_late=all(map(LATE.fullmatch, failed))))
     if accounting.unresolved:
         reason = f"{accounting.unresolved:,} of {accounting.attempted:,} records had no outcome when the wait ended"
         found.append(Flaw(reason, brokers=True, perhaps_late=True))
-    astray = [(n, acked, moved) for n, (acked, moved) in enumerate(accounting.partitions) if acked != moved]
-    if accounting.offset_delta != accounting.acked or astray:
-        where = "".join(f"; partition {n}: {acked:,} and {moved:,}" for n, acked, moved in astray)
+    # What timed out may have been on its way: any number of those records may be in the log.
+    astray = [(n, w, moved) for n, (w, moved) in enumerate(accounting.partitions) if not 0 <= moved - w <= timed_out]
+    written = accounting.acked + accounting.markers
+    if not 0 <= accounting.offset_delta - written <= timed_out or astray:
+        where = "".join(f"; partition {n}: {here:,} and {moved:,}" for n, here, moved in astray)
+        markers = f" and {accounting.markers:,} markers written" if accounting.markers else ""
         reason = (
-            f"records unaccounted: {accounting.acked:,} acknowledged, but the partitions' end offsets moved by "
-            f"{accounting.offset_delta:,} ({accounting.offset_delta - accounting.acked:+,}){where}"
+            f"records unaccounted: {accounting.acked:,} acknowledged{markers}, but the partitions' end offsets moved "
+            f"by {accounting.offset_delta:,} ({accounting.offset_delta - written:+,}){where}"
             + (f"; {accounting.withdrawn:,} were withdrawn" if accounting.withdrawn else "")
+            + (f"; {timed_out:,} timed out" if timed_out else "")
         )
         # More in the log than was acknowledged may come from anybody; acknowledged and not there only from brokers.
-        found.append(Flaw(reason, brokers=accounting.offset_delta < accounting.acked))
+        short = accounting.offset_delta < written or any(moved < here for _, here, moved in astray)
+        found.append(Flaw(reason, brokers=short))
     if not sent.acked_in_window:
         found.append(Flaw("no record was acknowledged in the window"))
     return found
@@ -218,6 +230,12 @@ def _generator_flaws(load: Load, result: LoadResult, sent: Sent) -> list[Flaw]:
             "buffer did not push back; the brokers could have taken more"
         )
         return [Flaw(reason, generator=True)] if short else []
+    if sent.pushback_s > 0 and load.times_out:
+        reason = (
+            f"the client's buffer was full for {sent.pushback_s:.1f} s, and records that it refused cannot time out: "
+            "raise queue.buffering.max.kbytes and queue.buffering.max.messages"
+        )
+        return [Flaw(reason)]
     if sent.pushback_s > 0:
         return []
     delay, limit = schedule_delay_p99_ms(sent), schedule_delay_limit_ms(sent, result.wake_delay_p99_ms)
@@ -231,7 +249,9 @@ def _generator_flaws(load: Load, result: LoadResult, sent: Sent) -> list[Flaw]:
     if delay <= limit:
         return []
     spoilt = LATENCIES if result.received else LATENCIES[:1]
-    return [Flaw(f"sent late: {late}, although its buffer never pushed back", generator=True, metrics=spoilt)]
+    reason = f"sent late: {late}, although its buffer never pushed back"
+    # No other try for latencies of which nothing is held.
+    return [Flaw(reason, generator=not load.times_out, metrics=spoilt)]
 
 
 def _woken(result: LoadResult) -> str:

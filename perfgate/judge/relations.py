@@ -91,6 +91,12 @@ def _judge_pair(relation: PairRelation, measurements: Mapping[str, Measurement],
         return Outcome(
             name=relation.name, verdict=Verdict.INCONCLUSIVE, judgements=(judgement,), reasons=(reason,), rounds=ratios
         )
+    if not reasons and (zeros := sum(r.metrics.get(relation.metric.name) == 0 for r in over.rounds)):
+        # 0 over 0 says nothing, and anything over 0 is no number that a maximum could be held against.
+        reason = (
+            f"{relation.metric.name} of {over.scenario.name} was 0 in {zeros} of {len(over.rounds)} rounds: no ratio"
+        )
+        return Outcome(name=relation.name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=(reason,))
     if (
         not reasons
         and paired

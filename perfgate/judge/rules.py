@@ -33,8 +33,11 @@ DECIDES = {"paced": DECIDES_PACED, "ramp": "knee_records_per_s"}
 def required(load: Load) -> tuple[tuple[str, ...], ...]:
     """Return what must be held for a scenario of this load: one metric of each group. A paced rate is declared.
 
-    The service level of a ramp is relative to the latency of its first step, which is held for that.
+    The service level of a ramp is relative to the latency of its first step, which is held for that. Where records are
+    to time out it is how many do.
     """
+    if load.times_out:
+        return (("timed_out_share",), CPU)
     also = (("unloaded_latency_ms.p99",),) if load.kind == "ramp" else ()
     return ((DECIDES.get(load.kind, "records_per_s"),), *also, CPU)
 

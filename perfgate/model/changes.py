@@ -16,6 +16,8 @@ Changes = tuple[tuple[str, Any], ...]
 SETTINGS = ("producer", "consumer", "topic", "broker")
 """What stands before a Kafka setting's name in a path."""
 MOST = 1_000_000_000
+MOST_TRANSACTION_MS = 30_000
+"""Half of what a transaction may take until its brokers abort it (transaction.timeout.ms), unless stated otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,7 @@ PATHS: Mapping[str, _Path] = {
     "topic.replicas": _Path(_whole(100), _part("topic", "replication_factor")),
     "producers.processes": _Path(_whole(1000), _own("producers")),
     "producers.threads": _Path(_whole(1000), _own("threads")),
+    "producers.transaction.ms": _Path(_amount(0, MOST_TRANSACTION_MS, "ms"), _own("transaction_ms")),
     "consumers.processes": _Path(_whole(1000), _part("consumers", "processes")),
     "consumers.threads": _Path(_whole(1000), _part("consumers", "threads")),
     "consumers.membership": _Path(_membership, _part("consumers", "membership")),

@@ -71,7 +71,10 @@ class Sent:
     name) stand in for `latency` where a driver knows no more. `unsent` is what a paced load still owed when the
     wait ended, `withdrawn` what a capped load took back from its buffer after the window. `throttled_ms`: for how long
     the brokers held answers back because of a quota, over all requests. `stalled_in_window_s`: for how long of the
-    window a client's own loop stood still.
+    window a client's own loop stood still. `due_in_window`: paced records with an outcome that were due in the window,
+    `timed_out_in_window` of them timed out. `markers_by_partition`: control records that committed transactions wrote.
+    While a transaction is committed nothing is handed over: that counts as `pushback_s` (capped), and not as
+    `schedule_delay` (paced).
     """
 
     attempted_in_window: int
@@ -92,6 +95,9 @@ class Sent:
     schedule_delay: str = ""
     percentiles: Mapping[str, float] = field(default_factory=dict)
     acked_by_partition: Sequence[int] = ()
+    markers_by_partition: Sequence[int] = ()
+    due_in_window: int = 0
+    timed_out_in_window: int = 0
     throttled_ms: int = 0
 
 

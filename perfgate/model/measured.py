@@ -92,6 +92,7 @@ METRICS: Mapping[str, MetricInfo] = dict(
         _metric("unclean_elections", "elections", "lower", "leaders elected that were not in sync"),
         _metric("controller_changes", "changes", "lower", "times that another controller became the active one"),
         _metric("client_cpu_us_per_record", "us/record", "lower", "CPU of the generator per record"),
+        _metric("timed_out_share", "", "lower", "share of the records due in the window that timed out"),
         _metric("unloaded_latency_ms.p99", "ms", "lower", "p99 latency at the first step of a ramp"),
         _metric("knee_records_per_s", "records/s", "higher", "highest rate that met the service level"),
     ]
@@ -114,10 +115,12 @@ def metric_info(name: str) -> MetricInfo | None:
 class Accounting:
     """Where every record of a round went.
 
-    The law: attempted = acked + failed + unresolved + withdrawn, offset_delta = acked. A record is withdrawn that
-    still waited in the client's buffer after the window: it never left, so none of them may be in the log.
-    `partitions`: of each, the records acknowledged and the change of its end offset, which must be equal too; empty
-    when the driver does not know which partition a record went to.
+    The law: attempted = acked + failed + unresolved + withdrawn, offset_delta = acked + markers. A record is withdrawn
+    that still waited in the client's buffer after the window: it never left, so none of them may be in the log.
+    `markers`: control records, one of each committed transaction in each partition that it wrote to. `partitions`: of
+    each, the records acknowledged with their markers, and the change of its end offset, which must be equal too; empty
+    when the driver does not know which partition a record went to. Of a load whose records are to time out any number
+    of those that did may be in the log besides.
     """
 
     attempted: Count
@@ -126,6 +129,7 @@ class Accounting:
     unresolved: Count
     offset_delta: int
     withdrawn: Count = 0
+    markers: Count = 0
     partitions: tuple[tuple[int, int], ...] = ()
 
     @property

@@ -61,6 +61,7 @@ class Declared:
     record_bytes: int
     producers: int
     threads: int
+    transaction_ms: Amount = 0.0
     payload: model.Payload
     keys: model.Keys
     consumers: model.Consumers | None
@@ -127,13 +128,15 @@ class MetricEntry:
 
 @strict
 class AccountingEntry:
-    """Summed over the rounds: attempted = acked + failed + unresolved + withdrawn, offset_delta = acked, or INVALID."""
+    """Summed over the rounds: attempted = acked + failed + unresolved + withdrawn, offset_delta = acked + markers, or
+    INVALID; of a load that `times_out` offset_delta = acked + any number of the records that did."""
 
     attempted: Count
     acked: Count
     failed: Count
     unresolved: Count
     withdrawn: Count
+    markers: Count = 0
     offset_delta: int
     failed_by_code: Mapping[str, Count]
 

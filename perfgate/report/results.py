@@ -242,7 +242,7 @@ def _summed_accounting(rounds: Sequence[Round]) -> AccountingEntry:
             failed[code] = failed.get(code, 0) + count
     totals = {
         name: sum(getattr(r.accounting, name) for r in rounds)
-        for name in ("attempted", "acked", "unresolved", "withdrawn", "offset_delta")
+        for name in ("attempted", "acked", "unresolved", "withdrawn", "markers", "offset_delta")
     }
     return AccountingEntry(**totals, failed=sum(failed.values()), failed_by_code=failed)
 

@@ -57,6 +57,33 @@ DURABLE = with_changes(
     ],
 )
 
+# Each commit waits until all that lies in the buffer is acknowledged. One of 32 MiB would take longer than the shortest
+# transaction; this one is twice what may be in flight (5 requests of a 16 KiB batch to each of three brokers).
+TRANSACTED = with_changes(
+    REPLICATED, [("producer.enable.idempotence", "true"), ("producer.queue.buffering.max.kbytes", 512)]
+)
+
+# More than the cluster takes, so that what waits longer than it may times out. The published study's client (0.10.2)
+# had request.timeout.ms alone, which bounded the wait in its buffer and that for an answer; now the former is
+# delivery.timeout.ms (KIP-91; librdkafka's message.timeout.ms, from acceptance to the end) and the family sets both.
+# - A record is sent once (no retries), and a request without an answer ends no connection with others on it
+#   (socket.max.fails): the log holds one copy of it at most, so that the accounting still has bounds.
+# - Batches of one record: what the cluster takes of them is little (published: 3,981/s with acks=-1; 2 cores: 1,500/s),
+#   so that twice as much and more is no load for one client, and what waits for 10 s fits into a small buffer.
+# - The buffer holds all that is offered in 12 s (10 s, and up to 2 s until librdkafka, which looks every second, ends
+#   them), so that records time out rather than being refused; its bounds keep the generator below 200 MiB.
+OVERLOAD_RATE = 8_000
+OVERLOAD = with_changes(
+    replace(DURABLE, load=Load(kind="paced", rate=OVERLOAD_RATE, times_out=True)),
+    [
+        ("producer.batch.size", 1 * KIB),
+        ("producer.retries", 0),
+        ("producer.socket.max.fails", 0),
+        ("producer.queue.buffering.max.messages", 12 * OVERLOAD_RATE),
+        ("producer.queue.buffering.max.kbytes", 12 * OVERLOAD_RATE),
+    ],
+)
+
 READING = Scenario(
     name="reading",
     summary="a topic that was written beforehand, read over and over as fast as it can be",

@@ -2,7 +2,20 @@
 
 from perfgate.model import KIB, MIB, with_changes
 from perfgate.model.catalogue import Family, family
-from tests.scenarios.bases import DURABLE, END_TO_END, PACED, PAPER, RAMP, READING, REPLICATED, STRESS, TEXT, TOGETHER
+from tests.scenarios.bases import (
+    DURABLE,
+    END_TO_END,
+    OVERLOAD,
+    PACED,
+    PAPER,
+    RAMP,
+    READING,
+    REPLICATED,
+    STRESS,
+    TEXT,
+    TOGETHER,
+    TRANSACTED,
+)
 from tests.scenarios.failover import FAILOVER
 
 R1 = "cloud service white paper, 2021"
@@ -163,6 +176,19 @@ FAMILIES: tuple[Family, ...] = (
         source=R4,
     ),
     family(
+        "transactions",
+        "how long one transaction is open: each commit costs a pause and a few records in the logs",
+        base=TRANSACTED,
+        varies="producers.transaction.ms",
+        full={"transactions-none": 0, "transactions-100ms": 100, "transactions-1s": 1_000},
+        says={
+            "transactions-none": "idempotent, three replicas, acks=-1, 512 KiB of buffer, no transactions",
+            "transactions-100ms": "a commit every 100 ms",
+            "transactions-1s": "a commit every second",
+        },
+        source="KIP-98; Transactions in Apache Kafka, 2017",
+    ),
+    family(
         "keys",
         "what chooses a record's partition: random keys, or a thousand of them, fill smaller batches",
         base=STRESS,
@@ -180,6 +206,19 @@ FAMILIES: tuple[Family, ...] = (
             "rate-20k": 20_000,
             "rate-30k": 30_000,
             "rate-26k-12": {"load.rate": 26_000, "topic.partitions": 12},
+        },
+        source=R4,
+    ),
+    family(
+        "request-timeout",
+        "how long a record may take when more is offered than the brokers take: with more time, fewer time out",
+        base=OVERLOAD,
+        full={
+            f"timeout-{seconds}s": {
+                "producer.delivery.timeout.ms": seconds * 1_000,
+                "producer.request.timeout.ms": seconds * 1_000,
+            }
+            for seconds in (1, 3, 5, 10)
         },
         source=R4,
     ),

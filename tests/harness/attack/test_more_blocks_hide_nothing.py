@@ -17,7 +17,7 @@ from perfgate.systems.kafka.attached.limits import beyond
 from tests.harness.build import measurement, profile, relation, scenario, threshold
 from tests.harness.experiment.test_knee import RAMP
 from tests.harness.run_gate import ROOT, gate
-from tests.scenarios.bases import END_TO_END
+from tests.scenarios.bases import END_TO_END, OVERLOAD
 from tests.scenarios.catalogue import FAMILIES
 
 RECORDED = ROOT / "tests" / "harness" / "data" / "run.json"
@@ -115,6 +115,11 @@ LIMITS = Limits(total_bytes=1e12, bytes_per_s=1e9)
         (replace(RAMP, consumers=END_TO_END.consumers), LIMITS, ""),
         (replace(RAMP, consumers=END_TO_END.consumers), replace(LIMITS, read_bytes_per_s=1e6), "reads as fast as"),
         (RAMP, replace(LIMITS, read_bytes_per_s=1e6), ""),
+        (OVERLOAD, LIMITS, "produce-error-rate = 0; 1.0 allows it"),
+        (OVERLOAD, replace(LIMITS, error_rate=1.0), ""),
+        (OVERLOAD, replace(LIMITS, error_rate=1.0, bytes_per_s=1e6), "it offers 23.4 MiB/s with its replicas"),
+        (replace(scenario(), transaction_ms=100), LIMITS, "[limits] transactions = true"),
+        (replace(scenario(), transaction_ms=100), replace(LIMITS, transactions=True), ""),
     ],
 )
 def test_real_brokers_are_spared_what_their_file_does_not_allow(row: Any, limits: Limits, words: str) -> None:

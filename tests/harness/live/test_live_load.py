@@ -5,6 +5,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -12,6 +13,9 @@ import pytest
 from confluent_kafka import Producer
 
 from fixtures.wiring import make_driver
+from perfgate.experiment.assembly import timed_out_share
+from perfgate.experiment.validity import accounting_of, flaws
+from perfgate.host.waiting import NotYet, poll_until
 from perfgate.load.payload import run_tag
 from perfgate.model import (
     DEFAULT_KAFKA_VERSION,
@@ -89,6 +93,107 @@ def test_processes_and_threads_share_the_rate_and_the_window(live: LiveLoad[Embe
     result, end_offsets = live.run(DRIVER, scenario)
     sent = sound(result.sent, end_offsets)
     assert merged([sent.latency]).get_total_count() == pytest.approx(800, abs=4)
+
+
+def written(live: LiveLoad[EmbeddedCluster], topic: str, least: int) -> int:
+    """Return the topic's end offsets added up, once they are as many: a commit is answered before its markers are."""
+
+    def all_there() -> int:
+        if (ends := sum(live.topics.end_offsets(topic, 3))) < least:
+            raise NotYet(f"{ends:,} of {least:,} records and markers are in the log")
+        return ends
+
+    return poll_until("the log", all_there, within_s=10, every_s=0.1)
+
+
+@pytest.mark.parametrize(
+    "load", [Load(kind="capped", rate=5_000), Load(kind="paced", rate=1_000)], ids=lambda o: o.kind
+)
+def test_transactions_are_accounted_for_with_their_markers(live: LiveLoad[EmbeddedCluster], load: Load) -> None:
+    """Two clients with ids of their own, the same in the second round; consumers are given no marker, and no less."""
+    scenario = row(
+        BASE,
+        load=load,
+        producer=settings({"acks": -1, "enable.idempotence": "true", "queue.buffering.max.kbytes": 512}),
+        threads=2,
+        transaction_ms=100,
+        consumers=Consumers(membership="assigned", config=settings({"isolation.level": "read_committed"})),
+    )
+    for _ in range(2):
+        with live.topic(scenario) as topic:
+            result = DRIVER.run(live.spec(scenario, topic), live.observer(topic, 3))
+            sent = result.sent
+            assert sent is not None
+            markers = sum(sent.markers_by_partition)
+            # 2 s of window, some warm-up, 2 clients, 3 partitions, 10 transactions/s: 120 in the window alone.
+            assert 60 < markers < 400
+            ends = written(live, topic, sent.acked + markers)
+            time.sleep(0.5)
+            assert written(live, topic, 0) == ends == sent.acked + markers, "nothing else comes"
+        clean(result.received, sent.acked)
+        accounting = accounting_of(sent, [0, 0, 0], [ends, 0, 0])
+        assert accounting.offset_delta == accounting.acked + accounting.markers
+        lost = flaws(load, result, replace(accounting, offset_delta=ends - 1, partitions=()))
+        assert [flaw.brokers for flaw in lost if "records unaccounted" in flaw.reason] == [True]
+
+
+def test_a_transaction_that_cannot_be_committed_is_an_error_of_the_load(live: LiveLoad[EmbeddedCluster]) -> None:
+    """Records that are larger than the topic takes fail, which aborts their transaction."""
+    scenario = row(
+        BASE,
+        topic=TopicSpec(partitions=3, replication_factor=1, config=settings({"max.message.bytes": 500})),
+        load=Load(kind="paced", rate=100),
+        producer=settings({"acks": -1, "enable.idempotence": "true"}),
+        transaction_ms=100,
+    )
+    with live.topic(scenario) as topic, pytest.raises(LoadError, match=r"transaction: committing: .*aborted"):
+        DRIVER.run(live.spec(scenario, topic), live.observer(topic, 3))
+
+
+def test_records_that_time_out_are_counted_and_bound_what_the_log_may_hold(live: LiveLoad[EmbeddedCluster]) -> None:
+    """A broker that stands still for 3.5 s of a window of 5 s: librdkafka looks once a second for what is 1 s old."""
+    load = Load(kind="paced", rate=1_000, times_out=True)
+    scenario = row(
+        BASE,
+        load=load,
+        producer=settings(
+            {
+                "acks": 1,
+                "retries": 0,
+                "socket.max.fails": 0,
+                "delivery.timeout.ms": 1_000,
+                "request.timeout.ms": 1_000,
+                "queue.buffering.max.messages": 20_000,
+            }
+        ),
+    )
+    broker = psutil.Process(live.cluster.broker_pids()[1])
+    waking = threading.Timer(3.5, broker.resume)
+    edges: list[float] = []
+
+    def at_edge() -> None:
+        if not edges:
+            broker.suspend()
+            waking.start()
+        edges.append(time.monotonic())
+
+    try:
+        with live.topic(scenario) as topic:
+            result = DRIVER.run(live.spec(scenario, topic, window_s=5), live.observer(topic, 3, edge=at_edge))
+            ends = live.topics.end_offsets(topic, 3)
+    finally:
+        waking.cancel()
+        broker.resume()
+    sent = result.sent
+    assert sent is not None
+    accounting = accounting_of(sent, [0, 0, 0], ends)
+    share = timed_out_share(load, sent)["timed_out_share"]
+    print(f"share {share:.3f}, {sent.failed}, acked {sent.acked:,}, in the log {sum(ends):,}")
+    assert set(sent.failed) == {"_MSG_TIMED_OUT"}
+    assert sent.due_in_window == pytest.approx(5_000, abs=2)
+    # What was due in its first 1.5 s is seen to be too old before it ends, and nothing that was due after it.
+    assert 0.29 < share < 0.71
+    assert [flaw.reason for flaw in flaws(load, result, accounting) if not flaw.metrics] == []
 
 
 @pytest.mark.parametrize("membership", ["assigned", "group"])

@@ -46,6 +46,7 @@ def test_a_paced_load_keeps_its_rate_and_its_schedule(plain: Finished) -> None:
         "rate": 500,
         "records": 0,
         "probes": False,
+        "times_out": False,
         "latency_basis": "intended-send",
     }
     assert statistics.median(entry["metrics"]["records_per_s"]["rounds"]) == pytest.approx(500, rel=0.1)

@@ -10,9 +10,10 @@ SENT = {
     **PROCESS,
     **dict.fromkeys(("pushback_s", "pushback_in_window_s", "stalled_in_window_s"), 0.0),
     **dict.fromkeys(("attempted_in_window", "acked_in_window", "acked_bytes_in_window", "attempted", "acked"), 2),
-    **dict.fromkeys(("unresolved", "unsent", "withdrawn", "throttled_ms"), 2),
+    **dict.fromkeys(("unresolved", "unsent", "withdrawn", "throttled_ms", "due_in_window", "timed_out_in_window"), 2),
     **dict.fromkeys(("latency", "send_latency", "schedule_delay"), ""),
     "acked_by_partition": [1, 1],
+    "markers_by_partition": [2, 0],
 }
 READING = ("read", "received", "foreign", "corrupt", "duplicated", "reordered", "redelivered", "negative_latencies")
 RECEIVED = {
@@ -33,4 +34,5 @@ def test_every_count_of_every_process_is_added_up() -> None:
         assert set(whole.values()) == {6}
     assert added.received.fetch_ms == 2.0
     assert added.sent.acked_by_partition == [3, 3]
+    assert added.sent.markers_by_partition == [6, 0]
     assert added.cpu_cores == 3.0

@@ -190,9 +190,10 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
         measurement = recorded_measurements(document)[entry["name"]]
         again = json.loads(json.dumps(scenario_entry(measurement, None)))
         added = {
-            "declared": {**entry["declared"], "refusal": ""},
-            "rounds": [{**r, "steps": []} for r in entry["rounds"]],
-            "load": {**entry["load"], "probes": False},
+            "declared": {**entry["declared"], "refusal": "", "transaction_ms": 0.0},
+            "rounds": [{**r, "steps": [], "accounting": {**r["accounting"], "markers": 0}} for r in entry["rounds"]],
+            "accounting": {**entry["accounting"], "markers": 0},
+            "load": {**entry["load"], "probes": False, "times_out": False},
         }
         for key in ("metrics", "rounds", "accounting", "load", "link", "declared", "generator"):
             assert again[key] == added.get(key, entry[key])

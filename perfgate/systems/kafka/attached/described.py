@@ -51,6 +51,7 @@ LEGAL: Mapping[str, tuple[str, ...]] = {
         "minutes",
         "under-replicated-partitions",
         "produce-error-rate",
+        "transactions",
     ),
     "broker-config": ("allowed",),
 }
@@ -82,7 +83,7 @@ class Limits:
     `read_bytes_per_s`: what its consumers may be sent. `partitions`: of one topic, replicas counted. `most_s`: how long
     it may go on.
     `under_replicated`: more under-replicated partitions than that, anywhere in the cluster. `error_rate`: a larger
-    share of failed sends.
+    share of failed sends. `transactions`: whether it may write in transactions, whose ids the brokers keep for days.
     """
 
     total_bytes: float
@@ -92,6 +93,7 @@ class Limits:
     most_s: float = math.inf
     under_replicated: int = 0
     error_rate: float = 0.0
+    transactions: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -324,4 +326,5 @@ def _limits(table: Mapping[str, Any]) -> Limits:
             number_of("[limits] under-replicated-partitions", table.get("under-replicated-partitions", 0), 0, 1e6)
         ),
         error_rate=number_of("[limits] produce-error-rate", table.get("produce-error-rate", 0), 0, 1),
+        transactions=flag_of("[limits] transactions", table.get("transactions", False)),
     )

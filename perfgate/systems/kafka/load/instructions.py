@@ -9,6 +9,7 @@ from dataclasses import asdict
 from perfgate.load.payload import run_tag
 from perfgate.model import Scenario, Settings, with_settings
 from perfgate.model.load import LoadSpec
+from perfgate.model.target import PREFIX
 
 READY_TIMEOUT_S = 45
 LEAD_S = 0.05
@@ -62,8 +63,15 @@ def drain_s_of(scenario: Scenario) -> float:
 def producers_of(spec: LoadSpec) -> dict[str, dict[str, object]]:
     """Return what each producer process is told, by its name."""
     scenario = spec.scenario
+    client = producer_settings(scenario.producer)
+    if scenario.transaction_ms:
+        # Brokers abort what is open for longer, and librdkafka refuses to wait longer for a record than that.
+        client.setdefault("transaction.timeout.ms", client["delivery.timeout.ms"])
     request = {
-        **_common(spec, "produce", producer_settings(scenario.producer)),
+        **_common(spec, "produce", client),
+        "transaction_ms": scenario.transaction_ms,
+        # Of the client of this number, in every round of the run: brokers remember each for days.
+        "transactional_id": f"{PREFIX}{spec.run_id}",
         "load": scenario.load.kind,
         "rate": scenario.load.rate,
         "most_rate": spec.most_rate if spec.most_rate < math.inf else 0.0,

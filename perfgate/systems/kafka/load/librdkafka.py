@@ -14,7 +14,7 @@ from perfgate.load.history import Rows
 from perfgate.load.processes import Generators, Message
 from perfgate.load.turns import WARM_S, Turn, timetable
 from perfgate.load.wake import WakeProbe
-from perfgate.model import Load, Scenario
+from perfgate.model import FaultScenario, Load, Scenario
 from perfgate.model.histogram import encode, merged
 from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer, Pace, Received, Sent
 from perfgate.systems.kafka.load.instructions import (
@@ -44,7 +44,9 @@ class LibrdkafkaDriver:
     takes_turns = True
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return None: every load can be expressed."""
+        """Return why this driver cannot express the scenario, or None when it can."""
+        if isinstance(scenario, FaultScenario) and scenario.transaction_ms:
+            return "a round with a fault is held against every offset of the log, and transactions leave gaps in them"
         return None
 
     def latency_basis(self, load: Load) -> str:
@@ -192,7 +194,8 @@ def _sent(results: Sequence[Message]) -> Sent:
         stalled_in_window_s=_mean(results, "stalled_in_window_s"),
         failed=_failed(results),
         errors=_errors(results),
-        acked_by_partition=[sum(counts) for counts in zip(*(r["acked_by_partition"] for r in results), strict=True)],
+        acked_by_partition=_columns(results, "acked_by_partition"),
+        markers_by_partition=_columns(results, "markers_by_partition"),
         latency=_added(results, "latency"),
         send_latency=_added(results, "send_latency"),
         schedule_delay=_added(results, "schedule_delay"),
@@ -219,6 +222,10 @@ def _counts(kind: type[Sent | Received], results: Sequence[Message]) -> dict[str
 
 def _mean(results: Sequence[Message], name: str) -> float:
     return float(sum(result[name] / result["clients"] for result in results)) / len(results)
+
+
+def _columns(results: Sequence[Message], name: str) -> list[int]:
+    return [sum(counts) for counts in zip(*(result[name] for result in results), strict=True)]
 
 
 def _failed(results: Sequence[Message]) -> dict[str, int]:

@@ -90,6 +90,11 @@ def inexpressible(scenario: Scenario) -> str | None:
         return "ProducerPerformance has no open loop: it counts latency from the actual send, not from the intended one"
     if consumers is not None:
         return "the official tools send or read; none measures a record from send to receipt at full rate"
+    if scenario.transaction_ms:
+        return (
+            "ProducerPerformance commits (--transaction-duration-ms), but does not tell how many markers that wrote, "
+            "so that records could not be accounted for"
+        )
     if scenario.keys.kind != "none":
         return "ProducerPerformance sends no keys"
     compression = dict(scenario.producer).get("compression.type", "none")

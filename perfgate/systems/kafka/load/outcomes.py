@@ -33,8 +33,11 @@ class Outcomes:
         self._due, self._sent = np.zeros(ring), np.zeros(ring)
         self._mask = np.uint64(ring - 1)
         self.attempted = self.acked = self.withdrawn = 0
-        self._acked_by_partition = np.zeros(self._partitions, np.int64)
+        self.acked_by_partition = np.zeros(self._partitions, np.int64)
         self.attempted_in_window = self.acked_in_window = self.acked_bytes_in_window = 0
+        self.free_since = 0.0
+        """When the last commit of a transaction ended: what was due before could not be handed over."""
+        self.due_in_window = self.timed_out_in_window = 0
         self._latency, self._send_latency, self._schedule_delay = (LatencyRecorder() for _ in range(3))
         self.journal = _Journals(Path(spec["history"]), number) if spec.get("history") else None
 
@@ -48,12 +51,14 @@ class Outcomes:
         return {
             "attempted": self.attempted,
             "acked": self.acked,
-            "acked_by_partition": self._acked_by_partition.tolist(),
+            "acked_by_partition": self.acked_by_partition.tolist(),
             "withdrawn": self.withdrawn,
             "unresolved": self.attempted - self.acked - self._client.failed.total() - self.withdrawn,
             "attempted_in_window": self.attempted_in_window,
             "acked_in_window": self.acked_in_window,
             "acked_bytes_in_window": self.acked_bytes_in_window,
+            "due_in_window": self.due_in_window,
+            "timed_out_in_window": self.timed_out_in_window,
         }
 
     def made(self, sequences: npt.NDArray[np.uint64], due: npt.NDArray[np.float64]) -> None:
@@ -73,7 +78,8 @@ class Outcomes:
             self.attempted_in_window += len(messages)
         if self._paced:
             due = self._due[messages["private"] & self._mask]
-            self._schedule_delay.record(now() - due[(due >= self._window.opens) & (due < self._window.closes)])
+            could = np.maximum(due, self.free_since)
+            self._schedule_delay.record((now() - could)[(due >= self._window.opens) & (due < self._window.closes)])
 
     def hear(self, pointers: npt.NDArray[np.uint64]) -> None:
         """Count and time the records at these addresses, whose outcomes have just come."""
@@ -84,11 +90,15 @@ class Outcomes:
         failures = messages["err"] != 0
         if failures.any():
             codes = messages["err"][failures]
+            if self._paced:
+                due = self._in_window(messages["private"][failures])
+                self.due_in_window += int(np.count_nonzero(due))
+                self.timed_out_in_window += int(np.count_nonzero(due & np.isin(codes, clib.TIMED_OUT)))
             self.withdrawn += int(np.count_nonzero(codes == clib.ERR_PURGE_QUEUE))
             self.count_failures(codes[codes != clib.ERR_PURGE_QUEUE])
             messages = messages[~failures]
         self.acked += len(messages)
-        self._acked_by_partition += np.bincount(messages["partition"], minlength=self._partitions)
+        self.acked_by_partition += np.bincount(messages["partition"], minlength=self._partitions)
         if heard < self._window.opens:
             return
         if heard < self._window.closes:
@@ -100,10 +110,15 @@ class Outcomes:
             if heard < self._window.closes:
                 self._latency.record(heard - self._sent[slots])
             return
-        due = self._due[slots]
-        counts = (due >= self._window.opens) & (due < self._window.closes)
+        due, counts = self._due[slots], self._in_window(messages["private"])
+        self.due_in_window += int(np.count_nonzero(counts))
         self._latency.record(heard - due[counts])
         self._send_latency.record(heard - self._sent[slots][counts])
+
+    def _in_window(self, sequences: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+        due = self._due[sequences & self._mask]
+        found: npt.NDArray[np.bool_] = (due >= self._window.opens) & (due < self._window.closes)
+        return found
 
     def count_failures(self, codes: npt.NDArray[np.int32]) -> None:
         """Count a failed record for each of these codes."""

@@ -18,6 +18,7 @@ from perfgate.systems.kafka.load import clib
 from perfgate.systems.kafka.load.clib import MESSAGE, lib
 from perfgate.systems.kafka.load.client import Client, precise_timers
 from perfgate.systems.kafka.load.outcomes import Messages, Outcomes
+from perfgate.systems.kafka.load.transactions import Transactions, id_of
 
 CHUNK = 256
 HEAR_AT_MOST = 32_768
@@ -94,33 +95,41 @@ class Sender:
         self._given_up = self._late_turns = 0
         self.pushback_s = self.pushback_in_window_s = self.stalled_in_window_s = 0.0
         self._came_round = 0.0
-        self.client = Client(clib.PRODUCER, spec["client"], spec["topic"])
+        self.client = Client(clib.PRODUCER, {**spec["client"], **id_of(spec, number)}, spec["topic"])
         under_way = int(spec["client"]["queue.buffering.max.messages"]) + 2 * CHUNK
         self.outcomes = Outcomes(spec, number, self._window, self.client, under_way)
+        self._transactions = Transactions(self.client, spec["transaction_ms"] / 1e3, self.outcomes.acked_by_partition)
 
     def connect(self) -> None:
-        """Learn where the topic's partitions are, so that the first record does not wait for it."""
+        """Learn where the topic's partitions are, and register for transactions: the first record waits for neither."""
         self.client.connect(self._partitions)
+        self._transactions.init()
 
     def run(self, start: float) -> None:
         """Send until the window's end (or all records are sent), then hear the outcome of every record, bounded.
 
-        A capped load withdraws what still waits in its buffer when that would take long to send.
+        A capped load withdraws what still waits in its buffer when that would take long to send; in a transaction that
+        would abort it, so it is sent.
         """
         precise_timers()
         self._schedule = Schedule(start + self._shift, self._rate)
         time.sleep(max(0.0, start - now()))
         for turn in self._turns:
             self._take_turn(*(start + moment for moment in turn))
+        self._transactions.begin()
         self._came_round = now()
         while (moment := self._round_again()) < self._window.closes and self._next < self._records:
             self._hear()
+            if self._transactions.due(moment):
+                self._commit()
+                self._transactions.begin()
             self._offer(moment)
         if not self._paced and self._records == sys.maxsize:
             self._forget_refused()
-            if not self._turns and not self.outcomes.journal:
+            if not self._turns and not self.outcomes.journal and not self._transactions.used:
                 self._withdraw()
         self._drain()
+        self._commit()
 
     @property
     def errors(self) -> Mapping[str, str]:
@@ -143,6 +152,7 @@ class Sender:
         """Return the counts of this client."""
         return {
             **self.outcomes.counts(),
+            "markers_by_partition": self._transactions.markers_by_partition.tolist(),
             "failed": dict(self.client.failed),
             "errors": self.client.errors,
             "unsent": self._given_up + self._unsent() + (len(self._refused) if self._paced else 0),
@@ -184,6 +194,14 @@ class Sender:
             self.stalled_in_window_s += self._window.share_of(self._came_round, moment)
         self._came_round = moment
         return moment
+
+    def _commit(self) -> None:
+        """Commit the transaction, if one is open. Nothing is handed over meanwhile, which the generator cannot help."""
+        began = now()
+        if self._transactions.commit(self._hear, self._drain_s):
+            self._came_round = self.outcomes.free_since = now()
+            if not self._paced and not len(self._refused):  # that time is counted once those have found room
+                self._note_pushback(began, self._came_round)
 
     def _withdraw(self) -> None:
         """Take back what waits in the buffer, when the brokers would be busy with it for long at the window's rate.
@@ -286,7 +304,7 @@ class Sender:
         if len(refused) and not len(self._refused):
             self._refused_at = moment
         elif len(self._refused) and not len(refused):
-            self._note_pushback(now())
+            self._note_pushback(self._refused_at, now())
         self._refused, self._refused_partition = refused, partition
 
     def _hear(self) -> int:
@@ -310,14 +328,14 @@ class Sender:
             lib.rd_kafka_event_destroy(event)
         return heard + count
 
-    def _note_pushback(self, until: float) -> None:
-        self.pushback_s += until - self._refused_at
-        self.pushback_in_window_s += self._window.share_of(self._refused_at, until)
+    def _note_pushback(self, since: float, until: float) -> None:
+        self.pushback_s += until - since
+        self.pushback_in_window_s += self._window.share_of(since, until)
 
     def _forget_refused(self) -> None:
         """Drop what a capped load could not hand over by the window's end: it was never attempted."""
         if len(self._refused):
-            self._note_pushback(now())
+            self._note_pushback(self._refused_at, now())
             self._refused = self._messages[:0]
 
     def _last_slot(self) -> int:

@@ -138,7 +138,7 @@ def summed(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for name, value in result.items():
             if name == "errors":
                 total[name] = {**value, **total.get(name, {})}
-            elif name == "acked_by_partition":
+            elif isinstance(value, list):
                 total[name] = [a + b for a, b in zip(total.get(name, [0] * len(value)), value, strict=True)]
             elif name == "failed":
                 total[name] = dict(Counter(total.get(name, {})) + Counter(value))

@@ -1,0 +1,195 @@
+"""Transactions: what a client is told, the markers that its commits write, and that a missing record is still found.
+
+The brokers of the sender's tests are librdkafka's own mock cluster, in this process; real ones: live/test_live_load.py.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfgate.experiment.comparing import Comparing
+from perfgate.experiment.validity import accounting_of, flaws
+from perfgate.load.window import Window, now
+from perfgate.model import Change, Fault, FaultScenario, Load, Scenario, TopicSpec, settings, with_settings
+from perfgate.model.load import LoadSpec
+from perfgate.systems.kafka.load.clib import KafkaClientError
+from perfgate.systems.kafka.load.instructions import producers_of
+from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
+from perfgate.systems.kafka.load.official import inexpressible
+from perfgate.systems.kafka.load.producing import Sender
+from tests.harness.build import load_result, scenario, sent
+
+CAPPED = Load(kind="capped", rate=1000.0)
+PARTITIONS = 4
+TRANSACTED = replace(
+    scenario(),
+    topic=TopicSpec(partitions=PARTITIONS, replication_factor=1),
+    producer=settings({"acks": -1, "enable.idempotence": "true"}),
+    record_bytes=100,
+    load=Load(kind="paced", rate=300),
+    transaction_ms=100,
+)
+
+
+def test_markers_are_accounted_for_beside_the_records() -> None:
+    told = sent(acked_by_partition=[1000, 2000], markers_by_partition=[7, 5])
+    accounting = accounting_of(told, [10, 0], [1017, 2005])
+    assert (accounting.markers, accounting.partitions) == (12, ((1007, 1007), (2005, 2005)))
+    assert flaws(CAPPED, load_result(sent=told), accounting) == ()
+
+
+@given(
+    markers=st.lists(st.integers(0, 50), min_size=3, max_size=3),
+    change=st.lists(st.integers(-3, 3), min_size=3, max_size=3).filter(any),
+)
+def test_a_record_or_marker_that_is_missing_or_too_many_is_found_in_its_partition(
+    markers: list[int], change: list[int]
+) -> None:
+    acked = [1000, 1000, 1000]
+    told = sent(acked_by_partition=acked, markers_by_partition=markers)
+    ends = [a + m + c for a, m, c in zip(acked, markers, change, strict=True)]
+    (flaw,) = flaws(CAPPED, load_result(sent=told), accounting_of(told, [0, 0, 0], ends))
+    assert flaw.reason.startswith("records unaccounted: 3,000 acknowledged")
+    assert flaw.brokers is (min(change) < 0), "what was acknowledged and is not there is the brokers' doing"
+    for number, more in enumerate(change):
+        assert (f"partition {number}: " in flaw.reason) is bool(more)
+
+
+def test_the_reason_names_the_markers() -> None:
+    told = sent(markers_by_partition=[3], acked_by_partition=[3000])
+    (flaw,) = flaws(CAPPED, load_result(sent=told), accounting_of(told, [0], [3002]))
+    assert (
+        "3,000 acknowledged and 3 markers written, but the partitions' end offsets moved by 3,002 (-1)" in flaw.reason
+    )
+
+
+def request(row: Scenario = TRANSACTED, bootstrap: str = "", run_id: str = "20261123T000000Z-abcd") -> dict[str, Any]:
+    spec = LoadSpec(
+        scenario=row,
+        bootstrap=bootstrap,
+        security=(),
+        topic="t",
+        run_id=run_id,
+        seed=1,
+        window_s=1,
+        warmup_max_s=1,
+    )
+    return dict(producers_of(spec)["producer-1"])
+
+
+def test_ids_begin_with_the_runs_prefix_and_do_not_hang_on_topic_or_scenario() -> None:
+    first, other = request(), request(replace(TRANSACTED, name="another", record_bytes=50))
+    assert first["transactional_id"] == other["transactional_id"] == "kpg-20261123T000000Z-abcd"
+
+
+def test_a_transaction_may_take_as_long_as_a_record() -> None:
+    assert request()["client"]["transaction.timeout.ms"] == "120000"
+    own = replace(TRANSACTED, producer=settings({"transaction.timeout.ms": 70_000}))
+    assert request(own)["client"]["transaction.timeout.ms"] == "70000"
+    assert "transaction.timeout.ms" not in request(replace(TRANSACTED, transaction_ms=0))["client"]
+
+
+def test_what_cannot_count_markers_does_not_run_it() -> None:
+    assert "how many markers" in str(inexpressible(replace(TRANSACTED, load=CAPPED)))
+    driver = LibrdkafkaDriver()
+    assert driver.cannot(TRANSACTED) is None
+    faulty = FaultScenario.of(TRANSACTED, Fault(kind="kill-leader", hold_s=1.0))
+    assert "transactions leave gaps" in str(driver.cannot(faulty))
+    assert driver.cannot(FaultScenario.of(scenario(), Fault(kind="kill-leader", hold_s=1.0))) is None
+
+
+def test_two_loads_with_transactions_take_no_turns() -> None:
+    """One that is left open over the other's turn is no load that pauses; whole rounds alternate instead."""
+
+    class Alike:
+        driver = LibrdkafkaDriver()
+
+        @staticmethod
+        def form(row: Scenario, _change: Change) -> Scenario:
+            return row
+
+    def method(row: Scenario) -> str:
+        comparing = Comparing.__new__(Comparing)
+        comparing.setup, comparing.change = Alike(), Change(name="x")  # type: ignore[assignment]  # all that it asks
+        return comparing._row(row).method
+
+    assert method(TRANSACTED) == "rounds"
+    assert method(replace(TRANSACTED, transaction_ms=0)) == "turns"
+
+
+@contextmanager
+def brokers(count: int, rtt_ms: int = 0) -> Iterator[str]:
+    """Mock brokers that hold everything back for so long, with the topic t; their addresses."""
+    kind: dict[str, Any] = {"test.mock.num.brokers": count, "test.mock.broker.rtt": rtt_ms}
+    cluster = Producer({**kind, "bootstrap.servers": "", "log_level": 0})
+    cluster.list_topics("t", timeout=20)
+    yield ",".join(f"{one.host}:{one.port}" for one in cluster.list_topics(timeout=20).brokers.values())
+    del cluster
+
+
+@pytest.fixture(scope="module")
+def mock_brokers() -> Iterator[str]:
+    with brokers(3) as addresses:
+        yield addresses
+
+
+def sender(bootstrap: str, window: Window, number: int = 0, **changes: Any) -> Sender:
+    told = request(replace(TRANSACTED, **changes), bootstrap)
+    made = Sender({**told, "client": {**told["client"], "log_level": "0"}}, number, window)
+    made.connect()
+    return made
+
+
+def run(one: Sender, window: Window, seconds: float = 0.6) -> dict[str, Any]:
+    start = now()
+    window.set(start + 0.1, start + seconds)
+    one.run(start)
+    return one.result()
+
+
+def test_each_commit_writes_a_marker_into_each_partition_it_wrote_to(mock_brokers: str) -> None:
+    """So does the last one, which is committed after the load's end; the next round has the same id."""
+    for _ in range(2):
+        window = Window()
+        found = run(sender(mock_brokers, window), window)
+        assert found["attempted"] == found["acked"] == pytest.approx(180, abs=2)
+        assert (found["failed"], found["unresolved"], found["unsent"]) == ({}, 0, 0)
+        # Each of the 30 records of a transaction goes to the next partition.
+        assert len(set(found["markers_by_partition"])) == 1
+        assert 4 <= found["markers_by_partition"][0] <= 6
+
+
+def test_a_transaction_that_wrote_nothing_leaves_no_marker(mock_brokers: str) -> None:
+    window = Window()
+    found = run(sender(mock_brokers, window, load=Load(kind="paced", rate=2)), window)
+    assert found["acked"] == sum(found["markers_by_partition"]) == 2
+
+
+def test_an_abort_is_an_error_with_its_reason() -> None:
+    """Brokers that take longer than a record may."""
+    window = Window()
+    late = {"delivery.timeout.ms": 200, "transaction.timeout.ms": 60_000}
+    with brokers(1, rtt_ms=300) as slow:
+        one = sender(slow, window, producer=with_settings(TRANSACTED.producer, late))
+        with pytest.raises(KafkaClientError, match=r"^transaction: committing: .*timed out.*, aborted"):
+            run(one, window, 0.4)
+    assert sum(one.result()["markers_by_partition"]) == 0
+
+
+def test_two_clients_of_a_load_have_ids_of_their_own(mock_brokers: str) -> None:
+    windows = Window(), Window()
+    senders = [sender(mock_brokers, window, number) for number, window in enumerate(windows)]
+    assert all(run(one, window, 0.3)["acked"] > 0 for one, window in zip(senders, windows, strict=True))
+
+
+def test_without_transactions_there_are_no_markers(mock_brokers: str) -> None:
+    window = Window()
+    found = run(sender(mock_brokers, window, transaction_ms=0), window, 0.3)
+    assert found["acked"] > 0
+    assert found["markers_by_partition"] == [0] * PARTITIONS
