@@ -125,8 +125,8 @@ def test_transactions_are_accounted_for_with_their_markers(live: LiveLoad[Embedd
             sent = result.sent
             assert sent is not None
             markers = sum(sent.markers_by_partition)
-            # 2 s of window, some warm-up, 2 clients, 3 partitions, 10 transactions/s: 120 in the window alone.
-            assert 60 < markers < 400
+            # 3 to 5 s of 2 clients, 3 partitions and at most 10 transactions/s, of which a slow broker takes 2.
+            assert 12 < markers < 400
             ends = written(live, topic, sent.acked + markers)
             time.sleep(0.5)
             assert written(live, topic, 0) == ends == sent.acked + markers, "nothing else comes"

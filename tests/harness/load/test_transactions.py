@@ -182,6 +182,19 @@ def test_an_abort_is_an_error_with_its_reason() -> None:
     assert sum(one.result()["markers_by_partition"]) == 0
 
 
+def test_waiting_for_a_commit_is_pushback_of_a_capped_load_and_no_delay_of_a_paced_one() -> None:
+    """An answer takes 40 ms, so nothing can be handed over for 80 ms after each 100 ms."""
+    with brokers(1, rtt_ms=40) as slow:
+        window = Window()
+        paced = sender(slow, window)
+        assert run(paced, window, 1.0)["pushback_s"] == 0
+        recorded = paced.recorders()
+        assert recorded["latency"].histogram().get_value_at_percentile(90) > 80_000
+        assert recorded["schedule_delay"].histogram().get_value_at_percentile(90) < 20_000
+        window = Window()
+        assert run(sender(slow, window, load=CAPPED), window, 1.0)["pushback_in_window_s"] > 0.2
+
+
 def test_two_clients_of_a_load_have_ids_of_their_own(mock_brokers: str) -> None:
     windows = Window(), Window()
     senders = [sender(mock_brokers, window, number) for number, window in enumerate(windows)]
