@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from perfgate.experiment.assembly import measured_by
 from perfgate.experiment.bench import Bench
-from perfgate.experiment.parts import Compared, dropped_as_warm_up, measure_part, next_order
+from perfgate.experiment.parts import WARMING_PARTS, Compared, measure_part, next_order
 from perfgate.experiment.setup import Setup
 from perfgate.experiment.switching import OF_CONNECTIONS, Switch, live_values
 from perfgate.load.turns import SIDES
@@ -21,8 +21,6 @@ from perfgate.model.target import Cluster
 
 BURSTS_PER_PAIR, BLOCKS_PER_PAIR = 6, 2
 """Of a scenario on each pair of clusters: a burst scatters by 9 to 15 %, pairs of the same version by some 5 %."""
-WARMING_PARTS = 6
-"""So many parts of a scenario a pair may go on warming up; they do not count."""
 
 
 @dataclass
@@ -180,15 +178,12 @@ class Comparing:
                     clusters[side] = start(rows[0].sides[side].cluster)
             benches = {side: self._warm(clusters[side], [row.sides[side] for row in rows], rows) for side in first}
             orders: dict[str, list[str]] = {row.name: [] for row in rows}
-            warming = dict.fromkeys(orders, WARMING_PARTS)
+            for row in rows:
+                row.may_warm = WARMING_PARTS
             while left := [row for row in rows if len(orders[row.name]) < row.parts]:
                 for row in self._random.sample(left, len(left)):
                     order = next_order(orders[row.name], self._random)
-                    done = measure_part(row, benches, Switch(), deadline - time.monotonic(), order)
-                    if warming[row.name] and dropped_as_warm_up(row):
-                        warming[row.name] -= 1
-                    else:
-                        orders[row.name].append(done)
+                    orders[row.name].append(measure_part(row, benches, Switch(), deadline - time.monotonic(), order))
             for row in rows:
                 row.orders.append(" ".join(orders[row.name]))
             for side, bench in benches.items():

@@ -18,6 +18,8 @@ REPEATS = 2
 PARTS_PER_REPEAT = 4
 """So many parts of a scenario may be measured again because the generator itself was the limit or turns ran into one
 another, and one more for every four that were sound: a broker of a busy machine stands still for half a second."""
+WARMING_PARTS = 6
+"""So many parts of a scenario may be dropped because a broker was still compiling, on each cluster or pair of them."""
 QUADS = ("ABBA", "BAAB")
 MIRRORED = str.maketrans("AB", "BA")
 COMPILE_SHARE = "broker_compile_share.max"
@@ -37,6 +39,8 @@ class Compared:
     rounds: dict[str, list[Round]] = field(default_factory=lambda: {side: [] for side in SIDES})
     discarded: dict[str, list[Round]] = field(default_factory=lambda: {side: [] for side in SIDES})
     orders: list[str] = field(default_factory=list)
+    may_warm: int = WARMING_PARTS
+    repeated: int = 0
     planned: int = 0
     seconds: float = 0.0
     rtt_ms: Mapping[str, float] = field(default_factory=dict)
@@ -66,42 +70,39 @@ class Compared:
             self.rounds[side].append(unmeasured(len(self.rounds[side]) + 1, reason, broken=broken))
 
 
-def dropped_as_warm_up(row: Compared) -> bool:
-    """Drop the scenario's last part if a broker was still compiling its code in it; return whether it was."""
-    last = {side: rounds[-row.per_part :] for side, rounds in row.rounds.items()}
-    found = [r for rounds in last.values() for r in rounds]
-    if any(r.invalid for r in found) or max(r.metrics.get(COMPILE_SHARE, 0.0) for r in found) <= COMPILING:
-        return False
-    for side, rounds in last.items():
-        row.discarded[side] += rounds
-        del row.rounds[side][-row.per_part :]
-    return True
-
-
 def next_order(orders: Sequence[str], chance: random.Random) -> str:
     """Return a random order, then its mirror image, and so on: what an order favours evens out within two parts."""
     return orders[-1].translate(MIRRORED) if len(orders) % 2 else chance.choice(QUADS)
 
 
 def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str) -> str:
-    """Add a burst or a block of rounds to the scenario; one that the generator spoilt is measured again.
+    """Add a burst or a block of rounds to the scenario; return the order of its sides.
 
-    Return the order of its sides.
+    One that the generator spoilt is measured again, and one in which brokers were still warming up.
     """
     measure = _burst if row.per_part == 1 else _block
     while True:
         measured = measure(row, benches, switch, left, order)
-        again = any(finished.repeatable for _, finished in measured) and all(
+        spoilt = any(finished.repeatable for _, finished in measured) and all(
             finished.repeatable or not finished.round.invalid for _, finished in measured
         )
-        spent = (len(row.discarded["A"]) + len(row.discarded["B"])) // len(measured)
-        if not again or spent >= REPEATS + row.parts_done // PARTS_PER_REPEAT:
+        if spoilt and row.repeated < REPEATS + row.parts_done // PARTS_PER_REPEAT:
+            row.repeated += 1
+        elif row.may_warm and _warming([finished.round for _, finished in measured]):
+            row.may_warm -= 1
+        else:
             break
         for side, finished in measured:
             row.discarded[side].append(finished.round)
     for side, finished in measured:
         row.rounds[side].append(finished.round)
     return order
+
+
+def _warming(rounds: Sequence[Round]) -> bool:
+    """Return whether a broker was still compiling its code in valid rounds."""
+    shares = [r.metrics.get(COMPILE_SHARE, 0.0) for r in rounds]
+    return max(shares) > COMPILING and not any(r.invalid for r in rounds)
 
 
 def _burst(
