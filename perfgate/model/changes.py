@@ -17,7 +17,7 @@ SETTINGS = ("producer", "consumer", "topic", "broker")
 """What stands before a Kafka setting's name in a path."""
 MOST = 1_000_000_000
 MOST_TRANSACTION_MS = 30_000
-"""Half of what a transaction may take until its brokers abort it (transaction.timeout.ms), unless stated otherwise."""
+"""A quarter of the time after which brokers abort it (transaction.timeout.ms) where a scenario states none."""
 
 
 @dataclass(frozen=True, slots=True)
