@@ -117,7 +117,7 @@ def test_two_loads_with_transactions_take_no_turns() -> None:
     def method(row: Scenario) -> str:
         comparing = Comparing.__new__(Comparing)
         comparing.setup, comparing.change = Alike(), Change(name="x")  # type: ignore[assignment]  # all that it asks
-        return comparing._row(row).method
+        return comparing._row(row, pairs=False).method
 
     assert method(TRANSACTED) == "rounds"
     assert method(replace(TRANSACTED, transaction_ms=0)) == "turns"
