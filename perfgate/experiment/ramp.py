@@ -48,7 +48,7 @@ class _Search:
             if not finished.repeatable:
                 break
         found = finished.round
-        if _wrong_at_any_rate(finished):
+        if _wrong_at_any_rate(finished, row.groups):
             raise _Broken(found)
         if finished.repeatable:
             missed, by_generator = next(iter((*found.invalid, *found.invalid_metrics.values()))), True
@@ -85,7 +85,7 @@ class _Search:
         )
 
 
-def _wrong_at_any_rate(finished: Finished) -> bool:
+def _wrong_at_any_rate(finished: Finished, groups: int) -> bool:
     """Return whether the round shows more than a rate that is too high: a record lost, a load that could not be made.
 
     Too high a rate may let sends time out, leave them without an outcome, have replicas fall behind, or consumers.
@@ -93,10 +93,12 @@ def _wrong_at_any_rate(finished: Finished) -> bool:
     found, accounting = finished.round, finished.round.accounting
     parts = accounting.partitions or ((accounting.acked, accounting.offset_delta),)
     reading = found.reading
-    wrongly_read = reading and (reading.corrupt or reading.foreign or reading.duplicated or reading.reordered)
+    wrongly_read = reading and any(
+        (reading.corrupt, reading.foreign, reading.duplicated, reading.reordered, reading.missed)
+    )
     if any(moved < acked for acked, moved in parts) or wrongly_read or set(found.broken) - set(found.perhaps_late):
         return True
-    behind = reading is not None and reading.received < accounting.acked
+    behind = reading is not None and reading.received < groups * accounting.acked
     late = accounting.failed_total or accounting.unresolved or behind or set(found.invalid) <= set(found.perhaps_late)
     return bool(found.invalid) and not finished.repeatable and not late
 

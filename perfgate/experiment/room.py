@@ -64,11 +64,11 @@ def most_bytes_compared(scenarios: Sequence[Scenario], tier: Tier, budget_s: flo
 def at_most(scenario: Scenario, bytes_per_s: float, read_bytes_per_s: float = math.inf) -> Scenario:
     """Return the scenario with its load's cap lowered so that it writes no more than that, replicas counted.
 
-    Nor reads more than that: its consumers, of one group or with partitions of their own, are sent each record once.
+    Nor reads more than that: every group of its consumers is sent each record once.
     """
     bound = bytes_per_s / (scenario.record_bytes * scenario.topic.replication_factor)
     if scenario.consumers:
-        bound = min(bound, read_bytes_per_s / scenario.record_bytes)
+        bound = min(bound, read_bytes_per_s / (scenario.record_bytes * scenario.groups))
     if scenario.load.kind not in ("capped", "ramp") or scenario.load.rate <= bound:
         return scenario
     return replace(scenario, load=replace(scenario.load, rate=bound))

@@ -10,7 +10,7 @@ from perfgate.experiment.bench import Bench
 from perfgate.experiment.ledger import Ledger
 from perfgate.experiment.say import Say
 from perfgate.metrics.usage import Sampler
-from perfgate.model import Change, Scenario, Tier, changed
+from perfgate.model import Change, FaultScenario, Scenario, Tier, changed
 from perfgate.model.load import Driver, Engine
 from perfgate.model.target import Cluster, Target
 
@@ -47,6 +47,8 @@ class Setup:
 
     def cannot(self, scenario: Scenario) -> str | None:
         """Return why the scenario cannot be measured, or None when it can."""
+        if isinstance(scenario, FaultScenario) and scenario.groups > 1:
+            return "a round with a fault follows every record to one group of consumers; the scenario has several"
         return self.driver.cannot(scenario) or self.target.cannot(scenario)
 
     def begun(

@@ -195,6 +195,7 @@ def _reading_flaws(received: Received, sent: Sent | None) -> list[Flaw]:
         "records whose content is not what was sent": received.corrupt,
         "records twice in the log": received.duplicated,
         "records out of order": received.reordered,
+        "records less than the log holds": received.missed,
         "fetches that failed": sum(received.failed.values()),
     }
     counts = ", ".join(f"{count:,} {what}" for what, count in wrong.items() if count)
@@ -202,15 +203,14 @@ def _reading_flaws(received: Received, sent: Sent | None) -> list[Flaw]:
         words = "; ".join(received.errors.values())
         reason = f"the consumers were given {counts}, of {received.read:,}" + (f" ({words})" if words else "")
         found.append(Flaw(reason, brokers=bool(received.corrupt)))
-    if sent is not None and received.received != sent.acked:
-        found.append(
-            Flaw(
-                f"records unaccounted: {sent.acked:,} acknowledged, {received.received:,} received "
-                f"({received.received - sent.acked:+,})"
-            )
-        )
-    if not received.received_in_window:
-        found.append(Flaw("no record was received in the window"))
+    groups = received.by_group or [(received.received, received.received_in_window)]
+    for number, (taken, in_window) in enumerate(groups, 1):
+        whose = f" by group {number} of {len(groups)}" if len(groups) > 1 else ""
+        if sent is not None and taken != sent.acked:
+            reason = f"{sent.acked:,} acknowledged, {taken:,} received{whose} ({taken - sent.acked:+,})"
+            found.append(Flaw(f"records unaccounted: {reason}"))
+        if not in_window:
+            found.append(Flaw(f"no record was received in the window{whose}"))
     return found
 
 

@@ -157,6 +157,7 @@ PATHS: Mapping[str, _Path] = {
     "producers.processes": _Path(_whole(1000), _own("producers")),
     "producers.threads": _Path(_whole(1000), _own("threads")),
     "producers.transaction.ms": _Path(_amount(0, MOST_TRANSACTION_MS, "ms"), _own("transaction_ms")),
+    "consumers.groups": _Path(_whole(100), _part("consumers", "groups")),
     "consumers.processes": _Path(_whole(1000), _part("consumers", "processes")),
     "consumers.threads": _Path(_whole(1000), _part("consumers", "threads")),
     "consumers.membership": _Path(_membership, _part("consumers", "membership")),

@@ -103,11 +103,13 @@ class Sent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Received(Reading):
-    """What the consumers did; `received` of the `read` records are this load's, each for the first time.
+    """What the consumers did; `received` of the `read` records are this load's, each for the first time in its group.
 
     `foreign`: not of this run, or too short. `corrupt`: a body that is not what was sent (of a sample). `duplicated`,
-    `reordered`: in the log. `redelivered`: a log position read again. `latency`: from the time in the record
-    (intended send, or acceptance) to its receipt; `negative_latencies` counts those below zero.
+    `reordered`: in the log. `redelivered`: a log position read again. `missed`: log positions that an assigned
+    consumer was not given although it was given a later one, or the end. `latency`: from the time in the record
+    (intended send, or acceptance) to its receipt; `negative_latencies` counts those below zero. `by_group`: of each
+    group, `received` and `received_in_window`; empty: all are of one.
     """
 
     received_in_window: int
@@ -117,6 +119,7 @@ class Received(Reading):
     fetch_ms: float | None
     latency: str = ""
     throttled_ms: int = 0
+    by_group: Sequence[tuple[int, int]] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -168,6 +168,7 @@ class Reading:
     reordered: Count
     redelivered: Count
     negative_latencies: Count
+    missed: Count = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

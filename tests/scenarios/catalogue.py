@@ -296,11 +296,16 @@ FAMILIES: tuple[Family, ...] = (
     ),
     family(
         "consumers",
-        "how many consumer processes read, each its share of the partitions: more records per second",
+        "how many consumer processes read, each its share of the partitions, or each all of them as a group of its own "
+        "(every delivery counts as a record): more records per second",
         base=READING,
         varies="consumers.processes",
-        nightly={"consumers-3": 3},
-        full={"consumers-2": 2},
+        nightly={"consumers-3": 3, "groups-3": {"consumers.groups": 3}},
+        full={"consumers-2": 2, "groups-2": {"consumers.groups": 2}},
+        says={
+            "groups-2": "two groups of one consumer, each reads everything: deliveries per second, added up",
+            "groups-3": "three groups of one consumer, each reads everything: deliveries per second, added up",
+        },
         source=f"{R2}; {R5}",
     ),
     family(

@@ -15,7 +15,7 @@ from perfgate.experiment.assembly import Finished
 from perfgate.experiment.knee import BELOW, LEAST_SHARE, RESOLUTION, find_knee
 from perfgate.experiment.ramp import TRIES, UNLOADED_TIMES, Known, known_after, ramp_round
 from perfgate.judge.rules import judge_scenario, required
-from perfgate.model import Load, Measurement, Reading, Round, Scenario, Verdict
+from perfgate.model import Consumers, Load, Measurement, Reading, Round, Scenario, Verdict
 from perfgate.report.plots import knee_curve_figure
 from perfgate.report.results import recorded_measurement, scenario_entry
 from tests.harness.build import accounting, one_round, profile, scenario, threshold
@@ -156,10 +156,12 @@ def test_a_send_that_failed_excuses_no_loss(wrong: dict[str, Any]) -> None:
     assert "knee_records_per_s" not in found.metrics
 
 
-def test_consumers_that_fall_behind_are_part_of_the_curve() -> None:
+@pytest.mark.parametrize(("groups", "received"), [(1, 990), (3, 2990)])
+def test_consumers_that_fall_behind_are_part_of_the_curve(groups: int, received: int) -> None:
     reason = "records unaccounted: 1,000 acknowledged, 990 received (-10)"
-    beyond = step(1.0, 2.0, invalid=(reason,), reading=replace(READING, received=990))
-    found = ramp_round(brokers(30_000, beyond), RAMP, 1, own_brokers=True).round
+    beyond = step(1.0, 2.0, invalid=(reason,), reading=replace(READING, received=received))
+    read = replace(RAMP, consumers=Consumers(membership="assigned", groups=groups))
+    found = ramp_round(brokers(30_000, beyond), read, 1, own_brokers=True).round
     assert 30_000 / RESOLUTION <= found.metrics["knee_records_per_s"] <= 30_000
 
 

@@ -1,12 +1,13 @@
 """What run.json says of the clusters of a run."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 from perfgate.experiment.room import at_most
 from perfgate.experiment.setup import Setup
-from perfgate.model import Change, Tier
+from perfgate.model import Change, Consumers, Fault, FaultScenario, Tier
 from tests.harness.build import scenario
 
 TIER = Tier(name="smoke", rounds=3, window_s=1.0, warmup_max_s=1.0, broker_warmup_s=1.0)
@@ -57,6 +58,12 @@ def test_the_candidates_brokers_never_stand_for_the_run() -> None:
     found: Any = setup.target_facts
     assert found["kafka_version"] == "3.9.1"
     assert [c["kafka_version"] for c in found["clusters"]] == ["4.3.1", "3.9.1"]
+
+
+def test_a_round_with_a_fault_has_one_group() -> None:
+    faulty = FaultScenario.of(scenario(), Fault(kind="client-crash"))
+    several = replace(faulty, consumers=Consumers(membership="assigned", groups=2))
+    assert "to one group of consumers; the scenario has several" in str(a_setup().cannot(several))
 
 
 def test_a_candidate_keeps_the_limits_of_the_target_too() -> None:

@@ -30,11 +30,13 @@ from perfgate.model import (
     settings,
 )
 from perfgate.model.histogram import merged
-from perfgate.model.load import LoadError, Received, Sent
-from perfgate.systems.kafka.load import journaled
+from perfgate.model.load import LoadError, LoadSpec, Received, Sent
+from perfgate.systems.kafka.load import journaled, librdkafka
+from perfgate.systems.kafka.load.instructions import consumers_of
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
+from tests.harness.build import accounting
 from tests.harness.live_load import RUN_ID, LiveLoad, row
 
 MEMORY_BOUND_MIB = 300
@@ -210,6 +212,48 @@ def test_what_is_sent_is_received_and_timed_from_its_intended_send(
     assert end_to_end.get_total_count() == acknowledged.get_total_count() == pytest.approx(2000, abs=4)
     assert end_to_end.get_min_value() > 0
     assert received.fetch_ms is not None
+
+
+def test_every_group_receives_every_record(live: LiveLoad[EmbeddedCluster]) -> None:
+    """Three groups of two members each; latencies are those of all deliveries."""
+    consumers = Consumers(membership="group", groups=3, processes=2)
+    result, end_offsets = live.run(DRIVER, row(BASE, load=Load(kind="paced", rate=1000), consumers=consumers))
+    sent = sound(result.sent, end_offsets)
+    received = clean(result.received, 3 * end_offsets)
+    assert [taken for taken, _ in received.by_group] == [end_offsets] * 3
+    assert merged([received.latency]).get_total_count() == 3 * merged([sent.latency]).get_total_count()
+
+
+def test_a_group_that_misses_records_is_found(live: LiveLoad[EmbeddedCluster], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second group is not given partition 1, the first everything."""
+
+    def short(spec: LoadSpec) -> dict[str, dict[str, object]]:
+        return {
+            name: {**worker, "assigned": [[0, 1, 2], [0, 2]] if worker["first"] else worker["assigned"]}
+            for name, worker in consumers_of(spec).items()
+        }
+
+    monkeypatch.setattr(librdkafka, "consumers_of", short)
+    monkeypatch.setattr(librdkafka, "CATCH_UP_S", 2)
+    scenario = row(BASE, load=Load(kind="paced", rate=300), consumers=Consumers(membership="assigned", groups=2))
+    result, end_offsets = live.run(DRIVER, scenario)
+    found = [flaw.reason for flaw in flaws(scenario.load, result, accounting(end_offsets)) if not flaw.metrics]
+    assert len(found) == 1
+    assert f"{end_offsets:,} acknowledged" in found[0]
+    assert "received by group 2 of 2 (-" in found[0]
+
+
+def test_groups_read_a_backlog_each_as_a_whole(live: LiveLoad[EmbeddedCluster]) -> None:
+    backlog = row(BASE, load=Load(kind="backlog", records=15_000), consumers=Consumers(membership="assigned", groups=2))
+    with live.topic(backlog) as topic:
+        spec, observer = live.spec(backlog, topic), live.observer(topic, 3)
+        DRIVER.fill(spec, observer)
+        received = DRIVER.run(spec, observer).received
+    assert received is not None
+    clean(received, received.read)
+    assert received.missed == 0
+    assert all(in_window > 0 for _, in_window in received.by_group)
+    assert sum(in_window for _, in_window in received.by_group) == received.received_in_window
 
 
 def test_a_backlog_is_read_over_and_over(live: LiveLoad[EmbeddedCluster]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.load.checks import Sequences
+from perfgate.load.checks import Positions, Sequences
 from perfgate.load.payload import HEADER, KEY_BYTES, KeyPool, Values, gzip_ratio, run_tag
 from perfgate.model import Keys, Payload
 
@@ -63,6 +63,33 @@ def test_a_partition_that_is_rewound_begins_anew() -> None:
     sequences.rewind(0)
     assert sequences.check(zeros, zeros, numbers, numbers) == 10
     assert (sequences.redelivered, sequences.duplicated, sequences.reordered) == (0, 0, 0)
+
+
+@given(
+    lost=st.sets(st.tuples(st.integers(0, 1), st.integers(0, 29))),
+    order=st.permutations([0, 1] * 30),
+    batch=st.integers(1, 60),
+)
+def test_every_position_that_is_not_read_is_missed(lost: set[tuple[int, int]], order: list[int], batch: int) -> None:
+    """Also the last ones: the end of the partition tells."""
+    read = [(partition, order[:at].count(partition)) for at, partition in enumerate(order)]
+    read = [record for record in read if record not in lost]
+    positions = Positions(2)
+    for begin in range(0, len(read), batch):
+        columns = np.array(read[begin : begin + batch], np.int64).T
+        positions.check(columns[0], columns[1])
+    for partition in (0, 1):
+        positions.rewind(partition, 30)
+    assert positions.missed == len(lost)
+
+
+def test_a_position_that_is_read_again_makes_up_for_none() -> None:
+    positions, zeros = Positions(1), np.zeros(4, np.int64)
+    positions.check(zeros, np.array([0, 1, 1, 3]))
+    assert positions.missed == 1
+    positions.rewind(0, 4)
+    positions.check(zeros, np.arange(4))
+    assert positions.missed == 1
 
 
 def test_the_memory_of_the_checks_is_bounded() -> None:

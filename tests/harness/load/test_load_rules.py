@@ -378,8 +378,11 @@ def test_a_window_without_an_acknowledgement_is_a_flaw() -> None:
         ({"corrupt": 1}, "1 records whose content is not what was sent"),
         ({"duplicated": 2, "reordered": 3}, "2 records twice in the log, 3 records out of order"),
         ({"failed": {"_ALL_BROKERS_DOWN": 1}, "errors": {"_ALL_BROKERS_DOWN": "down"}}, "1 fetches that failed"),
+        ({"missed": 4}, "4 records less than the log holds"),
         ({"received": 2999}, "3,000 acknowledged, 2,999 received (-1)"),
         ({"received_in_window": 0}, "no record was received in the window"),
+        ({"received": 8999, "by_group": [(3000, 9), (2999, 9), (3000, 9)]}, "2,999 received by group 2 of 3 (-1)"),
+        ({"received": 9000, "by_group": [(3000, 9), (3000, 9), (3000, 0)]}, "in the window by group 3 of 3"),
     ],
 )
 def test_what_is_wrong_with_the_records_that_were_read_is_a_flaw(changes: dict[str, object], words: str) -> None:
@@ -390,3 +393,18 @@ def test_what_is_wrong_with_the_records_that_were_read_is_a_flaw(changes: dict[s
 
 def test_redelivery_to_a_group_is_told_but_is_no_flaw() -> None:
     assert flaws(CAPPED, load_result(sent=sent(), received=received(redelivered=5)), accounting(3000)) == ()
+
+
+def test_what_one_group_has_twice_does_not_make_up_for_what_another_misses() -> None:
+    read = received(received=9000, by_group=[(3001, 9), (3000, 9), (2999, 9)])
+    found = [flaw.reason for flaw in flaws(CAPPED, load_result(sent=sent(), received=read), accounting(3000))]
+    assert found == [
+        "records unaccounted: 3,000 acknowledged, 3,001 received by group 1 of 3 (+1)",
+        "records unaccounted: 3,000 acknowledged, 2,999 received by group 3 of 3 (-1)",
+    ]
+
+
+def test_a_group_that_reads_nothing_of_a_backlog_is_found() -> None:
+    read = received(by_group=[(2000, 2000), (1000, 0)])
+    (flaw,) = flaws(BACKLOG, load_result(received=read), accounting(0))
+    assert flaw.reason == "no record was received in the window by group 2 of 2"

@@ -18,7 +18,9 @@ SENT = {
 READING = ("read", "received", "foreign", "corrupt", "duplicated", "reordered", "redelivered", "negative_latencies")
 RECEIVED = {
     **PROCESS,
-    **dict.fromkeys((*READING, "received_in_window", "received_bytes_in_window", "throttled_ms", "fetches"), 2),
+    **dict.fromkeys(
+        (*READING, "missed", "received_in_window", "received_bytes_in_window", "throttled_ms", "fetches"), 2
+    ),
     "fetch_ms": 4.0,
     "latency": "",
 }
@@ -36,3 +38,12 @@ def test_every_count_of_every_process_is_added_up() -> None:
     assert added.sent.acked_by_partition == [3, 3]
     assert added.sent.markers_by_partition == [6, 0]
     assert added.cpu_cores == 3.0
+
+
+def test_each_group_has_counts_of_its_own() -> None:
+    """Three groups of two processes each; those of a group follow one another."""
+    processes = [{**RECEIVED, "received": n, "received_in_window": 10 * n} for n in range(1, 7)]
+    added = _load_result([], processes, warmup_s=1.0, steady=True, window_s=2.0, groups=3).received
+    assert added is not None
+    assert added.by_group == [(3, 30), (7, 70), (11, 110)]
+    assert (added.received, added.received_in_window) == (21, 210)

@@ -133,6 +133,7 @@ BACKLOG = Load(kind="backlog", records=1000)
         (replace(scenario(), producer=(("sticky.partitioning.linger.ms", "1"),)), "no setting sticky.partitioning"),
         (replace(scenario(), consumers=Consumers(membership="group")), "from send to receipt"),
         (replace(scenario(), load=BACKLOG, consumers=Consumers(membership="assigned")), "always joins a group"),
+        (replace(scenario(), load=BACKLOG, consumers=Consumers(membership="group", groups=2)), "form one group"),
     ],
 )
 def test_what_the_official_tools_cannot_express(row: Scenario, reason: str) -> None:

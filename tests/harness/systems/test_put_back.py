@@ -34,9 +34,10 @@ from perfgate.systems.kafka.attached import external as module
 from perfgate.systems.kafka.attached import identity
 from perfgate.systems.kafka.attached.cluster import HEALTH_AT_MOST_S, ExternalCluster
 from perfgate.systems.kafka.attached.command_faults import run_command
-from perfgate.systems.kafka.attached.described import CLIENT_ID, load_target
+from perfgate.systems.kafka.attached.described import CLIENT_ID, Limits, load_target
 from perfgate.systems.kafka.attached.external import ExternalTarget
 from perfgate.systems.kafka.attached.journaled_topics import JournaledTopics
+from perfgate.systems.kafka.attached.limits import beyond
 from perfgate.systems.kafka.attached.manifest import Away, Manifest, Occupied, leftovers, occupy
 from perfgate.systems.kafka.client.admin import dynamic_value
 from perfgate.systems.kafka.load import librdkafka
@@ -615,6 +616,15 @@ def test_every_load_is_told_what_the_target_allows(
 
 
 READS = Consumers(membership="group")
+
+
+def test_every_group_is_sent_every_record() -> None:
+    limits = Limits(total_bytes=1e12, bytes_per_s=1e9, read_bytes_per_s=2 * 2**20)
+    row = replace(scenario(), load=Load(kind="paced", rate=1000), consumers=replace(READS, groups=3))
+    assert "its consumers read 2.9 MiB/s, and the file allows 2.0" in str(beyond(limits, row))
+    assert beyond(limits, replace(row, consumers=READS)) is None
+    capped = at_most(replace(row, load=Load(kind="capped", rate=5000)), limits.bytes_per_s, limits.read_bytes_per_s)
+    assert capped.load.rate * capped.record_bytes * 3 == pytest.approx(2 * 2**20)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perfgate.load.checks import Sequences
+from perfgate.load.checks import Positions, Sequences
 from perfgate.load.history import RECEIPT, Journal, receipts_path
 from perfgate.load.payload import HEADER
 from perfgate.load.window import Window, now
@@ -42,6 +42,8 @@ class Reader:
         self._laps: bool = spec["laps"]
         self._run, self._producers = spec["run"], spec["producers"]
         self._sequences = Sequences(spec["producers"], self._partitions)
+        # A member of a group takes partitions up where another left off: only the group as a whole misses none.
+        self._positions = Positions(self._partitions) if self._assigned is not None else None
         self._pointers = np.zeros(BATCH, np.uint64)
         self._until_crc = 0
         self._stopped = False
@@ -116,6 +118,7 @@ class Reader:
             "duplicated": self._sequences.duplicated,
             "reordered": self._sequences.reordered,
             "redelivered": self._sequences.redelivered,
+            "missed": self._positions.missed if self._positions else 0,
             "laps": self.laps,
             "negative_latencies": self.latency.negative,
             "throttled_ms": self.client.throttled_ms,
@@ -147,6 +150,8 @@ class Reader:
 
     def _take_records(self, messages: npt.NDArray[np.void], heard: float) -> None:
         self.read += (before := len(messages))
+        if self._positions:
+            self._positions.check(messages["partition"].astype(np.int64), messages["offset"])
         # A tombstone or a record too short for a header is nobody's that this load knows.
         messages = messages[messages["len"] >= HEADER.itemsize]
         headers = read_headers(messages["payload"])
@@ -200,14 +205,16 @@ class Reader:
             code = int(message["err"])
             if code == clib.ERR_PARTITION_EOF:
                 if self._laps:
-                    self._rewind(int(message["partition"]))
+                    self._rewind(int(message["partition"]), int(message["offset"]))
             else:
                 self.client.count_failure(code, 1)
 
-    def _rewind(self, partition: int) -> None:
+    def _rewind(self, partition: int, end: int) -> None:
         """Read a partition again from its start: a backlog has no end for a consumer that is measured."""
         self.laps += 1
         self._sequences.rewind(partition)
+        if self._positions:
+            self._positions.rewind(partition, end)
         with _Partitions(self.client.topic, [partition], clib.OFFSET_BEGINNING) as partitions:
             error = lib.rd_kafka_seek_partitions(self.client.handle, partitions, SEEK_TIMEOUT_MS)
             if error or partitions.contents.elems[0].err:

@@ -89,13 +89,13 @@ def producers_of(spec: LoadSpec) -> dict[str, dict[str, object]]:
 
 
 def consumers_of(spec: LoadSpec) -> dict[str, dict[str, object]]:
-    """Return what each consumer process is told, by its name."""
+    """Return what each consumer process is told, by its name; those of a group follow one another."""
     scenario, consumers = spec.scenario, spec.scenario.consumers
     if consumers is None:
         return {}
     backlog = scenario.load.kind == "backlog"
     count = consumers.processes * consumers.threads
-    shares = [list(range(number, scenario.topic.partitions, count)) for number in range(count)]
+    shares = [list(range(number, scenario.topic.partitions, count)) for number in range(count)] * consumers.groups
     store = {
         "queued.max.messages.kbytes": str(max(1024, STORE_KIB // scenario.topic.partitions)),
         "queued.min.messages": str(max(1000, STORE_RECORDS // scenario.topic.partitions)),
@@ -103,17 +103,24 @@ def consumers_of(spec: LoadSpec) -> dict[str, dict[str, object]]:
     client = {**dict(CONSUME_AS_JAVA), **store, **dict(consumers.config)}
     # Without commits an assigned consumer leaves no group behind.
     client |= {} if consumers.membership == "group" else {"enable.auto.commit": "false"}
-    client |= {"group.id": spec.topic, "statistics.interval.ms": str(STATISTICS_MS)}
+    client |= {"statistics.interval.ms": str(STATISTICS_MS)}
     client |= {"enable.partition.eof": "true"} if backlog else {}
     request = {
-        **_common(spec, "consume", client),
         "assigned": shares if consumers.membership == "assigned" else None,
         "laps": backlog,
         "producers": 1 if backlog else scenario.producers * scenario.threads,
         "clients": consumers.threads,
     }
-    firsts = range(0, count, consumers.threads)
-    return {f"{CONSUME}-{n}": {**request, "first": first} for n, first in enumerate(firsts, 1)}
+    found: dict[str, dict[str, object]] = {}
+    for number in range(consumers.groups * consumers.processes):
+        common = _common(spec, "consume", {**client, "group.id": group_of(spec.topic, number // consumers.processes)})
+        found[f"{CONSUME}-{number + 1}"] = {**common, **request, "first": number * consumers.threads}
+    return found
+
+
+def group_of(topic: str, number: int) -> str:
+    """Return the name of a topic's consumer group: the topic's own, with a number from the second group on."""
+    return f"{topic}-{number + 1}" if number else topic
 
 
 def _common(spec: LoadSpec, role: str, client: Mapping[str, str]) -> dict[str, object]:

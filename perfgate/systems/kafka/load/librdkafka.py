@@ -61,6 +61,7 @@ class LibrdkafkaDriver:
         """Run one round in new generator processes."""
         drain_s = drain_s_of(spec.scenario)
         backlog = spec.scenario.load.kind == "backlog"
+        groups = spec.scenario.groups
         workers = {**consumers_of(spec), **({} if backlog else producers_of(spec))}
         with _wake_probe(spec.scenario.load) as wake, Generators(workers) as generators:
             generators.follow(CONSUME if backlog else PRODUCE)
@@ -79,11 +80,14 @@ class LibrdkafkaDriver:
             sent = generators.wait_for(
                 "result", drain_s + DRAIN_MARGIN_S, observer, only=PRODUCE, phase="waiting for acknowledgements"
             )
-            if sent and spec.scenario.consumers is not None:
-                generators.wait_for_done(CONSUME, sum(result["acked"] for result in sent), CATCH_UP_S, observer)
+            if sent and groups:
+                due = groups * sum(result["acked"] for result in sent)
+                generators.wait_for_done(CONSUME, due, CATCH_UP_S, observer)
             generators.tell(CONSUME, stop=True)
             received = generators.wait_for("result", DRAIN_MARGIN_S, observer, only=CONSUME, phase="ending consumers")
-        result = _load_result(sent, received, warmup_s=opens - start, steady=steady, window_s=closes - opens)
+        result = _load_result(
+            sent, received, warmup_s=opens - start, steady=steady, window_s=closes - opens, groups=groups
+        )
         return replace(result, wake_delay_p99_ms=woken_ms)
 
     def take_turns(
@@ -171,8 +175,12 @@ def _load_result(
     steady: bool,
     window_s: float,
     share: float = 1.0,
+    groups: int = 1,
 ) -> LoadResult:
-    """Return the processes' results added up; they worked for `share` of the time that their CPU was read over."""
+    """Return the processes' results added up; they worked for `share` of the time that their CPU was read over.
+
+    `groups`: so many groups, of equally many processes each, received.
+    """
     everything = [*sent, *received]
     return LoadResult(
         warmup_s=warmup_s,
@@ -182,7 +190,7 @@ def _load_result(
         busiest_thread_cores=max(result["busiest_thread_cores"] for result in everything) / share,
         rss_mib=max(result["rss_mib"] for result in everything),
         sent=_sent(sent) if sent else None,
-        received=_received(received) if received else None,
+        received=_received(received, groups) if received else None,
     )
 
 
@@ -203,13 +211,16 @@ def _sent(results: Sequence[Message]) -> Sent:
     )
 
 
-def _received(results: Sequence[Message]) -> Received:
+def _received(results: Sequence[Message], groups: int) -> Received:
+    each = len(results) // groups
+    parts = [results[begin : begin + each] for begin in range(0, len(results), each)]
     fetches = sum(result["fetches"] for result in results)
     return Received(
         errors=_errors(results),
         failed=_failed(results),
         fetch_ms=sum(result["fetch_ms"] for result in results) / fetches if fetches else None,
         latency=_added(results, "latency"),
+        by_group=[(sum(r["received"] for r in part), sum(r["received_in_window"] for r in part)) for part in parts],
         **_counts(Received, results),
     )
 

@@ -82,6 +82,8 @@ def java_settings(scenario: Scenario) -> dict[str, str]:
 def inexpressible(scenario: Scenario) -> str | None:
     """Return why the official tools cannot make this load, or None when they can."""
     load, consumers = scenario.load, scenario.consumers
+    if consumers is not None and consumers.groups > 1:
+        return "this driver's consumers form one group; the scenario has several, each of which reads everything"
     if load.kind == "backlog":
         if consumers is not None and consumers.membership == "assigned":
             return "ConsumerPerformance always joins a group; the scenario assigns its partitions"
