@@ -42,8 +42,10 @@ class Reader:
         self._laps: bool = spec["laps"]
         self._run, self._producers = spec["run"], spec["producers"]
         self._sequences = Sequences(spec["producers"], self._partitions)
-        # A member of a group takes partitions up where another left off: only the group as a whole misses none.
-        self._positions = Positions(self._partitions) if self._assigned is not None else None
+        # A member of a group takes partitions up where another left off: only the group as a whole misses none. The
+        # markers of transactions are positions that nobody is given.
+        followed = self._assigned is not None and not spec["transactions"]
+        self._positions = Positions(self._partitions) if followed else None
         self._pointers = np.zeros(BATCH, np.uint64)
         self._until_crc = 0
         self._stopped = False

@@ -108,6 +108,7 @@ def consumers_of(spec: LoadSpec) -> dict[str, dict[str, object]]:
     request = {
         "assigned": shares if consumers.membership == "assigned" else None,
         "laps": backlog,
+        "transactions": scenario.transaction_ms > 0,
         "producers": 1 if backlog else scenario.producers * scenario.threads,
         "clients": consumers.threads,
     }
