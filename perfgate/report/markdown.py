@@ -1,0 +1,150 @@
+"""summary.md: a run for a pull request or a job's summary: the verdict sentence, and a table with the worst first."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from perfgate.judge.messages import number, percent
+from perfgate.model import Effect, Verdict, metric_info
+
+MOST_ROWS, MOST_REASONS = 20, 5
+"""With the lines around them at most forty lines."""
+LONGEST_CELL = 160
+WORDS = {0: "GREEN", 2: "INTERRUPTED", 6: "UNDECIDED", 7: "NOT ALL PUT BACK"}
+"""By the run's exit code; RED with any other."""
+WORST_FIRST = (
+    Verdict.BROKEN,
+    Effect.BROKEN,
+    Verdict.REGRESSED,
+    Effect.SLOWER,
+    Verdict.INVALID,
+    Effect.INVALID,
+    Verdict.INCONCLUSIVE,
+    Effect.INCONCLUSIVE,
+    Verdict.MISSING,
+    Effect.FASTER,
+    Verdict.IMPROVED,
+    Effect.SAME,
+    Verdict.PASS,
+)
+RANK = {found.value: place for place, found in reversed(list(enumerate(WORST_FIRST)))}
+"""A verdict and an effect of one word share the better place of the two."""
+COLLAPSED = {found.value for found in (Verdict.MISSING, Verdict.PASS, Effect.SAME)}
+"""What is counted, not listed."""
+
+
+class _Row(NamedTuple):
+    verdict: str
+    name: str
+    what: str
+
+
+def summary(document: Mapping[str, Any]) -> str:
+    """Return the Markdown text for a run.json, at most forty lines whatever the run holds.
+
+    Names and reasons come from brokers, files and errors: whatever they hold, they make no markup and no cells.
+    """
+    rows = sorted(_rows(document), key=lambda row: RANK.get(row.verdict, 0))
+    listed = [row for row in rows if row.verdict not in COLLAPSED]
+    lines = [f"**{_headline(document, listed)}**", ""]
+    if listed:
+        lines += ["| verdict | of | what |", "|---|---|---|"]
+        lines += [f"| {row.verdict} | {cell(row.name)} | {cell(row.what)} |" for row in listed[:MOST_ROWS]]
+        lines += [f"| ... | {len(listed) - MOST_ROWS} more | see run.json |"] * (len(listed) > MOST_ROWS)
+        lines.append("")
+    counts = Counter(row.verdict for row in rows if row.verdict in COLLAPSED)
+    if counts:
+        lines += [", ".join(f"{count} {verdict}" for verdict, count in counts.items()) + ".", ""]
+    lines += _not_run(document["not_run"])
+    lines += [f"MODIFIED: {cell(', '.join(document['modified']))}", ""] if document["modified"] else []
+    lines += [f"Left behind: {cell(text)}" for text in document["left_behind"][:MOST_REASONS]]
+    lines.append(_where(document))
+    return "\n".join(lines) + "\n"
+
+
+def cell(text: str) -> str:
+    """Return any text as one table cell without markup, cut to LONGEST_CELL characters."""
+    plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    plain = plain if len(plain) <= LONGEST_CELL else plain[: LONGEST_CELL - 3] + "..."
+    return re.sub(r"(?<![^\W_])_|_(?![^\W_])|[\\`*{}\[\]<>#|~!@&]", lambda found: "\\" + found[0], plain)
+
+
+def _headline(document: Mapping[str, Any], listed: Sequence[_Row]) -> str:
+    code = document["exit_code"]
+    words = WORDS.get(code, "RED")
+    change = document["change"]
+    about = f"{words}: change '{cell(str(change['name']))}'" if change else words
+    if not listed:
+        return f"{about}: all that was judged holds" if code == 0 else f"{about} (exit code {code})"
+    first = listed[0]
+    more = f", and {len(listed) - 1} more below" if len(listed) > 1 else ""
+    return f"{about}: {cell(first.name)} {first.verdict}: {cell(first.what)}{more}"
+
+
+def _rows(document: Mapping[str, Any]) -> Iterator[_Row]:
+    for entry in document["scenarios"]:
+        if entry["verdict"] is None:
+            yield _Row("not judged", entry["name"], "the run ended before it was judged")
+        else:
+            yield _Row(entry["verdict"], entry["name"], _of_scenario(entry))
+    for entry in document["relations"]:
+        bounds = f"must be {entry['at_least']:g} .. {entry['at_most'] or 0:g}"
+        ratio = "-" if entry["ratio"] is None else f"{entry['ratio']:.3g}"
+        what = f"{entry['metric']} {entry['of']} / {entry['over']} is {ratio}, {bounds}"
+        yield _Row(entry["verdict"], entry["name"], what)
+    for entry in document.get("ranges", ()):
+        yield _Row(entry["verdict"], entry["name"], "; ".join(entry["reasons"]) or entry["claim"])
+    for entry in document["comparisons"]:
+        yield _Row(entry["verdict"], entry["scenario"], _of_comparison(entry))
+
+
+def _of_scenario(entry: Mapping[str, Any]) -> str:
+    """Return the worst metric with what it is held against, or the first reason where no metric was judged."""
+    ranked = sorted(entry["judgements"], key=lambda judgement: RANK.get(judgement["verdict"], 0))
+    for judgement in ranked:
+        if judgement["measured"] is None:
+            continue
+        info = metric_info(judgement["metric"])
+        what = f"{judgement['metric']} {number(judgement['measured'])} {info.unit if info else ''}".strip()
+        if judgement["baseline"]:
+            off = judgement["measured"] / judgement["baseline"] - 1
+            what += f", {'+' if off > 0 else ''}{percent(off)} from the baseline of {number(judgement['baseline'])}"
+        if judgement["limit"] is not None:
+            what += f", limit {number(judgement['limit'])}"
+        return f"{what}; {judgement['reason']}" if judgement["reason"] else what
+    return entry["reasons"][0] if entry["reasons"] else entry["summary"]
+
+
+def _of_comparison(entry: Mapping[str, Any]) -> str:
+    if entry["estimate"] is None:
+        return str(entry["reasons"][0]) if entry["reasons"] else "nothing was compared"
+    low, high = entry["interval"]
+    return f"{entry['metric']} {entry['estimate'] * 100:+.1f} % ({low * 100:+.1f} .. {high * 100:+.1f} %)"
+
+
+def _not_run(absent: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return a line for each reason, the most frequent ones."""
+    reasons: dict[str, list[str]] = {}
+    for one in absent:
+        reasons.setdefault(one["reason"], []).append(one["name"])
+    found = sorted(reasons.items(), key=lambda item: -len(item[1]))
+    lines = [f"- not run: {len(names)} ({cell(', '.join(names))}): {cell(why)}" for why, names in found[:MOST_REASONS]]
+    lines += [f"- not run for {len(found) - MOST_REASONS} other reasons: see run.json"] * (len(found) > MOST_REASONS)
+    return [*lines, ""] if lines else []
+
+
+def _where(document: Mapping[str, Any]) -> str:
+    target, machine = document["target"], document["environment"]
+    facts = [
+        f"Kafka {target.get('kafka_version')}",
+        f"target {target.get('name')}",
+        f"tier {document['tier'].get('name')}",
+        f"{machine.get('cores')} x {machine.get('cpu_model')}",
+        f"profile {document['profile'] or 'none'}",
+        f"run {document['run_id']}",
+        f"exit code {document['exit_code']}",
+    ]
+    return f"{cell(', '.join(facts))}. In the run's folder: report/index.html, run.json."

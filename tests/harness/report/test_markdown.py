@@ -1,0 +1,123 @@
+"""summary.md: short whatever happened, the worst first, and safe against what brokers and files put into names."""
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfgate.report.markdown import cell, summary
+
+HOSTILE = "x | y\n| z | <script>alert(1)</script> [a](javascript:b) `c` **d** @team #1 \\"
+
+
+def judged(name: str, verdict: str, **found: Any) -> dict[str, Any]:
+    judgement = {"metric": "records_per_s", "verdict": verdict, "measured": 770.0, "baseline": 1000.0, "limit": 900.0}
+    return {
+        "name": name,
+        "summary": "a scenario",
+        "verdict": verdict,
+        "reasons": [],
+        "judgements": [{**judgement, "reason": ""}],
+        **found,
+    }
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    return {
+        "run_id": "20261123T000000Z-0000",
+        "exit_code": 0,
+        "change": None,
+        "modified": [],
+        "left_behind": [],
+        "profile": None,
+        "tier": {"name": "smoke"},
+        "target": {"name": "embedded", "kafka_version": "4.3.1"},
+        "environment": {"cores": 2, "cpu_model": "AMD EPYC"},
+        "scenarios": [],
+        "relations": [],
+        "comparisons": [],
+        "not_run": [],
+        **changes,
+    }
+
+
+def table(text: str) -> list[list[str]]:
+    """Return the cells of the table's rows, as a renderer splits them."""
+    return [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines() if line.startswith("|")]
+
+
+def test_a_green_run_says_so_and_lists_nothing() -> None:
+    text = summary(document(scenarios=[judged("batch-1k", "PASS"), judged("acks-all", "PASS")]))
+    assert text.startswith("**GREEN: all that was judged holds**\n")
+    assert "2 PASS." in text
+    assert not table(text)
+
+
+def test_the_worst_comes_first_and_is_the_headline() -> None:
+    rows = [judged("a", "PASS"), judged("b", "INCONCLUSIVE"), judged("c", "REGRESSED"), judged("d", "BROKEN")]
+    text = summary(document(exit_code=1, scenarios=rows))
+    figures = "records_per_s 770 records/s, -23.0 % from the baseline of 1,000, limit 900"
+    assert text.startswith(f"**RED: d BROKEN: {figures}, and 2 more below**")
+    assert [cells[1].strip() for cells in table(text)[2:]] == ["d", "c", "b"]
+
+
+def test_a_scenario_without_figures_tells_its_reason() -> None:
+    broken = judged("a", "INVALID", judgements=[], reasons=["round 1: a broker died"])
+    assert "a INVALID: round 1: a broker died" in summary(document(exit_code=6, scenarios=[broken]))
+
+
+def test_a_comparison_has_its_interval() -> None:
+    found = {"scenario": "replicas-3", "verdict": "SLOWER", "metric": "records_per_s", "estimate": -0.12}
+    found |= {"interval": [-0.15, -0.09], "reasons": []}
+    text = summary(document(exit_code=1, change={"name": "x"}, comparisons=[found]))
+    assert text.startswith("**RED: change 'x': replicas-3 SLOWER: records_per_s -12.0 % (-15.0 .. -9.0 %)**")
+
+
+def test_what_was_not_run_is_grouped_by_reason() -> None:
+    absent = [{"name": f"s{n}", "reason": "no [prometheus]"} for n in range(3)] + [{"name": "t", "reason": "no zone"}]
+    text = summary(document(not_run=absent))
+    assert "- not run: 3 (s0, s1, s2): no \\[prometheus\\]" in text
+    assert "- not run: 1 (t): no zone" in text
+
+
+@pytest.mark.parametrize(("code", "words"), [(2, "INTERRUPTED"), (6, "UNDECIDED"), (7, "NOT ALL PUT BACK"), (3, "RED")])
+def test_no_other_end_reads_like_green(code: int, words: str) -> None:
+    text = summary(document(exit_code=code, scenarios=[judged("a", "PASS")]))
+    assert text.startswith(f"**{words} (exit code {code})**")
+
+
+def test_hostile_names_make_no_markup() -> None:
+    text = summary(document(exit_code=1, scenarios=[judged(HOSTILE, "REGRESSED", reasons=[HOSTILE])]))
+    assert [len(cells) for cells in table(text)] == [3, 3, 3]
+    assert "<script>" not in text
+    assert not re.search(r"(?<!\\)\[a\]", text)
+
+
+@given(
+    st.lists(st.tuples(st.text(), st.sampled_from(["BROKEN", "REGRESSED", "INCONCLUSIVE", "PASS"])), max_size=60),
+    st.lists(st.tuples(st.text(), st.text(min_size=1)), max_size=60),
+    st.lists(st.text(), max_size=10),
+)
+def test_any_texts_make_a_whole_table_and_at_most_forty_lines(
+    rows: list[tuple[str, str]], absent: list[tuple[str, str]], left: list[str]
+) -> None:
+    text = summary(
+        document(
+            exit_code=1,
+            scenarios=[judged(name, verdict) for name, verdict in rows],
+            not_run=[{"name": name, "reason": why} for name, why in absent],
+            left_behind=left,
+            modified=left,
+        )
+    )
+    assert len(text.splitlines()) <= 40
+    assert all(len(cells) == 3 for cells in table(text))
+
+
+@given(st.text())
+def test_a_cell_is_one_line_without_live_markup(text: str) -> None:
+    found = cell(text)
+    assert len(found.splitlines()) <= 1
+    assert not re.search(r"(?<!\\)(?:\\\\)*[|<>`*\[\]]", found)
