@@ -93,7 +93,7 @@ class Turning:
         (Change(name="buffer", changes=(("producer.queue.buffering.max.kbytes", 1024),)), None, "rounds"),
         (Change(name="buffer", changes=(("producer.queue.buffering.max.messages", 100),)), None, "rounds"),
         (Change(name="linger", changes=(("producer.linger.ms", 5),)), Consumers(membership="group"), "rounds"),
-        (Change(name="broker", changes=(("broker.num.io.threads", 2),)), None, "epochs"),
+        (Change(name="version", changes=(("cluster.version", "4.0.0"),)), None, "pairs"),
     ],
 )
 def test_a_change_of_the_buffer_is_not_measured_by_turns_which_would_undo_it(
@@ -102,7 +102,7 @@ def test_a_change_of_the_buffer_is_not_measured_by_turns_which_would_undo_it(
     row: Scenario = replace(scenario(), consumers=consumers)
     comparing: Any = Comparing.__new__(Comparing)
     comparing.setup, comparing.change = Turning(), change
-    assert comparing._row(row).method == method
+    assert comparing._row(row, pairs=change.restarts_brokers).method == method
 
 
 @pytest.mark.parametrize(

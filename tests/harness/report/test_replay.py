@@ -190,7 +190,12 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
         measurement = recorded_measurements(document)[entry["name"]]
         again = json.loads(json.dumps(scenario_entry(measurement, None)))
         added = {
-            "declared": {**entry["declared"], "refusal": "", "transaction_ms": 0.0},
+            "declared": {
+                **entry["declared"],
+                "refusal": "",
+                "transaction_ms": 0.0,
+                "cluster": {**entry["declared"]["cluster"], "log_dirs": 1},
+            },
             "rounds": [{**r, "steps": [], "accounting": {**r["accounting"], "markers": 0}} for r in entry["rounds"]],
             "accounting": {**entry["accounting"], "markers": 0},
             "load": {**entry["load"], "probes": False, "times_out": False},

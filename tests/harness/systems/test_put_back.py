@@ -59,7 +59,7 @@ class Broker:
             raise TargetError(f"broker {broker} does not answer")
         return self.values.get((broker, name))
 
-    def set(self, _admin: object, broker: str, name: str, value: str | None, _effective: str) -> None:
+    def set(self, _admin: object, broker: str, name: str, value: str | None, _effective: str = "") -> None:
         if (broker, name) in self.fail:
             raise TargetError(f"broker {broker} does not answer")
         self.values[broker, name] = value
