@@ -115,7 +115,7 @@ def _of_scenario(entry: Mapping[str, Any]) -> str:
         if judgement["limit"] is not None:
             what += f", limit {number(judgement['limit'])}"
         return f"{what}; {judgement['reason']}" if judgement["reason"] else what
-    return entry["reasons"][0] if entry["reasons"] else entry["summary"]
+    return str(entry["reasons"][0] if entry["reasons"] else entry["summary"])
 
 
 def _of_comparison(entry: Mapping[str, Any]) -> str:
