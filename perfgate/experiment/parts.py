@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -81,14 +82,15 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
     One that the generator spoilt is measured again, and one in which brokers were still warming up.
     """
     measure = _burst if row.per_part == 1 else _block
+    ends = time.monotonic() + left
     while True:
-        measured = measure(row, benches, switch, left, order)
+        measured = measure(row, benches, switch, ends - time.monotonic(), order)
         spoilt = any(finished.repeatable for _, finished in measured) and all(
             finished.repeatable or not finished.round.invalid for _, finished in measured
         )
         if spoilt and row.repeated < REPEATS + row.parts_done // PARTS_PER_REPEAT:
             row.repeated += 1
-        elif row.may_warm and _warming([finished.round for _, finished in measured]):
+        elif row.may_warm and time.monotonic() < ends and _warming([finished.round for _, finished in measured]):
             row.may_warm -= 1
         else:
             break
