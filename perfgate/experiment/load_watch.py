@@ -64,7 +64,8 @@ class LoadWatch:
             written = last.done * per_record(row)
         if row.load.kind != "backlog":  # that is read, and was metered when it was written
             self._cluster.meter.under_way(written)
-        if last.failed > self._cluster.most_failed * last.attempted:
+        most_failed = 1.0 if row.load.times_out else self._cluster.most_failed  # there that is the result
+        if last.failed > most_failed * last.attempted:
             self._cluster.meter.stop(
                 f"stopped at once, as the target file asks for: {last.failed} of {last.attempted} sends failed: "
                 f"{last.last_error}"

@@ -23,6 +23,8 @@ from perfgate.model import (
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.structured import Positive, shallow, strict, structured, toml_of
 
+SHARE = "timed_out_share"
+
 MOST_RUNS = 1000
 LARGEST_REACH, LARGEST_LATENCY_REACH = 0.9, 9.0
 """A limit of a tenth of the baseline is as good as none; more noise than that needs more runs, not a wider limit. So is
@@ -209,6 +211,8 @@ def _entries(path: Path, scenario: str, body: Mapping[str, Any]) -> list[tuple[M
     if not NAME.fullmatch(scenario):
         raise ConfigurationError(f"{path}: [{scenario}] is not a scenario name; those are written like batch-16k")
     where = f"{path}: [{scenario}]"
+    if SHARE in body:
+        raise ConfigurationError(f"{where} {SHARE}: near 1 it hides how much less is taken; hold records_per_s instead")
     return [
         (
             known_metric(where, metric),

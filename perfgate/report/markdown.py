@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from perfgate.judge.messages import number, percent
 from perfgate.model import Effect, Verdict, metric_info
 
-MOST_ROWS, MOST_REASONS = 20, 5
+MOST_ROWS, MOST_REASONS = 16, 5
 """With the lines around them at most forty lines."""
 LONGEST_CELL = 160
 WORDS = {0: "GREEN", 2: "INTERRUPTED", 6: "UNDECIDED", 7: "NOT ALL PUT BACK"}
@@ -47,7 +47,7 @@ def summary(document: Mapping[str, Any]) -> str:
 
     Names and reasons come from brokers, files and errors: whatever they hold, they make no markup and no cells.
     """
-    rows = sorted(_rows(document), key=lambda row: RANK.get(row.verdict, 0))
+    rows = sorted(_rows(document), key=lambda row: RANK.get(row.verdict, RANK[Verdict.INCONCLUSIVE.value]))
     listed = [row for row in rows if row.verdict not in COLLAPSED]
     lines = [f"**{_headline(document, listed)}**", ""]
     if listed:
@@ -90,6 +90,9 @@ def _rows(document: Mapping[str, Any]) -> Iterator[_Row]:
             yield _Row("not judged", entry["name"], "the run ended before it was judged")
         else:
             yield _Row(entry["verdict"], entry["name"], _of_scenario(entry))
+    for entry in document.get("baselines", ()):
+        for reason in [reason for one in entry["rounds"] for reason in one.get("broken", ())][:1]:
+            yield _Row(Verdict.BROKEN.value, f"{entry['name']} beside {entry['beside']}", reason)
     for entry in document["relations"]:
         bounds = f"must be {entry['at_least']:g} .. {entry['at_most'] or 0:g}"
         ratio = "-" if entry["ratio"] is None else f"{entry['ratio']:.3g}"

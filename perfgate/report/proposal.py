@@ -103,7 +103,7 @@ def _recorded(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     if any(entry["declared"]["fault"] for entry in entries):
         return FAULT_METRICS
     if entries and entries[0]["load"].get("times_out"):
-        return ("timed_out_share", CPU_METRIC)
+        return (RATES[0], CPU_METRIC)
     kind = entries[0]["load"]["kind"] if entries else ""
     also = ("unloaded_latency_ms.p99",) if kind == "ramp" else ()
     return (DECIDES.get(kind, RATES[0]), *also, CPU_METRIC)

@@ -1,6 +1,7 @@
 """A load whose records are to time out: their share is the result, and everything else is accounted for as ever."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,9 @@ from perfgate.experiment.assembly import timed_out_share
 from perfgate.experiment.validity import TIMED_OUT, accounting_of, flaws, not_sustained
 from perfgate.judge.relations import judge_relation
 from perfgate.judge.rules import judge_scenario, required
+from perfgate.judge.thresholds import load_profile
 from perfgate.model import METRICS, Load, Measurement, Verdict, settings
+from perfgate.model.errors import ConfigurationError
 from perfgate.model.load import Sent
 from perfgate.report.proposal import proposed
 from perfgate.systems.kafka.load import clib
@@ -131,24 +134,29 @@ def test_nothing_over_something_is_a_ratio() -> None:
     assert verdict(of_shares("fast", 0.6, 0.6, 0.6), of_shares("slow", 0.5, 0.5, 0.5))[0] is Verdict.PASS
 
 
-def test_the_share_is_required_and_a_latency_is_not() -> None:
-    assert [group[0] for group in required(OVERLOAD)] == ["timed_out_share", "broker_cpu_us_per_record"]
+def test_what_is_taken_is_held_and_a_latency_is_not() -> None:
+    """A share of 0.80 and one of 0.88 are 10 % apart; what was taken is 40 %."""
+    assert [group[0] for group in required(OVERLOAD)] == ["records_per_s", "broker_cpu_us_per_record"]
     assert METRICS["timed_out_share"].better == "lower"
     outcome = judge_scenario(of_shares("fast", 0.5, 0.5, 0.5), None)
     assert outcome.verdict is Verdict.MISSING
-    assert "timed_out_share: no threshold" in outcome.reasons
+    assert "records_per_s: no threshold" in outcome.reasons
 
 
-def test_thresholds_are_proposed_for_the_share() -> None:
+def test_thresholds_are_proposed_for_what_is_taken() -> None:
     entry = {
         "name": "timeout-1s",
         "verdict": "MISSING",
         "rounds": [{}],
         "declared": {"fault": None},
         "load": {"kind": "paced", "times_out": True},
-        "metrics": {"timed_out_share": {"value": 0.5}, "latency_ms.p99": {"value": 1900.0}},
+        "metrics": {
+            "timed_out_share": {"value": 0.5},
+            "records_per_s": {"value": 800.0},
+            "latency_ms.p99": {"value": 1900.0},
+        },
     }
-    assert [(one.metric, one.baseline) for one in proposed([{"scenarios": [entry]}] * 2)] == [("timed_out_share", 0.5)]
+    assert [(one.metric, one.baseline) for one in proposed([{"scenarios": [entry]}] * 2)] == [("records_per_s", 800.0)]
 
 
 def test_the_buffer_holds_what_is_offered_until_it_times_out() -> None:
@@ -163,3 +171,12 @@ def test_the_buffer_holds_what_is_offered_until_it_times_out() -> None:
         assert (producer["retries"], producer["socket.max.fails"]) == ("0", "0"), "a record is in the log once at most"
         assert producer["request.timeout.ms"] == producer["delivery.timeout.ms"]
         assert settings(producer) == row.producer
+
+
+def test_a_threshold_on_the_share_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "here.toml"
+    path.write_text(
+        '[profile]\ntarget = "embedded"\n[timeout-1s]\ntimed_out_share = { baseline = 0.8, tolerance = 0.1 }\n'
+    )
+    with pytest.raises(ConfigurationError, match="hold records_per_s instead"):
+        load_profile(path)

@@ -63,6 +63,14 @@ def test_the_worst_comes_first_and_is_the_headline() -> None:
     assert [cells[1].strip() for cells in table(text)[2:]] == ["d", "c", "b"]
 
 
+def test_brokers_that_failed_beside_another_family_are_the_headline() -> None:
+    beside = {"name": "batch-1k", "beside": "acks", "rounds": [{"broken": ["broker 2 exited with code 1"]}, {}]}
+    unjudged = {**judged("a", "PASS"), "verdict": None}
+    text = summary(document(exit_code=1, baselines=[beside], scenarios=[unjudged, judged("b", "REGRESSED")]))
+    assert text.startswith("**RED: batch-1k beside acks BROKEN: broker 2 exited with code 1, and 2 more below**")
+    assert [cells[1].strip() for cells in table(text)[2:]] == ["batch-1k beside acks", "b", "a"]
+
+
 def test_a_scenario_without_figures_tells_its_reason() -> None:
     broken = judged("a", "INVALID", judgements=[], reasons=["round 1: a broker died"])
     assert "a INVALID: round 1: a broker died" in summary(document(exit_code=6, scenarios=[broken]))
@@ -93,6 +101,14 @@ def test_hostile_names_make_no_markup() -> None:
     assert [len(cells) for cells in table(text)] == [3, 3, 3]
     assert "<script>" not in text
     assert not re.search(r"(?<!\\)\[a\]", text)
+
+
+def test_the_fullest_run_has_forty_lines_at_most() -> None:
+    rows = [judged(f"s{n}", "REGRESSED") for n in range(50)] + [judged("t", "PASS")]
+    absent = [{"name": f"n{n}", "reason": f"reason {n}"} for n in range(50)]
+    texts = [f"text {n}" for n in range(50)]
+    full = document(exit_code=1, scenarios=rows, not_run=absent, left_behind=texts, modified=texts)
+    assert len(summary(full).splitlines()) <= 40
 
 
 @given(

@@ -52,6 +52,7 @@ LEGAL: Mapping[str, tuple[str, ...]] = {
         "under-replicated-partitions",
         "produce-error-rate",
         "transactions",
+        "time-outs",
     ),
     "broker-config": ("allowed",),
 }
@@ -84,6 +85,7 @@ class Limits:
     it may go on.
     `under_replicated`: more under-replicated partitions than that, anywhere in the cluster. `error_rate`: a larger
     share of failed sends. `transactions`: whether it may write in transactions, whose ids the brokers keep for days.
+    `time_outs`: whether scenarios may run that offer more than the brokers take.
     """
 
     total_bytes: float
@@ -94,6 +96,7 @@ class Limits:
     under_replicated: int = 0
     error_rate: float = 0.0
     transactions: bool = False
+    time_outs: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -327,4 +330,5 @@ def _limits(table: Mapping[str, Any]) -> Limits:
         ),
         error_rate=number_of("[limits] produce-error-rate", table.get("produce-error-rate", 0), 0, 1),
         transactions=flag_of("[limits] transactions", table.get("transactions", False)),
+        time_outs=flag_of("[limits] time-outs", table.get("time-outs", False)),
     )

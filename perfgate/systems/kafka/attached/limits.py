@@ -18,11 +18,8 @@ def beyond(limits: Limits, scenario: Scenario) -> str | None:
     partitions = scenario.topic.partitions * scenario.topic.replication_factor
     if partitions > limits.partitions and not scenario.refusal:
         return f"its topics have {partitions:,} partitions with replicas, and the file allows {limits.partitions:,}"
-    if scenario.load.times_out and limits.error_rate < 1:
-        return (
-            "it offers more than brokers take, so that sends time out, and the file stops a run whose sends fail "
-            f"([limits] produce-error-rate = {limits.error_rate:g}; 1.0 allows it)"
-        )
+    if scenario.load.times_out and not limits.time_outs:
+        return "it offers more than brokers take, so that sends time out: the file must say [limits] time-outs = true"
     if scenario.transaction_ms and not limits.transactions:
         return "brokers keep each transactional.id for days: the file must say [limits] transactions = true"
     paced = scenario.load.kind == "paced"

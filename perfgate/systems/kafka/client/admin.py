@@ -142,15 +142,17 @@ def await_broker(admin: AdminClient, broker: str, wanted: Mapping[str, str]) -> 
     def ask() -> None:
         described = broker_config(admin, broker)
         for name, value in wanted.items():
-            if not _same(told := told_of(described, broker, name)[1], value):
+            if not same_value(told := told_of(described, broker, name)[1], value):
                 raise NotYet(f"it has {name} = {told}")
 
     what = ", ".join(f"{name} = {value}" for name, value in wanted.items())
     poll_until(f"broker {broker} did not take {what}", ask, within_s=TAKEN_WITHIN_S, every_s=ASK_EVERY_S)
 
 
-def _same(told: str, wanted: str) -> bool:
+def same_value(told: str | None, wanted: str | None) -> bool:
     """Return whether two texts are one value: brokers tell 0.50 as 0.5, and True as true."""
+    if told is None or wanted is None:
+        return told is wanted
     try:
         return told == wanted or float(told) == float(wanted)
     except ValueError:

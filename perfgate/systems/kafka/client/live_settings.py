@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from confluent_kafka.admin import AdminClient
 
 from perfgate.model import Settings
-from perfgate.systems.kafka.client.admin import await_broker, broker_config, set_broker, told_of
+from perfgate.model.errors import TargetError
+from perfgate.systems.kafka.client.admin import await_broker, broker_config, same_value, set_broker, told_of
 
 Noted = Callable[[str, str, "str | None", str, str], None]
 """Called before a setting is first changed: broker, name, what was set dynamically, what took effect, the new value."""
@@ -22,6 +23,8 @@ class LiveSettings:
         """`brokers`: their ids."""
         self._admin, self._brokers, self._noted = admin, brokers, noted
         self._before: dict[str, dict[str, tuple[str | None, str]]] = {broker: {} for broker in brokers}
+        self._own: dict[str, set[str | None]] = {}
+        """What this object may have set each setting to, by name."""
 
     def fixed(self, names: Iterable[str]) -> list[str]:
         """Return those that take effect at a broker's start only, or that the brokers do not know."""
@@ -34,6 +37,8 @@ class LiveSettings:
         Raises ConfigurationError for a value that brokers refuse, and for a setting that they keep to themselves;
         TargetError where one does not take it.
         """
+        for name, value in values:
+            self._own.setdefault(name, set()).add(value)
         for broker, before in self._before.items():
             described = broker_config(self._admin, broker) if set(dict(values)) - set(before) else {}
             for name, value in values:
@@ -44,12 +49,19 @@ class LiveSettings:
         return self._bring({broker: {name: (value, value) for name, value in values} for broker in self._brokers})
 
     def restore(self) -> float:
-        """Have every setting as it was before it was first changed; return how long that took, in s."""
+        """Have every setting as it was before it was first changed; return how long that took, in s.
+
+        Raises TargetError, as `change`, where somebody else has changed one meanwhile: that one stays.
+        """
         return self._bring(self._before)
 
     def _bring(self, wanted: Mapping[str, Mapping[str, tuple[str | None, str]]]) -> float:
         def bring(broker: str) -> None:
+            described = broker_config(self._admin, broker)
             for name, (dynamic, effective) in wanted[broker].items():
+                now, _ = told_of(described, broker, name)
+                if not any(same_value(now, known) for known in (*self._own[name], self._before[broker][name][0])):
+                    raise TargetError(f"somebody else has set {name} of broker {broker} to {now}: it is left alone")
                 set_broker(self._admin, broker, name, dynamic, effective)
             await_broker(self._admin, broker, {name: effective for name, (_, effective) in wanted[broker].items()})
 

@@ -47,6 +47,8 @@ class LibrdkafkaDriver:
         """Return why this driver cannot express the scenario, or None when it can."""
         if isinstance(scenario, FaultScenario) and scenario.transaction_ms:
             return "a round with a fault is held against every offset of the log, and transactions leave gaps in them"
+        if scenario.load.kind == "backlog" and scenario.transaction_ms:
+            return "a backlog is checked for holes by its offsets, and transactions leave gaps in them"
         return None
 
     def latency_basis(self, load: Load) -> str:
