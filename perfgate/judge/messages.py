@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 
 from perfgate.judge.thresholds import all_but_one
@@ -36,6 +37,7 @@ NEXT_STEP = {
     Verdict.MISSING: "no threshold is stored for this target and machine; record it: make baseline (CONTRIBUTING.md)",
 }
 
+VERBS = {"records_per_s": "sends", "received_records_per_s": "receives"}
 WARMING = "brokers still warming up"
 NEXT_STEP_WARMING = "nothing is known of warm brokers: give them longer before the rounds ({longer})"
 PARTLY_NEXT = "  next       quiet the machine and run again; all other metrics of the scenario were judged"
@@ -61,9 +63,61 @@ def off_baseline(judgement: Judgement) -> float | None:
     return judgement.measured / expected - 1
 
 
+def scenario_sentence(outcome: Outcome) -> str:
+    """Return in one sentence what decided: the metric that is farthest off, or the reason where none was measured.
+
+    "batch-1k sends 57.3 % fewer records/s than its baseline (25,639 records/s, at least 39,000)"
+    """
+    if outcome.verdict in (Verdict.REGRESSED, Verdict.IMPROVED):
+        measured = [j for j in outcome.judgements if j.verdict is outcome.verdict and j.measured is not None]
+        if measured:
+            return outcome.name + _off_sentence(max(measured, key=_distance))
+    return _reason_sentence(outcome)
+
+
+def relation_sentence(outcome: Outcome, relation: Relation) -> str:
+    """Return in one sentence what decided: the ratio and what it must be, or the reason where there is none."""
+    measured = outcome.judgements[0].measured if outcome.judgements else None
+    if isinstance(relation, PairRelation) and measured is not None and outcome.verdict is Verdict.REGRESSED:
+        ratio = f"{relation.of} / {relation.over} in {relation.metric.name}"
+        return f"{outcome.name}: {ratio} is {measured:.3g}, must be {relation.accepted}"
+    return _reason_sentence(outcome)
+
+
+def _reason_sentence(outcome: Outcome) -> str:
+    if not outcome.reasons:
+        return f"{outcome.name} is as expected" if outcome.verdict.green else outcome.name
+    reason, *_logs = outcome.reasons[0].splitlines() or [""]
+    return f"{outcome.name}: {reason}"
+
+
+def _distance(judgement: Judgement) -> float:
+    """Return how far off it is, as a share; what must not be at all is the farthest."""
+    off = off_baseline(judgement)
+    return math.inf if off is None else abs(off)
+
+
+def _off_sentence(judgement: Judgement) -> str:
+    info, off = metric_info(judgement.metric), off_baseline(judgement)
+    assert info is not None
+    assert judgement.measured is not None
+    figures = f"{number(judgement.measured)} {info.unit}".rstrip()
+    if judgement.limit is not None:
+        figures += f", {'at least' if info.better == 'higher' else 'at most'} {number(judgement.limit)}"
+    if off is None:
+        return f": {info.label}: {figures}"
+    stored = "its baseline" if judgement.baseline is not None else "its limit"
+    if verb := VERBS.get(info.name):
+        return f" {verb} {percent(abs(off))} {'fewer' if off < 0 else 'more'} records/s than {stored} ({figures})"
+    return f": {info.label} is {percent(abs(off))} {'below' if off < 0 else 'above'} {stored} ({figures})"
+
+
 def scenario_message(outcome: Outcome, measurement: Measurement, profile: Profile | None) -> str:
-    """Return the message of a scenario's verdict, with every judgement that is not green."""
-    lines = [f"{outcome.verdict.value} {outcome.name}: {measurement.scenario.summary}"]
+    """Return the message of a scenario's verdict: a sentence, then every judgement that is not green."""
+    lines = [
+        f"{outcome.verdict.value} {scenario_sentence(outcome)}",
+        f"  scenario   {measurement.scenario.summary}",
+    ]
     profile_text = f"{profile.name} ({profile.path})" if profile else "none matches this target and machine"
     partly = outcome.verdict is Verdict.INVALID and bool(outcome.judgements)
     if outcome.verdict in NOT_JUDGED and not partly:
@@ -84,8 +138,8 @@ def scenario_message(outcome: Outcome, measurement: Measurement, profile: Profil
 
 
 def relation_message(outcome: Outcome, relation: Relation) -> str:
-    """Return the message of a relation's verdict; over a range, with every step that is not green."""
-    lines = [f"{outcome.verdict.value} {outcome.name}: {relation.claim}"]
+    """Return the message of a relation's verdict: a sentence, then over a range every step that is not green."""
+    lines = [f"{outcome.verdict.value} {relation_sentence(outcome, relation)}", f"  claim      {relation.claim}"]
     if all(judgement.measured is None for judgement in outcome.judgements):
         lines += [f"  reason     {reason}" for reason in outcome.reasons]
     elif isinstance(relation, RangeRelation):

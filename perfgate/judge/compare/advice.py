@@ -49,10 +49,12 @@ def notable_lines(outcome: ComparisonOutcome) -> list[str]:
 
 
 def comparison_message(outcome: ComparisonOutcome, change: str) -> str:
-    """Return what became of one scenario: verdict, effect, what was spent, what to do next."""
-    lines = [f"{outcome.effect.value} {outcome.name} with {change!r}: {MEANING[outcome.effect]}"]
+    """Return what became of one scenario: verdict and effect, what was spent, what to do next."""
+    meaning = MEANING[outcome.effect]
+    found = effect_text(outcome.primary) if outcome.primary else meaning
+    lines = [f"{outcome.effect.value} {outcome.name} with {change!r}: {found}"]
     if outcome.primary:
-        lines.append(f"  effect     {effect_text(outcome.primary)}")
+        lines.append(f"  meaning    {meaning}")
         lines.append(
             f"  measured   {outcome.pairs} pairs in {outcome.units} units, {outcome.minutes:.1f} min"
             + (f"; a slowdown of {percent(outcome.detectable)} would have shown" if outcome.detectable else "")

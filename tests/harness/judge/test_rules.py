@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.judge.messages import relation_message, scenario_message
+from perfgate.judge.messages import relation_message, scenario_message, scenario_sentence
 from perfgate.judge.relations import judge_relation
 from perfgate.judge.rules import SEVERITY, judge_scenario, judge_threshold, worst
-from perfgate.model import Measurement, Profile, Verdict
+from perfgate.model import Judgement, Measurement, Outcome, Profile, Verdict
 from perfgate.report.allure_results import _headline
 from perfgate.report.terminal import scenario_rows, spoilt_notes
 from tests.harness.build import measurement, one_round, profile, relation, threshold
@@ -230,6 +231,38 @@ def test_the_message_of_a_broken_relation_names_all_that_is_needed() -> None:
     message = relation_message(judge_relation(relation(3.0), pair), relation(3.0))
     for part in ("REGRESSED family-rate", "fast / slow", "2 (median of 3", "3 to 100 x slow", "-33.3 %"):
         assert part in message
+
+
+@pytest.mark.parametrize(
+    ("verdict", "judged", "sentence"),
+    [
+        (
+            Verdict.REGRESSED,
+            {"metric": "broker_cpu_us_per_record", "measured": 70.0, "baseline": 50.0, "limit": 60.0},
+            "a: CPU of all brokers per record is 40.0 % above its baseline (70 us/record, at most 60)",
+        ),
+        (
+            Verdict.REGRESSED,
+            {"metric": "records_per_s", "measured": 900.0, "limit": 1000.0},
+            "a sends 10.0 % fewer records/s than its limit (900 records/s, at least 1,000)",
+        ),
+        (
+            Verdict.REGRESSED,
+            {"metric": "lost_records", "measured": 12.0, "limit": 0.0},
+            "a: records acknowledged and not in the log: 12 records, at most 0",
+        ),
+        (Verdict.INVALID, {"metric": "latency_ms.p99", "reason": "late"}, "a: latency_ms.p99: late"),
+        (Verdict.PASS, {"metric": "records_per_s", "measured": 900.0}, "a is as expected"),
+    ],
+)
+def test_the_sentence_tells_the_metric_that_is_farthest_off(
+    verdict: Verdict, judged: dict[str, Any], sentence: str
+) -> None:
+    near = Judgement(verdict=verdict, metric="mib_per_s", measured=99.0, baseline=100.0, limit=98.0)
+    held = Judgement(verdict=verdict, **judged)
+    reasons = (f"{held.metric}: {held.reason}\nlog line",) if held.reason else ()
+    found = scenario_sentence(Outcome(name="a", verdict=verdict, judgements=(near, held), reasons=reasons))
+    assert found == sentence
 
 
 def test_the_messages_of_missing_and_inconclusive_say_what_to_do() -> None:
