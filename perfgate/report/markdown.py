@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 from perfgate.judge.messages import number, percent
 from perfgate.model import Effect, Verdict, metric_info
+from perfgate.model.secret import redacted
 
 MOST_ROWS, MOST_REASONS = 16, 5
 """With the lines around them at most forty lines."""
 LONGEST_CELL = 160
+NO_WIDTH = "\u200b"
 WORDS = {0: "GREEN", 2: "INTERRUPTED", 6: "UNDECIDED", 7: "NOT ALL PUT BACK"}
 """By the run's exit code; RED with any other."""
 WORST_FIRST = (
@@ -42,14 +44,15 @@ class _Row(NamedTuple):
     what: str
 
 
-def summary(document: Mapping[str, Any]) -> str:
+def summary(document: Mapping[str, Any], sentences: Mapping[str, str]) -> str:
     """Return the Markdown text for a run.json, at most forty lines whatever the run holds.
 
+    `sentences`: what the message of a scenario or relation begins with, by its name; the worst one's is the headline.
     Names and reasons come from brokers, files and errors: whatever they hold, they make no markup and no cells.
     """
     rows = sorted(_rows(document), key=lambda row: RANK.get(row.verdict, RANK[Verdict.INCONCLUSIVE.value]))
     listed = [row for row in rows if row.verdict not in COLLAPSED]
-    lines = [f"**{_headline(document, listed)}**", ""]
+    lines = [f"**{_headline(document, listed, sentences)}**", ""]
     if listed:
         lines += ["| verdict | of | what |", "|---|---|---|"]
         lines += [f"| {row.verdict} | {cell(row.name)} | {cell(row.what)} |" for row in listed[:MOST_ROWS]]
@@ -60,28 +63,35 @@ def summary(document: Mapping[str, Any]) -> str:
         lines += [", ".join(f"{count} {verdict}" for verdict, count in counts.items()) + ".", ""]
     lines += _not_run(document["not_run"])
     lines += [f"MODIFIED: {cell(', '.join(document['modified']))}", ""] if document["modified"] else []
-    lines += [f"Left behind: {cell(text)}" for text in document["left_behind"][:MOST_REASONS]]
+    lines += [f"- left behind: {cell(text)}" for text in document["left_behind"][:MOST_REASONS]]
+    lines += [""] if document["left_behind"] else []
     lines.append(_where(document))
     return "\n".join(lines) + "\n"
 
 
 def cell(text: str) -> str:
-    """Return any text as one table cell without markup, cut to LONGEST_CELL characters."""
+    """Return any text as one table cell without markup and secrets, cut to LONGEST_CELL characters.
+
+    A space of no width keeps a hosting site from notifying @somebody, and from linking #1.
+    """
+    text = redacted(text)  # before anything in it is escaped
     plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     plain = plain if len(plain) <= LONGEST_CELL else plain[: LONGEST_CELL - 3] + "..."
-    return re.sub(r"(?<![^\W_])_|_(?![^\W_])|[\\`*{}\[\]<>#|~!@&]", lambda found: "\\" + found[0], plain)
+    escaped = re.sub(r"(?<![^\W_])_|_(?![^\W_])|[\\`*{}\[\]<>#|~!@&$]", lambda found: "\\" + found[0], plain)
+    return re.sub("[@#]", lambda found: found[0] + NO_WIDTH, escaped)
 
 
-def _headline(document: Mapping[str, Any], listed: Sequence[_Row]) -> str:
+def _headline(document: Mapping[str, Any], listed: Sequence[_Row], sentences: Mapping[str, str]) -> str:
     code = document["exit_code"]
     words = WORDS.get(code, "RED")
-    change = document["change"]
-    about = f"{words}: change '{cell(str(change['name']))}'" if change else words
+    if code == 0 and any(entry["verdict"] == Verdict.MISSING.value for entry in document["scenarios"]):
+        words = "GREEN WITHOUT THRESHOLDS"
     if not listed:
-        return f"{about}: all that was judged holds" if code == 0 else f"{about} (exit code {code})"
+        words += f": change '{cell(str(document['change']['name']))}'" if document["change"] else ""
+        return f"{words}: all that was judged holds" if code == 0 else f"{words} (exit code {code})"
     first = listed[0]
     more = f", and {len(listed) - 1} more below" if len(listed) > 1 else ""
-    return f"{about}: {cell(first.name)} {first.verdict}: {cell(first.what)}{more}"
+    return f"{words}: {cell(sentences.get(first.name, f'{first.verdict} {first.name}: {first.what}'))}{more}"
 
 
 def _rows(document: Mapping[str, Any]) -> Iterator[_Row]:
@@ -117,8 +127,16 @@ def _of_scenario(entry: Mapping[str, Any]) -> str:
             what += f", {'+' if off > 0 else ''}{percent(off)} from the baseline of {number(judgement['baseline'])}"
         if judgement["limit"] is not None:
             what += f", limit {number(judgement['limit'])}"
-        return f"{what}; {judgement['reason']}" if judgement["reason"] else what
+        what += f"; {judgement['reason']}" if judgement["reason"] else ""
+        return what + _fault_figures(entry["metrics"])
     return str(entry["reasons"][0] if entry["reasons"] else entry["summary"])
+
+
+def _fault_figures(metrics: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the outage and the records lost in all rounds, of a scenario with a fault; empty of another."""
+    if not {"outage_s.max", "lost_records"} <= metrics.keys():
+        return ""
+    return f"; outage {metrics['outage_s.max']['value']:.1f} s, {sum(metrics['lost_records']['rounds']):,.0f} lost"
 
 
 def _of_comparison(entry: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.model.secret import Secret
 from perfgate.report.markdown import cell, summary
 
 HOSTILE = "x | y\n| z | <script>alert(1)</script> [a](javascript:b) `c` **d** @team #1 \\"
@@ -19,6 +20,7 @@ def judged(name: str, verdict: str, **found: Any) -> dict[str, Any]:
         "summary": "a scenario",
         "verdict": verdict,
         "reasons": [],
+        "metrics": {},
         "judgements": [{**judgement, "reason": ""}],
         **found,
     }
@@ -43,13 +45,19 @@ def document(**changes: Any) -> dict[str, Any]:
     }
 
 
+def summary_of(run: dict[str, Any]) -> str:
+    """Return the summary of a run whose messages begin with verdict and name."""
+    found = {entry["name"]: f"{entry['verdict']} {entry['name']} and why" for entry in run["scenarios"]}
+    return summary(run, found)
+
+
 def table(text: str) -> list[list[str]]:
     """Return the cells of the table's rows, as a renderer splits them."""
     return [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines() if line.startswith("|")]
 
 
 def test_a_green_run_says_so_and_lists_nothing() -> None:
-    text = summary(document(scenarios=[judged("batch-1k", "PASS"), judged("acks-all", "PASS")]))
+    text = summary_of(document(scenarios=[judged("batch-1k", "PASS"), judged("acks-all", "PASS")]))
     assert text.startswith("**GREEN: all that was judged holds**\n")
     assert "2 PASS." in text
     assert not table(text)
@@ -57,58 +65,79 @@ def test_a_green_run_says_so_and_lists_nothing() -> None:
 
 def test_the_worst_comes_first_and_is_the_headline() -> None:
     rows = [judged("a", "PASS"), judged("b", "INCONCLUSIVE"), judged("c", "REGRESSED"), judged("d", "BROKEN")]
-    text = summary(document(exit_code=1, scenarios=rows))
-    figures = "records_per_s 770 records/s, -23.0 % from the baseline of 1,000, limit 900"
-    assert text.startswith(f"**RED: d BROKEN: {figures}, and 2 more below**")
+    text = summary_of(document(exit_code=1, scenarios=rows))
+    assert text.startswith("**RED: BROKEN d and why, and 2 more below**\n")
+    assert "| records_per_s 770 records/s, -23.0 % from the baseline of 1,000, limit 900 |" in text
     assert [cells[1].strip() for cells in table(text)[2:]] == ["d", "c", "b"]
 
 
 def test_brokers_that_failed_beside_another_family_are_the_headline() -> None:
     beside = {"name": "batch-1k", "beside": "acks", "rounds": [{"broken": ["broker 2 exited with code 1"]}, {}]}
     unjudged = {**judged("a", "PASS"), "verdict": None}
-    text = summary(document(exit_code=1, baselines=[beside], scenarios=[unjudged, judged("b", "REGRESSED")]))
-    assert text.startswith("**RED: batch-1k beside acks BROKEN: broker 2 exited with code 1, and 2 more below**")
+    text = summary_of(document(exit_code=1, baselines=[beside], scenarios=[unjudged, judged("b", "REGRESSED")]))
+    assert text.startswith("**RED: BROKEN batch-1k beside acks: broker 2 exited with code 1, and 2 more below**")
     assert [cells[1].strip() for cells in table(text)[2:]] == ["batch-1k beside acks", "b", "a"]
 
 
 def test_a_scenario_without_figures_tells_its_reason() -> None:
     broken = judged("a", "INVALID", judgements=[], reasons=["round 1: a broker died"])
-    assert "a INVALID: round 1: a broker died" in summary(document(exit_code=6, scenarios=[broken]))
+    assert "| INVALID | a | round 1: a broker died |" in summary_of(document(exit_code=6, scenarios=[broken]))
 
 
 def test_a_comparison_has_its_interval() -> None:
     found = {"scenario": "replicas-3", "verdict": "SLOWER", "metric": "records_per_s", "estimate": -0.12}
     found |= {"interval": [-0.15, -0.09], "reasons": []}
-    text = summary(document(exit_code=1, change={"name": "x"}, comparisons=[found]))
-    assert text.startswith("**RED: change 'x': replicas-3 SLOWER: records_per_s -12.0 % (-15.0 .. -9.0 %)**")
+    text = summary_of(document(exit_code=1, change={"name": "x"}, comparisons=[found]))
+    assert text.startswith("**RED: SLOWER replicas-3: records_per_s -12.0 % (-15.0 .. -9.0 %)**\n")
 
 
 def test_what_was_not_run_is_grouped_by_reason() -> None:
     absent = [{"name": f"s{n}", "reason": "no [prometheus]"} for n in range(3)] + [{"name": "t", "reason": "no zone"}]
-    text = summary(document(not_run=absent))
+    text = summary_of(document(not_run=absent))
     assert "- not run: 3 (s0, s1, s2): no \\[prometheus\\]" in text
     assert "- not run: 1 (t): no zone" in text
 
 
 @pytest.mark.parametrize(("code", "words"), [(2, "INTERRUPTED"), (6, "UNDECIDED"), (7, "NOT ALL PUT BACK"), (3, "RED")])
 def test_no_other_end_reads_like_green(code: int, words: str) -> None:
-    text = summary(document(exit_code=code, scenarios=[judged("a", "PASS")]))
+    text = summary_of(document(exit_code=code, scenarios=[judged("a", "PASS")]))
     assert text.startswith(f"**{words} (exit code {code})**")
 
 
 def test_hostile_names_make_no_markup() -> None:
-    text = summary(document(exit_code=1, scenarios=[judged(HOSTILE, "REGRESSED", reasons=[HOSTILE])]))
+    text = summary_of(document(exit_code=1, scenarios=[judged(HOSTILE, "REGRESSED", reasons=[HOSTILE])]))
     assert [len(cells) for cells in table(text)] == [3, 3, 3]
     assert "<script>" not in text
     assert not re.search(r"(?<!\\)\[a\]", text)
 
 
-def test_the_fullest_run_has_forty_lines_at_most() -> None:
-    rows = [judged(f"s{n}", "REGRESSED") for n in range(50)] + [judged("t", "PASS")]
-    absent = [{"name": f"n{n}", "reason": f"reason {n}"} for n in range(50)]
-    texts = [f"text {n}" for n in range(50)]
-    full = document(exit_code=1, scenarios=rows, not_run=absent, left_behind=texts, modified=texts)
-    assert len(summary(full).splitlines()) <= 40
+def test_a_fault_has_its_outage_and_all_the_records_that_were_lost() -> None:
+    figures = {"outage_s.max": {"value": 8.94}, "lost_records": {"value": 0.0, "rounds": [0.0, 12.0, 0.0]}}
+    text = summary_of(document(exit_code=1, scenarios=[judged("kill-broker", "REGRESSED", metrics=figures)]))
+    assert "limit 900; outage 8.9 s, 12 lost |" in text
+
+
+def test_green_without_thresholds_is_not_plain_green() -> None:
+    text = summary_of(document(scenarios=[judged("a", "MISSING")]))
+    assert text.startswith("**GREEN WITHOUT THRESHOLDS: ")
+
+
+def test_a_secret_that_would_be_escaped_is_masked() -> None:
+    """Escaped, nothing that looks for it afterwards would find it."""
+    Secret("pass|word*1")
+    assert "word" not in cell("broker said pass|word*1")
+
+
+def test_nobody_is_notified() -> None:
+    assert "@\u200bteam #\u200b1".replace("#", "\\#").replace("@", "\\@") == cell("@team #1")
+
+
+def test_the_fullest_run_has_at_most_forty_lines() -> None:
+    rows = [judged(f"s{n}", "BROKEN") for n in range(60)] + [judged("m", "MISSING"), judged("p", "PASS")]
+    absent = [{"name": f"n{n}", "reason": f"reason {n}"} for n in range(60)]
+    many = [f"broker {n}" for n in range(60)]
+    run = document(exit_code=7, scenarios=rows, not_run=absent, left_behind=many, modified=many)
+    assert len(summary(run, {}).splitlines()) <= 40
 
 
 @given(
@@ -119,7 +148,7 @@ def test_the_fullest_run_has_forty_lines_at_most() -> None:
 def test_any_texts_make_a_whole_table_and_at_most_forty_lines(
     rows: list[tuple[str, str]], absent: list[tuple[str, str]], left: list[str]
 ) -> None:
-    text = summary(
+    text = summary_of(
         document(
             exit_code=1,
             scenarios=[judged(name, verdict) for name, verdict in rows],
