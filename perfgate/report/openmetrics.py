@@ -1,0 +1,160 @@
+"""metrics.prom: a run as gauges in the base units of Prometheus, for a textfile collector, a push gateway or GitLab.
+
+The file is OpenMetrics text and Prometheus text (format 0.0.4) alike: gauges alone, and no timestamps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from perfgate.model import Measurement, Verdict, metric_info
+from perfgate.model.secret import redacted
+from perfgate.report.figures import valid_figures
+
+PREFIX = "kafka_perf_gate"
+UNITS: Mapping[str, tuple[tuple[str, ...], str, float]] = {
+    "records/s": (("records_per_s",), "records_per_second", 1.0),
+    "MiB/s": (("mib_per_s",), "bytes_per_second", 2.0**20),
+    "MiB": (("mib",), "bytes", 2.0**20),
+    "ms": (("ms",), "seconds", 1e-3),
+    "s": (("s", "seconds"), "seconds", 1.0),
+    "s/s": (("s_per_s",), "seconds_per_second", 1.0),
+    "us/record": (("us_per_record",), "seconds_per_record", 1e-6),
+    "": (("share", "ratio"), "ratio", 1.0),
+}
+"""By a metric's unit: how its name ends, the base unit, and what a value is multiplied by. Others count things."""
+
+
+@dataclass(kw_only=True)
+class _Family:
+    """One metric of the file, with all its samples: labels and value."""
+
+    name: str
+    help: str
+    unit: str = ""
+    samples: list[tuple[Mapping[str, str], float]] = field(default_factory=list)
+
+    def lines(self) -> Iterator[str]:
+        yield f"# HELP {self.name} {self.help}"
+        yield f"# TYPE {self.name} gauge"
+        if self.unit:
+            yield f"# UNIT {self.name} {self.unit}"
+        for labels, value in self.samples:
+            inside = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+            yield f"{self.name}{{{inside}}} {value!r}"
+
+
+def metrics_text(document: Mapping[str, Any], measurements: Mapping[str, Measurement]) -> str:
+    """Return the text for a run.json of the gate and its measurements by scenario.
+
+    What was not valid or not measured has no sample, nor has a scenario a verdict that was not judged.
+    """
+    target, tier = document["target"], document["tier"]
+    common = {
+        "target": str(target.get("name")),
+        "kafka": str(target.get("kafka_version")),
+        "tier": str(tier.get("name")),
+        "modified": "yes" if document["modified"] else "no",
+    }
+    families = [
+        *_figures(measurements, common),
+        _verdicts("scenario", document["scenarios"], common),
+        *_relations([*document["relations"], *document.get("ranges", ())], common),
+        *_run(document, common),
+    ]
+    return "\n".join([line for family in families if family.samples for line in family.lines()] + ["# EOF", ""])
+
+
+def exported(metric: str) -> tuple[str, str, float]:
+    """Return a metric's name there, its base unit, and what its values are multiplied by.
+
+    latency_ms.p99: kafka_perf_gate_latency_p99_seconds, seconds, 0.001. Raises KeyError for an unknown metric.
+    """
+    info = metric_info(metric)
+    if info is None:
+        raise KeyError(metric)
+    endings, unit, factor = UNITS.get(info.unit, ((info.unit,), info.unit, 1.0))
+    stem, _, part = metric.partition(".")
+    for ending in endings:
+        if stem == ending or stem.endswith(f"_{ending}"):
+            stem = stem.removesuffix(ending).rstrip("_")
+            break
+    part = "" if part.isdigit() else part
+    return "_".join(filter(None, (PREFIX, stem, part, unit))), unit, factor
+
+
+def _figures(measurements: Mapping[str, Measurement], common: Mapping[str, str]) -> list[_Family]:
+    """Return a family for each metric; the figures of one broker have its number as a label."""
+    found: dict[str, _Family] = {}
+    for name, measurement in measurements.items():
+        labels = {"scenario": name, "family": measurement.scenario.families[0], **common}
+        for metric, value in valid_figures(measurement).items():
+            info = metric_info(metric)
+            assert info is not None
+            known, unit, factor = exported(metric)
+            family = found.setdefault(known, _Family(name=known, help=_help(info.label), unit=unit))
+            broker = metric.rpartition(".")[2]
+            family.samples.append(({**labels, "broker": broker} if broker.isdigit() else labels, value * factor))
+    return sorted(found.values(), key=lambda one: one.name)
+
+
+def _verdicts(what: str, entries: list[Mapping[str, Any]], common: Mapping[str, str]) -> _Family:
+    """Return the verdicts as a set of states: 1 for the one that there is, 0 for each other."""
+    family = _Family(name=f"{PREFIX}_{what}_verdict", help=f"1 for the verdict of the {what}, 0 for each other one.")
+    for entry in entries:
+        labels = {what: entry["name"], "family": entry["family"], **common}
+        if entry["verdict"] is not None:
+            family.samples += [({**labels, "verdict": v.value}, float(v.value == entry["verdict"])) for v in Verdict]
+    return family
+
+
+def _relations(entries: list[Mapping[str, Any]], common: Mapping[str, str]) -> Iterator[_Family]:
+    """Return the ratios of the relations, those of a range step by step, and the verdicts."""
+    ratios = _Family(
+        name=f"{PREFIX}_relation_ratio", help="Ratio of a metric of two scenarios, median of the rounds.", unit="ratio"
+    )
+    for entry in entries:
+        labels = {"relation": entry["name"], "family": entry["family"], "metric": entry["metric"], **common}
+        for pair in entry.get("steps", (entry,)):
+            if pair["ratio"] is not None:
+                ratios.samples.append(({**labels, "of": pair["of"], "over": pair["over"]}, pair["ratio"]))
+    yield ratios
+    yield _verdicts("relation", entries, common)
+
+
+def _run(document: Mapping[str, Any], common: Mapping[str, str]) -> Iterator[_Family]:
+    """Return what there is of the run as a whole."""
+    facts = {
+        "run_id": document["run_id"],
+        "driver": document["driver"],
+        "profile": document["profile"] or "none",
+        "commit": str(document["environment"].get("commit")),
+        "cpu_model": str(document["environment"].get("cpu_model")),
+        **common,
+    }
+    finished = datetime.fromisoformat(document["finished"]).timestamp()
+    for name, text, unit, labels, value in (
+        ("run_info", "The run that this file is of; always 1.", "", facts, 1.0),
+        ("run_finished_timestamp_seconds", "When the run ended, Unix time.", "seconds", common, finished),
+        ("run_exit_code", "Exit code of the run: 0 is green.", "", common, float(document["exit_code"])),
+        (
+            "run_not_run",
+            "Scenarios and relations selected and not run.",
+            "",
+            common,
+            len(document["not_run"]),
+        ),
+    ):
+        yield _Family(name=f"{PREFIX}_{name}", help=text, unit=unit, samples=[(labels, float(value))])
+
+
+def _help(label: str) -> str:
+    return label[:1].upper() + label[1:] + "."
+
+
+def _escaped(text: str) -> str:
+    """Return a label's value: no secret, and nothing that ends it."""
+    return redacted(text).replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

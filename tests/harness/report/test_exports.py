@@ -1,0 +1,215 @@
+"""metrics.prom and metrics.csv: valid figures alone, in base units; texts that end no label and start no formula."""
+
+import csv
+import io
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfgate.judge.compare.comparisons import judge_comparison
+from perfgate.model import METRICS, Verdict
+from perfgate.report.comparisons import comparison_entry
+from perfgate.report.csv_table import COLUMNS, FORMULA, metrics_csv, text_cell
+from perfgate.report.openmetrics import exported, metrics_text
+from perfgate.report.results import load_run, recorded_measurements, write_run
+from tests.harness.build import one_round
+from tests.harness.judge.test_comparisons import comparison
+from tests.harness.run_gate import gate
+
+RECORDED = Path(__file__).parents[1] / "data" / "run.json"
+LABEL = r'[a-z_]+="(?:[^"\\\n]|\\\\|\\"|\\n)*"'
+SAMPLE = re.compile(rf"([a-z0-9_]+)\{{((?:{LABEL}(?:,(?=[a-z_]))?)*)\}} (\S+)")
+
+needs_promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None and not os.environ.get("PROMETHEUS_REQUIRED"),
+    reason="no `promtool` on the PATH (Debian: apt-get install prometheus)",
+)
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    return load_run(RECORDED)
+
+
+@pytest.fixture(scope="module")
+def text(document: dict[str, Any]) -> str:
+    return metrics_text(document, recorded_measurements(document))
+
+
+def samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
+    """Return name, labels and value of every sample. Fails on a line that is neither sample nor comment."""
+    for line in text.split("\n")[:-1]:
+        if not line.startswith("# "):
+            found = SAMPLE.fullmatch(line)
+            assert found, line
+            labels = dict(re.findall(r'([a-z_]+)="((?:[^"\\]|\\.)*)"', found[2]))
+            yield found[1], labels, float(found[3])
+
+
+def test_every_metric_has_a_name_of_its_own_in_base_units() -> None:
+    names = [exported(metric)[0] for metric in (*METRICS, "broker_cpu_cores.1")]
+    assert len(set(names)) == len(names)
+    for metric in METRICS:
+        name, unit, _ = exported(metric)
+        assert name.endswith(f"_{unit}")
+        assert not re.search(r"_(ms|us|mib|s|share)(_|$)", name), name
+    assert exported("broker_cpu_cores.1") == exported("broker_cpu_cores.2")
+
+
+@pytest.mark.parametrize(
+    ("metric", "name", "factor"),
+    [
+        ("records_per_s", "kafka_perf_gate_records_per_second", 1),
+        ("received_mib_per_s", "kafka_perf_gate_received_bytes_per_second", 1_048_576),
+        ("latency_ms.p99", "kafka_perf_gate_latency_p99_seconds", 1e-3),
+        ("latency_before_ms.p99", "kafka_perf_gate_latency_before_p99_seconds", 1e-3),
+        ("broker_cpu_us_per_record", "kafka_perf_gate_broker_cpu_seconds_per_record", 1e-6),
+        ("broker_rss_mib.max", "kafka_perf_gate_broker_rss_max_bytes", 1_048_576),
+        ("broker_compile_share.max", "kafka_perf_gate_broker_compile_max_ratio", 1),
+        ("outage_partition_seconds", "kafka_perf_gate_outage_partition_seconds", 1),
+        ("outage_affected", "kafka_perf_gate_outage_affected_partitions", 1),
+        ("isr_shrinks", "kafka_perf_gate_isr_shrinks", 1),
+    ],
+)
+def test_units_are_converted(metric: str, name: str, factor: float) -> None:
+    found, _, multiplied = exported(metric)
+    assert (found, multiplied) == (name, factor)
+
+
+def test_the_file_has_every_figure_of_the_run(document: dict[str, Any], text: str) -> None:
+    found = {(name, labels.get("scenario"), labels.get("broker")): value for name, labels, value in samples(text)}
+    for entry in document["scenarios"]:
+        for metric, figure in entry["metrics"].items():
+            name, _, factor = exported(metric)
+            broker = metric.rpartition(".")[2]
+            value = found[name, entry["name"], broker if broker.isdigit() else None]
+            assert value == pytest.approx(figure["value"] * factor), metric
+    ratios = {labels["relation"]: value for name, labels, value in samples(text) if name.endswith("relation_ratio")}
+    assert ratios == {entry["name"]: entry["ratio"] for entry in document["relations"]}
+
+
+def test_families_are_whole_and_described_once(text: str) -> None:
+    lines = text.split("\n")
+    assert lines[-2:] == ["# EOF", ""]
+    order = list(dict.fromkeys(name for name, _, _ in samples(text)))
+    assert [line.split()[2] for line in lines if line.startswith("# TYPE")] == order
+    assert [line.split()[2] for line in lines if line.startswith("# HELP")] == order
+    for line in lines:
+        if line.startswith("# UNIT"):
+            assert line.split()[2].endswith("_" + line.split()[3])
+    runs = [name for name, _, _ in samples(text)]
+    assert runs == sorted(runs, key=order.index), "samples of a family stand together"
+
+
+def test_one_verdict_of_each_scenario_is_set(document: dict[str, Any], text: str) -> None:
+    states = [(labels, value) for name, labels, value in samples(text) if name == "kafka_perf_gate_scenario_verdict"]
+    assert len(states) == len(Verdict) * len(document["scenarios"])
+    held = {labels["scenario"]: labels["verdict"] for labels, value in states if value == 1}
+    assert held == {entry["name"]: entry["verdict"] for entry in document["scenarios"]}
+
+
+def test_what_is_not_valid_or_not_judged_is_absent(document: dict[str, Any]) -> None:
+    run = json.loads(json.dumps(document))
+    by_name = {entry["name"]: entry for entry in run["scenarios"]}
+    by_name["acks-all"]["verdict"] = None
+    by_name["batch-1k"]["rounds"][0]["invalid"] = ["a broker died"]
+    for recorded in by_name["cross-az"]["rounds"]:
+        recorded["invalid_metrics"] = {"latency_ms": "sent late"}
+    measurements = recorded_measurements(run)
+    found = list(samples(metrics_text(run, measurements)))
+    assert not [name for name, labels, _ in found if "verdict" in labels and labels.get("scenario") == "acks-all"]
+    of_invalid = [name for name, labels, _ in found if labels.get("scenario") == "batch-1k"]
+    assert set(of_invalid) == {"kafka_perf_gate_scenario_verdict"}
+    of_spoilt = {name for name, labels, _ in found if labels.get("scenario") == "cross-az"}
+    assert "kafka_perf_gate_records_per_second" in of_spoilt
+    assert not [name for name in of_spoilt if "_latency_" in name]
+    rows = list(csv.DictReader(io.StringIO(metrics_csv(run, measurements))))
+    assert {row["scenario"] for row in rows} == set(by_name) - {"batch-1k"}
+    assert not [row for row in rows if row["scenario"] == "cross-az" and row["metric"].startswith("latency_ms")]
+    assert {row["verdict"] for row in rows if row["scenario"] == "acks-all"} == {""}
+
+
+def test_the_table_has_a_row_for_each_figure(document: dict[str, Any]) -> None:
+    rows = list(csv.DictReader(io.StringIO(metrics_csv(document, recorded_measurements(document)))))
+    assert tuple(rows[0]) == COLUMNS
+    assert len(rows) == sum(len(entry["metrics"]) for entry in document["scenarios"])
+    (row,) = [row for row in rows if (row["scenario"], row["metric"]) == ("batch-1k", "records_per_s")]
+    assert (row["run_id"], row["family"], row["unit"], row["verdict"]) == (
+        document["run_id"],
+        "batch-size",
+        "records/s",
+        "PASS",
+    )
+    figure = next(entry for entry in document["scenarios"] if entry["name"] == "batch-1k")["metrics"]["records_per_s"]
+    assert math.isclose(float(row["value"]), figure["value"])
+    assert int(row["rounds"]) == len(figure["rounds"])
+
+
+def hostile(document: dict[str, Any], text: str) -> tuple[dict[str, Any], Any]:
+    """Return a run of one scenario whose names are this text, wherever a broker or a file gives one."""
+    run = json.loads(json.dumps({**document, "scenarios": document["scenarios"][:1], "relations": []}))
+    measurements = {text: next(iter(recorded_measurements(run).values()))}
+    run["scenarios"][0]["name"] = text
+    run["scenarios"][0]["family"] = text
+    run["scenarios"][0]["factor"] = {text: text}
+    run["target"]["name"] = run["target"]["kafka_version"] = run["environment"]["commit"] = text
+    return run, measurements
+
+
+@given(st.text())
+def test_any_text_stays_in_its_label_and_in_its_cell(text: str) -> None:
+    run, measurements = hostile(load_run(RECORDED), text)
+    found = list(samples(metrics_text(run, measurements)))
+    shown = {labels["target"] for _, labels, _ in found}
+    assert [re.sub(r"\\(.)", lambda at: "\n" if at[1] == "n" else at[1], one) for one in shown] == [text]
+    rows = list(csv.reader(io.StringIO(metrics_csv(run, measurements), newline="")))
+    assert {len(row) for row in rows} == {len(COLUMNS)}
+    assert not [cell for row in rows for cell in row[:7] if cell.startswith(FORMULA)]
+    assert text_cell(text).removeprefix("'") == text.removeprefix("'")
+
+
+@needs_promtool
+@pytest.mark.parametrize("name", ["embedded", 'a "b"\n# EOF\\ {x="y"} 1'])
+def test_promtool_finds_nothing_to_complain_about(document: dict[str, Any], name: str) -> None:
+    run, measurements = hostile(document, name)
+    every = {metric: 1.5 for metric in (*METRICS, "broker_cpu_cores.1")}
+    rounds = tuple(replace(one_round(index, 1.5), metrics=every, latency_histogram="") for index in (1, 2))
+    run["scenarios"] = []
+    text = metrics_text(run, {name: replace(measurements[name], rounds=rounds)})
+    assert len({name for name, _, _ in samples(text)}) >= len(METRICS)
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_files_are_in_the_runs_folder(tmp_path: Path) -> None:
+    done = gate(tmp_path, f"--replay={RECORDED}")
+    (folder,) = tmp_path.glob("2*")
+    assert done.code == 0, done.output
+    text = (folder / "metrics.prom").read_text()
+    info = next(labels for name, labels, _ in samples(text) if name == "kafka_perf_gate_run_info")
+    assert info["run_id"] == done.run["run_id"] == folder.name
+    rows = list(csv.DictReader(io.StringIO((folder / "metrics.csv").read_text())))
+    assert {row["run_id"] for row in rows} == {folder.name}
+
+
+def test_a_comparison_leaves_no_figures_over_time(tmp_path: Path, document: dict[str, Any]) -> None:
+    found = replace(comparison(0.9), baseline=(one := recorded_measurements(document)["batch-1k"]), candidate=one)
+    entry = comparison_entry(found, judge_comparison(found))
+    run = {**document, "change": {"name": "a change", "budget_s": 600}, "comparisons": [entry], "scenarios": []}
+    write_run(run, tmp_path / "run.json")
+    done = gate(tmp_path / "results", f"--replay={tmp_path / 'run.json'}", "-k", "batch-1k and not relation")
+    assert done.run["comparisons"], done.output
+    (folder,) = (tmp_path / "results").glob("2*")
+    assert (folder / "summary.md").exists()
+    assert not list(folder.glob("metrics.*"))
