@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from perfgate.experiment.validity import Flaw, schedule_delay_p99_ms
+from perfgate.experiment.validity import LATE, Flaw, schedule_delay_p99_ms
 from perfgate.model import (
     MIB,
     Accounting,
@@ -99,13 +99,14 @@ def unmeasured(index: int, reason: str, *, broken: bool = False, perhaps_late: b
     )
 
 
-def none_taken(index: int, error: SendsFailedError, *, own_brokers: bool) -> Round:
-    """Return a round in which the brokers took no record."""
+def sends_failed(index: int, error: SendsFailedError, *, own_brokers: bool) -> Round:
+    """Return a round that ended because the brokers took no record, or did not commit them."""
     failed, owed = error.failed, error.attempted - error.failed
     accounting = Accounting(
         attempted=error.attempted, acked=0, failed={"every": failed}, unresolved=owed, offset_delta=0
     )
-    return replace(unmeasured(index, str(error), broken=own_brokers), accounting=accounting)
+    late = LATE.fullmatch(error.code) is not None
+    return replace(unmeasured(index, str(error), broken=own_brokers, perhaps_late=late), accounting=accounting)
 
 
 def round_of(

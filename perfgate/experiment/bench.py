@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from perfgate.experiment.assembly import Finished, done_in_window, none_taken, round_of, timed_out_share, unmeasured
+from perfgate.experiment.assembly import Finished, done_in_window, round_of, sends_failed, timed_out_share, unmeasured
 from perfgate.experiment.faults.fault_round import fault_round
 from perfgate.experiment.ledger import Ledger
 from perfgate.experiment.load_watch import LoadWatch
@@ -183,7 +183,9 @@ class Bench:
                     result = self._driver.run(self.load_spec(scenario, topic), replace(observer, written=written))
                 after = self.topics.ends_after(topic, scenario, before, result)
         except SendsFailedError as error:
-            return Finished(round=none_taken(index, error, own_brokers=self._cluster.emulates_links), repeatable=False)
+            return Finished(
+                round=sends_failed(index, error, own_brokers=self._cluster.emulates_links), repeatable=False
+            )
         except (LoadError, TopicRefusedError) as error:
             return Finished(round=unmeasured(index, str(error)), repeatable=False)
         return self.finished(scenario, index, result, before, after, [-1], sampler)

@@ -11,7 +11,7 @@ from perfgate.experiment.canary import read_canary
 from perfgate.experiment.faults.rounds import measure_faults
 from perfgate.experiment.rounds import Rounds
 from perfgate.experiment.setup import Setup
-from perfgate.model import FEWEST_READINGS, Measurement, Scenario, parted
+from perfgate.model import FEWEST_READINGS, Measurement, Relation, Scenario, parted
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.stopping import StopRule
 
@@ -92,6 +92,14 @@ class Campaign:
         holding = [number for number, rows in enumerate(self._blocks) if scenario in rows]
         others = {row for row in self.setup.scenarios if family in row.families and row.cluster == scenario.cluster}
         return max(holding, key=lambda number: (len(others & set(self._blocks[number])), -number))
+
+    def apart(self, relation: Relation) -> str | None:
+        """Return that scenarios of the relation on clusters of one kind were measured in different blocks, if so."""
+        rows = [row for row in self.setup.scenarios if row.name in relation.names]
+        placed = {(row.cluster, self._block_of(row, relation.family)) for row in rows}
+        if len(placed) == len({row.cluster for row in rows}):
+            return None
+        return f"{', '.join(row.name for row in rows)} were not measured side by side"
 
     def again(self, scenarios: Sequence[Scenario], red: Collection[str]) -> Mapping[str, Measurement] | None:
         """Return the second measurements of these scenarios, on a fresh cluster; the first call measures all `red`.

@@ -263,7 +263,8 @@ def _offered_too_little(load: Load, result: LoadResult, sent: Sent) -> bool:
     # What may fall behind the window's end; on a machine that wakes threads late that is more.
     machine_s = min(WAKE_FACTOR * (result.wake_delay_p99_ms or 0.0) / 1e3, EDGE_S, EDGE_SHARE * result.window_s)
     late = load.rate * max(SCHEDULE_DELAY_LIMIT_MS / 1e3, machine_s) + 1
-    return sent.attempted_in_window < RATE_REACHED * load.rate * result.window_s - late
+    free_s = result.window_s - sent.committing_in_window_s
+    return sent.attempted_in_window < RATE_REACHED * load.rate * free_s - late
 
 
 def schedule_delay_limit_ms(sent: Sent, wake_delay_ms: float | None = None) -> float:

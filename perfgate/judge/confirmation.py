@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from perfgate.judge.relations import judge_relation
-from perfgate.judge.rules import judge_scenario, not_taken
+from perfgate.judge.rules import judge_scenario, tells_nothing
 from perfgate.model import Measurement, Outcome, Profile, RangeRelation, Relation, Verdict
 
 SECOND_LOOK = "a confirmation run on a fresh cluster"
@@ -32,7 +32,7 @@ def to_measure_again(
             if name in measured
         }
         if isinstance(relation, RangeRelation):
-            usable = [name for name, measurement in held.items() if not not_taken(measurement)]
+            usable = [name for name, measurement in held.items() if not tells_nothing(measurement)]
             if relation.lacks(usable):
                 continue
             relation = relation.among(usable)
@@ -41,6 +41,18 @@ def to_measure_again(
         if judge_relation(relation, held).verdict is Verdict.REGRESSED:
             found.update(relation.names)
     return {name for name in found if measured[name].scenario.confirmable}
+
+
+def judge_relation_again(relation: Relation, measured: Mapping[str, Measurement]) -> Outcome:
+    """Judge a red relation on its confirmation run: without what this machine cannot show there, if it can be."""
+    out = {name: reason for name, one in measured.items() if (reason := tells_nothing(one))}
+    usable = [name for name in measured if name not in out]
+    if out and isinstance(relation, RangeRelation) and not relation.lacks(usable):
+        return judge_relation(relation.among(usable), measured)
+    if out:
+        reasons = tuple(f"{name}: {reason}" for name, reason in out.items())
+        return Outcome(name=relation.name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=reasons)
+    return judge_relation(relation, measured)
 
 
 def second_look(first: Outcome, second: Outcome, not_counted: Sequence[str] = ()) -> Outcome:

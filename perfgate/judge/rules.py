@@ -117,15 +117,16 @@ def spoilt_metrics(measurement: Measurement) -> dict[str, str]:
     return {name: spoilt(measurement, name) for name in names}
 
 
-def judge_threshold(values: Sequence[float], threshold: Threshold) -> Judgement:
-    """Hold the rounds' `values` of one metric against its threshold.
+def judge_threshold(values: Sequence[float], threshold: Threshold, *, published: bool = False) -> Judgement:
+    """Hold the rounds' `values` of one metric against its threshold; one `published` is of another machine.
 
     REGRESSED: the median lies beyond the limit by more than its own standard error, or its whole interval does, and
     the rounds do not get better by more than the limit's distance (then the brokers still warm up). PASS:
     the median keeps the limit by at least that error, which is no larger than COARSE of the limit's distance, keeps the
     tolerance too where noise between runs put the limit further off, and fewer than :func:`many` rounds lie beyond the
     limit. IMPROVED: it passes, and the whole interval lies as far off on the
-    good side; but not TOO_GOOD times as far. All else, what is no number too, is INCONCLUSIVE.
+    good side; but not TOO_GOOD times as far, unless another machine was measured. All else, what is no number too, is
+    INCONCLUSIVE.
     """
     sign = 1 if threshold.metric.better == "higher" else -1
     centre, width, interval = statistics.median(values), spread(values), median_interval(values)
@@ -153,7 +154,7 @@ def judge_threshold(values: Sequence[float], threshold: Threshold) -> Judgement:
         )
     elif beyond >= many(len(values)):
         verdict, reason = Verdict.INCONCLUSIVE, f"{beyond} of {len(values)} rounds lie beyond the limit"
-    elif gain > TOO_GOOD * threshold.reach:
+    elif gain > TOO_GOOD * threshold.reach and not published:
         verdict = Verdict.INCONCLUSIVE
         reason = (
             f"too good: {gain * 100:.0f} % better than the baseline, more than {TOO_GOOD} x the "
@@ -203,6 +204,7 @@ def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome
     if measurement.scenario.refusal:  # every round's brokers refused it, as they must
         return Outcome(name=name, verdict=Verdict.PASS, judgements=())
     thresholds = profile.thresholds.get(name, ()) if profile else ()
+    published = profile is not None and profile.reference
     if isinstance(row, FaultScenario):
         return judge_fault(row, measurement, thresholds)
     judgements = []
@@ -212,7 +214,7 @@ def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome
         if reason := spoilt(measurement, threshold.metric.name):
             judgements.append(Judgement(verdict=Verdict.INVALID, metric=threshold.metric.name, reason=reason))
         elif len(values) == len(measurement.rounds):
-            judgements.append(judge_threshold(values, threshold))
+            judgements.append(judge_threshold(values, threshold, published=published))
         elif unavailable:
             reason = f"unavailable: {unavailable}"
             judgements.append(Judgement(verdict=Verdict.INCONCLUSIVE, metric=threshold.metric.name, reason=reason))
@@ -236,7 +238,7 @@ def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome
     judgements += [
         Judgement(verdict=Verdict.MISSING, metric=group[0], reason="no threshold")
         for group in required(measurement.scenario.load)
-        if not held.intersection(group)
+        if not held.intersection(group) and not (published and thresholds)  # a table holds what it holds
     ]
     notes = [f"{j.metric}: {j.reason}" for j in judgements if j.reason]
     notes += [f"{metrics} is not valid: {reason}" for metrics, reason in _spoilt_beside(measurement, held).items()]
@@ -275,9 +277,19 @@ def _sustained(measurement: Measurement, *, held: bool) -> list[Judgement]:
     return [Judgement(verdict=verdict, metric="records_per_s", measured=measured, limit=rate, reason=reason)]
 
 
-def not_taken(measurement: Measurement) -> bool:
-    """Return whether this machine's brokers did not take, in some round, a rate that is declared to probe."""
-    return measurement.scenario.load.probes and any(r.not_sustained for r in measurement.rounds)
+def tells_nothing(measurement: Measurement) -> str:
+    """Return why this machine cannot show what relations state of the scenario; empty when it can.
+
+    Its brokers did not take, in some round, a rate that is declared to probe, or took a rate of which records are to
+    time out so well that none did.
+    """
+    load = measurement.scenario.load
+    if load.probes and any(r.not_sustained for r in measurement.rounds):
+        return "offers more than the brokers take here"
+    shares = [r.metrics.get("timed_out_share") for r in measurement.rounds]
+    if load.times_out and shares and not any(share is None or share > 0 for share in shares):
+        return "no record timed out here: the brokers take the whole rate"
+    return ""
 
 
 def invalid_reasons(measurement: Measurement) -> tuple[str, ...]:

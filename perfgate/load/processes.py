@@ -233,12 +233,19 @@ class Generators:
             raise LoadError(process.obituary())
         if message["event"] == "failure":
             observer.check()
-            raise LoadError(f"the generator process {process.name} failed: {message['reason']}")
+            raise self._failure(process.name, message)
         if message["event"] == "progress":
             self._last[process.name] = Progress(**{key: message[key] for key in Progress.__slots__ if key in message})
             self._add_up()
         else:
             process.said[message["event"]] = message
+
+    def _failure(self, name: str, message: Message) -> LoadError:
+        """Return what a generator process said that it failed of: `code` names an error of the brokers."""
+        reason, last = f"the generator process {name} failed: {message['reason']}", self._last.get(name)
+        if not message.get("code") or last is None:
+            return LoadError(reason)
+        return SendsFailedError(reason, attempted=last.attempted, failed=last.failed, code=message["code"])
 
     def _add_up(self) -> None:
         """Add the latest reports of the leading processes up, once each of them has reported."""

@@ -21,11 +21,14 @@ class LoadError(Exception):
 
 
 class SendsFailedError(LoadError):
-    """The target took none of the `attempted` records; `failed` of them have ended in an error so far."""
+    """The target took none of the `attempted` records, or did not commit them; `failed` have ended in an error so far.
 
-    def __init__(self, reason: str, *, attempted: int, failed: int) -> None:
+    `code`: the name of the error with which a commit failed.
+    """
+
+    def __init__(self, reason: str, *, attempted: int, failed: int, code: str = "") -> None:
         super().__init__(reason)
-        self.attempted, self.failed = attempted, failed
+        self.attempted, self.failed, self.code = attempted, failed, code
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +76,8 @@ class Sent:
     the brokers held answers back because of a quota, over all requests. `stalled_in_window_s`: for how long of the
     window a client's own loop stood still. `due_in_window`: paced records with an outcome that were due in the window,
     `timed_out_in_window` of them timed out. `markers_by_partition`: control records that committed transactions wrote.
-    While a transaction is committed nothing is handed over: that counts as `pushback_s` (capped), and not as
-    `schedule_delay` (paced).
+    While a transaction is committed nothing is handed over (`committing_in_window_s`, of a client): that counts as
+    `pushback_s` (capped), and not as `schedule_delay` (paced).
     """
 
     attempted_in_window: int
@@ -83,6 +86,7 @@ class Sent:
     pushback_s: float
     pushback_in_window_s: float
     stalled_in_window_s: float = 0.0
+    committing_in_window_s: float = 0.0
     attempted: int
     acked: int
     failed: Mapping[str, int]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perfgate.judge.relations import judge_relation
-from perfgate.judge.rules import judge_scenario, not_taken
+from perfgate.judge.rules import judge_scenario, tells_nothing
 from perfgate.model import Load, Measurement, TopicSpec, Verdict
 from perfgate.model.catalogue import family
 from perfgate.model.errors import ConfigurationError
@@ -71,8 +71,39 @@ def test_a_rate_beyond_an_unknown_machine_is_a_figure(probes: bool, held: Any, v
     row = replace(found.scenario, load=Load(kind="paced", rate=10_000, probes=probes))
     short = replace(found, scenario=row, rounds=tuple(replace(r, not_sustained=SHORT) for r in found.rounds))
     assert judge_scenario(short, held).verdict is verdict
-    assert not_taken(short) is probes, "no relation of it says anything"
-    assert not not_taken(replace(short, rounds=found.rounds))
+    assert bool(tells_nothing(short)) is probes, "no relation of it says anything"
+    assert not tells_nothing(replace(short, rounds=found.rounds))
+
+
+@pytest.mark.parametrize(
+    ("shares", "silent"), [((0.0, 0.0), True), ((0.0, 0.1), False), ((0.5, 0.5), False), ((), False)]
+)
+def test_an_overload_that_was_none_says_nothing(shares: tuple[float, ...], silent: bool) -> None:
+    found = measurement([9000.0] * 2)
+    load = Load(kind="paced", rate=9_000, times_out=True)
+    rounds = tuple(
+        replace(one, metrics={**one.metrics, "timed_out_share": share} if shares else one.metrics)
+        for one, share in zip(found.rounds, shares or (0.0, 0.0), strict=True)
+    )
+    over = replace(found, scenario=replace(found.scenario, load=load), rounds=rounds)
+    assert ("no record timed out" in tells_nothing(over)) is silent
+
+
+def measured_apart(tmp_path: Path) -> Path:
+    """Return the recorded run as if cross-az had been measured on another cluster than batch-1k."""
+    document: dict[str, Any] = json.loads(RECORDED.read_text())
+    names = [one["name"] for one in document["scenarios"]]
+    blocks = [[name for name in names if name != "cross-az"], ["cross-az"]]
+    clusters = [{"scenarios": one, "second_look": False} for one in blocks]
+    document["target"] = {**document["target"], "clusters": clusters}
+    (tmp_path / "run.json").write_text(json.dumps(document))
+    return tmp_path / "run.json"
+
+
+def test_a_run_that_did_not_measure_two_side_by_side_holds_no_relation_of_them(tmp_path: Path) -> None:
+    done = gate(tmp_path / "results", f"--replay={measured_apart(tmp_path)}", "-k", "cross-az or replicas or batch-1k")
+    assert "did not measure batch-1k, cross-az side by side" in done.output
+    assert "PASS" in done.output, "the others are held"
 
 
 def test_the_rates_of_the_catalogue_that_are_beyond_some_machines_say_so() -> None:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.judge.confirmation import second_look, to_measure_again
+from perfgate.judge.confirmation import judge_relation_again, second_look, to_measure_again
 from perfgate.judge.messages import relation_message
 from perfgate.judge.relations import deciding_step, judge_relation
-from perfgate.model import METRICS, Measurement, RangeRelation, Verdict
+from perfgate.model import METRICS, Load, Measurement, RangeRelation, Verdict
 from perfgate.report.terminal import relation_rows
 from tests.harness.build import measurement, one_round, relation
 
@@ -232,3 +232,18 @@ def test_a_red_range_is_measured_again_whole_and_both_looks_decide() -> None:
     assert other.verdict is Verdict.INCONCLUSIVE, "the same step lay wholly elsewhere"
     assert "more than one state" in other.reasons[-1]
     assert "p9 / p3" in relation_message(confirmed, held)
+
+
+@pytest.mark.parametrize(("short", "verdict"), [("p9", Verdict.PASS), ("p3", Verdict.INCONCLUSIVE)])
+def test_a_confirmation_run_is_judged_without_what_its_brokers_did_not_take(short: str, verdict: Verdict) -> None:
+    """Their rate is what the brokers took, not what the scenario is about; the turning point is needed, though."""
+    held, again = shape(), measured([100, 280, 330, 90, 345])
+    row = replace(again[short].scenario, load=Load(kind="paced", rate=500, probes=True))
+    rounds = tuple(replace(one, not_sustained="not sustained: 90 of 500") for one in again[short].rounds)
+    again = measured([100, 280, 330, 330, 345]) if short == "p3" else again
+    outcome = judge_relation_again(held, {**again, short: replace(again[short], scenario=row, rounds=rounds)})
+    assert outcome.verdict is verdict
+    pair = relation(2.0)
+    both = {"fast": measurement([100.0] * 3, "fast"), "slow": replace(again[short], scenario=row, rounds=rounds)}
+    assert judge_relation_again(pair, both).verdict is Verdict.INCONCLUSIVE
+    assert judge_relation_again(held, measured([100, 280, 330, 90, 345])).verdict is Verdict.REGRESSED

@@ -1,12 +1,13 @@
 """Threshold files: what is shipped is sound, and every slip of the pen is an error that names file, table and key."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fixtures.command_line import DRIVERS
 from perfgate.judge.relation_file import load_relations
-from perfgate.judge.rules import required
+from perfgate.judge.rules import judge_scenario, required
 from perfgate.judge.thresholds import (
     all_but_one,
     load_profile,
@@ -16,12 +17,13 @@ from perfgate.judge.thresholds import (
     profile_facts,
     published_of,
 )
-from perfgate.model import CROSS_ZONE, SAME_ZONE, PairRelation, Profile, RangeRelation, Scenario
+from perfgate.model import CROSS_ZONE, SAME_ZONE, PairRelation, Profile, RangeRelation, Scenario, Verdict
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.proposal import suggested_name
 from perfgate.systems.kafka.attached.external import ExternalTarget
 from perfgate.systems.kafka.managed.containers import ContainersTarget
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
+from tests.harness import build
 from tests.scenarios.catalogue import FAMILIES as CATALOGUE
 from tests.scenarios.catalogue import SCENARIOS
 
@@ -69,6 +71,22 @@ def test_a_reference_is_matched_by_no_run_and_held_when_it_is_named() -> None:
         assert all_but_one(references, facts) == []
     named = named_profile(profiles, "published-high-availability")
     assert set(named.thresholds) == {"rate-5k", "rate-10k", "rate-26k-12"}, "what was not taken there holds nothing"
+
+
+@pytest.mark.parametrize(
+    ("rate", "held", "verdict"),
+    [
+        (1000.0, True, Verdict.PASS),
+        (1400.0, True, Verdict.IMPROVED),
+        (800.0, True, Verdict.REGRESSED),
+        (1000.0, False, Verdict.MISSING),
+    ],
+)
+def test_a_named_reference_holds_what_it_publishes_and_no_more(rate: float, held: bool, verdict: Verdict) -> None:
+    """No table has the CPU of brokers, and of a faster machine a gain is none that has to be explained."""
+    figures = (build.threshold("records_per_s", 1000.0),) if held else ()
+    published = replace(build.profile(*figures), reference=True)
+    assert judge_scenario(build.measurement([rate] * 5), published).verdict is verdict
 
 
 def test_published_figures_are_of_scenarios_and_metrics_that_there_are_and_say_what_differs() -> None:

@@ -13,17 +13,18 @@ from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.experiment.assembly import sends_failed
 from perfgate.experiment.comparing import Comparing
-from perfgate.experiment.validity import accounting_of, flaws
+from perfgate.experiment.validity import LATE, accounting_of, flaws
 from perfgate.load.window import Window, now
 from perfgate.model import Change, Fault, FaultScenario, Load, Scenario, TopicSpec, settings, with_settings
-from perfgate.model.load import LoadSpec
-from perfgate.systems.kafka.load.clib import KafkaClientError
+from perfgate.model.load import LoadSpec, SendsFailedError
 from perfgate.systems.kafka.load.instructions import producers_of
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.load.official import inexpressible
 from perfgate.systems.kafka.load.producing import Sender
-from tests.harness.build import load_result, scenario, sent
+from perfgate.systems.kafka.load.transactions import TransactionError
+from tests.harness.build import histogram, load_result, scenario, sent
 
 CAPPED = Load(kind="capped", rate=1000.0)
 PARTITIONS = 4
@@ -177,8 +178,9 @@ def test_an_abort_is_an_error_with_its_reason() -> None:
     late = {"delivery.timeout.ms": 200, "transaction.timeout.ms": 60_000}
     with brokers(1, rtt_ms=300) as slow:
         one = sender(slow, window, producer=with_settings(TRANSACTED.producer, late))
-        with pytest.raises(KafkaClientError, match=r"^transaction: committing: .*timed out.*, aborted"):
+        with pytest.raises(TransactionError, match=r"^transaction: committing: .*timed out.*, aborted") as raised:
             run(one, window, 0.4)
+        assert LATE.fullmatch(raised.value.code)
     assert sum(one.result()["markers_by_partition"]) == 0
 
 
@@ -187,7 +189,9 @@ def test_waiting_for_a_commit_is_pushback_of_a_capped_load_and_no_delay_of_a_pac
     with brokers(1, rtt_ms=40) as slow:
         window = Window()
         paced = sender(slow, window)
-        assert run(paced, window, 1.0)["pushback_s"] == 0
+        told = run(paced, window, 1.0)
+        assert told["pushback_s"] == 0
+        assert 0.2 < told["committing_in_window_s"] <= 0.9
         recorded = paced.recorders()
         assert recorded["latency"].histogram().get_value_at_percentile(90) > 80_000
         assert recorded["schedule_delay"].histogram().get_value_at_percentile(90) < 20_000
@@ -206,3 +210,28 @@ def test_without_transactions_there_are_no_markers(mock_brokers: str) -> None:
     found = run(sender(mock_brokers, window, transaction_ms=0), window, 0.3)
     assert found["acked"] > 0
     assert found["markers_by_partition"] == [0] * PARTITIONS
+
+
+def test_a_commit_that_fails_is_the_brokers_doing() -> None:
+    """As a record is that fails without a transaction: not of the load, and perhaps of a busy machine if it is late."""
+    error = SendsFailedError("transaction: committing: fenced", attempted=100, failed=1, code="_FENCED")
+    own, foreign = (sends_failed(1, error, own_brokers=own) for own in (True, False))
+    assert (own.broken, own.perhaps_late, foreign.broken) == ((str(error),), (), ())
+    assert (own.accounting.attempted, own.accounting.failed, own.accounting.unresolved) == (100, {"every": 1}, 99)
+    late = SendsFailedError("transaction: committing: timed out", attempted=100, failed=0, code="_TIMED_OUT")
+    assert sends_failed(1, late, own_brokers=True).perhaps_late == (str(late),)
+
+
+@pytest.mark.parametrize("committing_s", [0.0, 0.5])
+def test_what_fell_due_while_the_last_commit_took_its_time_is_not_owed_by_the_generator(committing_s: float) -> None:
+    """A quarter of a window of 2 s at 1,000/s."""
+    load = Load(kind="paced", rate=1000.0)
+    told = sent(
+        attempted_in_window=1500,
+        acked_in_window=1500,
+        committing_in_window_s=committing_s,
+        schedule_delay=histogram([0.0001] * 100),
+        latency=histogram([0.1] * 100),
+    )
+    found = flaws(load, load_result(sent=told), accounting_of(told, [0], [3000]))
+    assert bool(found) is not committing_s

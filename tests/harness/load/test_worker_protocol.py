@@ -9,7 +9,7 @@ import pytest
 
 from perfgate.load import processes
 from perfgate.model import Load
-from perfgate.model.load import LoadError, LoadSpec, Observer
+from perfgate.model.load import LoadError, LoadSpec, Observer, SendsFailedError
 from perfgate.systems.kafka.load import librdkafka
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from tests.harness.build import scenario
@@ -30,7 +30,7 @@ opens, closes = hear("window")
 RESULT = """
 say(event="result", attempted_in_window=5, acked_in_window=5, acked_bytes_in_window=500, pushback_s=0,
     pushback_in_window_s=0, stalled_in_window_s=0, attempted=10, acked=10, acked_by_partition=[10],
-    markers_by_partition=[0], due_in_window=5, timed_out_in_window=0,
+    markers_by_partition=[0], committing_in_window_s=0, due_in_window=5, timed_out_in_window=0,
     failed={}, errors={}, unresolved=0, unsent=0, withdrawn=0, throttled_ms=0, clients=1,
     cpu_cores=0.1, busiest_thread_cores=0.1, rss_mib=50)
 """
@@ -78,6 +78,17 @@ def test_a_generator_that_says_why_it_cannot_start_is_quoted(monkeypatch: pytest
     with_worker(monkeypatch, 'print(\'{"event": "failure", "reason": "no such topic"}\')')
     with pytest.raises(LoadError, match="the generator process producer-1 failed: no such topic"):
         LibrdkafkaDriver().run(SPEC, observer([]))
+
+
+@pytest.mark.parametrize(("code", "kind"), [("_FENCED", SendsFailedError), ("", LoadError)])
+def test_a_generator_says_whose_failure_it_was(monkeypatch: pytest.MonkeyPatch, code: str, kind: type) -> None:
+    failure = f'say(event="failure", reason="transaction: committing", code="{code}")'
+    with_worker(monkeypatch, TALK + failure)
+    with pytest.raises(LoadError, match="the generator process producer-1 failed: transaction") as raised:
+        LibrdkafkaDriver().run(SPEC, observer([]))
+    assert type(raised.value) is kind
+    if isinstance(raised.value, SendsFailedError):
+        assert (raised.value.attempted, raised.value.failed, raised.value.code) == (390, 0, code)
 
 
 def test_a_generator_that_never_gives_its_result_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

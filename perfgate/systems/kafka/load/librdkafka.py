@@ -201,6 +201,7 @@ def _sent(results: Sequence[Message]) -> Sent:
         # Several clients push back side by side: the share is that of the average client.
         pushback_s=_mean(results, "pushback_s"),
         pushback_in_window_s=_mean(results, "pushback_in_window_s"),
+        committing_in_window_s=_mean(results, "committing_in_window_s"),
         stalled_in_window_s=_mean(results, "stalled_in_window_s"),
         failed=_failed(results),
         errors=_errors(results),

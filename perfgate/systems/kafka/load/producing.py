@@ -93,7 +93,7 @@ class Sender:
         self._refused_partition = 0
         self._refused_at = 0.0
         self._given_up = self._late_turns = 0
-        self.pushback_s = self.pushback_in_window_s = self.stalled_in_window_s = 0.0
+        self.pushback_s = self.pushback_in_window_s = self.stalled_in_window_s = self._committing_in_window_s = 0.0
         self._came_round = 0.0
         self.client = Client(clib.PRODUCER, {**spec["client"], **id_of(spec, number)}, spec["topic"])
         under_way = int(spec["client"]["queue.buffering.max.messages"]) + 2 * CHUNK
@@ -161,6 +161,7 @@ class Sender:
             "pushback_s": self.pushback_s,
             "pushback_in_window_s": self.pushback_in_window_s,
             "stalled_in_window_s": self.stalled_in_window_s,
+            "committing_in_window_s": self._committing_in_window_s,
         }
 
     def _take_turn(self, starts: float, opens: float, closes: float) -> None:
@@ -200,6 +201,7 @@ class Sender:
         began = now()
         if self._transactions.commit(self._hear, self._drain_s):
             self._came_round = self.outcomes.free_since = now()
+            self._committing_in_window_s += self._window.share_of(began, self._came_round)
             if not self._paced and not len(self._refused):  # that time is counted once those have found room
                 self._note_pushback(began, self._came_round)
 

@@ -24,6 +24,14 @@ def id_of(spec: Mapping[str, Any], number: int) -> dict[str, str]:
     return {"transactional.id": f"{spec['transactional_id']}-{number}"} if spec["transaction_ms"] else {}
 
 
+class TransactionError(KafkaClientError):
+    """The brokers did not end a transaction as they should; `code` is librdkafka's name of the error."""
+
+    def __init__(self, reason: str, code: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
 class Transactions:
     """Keeps one transaction open for `open_s`, commits it, begins the next; with 0 s there are none.
 
@@ -40,12 +48,12 @@ class Transactions:
         self.markers_by_partition = np.zeros_like(acked_by_partition)
 
     def init(self) -> None:
-        """Register the transactional.id, which ends what its last user left open. Raises KafkaClientError."""
+        """Register the transactional.id, which ends what its last user left open. Raises TransactionError."""
         if self.used:
             self._must(lib.rd_kafka_init_transactions(self._client.handle, INIT_TIMEOUT_MS), "registering its id")
 
     def begin(self) -> None:
-        """Begin the next one. Raises KafkaClientError."""
+        """Begin the next one. Raises TransactionError."""
         if self.used:
             self._must(lib.rd_kafka_begin_transaction(self._client.handle), "beginning")
             self._acked_before[:] = self._acked
@@ -58,7 +66,7 @@ class Transactions:
     def commit(self, hear: Callable[[], int], within_s: float) -> bool:
         """Wait until all records of the open one are acknowledged, which `hear` counts, then commit it.
 
-        Return whether there was one. Raises KafkaClientError with the reason when one of its records was not
+        Return whether there was one. Raises TransactionError with the reason when one of its records was not
         acknowledged, or when it takes longer: then it is aborted.
         """
         if not self.used:
@@ -76,7 +84,7 @@ class Transactions:
     def _must(self, error: int | None, doing: str) -> None:
         if not error:
             return
-        words = lib.rd_kafka_error_string(error).decode()
+        words, code = lib.rd_kafka_error_string(error).decode(), lib.rd_kafka_error_name(error).decode()
         if lib.rd_kafka_error_txn_requires_abort(error):
             lib.rd_kafka_error_destroy(error)
             words += ", aborted"
@@ -85,4 +93,4 @@ class Transactions:
         if error:
             lib.rd_kafka_error_destroy(error)
         causes = [text for text in self._client.errors.values() if text not in words]
-        raise KafkaClientError("; ".join([f"transaction: {doing}: {words}", *causes]))
+        raise TransactionError("; ".join([f"transaction: {doing}: {words}", *causes]), code)

@@ -24,6 +24,7 @@ from perfgate.model.histogram import LatencyRecorder, Whole, encode, of_counts
 from perfgate.systems.kafka.load.clib import KafkaClientError
 from perfgate.systems.kafka.load.consuming import Reader
 from perfgate.systems.kafka.load.producing import Sender
+from perfgate.systems.kafka.load.transactions import TransactionError
 
 PROGRESS_EVERY_S = 0.1
 SWITCH_INTERVAL_S = 0.0005
@@ -160,6 +161,7 @@ def run(control: Control, clients: Sequence[LoadClient]) -> None:
     """Run every client in a thread until it is done, reporting progress in between; then give the result."""
     start = control.wait_for_start()
     failures: list[str] = []
+    codes: list[str] = []
     done, counted = threading.Semaphore(0), threading.Event()
 
     def guarded(client: LoadClient) -> None:
@@ -167,6 +169,7 @@ def run(control: Control, clients: Sequence[LoadClient]) -> None:
             client.run(start)
         except Exception as error:  # told to the run, which makes the round invalid
             failures.append(f"{error.__class__.__name__}: {error}")
+            codes.append(error.code if isinstance(error, TransactionError) else "")
         done.release()
         counted.wait()  # a thread that has ended takes its CPU time with it
 
@@ -184,7 +187,8 @@ def run(control: Control, clients: Sequence[LoadClient]) -> None:
     edges.look()
     counted.set()
     if failures:
-        emit("failure", reason="; ".join(failures))
+        _report(clients)
+        emit("failure", reason="; ".join(failures), code=min(codes))  # empty as soon as one is no broker's
         return
     emit(
         "result",
