@@ -8,6 +8,7 @@ TIER ?= smoke
 RUN ?= results/latest
 ARGS ?=
 CHANGE ?=
+REFERENCE ?=
 RUNS ?= 10
 ACCEPT ?=
 
@@ -22,6 +23,7 @@ PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
 help:
 	@echo 'make gate    run the scenarios and judge them   [TARGET=embedded] [TIER=smoke|nightly|full] [ARGS="-k batch"]'
+	@echo 'make gate REFERENCE=FILE.toml   the same, held against a reference that is measured in turns with it'
 	@echo 'make compare CHANGE=changes/linger-5.toml   what would this change do?   [ARGS="--budget 10m -k batch-1k"]'
 	@echo 'make clean-up TARGET=FILE.toml   put back what ended runs have left on real brokers   [ARGS="--run RUN-ID"]'
 	@echo 'make baseline   the runs that thresholds of this machine need, then the thresholds   [RUNS=10] [TIER=smoke] [ACCEPT=1]'
@@ -38,7 +40,7 @@ help:
 
 gate: $(VENV)/.run
 	@$(SAY) "performance gate, target $(TARGET), tier $(TIER): starting pytest"
-	@$(PY) -m fixtures.run '--target=$(TARGET)' '--tier=$(TIER)' $(ARGS)
+	@$(PY) -m fixtures.run '--target=$(TARGET)' '--tier=$(TIER)' $(if $(REFERENCE),'--reference=$(REFERENCE)') $(ARGS)
 
 compare: $(VENV)/.run
 	@test -n '$(CHANGE)' || { echo 'name the change: make compare CHANGE=changes/linger-5.toml (others: $(wildcard changes/*.toml))'; exit 2; }

@@ -106,7 +106,7 @@ def _off_sentence(judgement: Judgement) -> str:
         figures += f", {'at least' if info.better == 'higher' else 'at most'} {number(judgement.limit)}"
     if off is None:
         return f": {info.label}: {figures}"
-    stored = "its baseline" if judgement.baseline is not None else "its limit"
+    stored = judgement.against if judgement.baseline is not None else "its limit"
     if verb := VERBS.get(info.name):
         return f" {verb} {percent(abs(off))} {'fewer' if off < 0 else 'more'} records/s than {stored} ({figures})"
     return f": {info.label} is {percent(abs(off))} {'below' if off < 0 else 'above'} {stored} ({figures})"
@@ -114,11 +114,19 @@ def _off_sentence(judgement: Judgement) -> str:
 
 def scenario_message(outcome: Outcome, measurement: Measurement, profile: Profile | None) -> str:
     """Return the message of a scenario's verdict: a sentence, then every judgement that is not green."""
+    profile_text = f"{profile.name} ({profile.path})" if profile else "none matches this target and machine"
+    lines = [*scenario_lines(outcome, measurement), f"  profile    {profile_text}"]
+    partly = outcome.verdict is Verdict.INVALID and bool(outcome.judgements)
+    lines += [PARTLY_NEXT] if partly else _next_step(outcome, f"-k {outcome.name}")
+    return "\n".join(lines)
+
+
+def scenario_lines(outcome: Outcome, measurement: Measurement) -> list[str]:
+    """Return the lines of such a message up to what the scenario was held against."""
     lines = [
         f"{outcome.verdict.value} {scenario_sentence(outcome)}",
         f"  scenario   {measurement.scenario.summary}",
     ]
-    profile_text = f"{profile.name} ({profile.path})" if profile else "none matches this target and machine"
     partly = outcome.verdict is Verdict.INVALID and bool(outcome.judgements)
     if outcome.verdict in NOT_JUDGED and not partly:
         lines += [f"  reason     {reason}" for reason in outcome.reasons]
@@ -132,9 +140,7 @@ def scenario_message(outcome: Outcome, measurement: Measurement, profile: Profil
         lines += [f"  reason     {reason}" for reason in beside if reason not in told]
     if outcome.first_look is not None:
         lines.append(f"  looks      {outcome.reasons[-1]}; first measurement: {looked(outcome.first_look)}")
-    lines.append(f"  profile    {profile_text}")
-    lines += [PARTLY_NEXT] if partly else _next_step(outcome, f"-k {outcome.name}")
-    return "\n".join(lines)
+    return lines
 
 
 def relation_message(outcome: Outcome, relation: Relation) -> str:
@@ -238,7 +244,7 @@ def _judgement_lines(judgement: Judgement, rounds: int) -> list[str]:
         f"spread {percent(judgement.spread)}, {number(low)} .. {number(high)})",
         f"  expected   {number(judgement.baseline)} {info.unit}, {_allowance(judgement)}: "
         f"{bound} {number(judgement.limit)}",
-        f"  off        {off * 100:+.1f} % from the baseline",
+        f"  off        {off * 100:+.1f} % from {judgement.against.replace('its', 'the')}",
     ]
     if judgement.reason:
         lines.append(f"  reason     {judgement.reason}")

@@ -29,7 +29,7 @@ MOST_RUNS = 1000
 LARGEST_REACH, LARGEST_LATENCY_REACH = 0.9, 9.0
 """A limit of a tenth of the baseline is as good as none; more noise than that needs more runs, not a wider limit. So is
 one of ten times a latency, whose p99 scatters more than a mean does."""
-RELATIONS_FILE = "relations.toml"
+RELATIONS_FILE, RATIOS_FILE = "relations.toml", "ratios.toml"
 Text = Annotated[str, MinLen(1), "must be a text"]
 Fact = Annotated[str | int | None, "must be a string or a whole number"]
 Tolerance = Annotated[float, Gt(0), Lt(1), "must be a positive number below 1; 0.1 means 10 %"]
@@ -107,7 +107,8 @@ def load_profiles(folder: Path) -> dict[str, Profile]:
     """Return every profile in `folder` by name, that is by file name. Raises ConfigurationError."""
     if not folder.is_dir():
         raise ConfigurationError(f"thresholds folder {folder} does not exist")
-    return {path.stem: load_profile(path) for path in sorted(folder.glob("*.toml")) if path.name != RELATIONS_FILE}
+    paths = (path for path in sorted(folder.glob("*.toml")) if path.name not in (RELATIONS_FILE, RATIOS_FILE))
+    return {path.stem: load_profile(path) for path in paths}
 
 
 def load_profile(path: Path) -> Profile:

@@ -42,6 +42,7 @@ from perfgate.model.judged import (
     Outcome as Outcome,
     Profile as Profile,
     Published as Published,
+    Ratio as Ratio,
     Threshold as Threshold,
     Verdict as Verdict,
 )

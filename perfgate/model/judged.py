@@ -65,6 +65,18 @@ class Profile:
     """Of a profile whose figures were published, all of these by scenario."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ratio:
+    """What a metric must at least be (one that is better when higher), or may at most be, of a reference's.
+
+    `own`: stated for the scenario itself.
+    """
+
+    metric: MetricInfo
+    limit: float
+    own: bool
+
+
 class Verdict(enum.Enum):
     """The seven outcomes; only PASS and IMPROVED are green, only REGRESSED and BROKEN are red."""
 
@@ -100,6 +112,8 @@ class Judgement:
     baseline: float | None = None
     tolerance: float | None = None
     reach: float | None = None
+    against: str = "its baseline"
+    """What `baseline` is, in words."""
     reason: str = ""
     step: str = ""
     """Of a relation over a range: the two scenarios whose ratio it is, `of / over`."""

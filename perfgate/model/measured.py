@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 from annotated_types import Ge
@@ -327,3 +327,9 @@ class Comparison:
     def scenario(self) -> Scenario:
         """The scenario as declared."""
         return self.baseline.scenario
+
+    def turned(self) -> Comparison:
+        """Return the same with its sides swapped: what was the change is what the other is held against."""
+        swapped = str.maketrans("AB", "BA")
+        orders = tuple(order.translate(swapped) for order in self.orders)
+        return replace(self, baseline=self.candidate, candidate=self.baseline, orders=orders)

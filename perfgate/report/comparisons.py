@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from perfgate.model import Change, Comparison, ComparisonOutcome
+from perfgate.model import Change, Comparison, ComparisonOutcome, Measurement
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.structured import shallow, shared
-from perfgate.report.entries import ComparisonEntry, EffectEntry, RecordedComparison
+from perfgate.report.entries import ComparisonEntry, EffectEntry, RecordedComparison, ReferenceEntry
 from perfgate.report.results import plain, recorded, recorded_measurement, scenario_entry
 
 
@@ -39,6 +39,34 @@ def comparison_entry(comparison: Comparison, outcome: ComparisonOutcome) -> dict
         "candidate": scenario_entry(comparison.candidate, None),
     }
     return plain(ComparisonEntry(**found))
+
+
+def reference_entry(comparison: Comparison) -> dict[str, Any]:
+    """Return the entry of the reference that a scenario was measured beside; the scenario has one of its own."""
+    found = {
+        **shared(ReferenceEntry, comparison),
+        "scenario": comparison.scenario.name,
+        "measured": scenario_entry(comparison.baseline, None),
+    }
+    return plain(ReferenceEntry(**found))
+
+
+def recorded_references(document: Mapping[str, Any], measured: Mapping[str, Measurement]) -> dict[str, Comparison]:
+    """Return a recorded run's comparisons of the reference with what was `measured`, by scenario name.
+
+    Raises ConfigurationError when one is damaged.
+    """
+    try:
+        return {
+            entry["scenario"]: Comparison(
+                baseline=recorded_measurement(entry["measured"]),
+                candidate=measured[entry["scenario"]],
+                **shallow(recorded(RecordedComparison, entry, f"reference of {entry['scenario']!r}:")),
+            )
+            for entry in document.get("references", ())
+        }
+    except (KeyError, TypeError) as error:
+        raise ConfigurationError(f"run.json is damaged: {error!r} in a reference's entry") from error
 
 
 def recorded_comparisons(document: Mapping[str, Any]) -> dict[str, Comparison]:

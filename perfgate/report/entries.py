@@ -277,6 +277,15 @@ class ComparisonEntry(RecordedComparison):
 
 
 @strict
+class ReferenceEntry(RecordedComparison):
+    """How a scenario was measured beside the reference, and all that was measured of that."""
+
+    scenario: str
+    measured: ScenarioEntry
+    """Of the reference: its rounds have the numbers of the scenario's own that they were taken in turns with."""
+
+
+@strict
 class NotRun:
     """What was selected and not run, and why."""
 
@@ -313,6 +322,8 @@ class RunFacts:
     """The interrupted run that this one continues, and whose measurements are among these."""
     change: Mapping[str, object] | None
     """What a comparison asked about; null: the gate."""
+    reference: Mapping[str, object] | None = None
+    """What the run was held against, measured in turns with it: how that differs; null: stored thresholds."""
     target: Annotated[Mapping[str, object], _with("kind", "name", "kafka_version", kind=[*KINDS])]
     environment: Annotated[Mapping[str, object], _with(*MACHINE)]
     time: Annotated[Mapping[str, object], _stated(Time)]
@@ -334,4 +345,5 @@ class Document(RunFacts):
     """Confirmation runs: scenarios that were red, measured again on a fresh cluster."""
     baselines: tuple[BaselineEntry, ...] = ()
     comparisons: tuple[ComparisonEntry, ...]
+    references: tuple[ReferenceEntry, ...] = ()
     not_run: tuple[NotRun, ...]

@@ -54,6 +54,7 @@ def entry_of(document: Mapping[str, Any]) -> dict[str, Any]:
         "tier": document["tier"]["name"],
         "driver": document["driver"],
         "modified": document["modified"],
+        "reference": document["reference"]["name"] if document.get("reference") else None,
         "profile": document["profile"],
         "facts": profile_facts(document["target"], document["environment"], document["tier"], document["driver"]),
         "commit": document["environment"]["commit"],
@@ -90,8 +91,8 @@ def load(path: Path) -> list[dict[str, Any]]:
 
 def drifts(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any]) -> list[Drift]:
     """Return the latest change point of every scenario's metrics, over unmodified runs of the same kind as `like`."""
-    kind = ("tier", "driver", "facts")
-    alike = [e for e in entries if not e["modified"] and all(e[key] == like[key] for key in kind)]
+    kind = ("tier", "driver", "facts", "reference")
+    alike = [e for e in entries if not e["modified"] and all(e.get(key) == like.get(key) for key in kind)]
     found = []
     for scenario in sorted({name for entry in alike for name in entry["rows"]}):
         for metric in METRICS:

@@ -124,7 +124,8 @@ def _of_scenario(entry: Mapping[str, Any]) -> str:
         what = f"{judgement['metric']} {number(judgement['measured'])} {info.unit if info else ''}".strip()
         if judgement["baseline"]:
             off = judgement["measured"] / judgement["baseline"] - 1
-            what += f", {'+' if off > 0 else ''}{percent(off)} from the baseline of {number(judgement['baseline'])}"
+            held = judgement.get("against", "its baseline").replace("its", "the")
+            what += f", {'+' if off > 0 else ''}{percent(off)} from {held} of {number(judgement['baseline'])}"
         if judgement["limit"] is not None:
             what += f", limit {number(judgement['limit'])}"
         what += f"; {judgement['reason']}" if judgement["reason"] else ""

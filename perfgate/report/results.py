@@ -62,6 +62,7 @@ def run_document(
     comparisons: Sequence[Mapping[str, Any]] = (),
     measured_again: Sequence[Measurement] = (),
     baselines: Mapping[tuple[str, str], Measurement] | None = None,
+    references: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Return run.json as an object."""
     return {
@@ -73,6 +74,7 @@ def run_document(
         "second_looks": [scenario_entry(measurement, None) for measurement in measured_again],
         "baselines": baseline_entries(baselines or {}),
         "comparisons": list(comparisons),
+        "references": list(references),
         "not_run": [{"name": name, "reason": reason} for name, reason in not_run],
     }
 

@@ -22,7 +22,7 @@ def runs_alike(document: Mapping[str, Any], results_dir: Path) -> list[Mapping[s
             other = load_run(path)
         except ConfigurationError:
             continue  # a run of another schema version has nothing to say here
-        if _kind(other) == wanted and not other["modified"] and not other["replay_of"] and not other["change"]:
+        if _kind(other) == wanted and not plain(other):
             found.setdefault(other["run_id"], other)  # results/latest is one of the runs again
     return _each_once(list(found.values()))
 
@@ -40,8 +40,13 @@ def _each_once(runs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def plain(document: Mapping[str, Any]) -> str:
     """Return why no thresholds can be made from a run of this kind; empty when they can."""
-    for key, what in (("change", "compared a change"), ("replay_of", "is a replay"), ("modified", "was modified")):
-        if document[key]:
+    for key, what in (
+        ("change", "compared a change"),
+        ("reference", "took turns with a reference"),
+        ("replay_of", "is a replay"),
+        ("modified", "was modified"),
+    ):
+        if document.get(key):
             return f"run {document['run_id']} {what}"
     return ""
 

@@ -75,7 +75,7 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
     if reasons:
         return replace(outcome, reasons=reasons)
     units = pairs // comparison.rounds_per_unit
-    before, after = (_not_sustained(m) for m in (comparison.baseline, comparison.candidate))
+    before, after = (not_taken(m) for m in (comparison.baseline, comparison.candidate))
     if units < FEWEST_UNITS:
         if units and after and not before:
             return replace(outcome, effect=Effect.SLOWER, units=units, reasons=(f"candidate: {after}",))
@@ -158,7 +158,7 @@ def _spoilt(comparison: Comparison, metric: str) -> tuple[str, ...]:
     return tuple(f"{side}: {metric}: {reason}" for side, m in sides if (reason := spoilt(m, metric)))
 
 
-def _not_sustained(measurement: Measurement) -> str:
+def not_taken(measurement: Measurement) -> str:
     """Return how much of a paced load the brokers did not take, when they did not in most rounds."""
     short = [r.not_sustained for r in measurement.rounds if r.not_sustained]
     return short[0] if 2 * len(short) > len(measurement.rounds) else ""

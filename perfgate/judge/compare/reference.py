@@ -1,0 +1,131 @@
+"""The verdict over a scenario that was measured beside a reference, in turns: its ratio to that. Pure.
+
+What is asked is not whether anything differs, as in a comparison, but whether more was lost than may be.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+from perfgate.judge.compare.comparisons import judge_comparison, not_taken, unit_logs
+from perfgate.judge.compare.sequential import FEWEST_UNITS, Estimate, first_told, scheduled
+from perfgate.judge.messages import scenario_lines
+from perfgate.judge.ratio_file import Ratios
+from perfgate.judge.rules import spoilt, verdict_of
+from perfgate.judge.statistics import spread
+from perfgate.model import Comparison, Effect, Judgement, Outcome, Ratio, Verdict
+
+THE_REFERENCE = "the reference"
+NEXT = (
+    "  next       look at what the two sides differ in (run.json, `reference`); if the loss is meant, state it for "
+    "this scenario in {path}"
+)
+SHORT = "  next       give it longer: --budget (docs/nightly.md)"
+
+
+class ReferenceStopRule:
+    """Ends a scenario's units at the planned look that shows each of its ratios to be kept, or one not to be."""
+
+    fewest_units = FEWEST_UNITS
+
+    def __init__(self, ratios: Ratios) -> None:
+        self._ratios = ratios
+
+    def decided(self, comparison: Comparison) -> bool:
+        """Return whether what was measured so far decides; `comparison` is of the reference as the change."""
+        if len(comparison.orders) not in scheduled(comparison.planned_units):
+            return False
+        outcome = judge_against_reference(comparison.turned(), self._ratios, final=False)
+        return outcome.verdict is Verdict.REGRESSED or all(j.verdict.green for j in outcome.judgements)
+
+
+def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bool = True) -> Outcome:
+    """Hold the candidate of a comparison against its baseline, the reference, by the scenario's ratios.
+
+    BROKEN and INVALID are as in a comparison. `final`: nothing more will be measured. A ratio that is not known yet is
+    INCONCLUSIVE; a metric of the default table that the scenario has not is left out.
+    """
+    name = comparison.scenario.name
+    compared = judge_comparison(comparison, final=final)
+    if compared.effect in (Effect.BROKEN, Effect.INVALID):
+        verdict = Verdict.BROKEN if compared.effect is Effect.BROKEN else Verdict.INVALID
+        return Outcome(name=name, verdict=verdict, judgements=(), reasons=compared.reasons)
+    before, after = (not_taken(m) for m in (comparison.baseline, comparison.candidate))
+    if compared.units and (before or after):
+        # A rate that is declared to probe is beyond this machine when the reference's brokers do not take it either.
+        unheld = Verdict.MISSING if comparison.scenario.load.probes else Verdict.INCONCLUSIVE
+        reasons = (f"the reference: {before}",) if before else (f"candidate: {after}",)
+        return Outcome(name=name, verdict=unheld if before else Verdict.REGRESSED, judgements=(), reasons=reasons)
+    if compared.units < FEWEST_UNITS:
+        return Outcome(name=name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=compared.reasons)
+    judgements = tuple(
+        judgement for ratio in ratios.of(name) if (judgement := judge_ratio(comparison, ratio, final=final)) is not None
+    )
+    if not judgements:
+        reason = f"{ratios.path} states no ratio of a metric that this scenario has"
+        return Outcome(name=name, verdict=Verdict.MISSING, judgements=(), reasons=(reason,))
+    notes = tuple(f"{j.metric}: {j.reason}" for j in judgements if j.reason)
+    return Outcome(name=name, verdict=verdict_of(judgements), judgements=judgements, reasons=notes)
+
+
+def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> Judgement | None:
+    """Hold one metric of the candidate against `ratio.limit` times the reference's; None where neither side has it.
+
+    With m, the mean of the units' logarithms (better is positive), its standard error e and the limit's logarithm L:
+    REGRESSED: m is known to be below 0 (the sequential test's error of 0.001 over all looks), and m + e < L. PASS: the
+    interval that allows for the looks lies above L; when nothing more comes, m - e >= L, as the gate judges medians.
+    IMPROVED: m is known to be above 0, and m - e > -L.
+    """
+    metric = ratio.metric
+    sides = (comparison.baseline, comparison.candidate)
+    if not any(metric.name in r.metrics for m in sides for r in m.rounds):
+        if not ratio.own:
+            return None
+        return Judgement(verdict=Verdict.INVALID, metric=metric.name, reason="was not measured")
+    if reason := next((reason for m in sides if (reason := spoilt(m, metric.name))), ""):
+        return Judgement(verdict=Verdict.INVALID, metric=metric.name, reason=reason)
+    logs = unit_logs(comparison, metric.name)
+    if len(logs) < FEWEST_UNITS:
+        reason = "was not measured in every round of both sides"
+        return Judgement(verdict=Verdict.INVALID, metric=metric.name, reason=reason)
+    sign = 1 if metric.better == "higher" else -1
+    limit = sign * math.log(ratio.limit)
+
+    def kept(found: Estimate, last: bool) -> Verdict | None:
+        mean = sign * found.mean
+        low = min(sign * end for end in found.interval)
+        if mean < -found.level * found.error and mean + found.error < limit:
+            return Verdict.REGRESSED
+        if mean > found.level * found.error and mean - found.error > -limit:
+            return Verdict.IMPROVED
+        return Verdict.PASS if low >= limit or (last and mean - found.error >= limit) else None
+
+    verdict, found = first_told(logs, comparison.planned_units, kept, final=final)
+    reference, here = ([r.metrics[metric.name] for r in m.rounds if metric.name in r.metrics] for m in sides)
+    middle = statistics.median(reference)
+    low, high = (middle * math.exp(end) for end in found.interval)
+    return Judgement(
+        verdict=verdict or Verdict.INCONCLUSIVE,
+        metric=metric.name,
+        measured=middle * math.exp(found.mean),
+        spread=spread(here),
+        interval=(low, high),
+        limit=middle * ratio.limit,
+        baseline=middle,
+        tolerance=abs(ratio.limit - 1),
+        against=THE_REFERENCE,
+        reason="" if verdict else f"{found.units} units do not tell whether the limit is kept",
+    )
+
+
+def reference_message(outcome: Outcome, comparison: Comparison, reference: str, ratios: Ratios) -> str:
+    """Return the message of a verdict: a sentence, every judgement that is not green, what it was held against."""
+    lines = scenario_lines(outcome, comparison.candidate)
+    minutes = f"{comparison.minutes:.1f} min, {len(comparison.orders)} units"
+    lines.append(f"  reference  {reference}, measured in turns with it ({minutes}); limits: {ratios.path}")
+    if outcome.verdict is Verdict.REGRESSED:
+        lines.append(NEXT.format(path=ratios.path))
+    elif outcome.verdict is Verdict.INCONCLUSIVE:
+        lines.append(SHORT)
+    return "\n".join(lines)
