@@ -10,16 +10,22 @@ import statistics
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from benchmarks.verdict_quality import BUSY_ROWS, CASES, DELAYS, recorded
+from perfgate.judge.compare.reference import verdict_of_units
 from perfgate.judge.compare.sequential import judge_units
+from perfgate.judge.ratio_file import load_ratios
 
 RESAMPLED = 300
 EFFECTS = (0.0, -0.05, -0.10, 0.10)
+REFERENCE_MIN, REFERENCE_TIMES, REFERENCE_EFFECTS = 9, 1000, (0.0, -0.05, -0.10, -0.20)
+"""Five scenarios in 45 min."""
+SHIPPED = Path(__file__).parents[1] / "thresholds"
 BLOCK = 2
 """Recorded units are drawn in blocks of so many neighbours, so that what lasts longer than a unit stays together."""
 
@@ -50,19 +56,18 @@ def unit_pools(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list
             yield f"{row.name}, {len(units)} in one go", [logs], unit_s
 
 
-def resampled(pools: Sequence[Sequence[float]], planned: int, shift: float, seed: int) -> Counter[int | None]:
-    """Return the verdicts of RESAMPLED comparisons drawn from recorded units, each moved by `shift`.
+def drawn_units(
+    pools: Sequence[Sequence[float]], planned: int, effect: float, seed: int, times: int = RESAMPLED
+) -> Iterator[list[float]]:
+    """Give the units of comparisons drawn from recorded ones, with their mean taken off and moved by `effect`.
 
     Blocks of neighbours are drawn with replacement from one pool at a time; a block never crosses from pool to pool.
     """
-    rng = np.random.default_rng(seed)
+    rng, mean = np.random.default_rng(seed), statistics.mean(log for pool in pools for log in pool)
     blocks = [pool[i : i + BLOCK] for pool in pools for i in range(len(pool) - BLOCK + 1)]
-    found: Counter[int | None] = Counter()
-    for _ in range(RESAMPLED):
+    for _ in range(times):
         drawn = rng.integers(len(blocks), size=-(-planned // BLOCK))
-        logs = [value + shift for index in drawn for value in blocks[index]][:planned]
-        found[judge_units(logs, planned, final=True)[0]] += 1
-    return found
+        yield [value - mean + math.log1p(effect) for index in drawn for value in blocks[index]][:planned]
 
 
 def others_say(before: Sequence[float], after: Sequence[float], limit: float) -> dict[str, bool]:
@@ -132,10 +137,10 @@ def main() -> int:
     )
     false, tries = sum(e["verdict"] in ("SLOWER", "FASTER") for e in same(live)), len(same(live))
     for number, (words, pools, unit_s) in enumerate(unit_pools(entries)):
-        mean = statistics.mean(log for pool in pools for log in pool)
-        centred = [[log - mean for log in pool] for pool in pools]
+        planned = int(600 / unit_s)
         for effect in EFFECTS:
-            found = resampled(centred, int(600 / unit_s), math.log1p(effect), number)
+            units = drawn_units(pools, planned, effect, number)
+            found = Counter(judge_units(logs, planned, final=True)[0] for logs in units)
             print(
                 f"| {words} | {statistics.stdev(log for pool in pools for log in pool) * 100:.1f} % | "
                 f"{f'moved by {effect * 100:+.0f} %' if effect else 'none'} | "
@@ -147,6 +152,7 @@ def main() -> int:
         f"\nNothing changed, live and resampled: {false} false SLOWER or FASTER in {tries} comparisons, "
         f"95 % upper bound {upper_bound(false, tries) * 100:.1f} %; live alone: {len(same(live))}."
     )
+    _print_against_a_reference(entries)
     print("\n### The same raw rounds, judged in other ways: called slower\n")
     ways = ("this suite", "median over 5 %", "Mann-Whitney", "fixed limit", "Otava")
     print(f"| delays | comparisons | {' | '.join(ways)} |\n|---|---|{'---|' * len(ways)}")
@@ -161,6 +167,26 @@ def main() -> int:
             print(f"| {case.name} ms | {len(mine)} | {' | '.join(str(said[way]) for way in ways)} |")
     _print_others_on_busy_rows(entries, ways)
     return 0
+
+
+def _print_against_a_reference(entries: Sequence[Mapping[str, Any]]) -> None:
+    """Print what a nightly against a reference says of the rate, by the shipped ratio, and when it has said so."""
+    (ratio,) = (one for one in load_ratios(SHIPPED).default if one.metric.name == "records_per_s")
+    print(
+        f"\n### Against a reference: at least {ratio.limit:g} of its rate; {REFERENCE_MIN} min a scenario, "
+        f"{REFERENCE_TIMES} drawn for each line\n\n| units | true effect | red | green | undecided | median minutes |"
+    )
+    print("|---|---|---|---|---|---|")
+    for number, (words, pools, unit_s) in enumerate(unit_pools(entries)):
+        planned = int(REFERENCE_MIN * 60 / unit_s)
+        for effect in REFERENCE_EFFECTS:
+            found, minutes = Counter[bool | None](), []
+            for logs in drawn_units(pools, planned, effect, number, REFERENCE_TIMES):
+                verdict, at = verdict_of_units(logs, planned, ratio, final=True)
+                found[verdict.red if verdict else None] += 1
+                minutes.append(at.units * unit_s / 60)
+            shares = (f"{found[key] / REFERENCE_TIMES * 100:.1f} %" for key in (True, False, None))
+            print(f"| {words} | {effect * 100:+.0f} % | {' | '.join(shares)} | {statistics.median(minutes):.1f} |")
 
 
 def _print_favour(entries: Sequence[Mapping[str, Any]]) -> None:

@@ -100,6 +100,12 @@ def release(path: str, value: object) -> str:
     return value
 
 
+def _client_version(path: str, value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"\d+\.\d+\.\d+", value):
+        raise ConfigurationError(f"{path} {value!r} is no release of confluent-kafka; write it as in 2.11.0")
+    return value
+
+
 def _image(path: str, value: object) -> str:
     if not isinstance(value, str) or not re.fullmatch(r"[\w.\-/:@]+", value):
         raise ConfigurationError(f'{path} = {value!r} must name an image, as in "apache/kafka:4.3.1"')
@@ -161,6 +167,7 @@ PATHS: Mapping[str, _Path] = {
     "consumers.processes": _Path(_whole(1000), _part("consumers", "processes")),
     "consumers.threads": _Path(_whole(1000), _part("consumers", "threads")),
     "consumers.membership": _Path(_membership, _part("consumers", "membership")),
+    "client.version": _Path(_client_version, _own("client_version")),
     "cluster.brokers": _Path(_whole(100), _cluster(brokers=...)),
     "cluster.controllers": _Path(_whole(9), _cluster(controllers=...)),
     # Another version is another official image, whatever image the scenario is run on otherwise.

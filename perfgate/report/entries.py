@@ -66,6 +66,7 @@ class Declared:
     keys: model.Keys
     consumers: model.Consumers | None
     added_rtt_ms: int
+    client_version: str = ""
     refusal: str = ""
     fault: model.Fault | None = None
 

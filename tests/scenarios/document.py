@@ -49,7 +49,7 @@ def page(families: Sequence[Family], relations: Sequence[Relation], measured: Ma
 def _machine(measured: Mapping[str, Any] | None) -> Iterator[str]:
     if measured:
         yield f"Figures: {measured['machine']}.\n"
-        yield f"    {measured['command']}\n"
+        yield "".join(f"    {command}\n" for command in measured["commands"])
 
 
 def _family(family: Family, relations: Sequence[Relation], measured: Mapping[str, Any] | None) -> Iterator[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 
 from perfgate.judge.compare.comparisons import judge_comparison, not_taken, unit_logs
 from perfgate.judge.compare.sequential import FEWEST_UNITS, Estimate, first_told, scheduled
@@ -70,13 +71,7 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
 
 
 def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> Judgement | None:
-    """Hold one metric of the candidate against `ratio.limit` times the reference's; None where neither side has it.
-
-    With m, the mean of the units' logarithms (better is positive), its standard error e and the limit's logarithm L:
-    REGRESSED: m is known to be below 0 (the sequential test's error of 0.001 over all looks), and m + e < L. PASS: the
-    interval that allows for the looks lies above L; when nothing more comes, m - e >= L, as the gate judges medians.
-    IMPROVED: m is known to be above 0, and m - e > -L.
-    """
+    """Hold one metric of the candidate against `ratio.limit` times the reference's; None where neither side has it."""
     metric = ratio.metric
     sides = (comparison.baseline, comparison.candidate)
     if not any(metric.name in r.metrics for m in sides for r in m.rounds):
@@ -89,19 +84,7 @@ def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> 
     if len(logs) < FEWEST_UNITS:
         reason = "was not measured in every round of both sides"
         return Judgement(verdict=Verdict.INVALID, metric=metric.name, reason=reason)
-    sign = 1 if metric.better == "higher" else -1
-    limit = sign * math.log(ratio.limit)
-
-    def kept(found: Estimate, last: bool) -> Verdict | None:
-        mean = sign * found.mean
-        low = min(sign * end for end in found.interval)
-        if mean < -found.level * found.error and mean + found.error < limit:
-            return Verdict.REGRESSED
-        if mean > found.level * found.error and mean - found.error > -limit:
-            return Verdict.IMPROVED
-        return Verdict.PASS if low >= limit or (last and mean - found.error >= limit) else None
-
-    verdict, found = first_told(logs, comparison.planned_units, kept, final=final)
+    verdict, found = verdict_of_units(logs, comparison.planned_units, ratio, final=final)
     reference, here = ([r.metrics[metric.name] for r in m.rounds if metric.name in r.metrics] for m in sides)
     middle = statistics.median(reference)
     low, high = (middle * math.exp(end) for end in found.interval)
@@ -117,6 +100,31 @@ def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> 
         against=THE_REFERENCE,
         reason="" if verdict else f"{found.units} units do not tell whether the limit is kept",
     )
+
+
+def verdict_of_units(
+    logs: Sequence[float], planned: int, ratio: Ratio, *, final: bool
+) -> tuple[Verdict | None, Estimate]:
+    """Return the verdict of the first look that tells, if any does, and its estimate.
+
+    `logs`: of each unit, the logarithm of candidate over reference. With m, their mean (better is positive), its
+    standard error e and the limit's logarithm L: REGRESSED: m is known to be below 0 (the sequential test's error of
+    0.001 over all looks), and m + e < L. PASS: the interval that allows for the looks lies above L; when nothing more
+    comes, m - e >= L, as the gate judges medians. IMPROVED: m is known to be above 0, and m - e > -L.
+    """
+    sign = 1 if ratio.metric.better == "higher" else -1
+    limit = sign * math.log(ratio.limit)
+
+    def kept(found: Estimate, last: bool) -> Verdict | None:
+        mean = sign * found.mean
+        low = min(sign * end for end in found.interval)
+        if mean < -found.level * found.error and mean + found.error < limit:
+            return Verdict.REGRESSED
+        if mean > found.level * found.error and mean - found.error > -limit:
+            return Verdict.IMPROVED
+        return Verdict.PASS if low >= limit or (last and mean - found.error >= limit) else None
+
+    return first_told(logs, planned, kept, final=final)
 
 
 def reference_message(outcome: Outcome, comparison: Comparison, reference: str, ratios: Ratios) -> str:

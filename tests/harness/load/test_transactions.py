@@ -19,11 +19,11 @@ from perfgate.experiment.validity import LATE, accounting_of, flaws
 from perfgate.load.window import Window, now
 from perfgate.model import Change, Fault, FaultScenario, Load, Scenario, TopicSpec, settings, with_settings
 from perfgate.model.load import LoadSpec, SendsFailedError
+from perfgate.systems.kafka.load.errors import TransactionError
 from perfgate.systems.kafka.load.instructions import producers_of
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.load.official import inexpressible
 from perfgate.systems.kafka.load.producing import Sender
-from perfgate.systems.kafka.load.transactions import TransactionError
 from tests.harness.build import histogram, load_result, scenario, sent
 
 CAPPED = Load(kind="capped", rate=1000.0)

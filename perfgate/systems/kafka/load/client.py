@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from perfgate.systems.kafka.load import clib
-from perfgate.systems.kafka.load.clib import KafkaClientError, lib
+from perfgate.systems.kafka.load.clib import lib
+from perfgate.systems.kafka.load.errors import KafkaClientError
 
 METADATA_TIMEOUT_MS = 15_000
 TIMER_SLACK_NS = 1_000

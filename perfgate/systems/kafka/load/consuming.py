@@ -18,8 +18,9 @@ from perfgate.load.payload import HEADER
 from perfgate.load.window import Window, now
 from perfgate.model.histogram import LatencyRecorder
 from perfgate.systems.kafka.load import clib
-from perfgate.systems.kafka.load.clib import KafkaClientError, TopicPartitionList, lib
+from perfgate.systems.kafka.load.clib import TopicPartitionList, lib
 from perfgate.systems.kafka.load.client import Client, precise_timers
+from perfgate.systems.kafka.load.errors import KafkaClientError
 
 BATCH = 4_096
 PATIENCE_S = 0.05

@@ -10,6 +10,7 @@ from perfgate.load.payload import run_tag
 from perfgate.model import Scenario, Settings, with_settings
 from perfgate.model.load import LoadSpec
 from perfgate.model.target import PREFIX
+from perfgate.systems.kafka.load.client_versions import folder_of
 
 READY_TIMEOUT_S = 45
 LEAD_S = 0.05
@@ -127,6 +128,7 @@ def group_of(topic: str, number: int) -> str:
 def _common(spec: LoadSpec, role: str, client: Mapping[str, str]) -> dict[str, object]:
     return {
         "role": role,
+        "client_path": str(folder_of(spec.scenario.client_version)) if spec.scenario.client_version else "",
         "topic": spec.topic,
         "partitions": spec.scenario.topic.partitions,
         # The scenario's own settings win: what is measured is what is declared.

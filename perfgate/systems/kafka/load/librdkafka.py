@@ -17,6 +17,7 @@ from perfgate.load.wake import WakeProbe
 from perfgate.model import FaultScenario, Load, Scenario
 from perfgate.model.histogram import encode, merged
 from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer, Pace, Received, Sent
+from perfgate.systems.kafka.load.client_versions import cannot_have
 from perfgate.systems.kafka.load.instructions import (
     CONSUME,
     DRAIN_MARGIN_S,
@@ -49,7 +50,7 @@ class LibrdkafkaDriver:
             return "a round with a fault is held against every offset of the log, and transactions leave gaps in them"
         if scenario.load.kind == "backlog" and scenario.transaction_ms:
             return "a backlog is checked for holes by its offsets, and transactions leave gaps in them"
-        return None
+        return cannot_have(scenario.client_version) if scenario.client_version else None
 
     def latency_basis(self, load: Load) -> str:
         """Return from which moment the latency of this load is counted."""

@@ -82,6 +82,8 @@ def java_settings(scenario: Scenario) -> dict[str, str]:
 def inexpressible(scenario: Scenario) -> str | None:
     """Return why the official tools cannot make this load, or None when they can."""
     load, consumers = scenario.load, scenario.consumers
+    if scenario.client_version:
+        return f"the official tools are Java clients; the scenario asks for confluent-kafka {scenario.client_version}"
     if consumers is not None and consumers.groups > 1:
         return "this driver's consumers form one group; the scenario has several, each of which reads everything"
     if load.kind == "backlog":

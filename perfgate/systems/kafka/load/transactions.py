@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from perfgate.load.window import now
-from perfgate.systems.kafka.load.clib import KafkaClientError, lib
+from perfgate.systems.kafka.load.clib import lib
 from perfgate.systems.kafka.load.client import Client
+from perfgate.systems.kafka.load.errors import TransactionError
 
 INIT_TIMEOUT_MS = 30_000
 ABORT_TIMEOUT_MS = 5_000
@@ -22,14 +23,6 @@ FLUSH_MS = 1
 def id_of(spec: Mapping[str, Any], number: int) -> dict[str, str]:
     """Return the setting that names this client to the transaction coordinator; none without transactions."""
     return {"transactional.id": f"{spec['transactional_id']}-{number}"} if spec["transaction_ms"] else {}
-
-
-class TransactionError(KafkaClientError):
-    """The brokers did not end a transaction as they should; `code` is librdkafka's name of the error."""
-
-    def __init__(self, reason: str, code: str) -> None:
-        super().__init__(reason)
-        self.code = code
 
 
 class Transactions:

@@ -21,10 +21,7 @@ from typing import Any, Protocol
 from perfgate.host.usage import Usage
 from perfgate.load.window import Window, now
 from perfgate.model.histogram import LatencyRecorder, Whole, encode, of_counts
-from perfgate.systems.kafka.load.clib import KafkaClientError
-from perfgate.systems.kafka.load.consuming import Reader
-from perfgate.systems.kafka.load.producing import Sender
-from perfgate.systems.kafka.load.transactions import TransactionError
+from perfgate.systems.kafka.load.errors import KafkaClientError, TransactionError
 
 PROGRESS_EVERY_S = 0.1
 SWITCH_INTERVAL_S = 0.0005
@@ -213,6 +210,16 @@ def main() -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     control = Control()
     spec = control.spec
+    if spec["client_path"]:
+        sys.path.insert(0, spec["client_path"])
+    from confluent_kafka import cimpl  # of the version that the scenario asks for
+
+    from perfgate.systems.kafka.load.consuming import Reader
+    from perfgate.systems.kafka.load.producing import Sender
+
+    if not cimpl.__file__.startswith(spec["client_path"]):
+        emit("failure", reason=f"the client in {spec['client_path']} was asked for, {cimpl.__file__} was loaded")
+        return
     try:
         kind: type[Sender] | type[Reader] = Sender if spec["role"] == "produce" else Reader
         numbers = range(spec["first"], spec["first"] + spec["clients"])
