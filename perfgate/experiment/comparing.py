@@ -144,7 +144,7 @@ class Comparing:
                     measure_part(row, benches, switch, deadline - begin, next_order(row.orders, self._random))
                 )
                 row.seconds += time.monotonic() - begin
-                row.planned = row.planned or self._planned(share, row.seconds)
+                row.planned = row.planned or self._planned(share, row.part_s)
                 if self._decided(row):
                     open_rows.remove(row)
 

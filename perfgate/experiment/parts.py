@@ -44,6 +44,8 @@ class Compared:
     repeated: int = 0
     planned: int = 0
     seconds: float = 0.0
+    part_s: float = 0.0
+    """How long the newest burst or block took, without those that were measured again."""
     rtt_ms: Mapping[str, float] = field(default_factory=dict)
     log_tail: str = ""
 
@@ -84,6 +86,7 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
     measure = _burst if row.per_part == 1 else _block
     ends = time.monotonic() + left
     while True:
+        began = time.monotonic()
         measured = measure(row, benches, switch, ends - time.monotonic(), order)
         spoilt = any(finished.repeatable for _, finished in measured) and all(
             finished.repeatable or not finished.round.invalid for _, finished in measured
@@ -96,6 +99,7 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
             break
         for side, finished in measured:
             row.discarded[side].append(finished.round)
+    row.part_s = time.monotonic() - began
     for side, finished in measured:
         row.rounds[side].append(finished.round)
     return order

@@ -68,6 +68,7 @@ def test_the_names_of_the_catalogue_stay() -> None:
 def test_every_path_changes_what_it_names_and_nothing_else(path: str) -> None:
     value = {
         "link": "cross-zone",
+        "client.version": "2.11.0",
         "cluster.version": "3.9.1",
         "cluster.image": "mine:1",
         "cluster.jvm": ["-Xmx1g"],

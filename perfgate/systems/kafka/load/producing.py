@@ -185,6 +185,9 @@ class Sender:
             self._hear()
             self._offer(moment)
         if self._paced:
+            # What fell due while this thread was being woken goes out yet, in the gap before the other side's turn.
+            while self._last_slot() > self._next and not len(self._refused) and now() < closes + self._gap_s / 2:
+                self._offer(closes)
             self._given_up += max(0, self._last_slot() - self._next) + len(self._refused)
         self._forget_refused()
 

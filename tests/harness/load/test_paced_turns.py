@@ -1,0 +1,36 @@
+"""Turns of a paced load: what falls due just before a turn closes goes out, however late the machine wakes a thread."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from perfgate.load.window import Window, now
+from perfgate.systems.kafka.load.producing import Sender
+from tests.harness.load.test_transactions import TRANSACTED, brokers, request
+
+TURNS = [[0.0, 0.1, 0.4], [0.8, 0.9, 1.2], [1.6, 1.7, 2.0]]
+
+
+@pytest.mark.parametrize("late_s", [0.0, 0.012])
+def test_no_record_of_a_turn_is_given_up_because_its_thread_was_woken_late(
+    late_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """300 records/s, one every 3.3 ms."""
+    window = Window()
+    with brokers(1) as addresses:
+        told = request(replace(TRANSACTED, transaction_ms=0), addresses)
+        one = Sender({**told, "client": {**told["client"], "log_level": "0"}, "turns": TURNS, "gap_s": 0.4}, 0, window)
+        one.connect()
+        wait: Callable[[float], object] = one.client.wait
+
+        def woken_late(seconds: float) -> None:
+            wait(seconds)
+            time.sleep(late_s)
+
+        monkeypatch.setattr(one.client, "wait", woken_late)
+        one.run(now())
+    found = one.result()
+    assert found["unsent"] == 0
+    assert found["acked"] == found["attempted"] == pytest.approx(3 * 0.4 * 300, abs=3)
