@@ -30,6 +30,7 @@ def fsync(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     return compare(tmp_path_factory.mktemp("fsync"), change, GENEROUS)
 
 
+@pytest.mark.slow
 def test_a_change_that_costs_much_is_slower_and_red(fsync: Finished) -> None:
     assert fsync.code == 1, fsync.output
     (found,) = fsync.run["comparisons"]
@@ -42,6 +43,7 @@ def test_a_change_that_costs_much_is_slower_and_red(fsync: Finished) -> None:
     assert fsync.run["change"]["topic"] == {"flush.messages": "1"}
 
 
+@pytest.mark.slow
 def test_both_sides_account_for_every_record(fsync: Finished) -> None:
     (found,) = fsync.run["comparisons"]
     for side in ("baseline", "candidate"):
@@ -54,6 +56,7 @@ def test_both_sides_account_for_every_record(fsync: Finished) -> None:
     assert all(b == a.translate(mirrored) for a, b in zip(found["orders"][::2], found["orders"][1::2], strict=False))
 
 
+@pytest.mark.slow
 def test_the_run_keeps_to_the_schema_and_replays_to_the_same_verdict(fsync: Finished, tmp_path: Path) -> None:
     jsonschema.validate(fsync.run, SCHEMA, format_checker=jsonschema.FormatChecker())
     (recorded,) = fsync.results.glob("2*/run.json")
@@ -65,6 +68,7 @@ def test_the_run_keeps_to_the_schema_and_replays_to_the_same_verdict(fsync: Fini
     ]
 
 
+@pytest.mark.slow
 def test_the_report_has_the_comparison_with_its_picture(fsync: Finished) -> None:
     result = fsync.allure["capped-plain"]
     assert result["status"] == "failed"
