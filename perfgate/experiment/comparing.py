@@ -12,7 +12,7 @@ from perfgate.experiment.assembly import measured_by
 from perfgate.experiment.bench import Bench
 from perfgate.experiment.parts import WARMING_PARTS, Compared, measure_part, next_order
 from perfgate.experiment.setup import Setup
-from perfgate.experiment.switching import OF_CONNECTIONS, Switch, live_values
+from perfgate.experiment.switching import OF_CONNECTIONS, OF_SEGMENTS, Switch, live_values
 from perfgate.load.turns import SIDES
 from perfgate.model import Change, Comparison, Scenario
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
@@ -101,9 +101,11 @@ class Comparing:
         buffered = any(name.startswith("queue.buffering.max") for name, _ in self.change.settings("producer"))
         # Links across zones add one delay at a time.
         links = {form.link for form in sides.values() if form.link.crosses_zones}
-        # A connection keeps what was set when it was made. Real brokers are not to be changed every second.
+        # A connection and a segment keep what was set when they were made. Real brokers are not changed every second.
         settings = self.change.settings("broker")
-        kept = any(name.startswith(OF_CONNECTIONS) or not self.setup.target.own for name, _ in settings)
+        kept = any(
+            name.startswith((*OF_CONNECTIONS, *OF_SEGMENTS)) or not self.setup.target.own for name, _ in settings
+        )
         # A transaction that is open while the other side's turn is measured is no load that paused.
         pauses = scenario.consumers is None and not any(form.transaction_ms for form in sides.values())
         turns = self.setup.driver.takes_turns and pauses
@@ -125,6 +127,8 @@ class Comparing:
                 took = f"within {switch.slowest_s:.2f} s"
                 self.setup.say.note(f"{', '.join(dict(values))}: changed while the brokers run, {took}")
             bench = self._warm(cluster, [form for row in rows for form in row.sides.values()], rows)
+            if values:
+                bench.delete_backlogs()  # both were written while the brokers served side A
             self._until_decided(rows, time.monotonic() + budget_s, dict.fromkeys(SIDES, bench), switch)
             switch.to("A")
             bench.delete_backlogs()

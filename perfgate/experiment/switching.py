@@ -16,6 +16,9 @@ GAP_TIMES = 2.0
 """The gap between two turns is at least so many times the slowest change so far: under load it takes longer."""
 OF_CONNECTIONS = ("num.network.threads", "connection", "max.connection", "listener.", "ssl.", "sasl.")
 """What begins so is given to a connection when it is made: each side needs connections of its own after the change."""
+OF_SEGMENTS = ("log.index.", "log.preallocate", "log.roll.jitter.")
+"""What begins so is given to a segment when it is made (Kafka's LogSegment.open): each side needs topics of its own,
+made after the change, and a burst makes both sides' before its first turn."""
 
 
 def live_values(change: Change, cluster: Cluster) -> Settings | None:

@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -10,7 +12,7 @@ from perfgate.experiment.comparing import Comparing
 from perfgate.experiment.ledger import Ledger
 from perfgate.judge.compare.advice import comparison_message
 from perfgate.judge.compare.comparisons import judge_comparison
-from perfgate.model import Change, Comparison, Consumers, Effect, Scenario, changed
+from perfgate.model import Change, ClusterSpec, Comparison, Consumers, Effect, Scenario, changed
 from tests.harness.build import scenario
 from tests.harness.judge.test_comparisons import comparison
 
@@ -125,3 +127,52 @@ def test_a_row_is_still_compared_with_itself_where_nothing_is_what_is_asked_abou
     comparing: Any = Comparing.__new__(Comparing)
     comparing.setup, comparing.change = Turning(), Change(name="nothing")
     assert comparing.cannot(scenario()) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("num.io.threads", "turns"),
+        ("log.flush.interval.messages", "turns"),
+        ("num.network.threads", "rounds"),
+        ("log.preallocate", "rounds"),
+        ("log.index.interval.bytes", "rounds"),
+        ("log.roll.jitter.ms", "rounds"),
+    ],
+)
+def test_what_a_segment_keeps_is_set_before_its_topic_is_made(name: str, method: str) -> None:
+    """A burst makes the topics of both sides before its first turn: B's turns were measured with A's segments."""
+    comparing: Any = Comparing.__new__(Comparing)
+    comparing.setup, comparing.change = Turning(), Change(name="x", changes=((f"broker.{name}", "1"),))
+    comparing.setup.target = SimpleNamespace(own=True)
+    assert comparing._row(scenario(), pairs=False).method == method
+
+
+def test_backlogs_are_written_by_brokers_of_their_own_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the warm-up, both written as declared, were read by both sides: one compression was compared with
+    itself."""
+    done: list[str] = []
+    settings = Mock(change=lambda _: 0.1, restore=lambda: 0.1)
+    cluster = Mock(live_settings=lambda: settings)
+    cluster.spec = ClusterSpec()
+    settings.fixed.return_value = []
+    bench = Mock(delete_backlogs=lambda: done.append("deleted"))
+    comparing: Any = Comparing.__new__(Comparing)
+    comparing.setup = Turning()
+    comparing.setup.target, comparing.setup.say = SimpleNamespace(own=True, cluster=lambda _: cluster), Mock()
+
+    def warm(*_: object) -> Mock:
+        done.append("warm")
+        return bench
+
+    monkeypatch.setattr(Comparing, "_warm", warm)
+    monkeypatch.setattr(Comparing, "_until_decided", lambda *_: done.append("measured"))
+    for path, expected in (
+        ("broker.compression.type", ["warm", "deleted", "measured", "deleted"]),
+        ("consumer.fetch.min.bytes", ["warm", "measured", "deleted"]),
+    ):
+        done.clear()
+        comparing.change = Change(name="x", changes=((path, "1"),))
+        row = replace(scenario(), consumers=Consumers(membership="group"))
+        comparing._alternate([comparing._row(row, pairs=False)], 1.0)
+        assert done == expected

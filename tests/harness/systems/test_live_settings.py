@@ -4,10 +4,13 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perfgate.model import settings
 from perfgate.model.errors import TargetError
 from perfgate.systems.kafka.client import live_settings as module
+from perfgate.systems.kafka.client.admin import is_own, steps
 from perfgate.systems.kafka.client.live_settings import LiveSettings
 
 NAME = "num.io.threads"
@@ -49,3 +52,35 @@ def test_what_somebody_else_sets_meanwhile_stays(brokers: dict[str, str | None],
     with pytest.raises(TargetError, match=r"somebody else has set num\.io\.threads of broker 2 to 32"):
         live.restore() if changed_first else live.change(settings({NAME: 2}))
     assert brokers["2"] == "32"
+
+
+@pytest.mark.parametrize("left_at", ["16", "32", "64", "100"])
+def test_a_pool_of_threads_that_stopped_on_its_way_is_still_the_runs_own(
+    brokers: dict[str, str | None], left_at: str
+) -> None:
+    """A broker that failed between two steps was left alone, as if somebody else had set it."""
+    live = LiveSettings(Mock(), ["1", "2"])
+    live.change(settings({NAME: 100}))
+    brokers["1"] = left_at
+    live.restore()
+    assert brokers == {"1": None, "2": "16"}
+
+
+@pytest.mark.parametrize(
+    ("told", "own"),
+    [("0.5", True), (None, True), ("0.50", True), ("0.6", False), ("0.25", False)],
+)
+def test_a_value_is_known_however_brokers_write_it(told: str | None, own: bool) -> None:
+    assert is_own(told, None, "1.0", "0.50") is own
+
+
+@pytest.mark.parametrize(("told", "own"), [("delete,compact", True), ("delete", True), ("compact", False)])
+def test_a_list_is_known_without_its_spaces(told: str, own: bool) -> None:
+    assert is_own(told, "delete", "delete", "delete, Compact") is own
+
+
+@given(st.integers(1, 5000), st.integers(1, 5000))
+def test_every_step_of_both_ways_is_the_runs_own_and_what_lies_beyond_them_is_not(before: int, value: int) -> None:
+    ways = [*steps(str(before), str(value)), *steps(str(value), str(before)), str(value)]
+    assert all(is_own(size, None, str(before), str(value)) for size in ways)
+    assert not is_own(str(4 * max(before, value)), None, str(before), str(value))

@@ -37,6 +37,7 @@ from perfgate.systems.kafka.attached.command_faults import run_command
 from perfgate.systems.kafka.attached.described import CLIENT_ID, Limits, load_target
 from perfgate.systems.kafka.attached.external import ExternalTarget
 from perfgate.systems.kafka.attached.journaled_topics import JournaledTopics
+from perfgate.systems.kafka.attached.leftovers import Cleaner
 from perfgate.systems.kafka.attached.limits import beyond
 from perfgate.systems.kafka.attached.manifest import Away, Manifest, Occupied, leftovers, occupy
 from perfgate.systems.kafka.client.admin import dynamic_value
@@ -138,6 +139,33 @@ def test_what_somebody_has_set_meanwhile_is_theirs(cluster: Callable[..., Extern
     broker.values["2", "num.io.threads"] = "32"
     assert made.close() == []
     assert broker.values == {("1", "num.io.threads"): "8", ("2", "num.io.threads"): "32"}
+
+
+@pytest.mark.parametrize(("value", "told"), [("32", "16"), ("0.50", "0.5"), ("delete, compact", "delete,compact")])
+def test_what_stopped_on_its_way_or_is_written_otherwise_is_put_back(
+    cluster: Callable[..., ExternalCluster], broker: Broker, tmp_path: Path, value: str, told: str
+) -> None:
+    """It was taken for somebody else's, left behind, and its note removed; by the next start too."""
+    made = cluster(config={"num.io.threads": value})
+    broker.values = {("1", "num.io.threads"): told, ("2", "num.io.threads"): value}
+    assert made.close() == []
+    assert set(broker.values.values()) == {None}
+
+
+@pytest.mark.parametrize(("told", "left"), [("18", None), ("36", None), ("8", "8")])
+def test_the_start_after_a_kill_knows_the_steps_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, broker: Broker, told: str, left: str | None
+) -> None:
+    killed = Manifest(tmp_path, cluster_id="c", run_id="r")
+    killed.changes("1", "num.io.threads", None, "9", "36")
+    killed.close()
+    broker.values["1", "num.io.threads"] = told
+    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.dynamic_value", broker.get)
+    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.set_broker", broker.set)
+    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.topic_ids", lambda *_: {})
+    assert Cleaner(Mock(), Mock()).put_back(Mock(), list(leftovers(tmp_path, "c"))) == []
+    assert broker.values["1", "num.io.threads"] == left
+    assert list(tmp_path.iterdir()) == []
 
 
 def target(tmp_path: Path, notes: list[str]) -> ExternalTarget:

@@ -19,7 +19,7 @@ from perfgate.systems.kafka.attached.command_faults import CommandFaults
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.journaled_topics import JournaledTopics
 from perfgate.systems.kafka.attached.manifest import Manifest
-from perfgate.systems.kafka.client.admin import broker_config, cluster_id_at, dynamic_value, set_broker, told_of
+from perfgate.systems.kafka.client.admin import broker_config, cluster_id_at, dynamic_value, is_own, set_broker, told_of
 from perfgate.systems.kafka.client.live_settings import LiveSettings
 from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client, answer
 from perfgate.systems.kafka.observe.watching import MetadataWatch
@@ -125,7 +125,7 @@ class ExternalCluster:
             broker, name, before, effective, value = change
             try:
                 # What somebody has set meanwhile is theirs.
-                if dynamic_value(self._admin, broker, name) in (value, before):
+                if is_own(dynamic_value(self._admin, broker, name), before, effective, value):
                     set_broker(self._admin, broker, name, before, effective)
             except Exception as error:  # whatever it is, the next step is tried
                 was = "not set" if before is None else before

@@ -136,6 +136,21 @@ def steps(now: str, wanted: str) -> Iterator[str]:
         yield str(size)
 
 
+def is_own(told: str | None, before: str | None, effective: str, value: str) -> bool:
+    """Return whether a run that sets `value` may have set what brokers tell is set dynamically now.
+
+    Else somebody has meanwhile, and it is theirs. `before`, `effective`: as `told_of` gave them before the run's first
+    change. A run that was broken off may have left a pool of threads at any size on its way.
+    """
+    sizes: set[str] = set()
+    ahead = {effective, value}
+    while ahead:
+        sizes |= ahead
+        ahead = {size for one in ahead for end in (effective, value) for size in steps(one, end)} - sizes
+    on_the_way = sizes - {effective, value}
+    return any(same_value(told, known) for known in (before, value, *on_the_way))
+
+
 def await_broker(admin: AdminClient, broker: str, wanted: Mapping[str, str]) -> None:
     """Wait until a broker says that these values, by name, take effect. Raises TargetError."""
 
@@ -150,13 +165,14 @@ def await_broker(admin: AdminClient, broker: str, wanted: Mapping[str, str]) -> 
 
 
 def same_value(told: str | None, wanted: str | None) -> bool:
-    """Return whether two texts are one value: brokers tell 0.50 as 0.5, and True as true."""
+    """Return whether two texts are one value: brokers tell 0.50 as 0.5, True as true, and "a, b" as "a,b"."""
     if told is None or wanted is None:
         return told is wanted
     try:
         return told == wanted or float(told) == float(wanted)
     except ValueError:
-        return told.lower() == wanted.lower()
+        one, other = ([part.strip() for part in text.lower().split(",")] for text in (told, wanted))
+        return one == other
 
 
 def _alter(admin: AdminClient, broker: str, name: str, value: str | None) -> None:

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from perfgate.model import Settings
 from perfgate.model.errors import TargetError
-from perfgate.systems.kafka.client.admin import await_broker, broker_config, same_value, set_broker, told_of
+from perfgate.systems.kafka.client.admin import await_broker, broker_config, is_own, set_broker, told_of
 
 Noted = Callable[[str, str, "str | None", str, str], None]
 """Called before a setting is first changed: broker, name, what was set dynamically, what took effect, the new value."""
@@ -23,7 +23,7 @@ class LiveSettings:
         """`brokers`: their ids."""
         self._admin, self._brokers, self._noted = admin, brokers, noted
         self._before: dict[str, dict[str, tuple[str | None, str]]] = {broker: {} for broker in brokers}
-        self._own: dict[str, set[str | None]] = {}
+        self._own: dict[str, set[str]] = {}
         """What this object may have set each setting to, by name."""
 
     def fixed(self, names: Iterable[str]) -> list[str]:
@@ -60,7 +60,7 @@ class LiveSettings:
             described = broker_config(self._admin, broker)
             for name, (dynamic, effective) in wanted[broker].items():
                 now, _ = told_of(described, broker, name)
-                if not any(same_value(now, known) for known in (*self._own[name], self._before[broker][name][0])):
+                if not any(is_own(now, *self._before[broker][name], value) for value in self._own[name]):
                     raise TargetError(f"somebody else has set {name} of broker {broker} to {now}: it is left alone")
                 set_broker(self._admin, broker, name, dynamic, effective)
             await_broker(self._admin, broker, {name: effective for name, (_, effective) in wanted[broker].items()})
