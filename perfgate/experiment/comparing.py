@@ -14,7 +14,7 @@ from perfgate.experiment.parts import WARMING_PARTS, Compared, measure_part, nex
 from perfgate.experiment.setup import Setup
 from perfgate.experiment.switching import OF_CONNECTIONS, OF_SEGMENTS, Switch, live_values
 from perfgate.load.turns import SIDES
-from perfgate.model import Change, Comparison, Scenario
+from perfgate.model import AS_USUAL, Change, Comparison, Deciding, Scenario
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
 from perfgate.model.stopping import ComparisonStopRule
 from perfgate.model.target import Cluster
@@ -31,6 +31,7 @@ class Comparing:
     budget_s: float
     setup: Setup
     stop: ComparisonStopRule
+    decides: Deciding = AS_USUAL
     _compared: dict[str, Comparison] = field(default_factory=dict)
     _benches: int = 0
 
@@ -53,7 +54,10 @@ class Comparing:
         candidate = self.setup.form(scenario, self.change)
         if self.change.changes and candidate == scenario:
             return "the change leaves it as it is: there would be nothing to compare"
-        return self.setup.cannot(scenario) or self.setup.cannot(candidate)
+        blind = [name for name in self.decides.metrics if name.startswith("broker_")]
+        if blind and (why := self.setup.target_facts.get("no_usage")):
+            return f"{blind[0]} cannot decide: {why}"
+        return self.decides.cannot(scenario) or self.setup.cannot(scenario) or self.setup.cannot(candidate)
 
     def compare(self, scenario: Scenario) -> Comparison:
         """Return the scenario's comparison; the first call measures all scenarios."""
@@ -110,10 +114,11 @@ class Comparing:
         pauses = scenario.consumers is None and not any(form.transaction_ms for form in sides.values())
         turns = self.setup.driver.takes_turns and pauses
         if pairs:
-            return Compared(sides, "pairs", *((1, BURSTS_PER_PAIR) if turns and not buffered else (2, BLOCKS_PER_PAIR)))
+            parts = (1, BURSTS_PER_PAIR) if turns and not buffered else (2, BLOCKS_PER_PAIR)
+            return Compared(sides, "pairs", *parts, decides=self.decides)
         if turns and not buffered and not kept and len(links) < 2:
-            return Compared(sides, "turns", 1)
-        return Compared(sides, "rounds", 2)
+            return Compared(sides, "turns", 1, decides=self.decides)
+        return Compared(sides, "rounds", 2, decides=self.decides)
 
     # --- both sides on the same brokers
 
@@ -239,6 +244,7 @@ class Comparing:
             planned_units=max(row.planned, row.units, 1),
             orders=tuple(row.orders),
             minutes=row.seconds / 60,
+            decides=self.decides,
         )
 
 

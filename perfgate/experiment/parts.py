@@ -13,7 +13,7 @@ from perfgate.experiment.bench import Bench
 from perfgate.experiment.bursts import burst
 from perfgate.experiment.switching import GAP_TIMES, Switch
 from perfgate.load.turns import SIDES, pace
-from perfgate.model import COMPILING, DECIDES_PACED, Round, Scenario
+from perfgate.model import AS_USUAL, COMPILING, DECIDES_PACED, Deciding, Round, Scenario
 
 REPEATS = 2
 PARTS_PER_REPEAT = 4
@@ -48,6 +48,7 @@ class Compared:
     """How long the newest burst or block took, without those that were measured again."""
     rtt_ms: Mapping[str, float] = field(default_factory=dict)
     log_tail: str = ""
+    decides: Deciding = AS_USUAL
 
     @property
     def name(self) -> str:
@@ -63,9 +64,9 @@ class Compared:
 
     @property
     def unsound(self) -> bool:
-        """Whether the scenario can no longer be decided; a paced load is decided by its latency."""
-        paced = self.sides["A"].load.kind == "paced"
-        return any(r.invalid or (paced and r.spoilt(DECIDES_PACED)) for rounds in self.rounds.values() for r in rounds)
+        """Whether the scenario can no longer be decided; a paced load is decided by its latency, unless asked."""
+        metrics = self.decides.metrics or ((DECIDES_PACED,) if self.sides["A"].load.kind == "paced" else ())
+        return any(r.invalid or any(map(r.spoilt, metrics)) for rounds in self.rounds.values() for r in rounds)
 
     def break_off(self, reason: str, sides: Sequence[str], *, broken: bool) -> None:
         """Note on these sides why nothing more can be measured; `broken`: their own brokers are to blame."""

@@ -8,6 +8,11 @@ from perfgate.model.changes import (
     changed as changed,
     with_changes as with_changes,
 )
+from perfgate.model.compared import (
+    AS_USUAL as AS_USUAL,
+    Comparison as Comparison,
+    Deciding as Deciding,
+)
 from perfgate.model.declared import (
     CROSS_ZONE as CROSS_ZONE,
     DEFAULT_KAFKA_VERSION as DEFAULT_KAFKA_VERSION,
@@ -56,7 +61,6 @@ from perfgate.model.measured import (
     TOLD_S as TOLD_S,
     Accounting as Accounting,
     CanaryReading as CanaryReading,
-    Comparison as Comparison,
     Failover as Failover,
     GeneratorReport as GeneratorReport,
     Measurement as Measurement,

@@ -6,6 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from perfgate.model.compared import AS_USUAL, Deciding
 from perfgate.model.measured import MetricInfo
 
 
@@ -172,6 +173,8 @@ class MetricEffect:
     interval: tuple[float, float]
     p_value: float
     notable: bool = False
+    verdict: Effect | None = None
+    """By this metric alone, where a run is asked to decide by it."""
 
     @property
     def worse(self) -> bool:
@@ -199,4 +202,5 @@ class ComparisonOutcome:
     unit_effects: tuple[float, ...] = ()
     """Of each unit, the share by which the primary metric differed."""
     reasons: tuple[str, ...] = ()
+    decides: Deciding = AS_USUAL
     message: str = field(default="", compare=False)

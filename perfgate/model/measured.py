@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from annotated_types import Ge
@@ -300,36 +300,3 @@ class Measurement:
     by_hand: str = ""
     broker_log_tail: str = ""
     canary: tuple[CanaryReading, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Comparison:
-    """A scenario as declared (baseline) and with the change (candidate), measured in turn.
-
-    `method` is how: `turns` (both sides take turns of a second within a burst on the same brokers), `rounds`
-    (whole rounds alternate on the same brokers) or `pairs` (both, on two clusters side by side, a pair of them for each
-    unit). The rounds of both sides with the same numbers form the units of the statistics, `rounds_per_unit` of each
-    side in one. `minutes` were spent.
-    """
-
-    change: str
-    baseline: Measurement
-    candidate: Measurement
-    method: Literal["turns", "rounds", "pairs"]
-    rounds_per_unit: int
-    planned_units: int
-    """So many units the budget affords: what is looked at when follows from it."""
-    orders: tuple[str, ...]
-    """In which order the sides came in each unit: ABBA or BAAB, several in a pair."""
-    minutes: float
-
-    @property
-    def scenario(self) -> Scenario:
-        """The scenario as declared."""
-        return self.baseline.scenario
-
-    def turned(self) -> Comparison:
-        """Return the same with its sides swapped: what was the change is what the other is held against."""
-        swapped = str.maketrans("AB", "BA")
-        orders = tuple(order.translate(swapped) for order in self.orders)
-        return replace(self, baseline=self.candidate, candidate=self.baseline, orders=orders)

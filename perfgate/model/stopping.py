@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from perfgate.model.compared import Comparison
 from perfgate.model.declared import Scenario
-from perfgate.model.measured import CanaryReading, Comparison, Round
+from perfgate.model.measured import CanaryReading, Round
 
 
 class StopRule(Protocol):

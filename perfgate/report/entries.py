@@ -240,6 +240,8 @@ class EffectEntry:
     p_value: Annotated[float, Ge(0), Le(1)]
     notable: bool
     worse: bool
+    verdict: model.Effect | None = None
+    """By this metric alone, where the run was asked to decide by it."""
 
 
 @strict
@@ -253,6 +255,8 @@ class RecordedComparison:
     planned_units: Annotated[int, Ge(1)]
     orders: tuple[Annotated[str, Field(pattern="^[AB]+( [AB]+)*$")], ...]
     minutes: Amount
+    decides: model.Deciding = model.AS_USUAL
+    """Absent in older runs."""
 
 
 @strict

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfgate.judge.compare.sequential import FEWEST_UNITS, MARGIN
+from perfgate.judge.compare.sequential import FEWEST_UNITS
 from perfgate.judge.messages import percent
-from perfgate.model import ComparisonOutcome, Effect, MetricEffect
+from perfgate.model import AS_USUAL, ComparisonOutcome, Deciding, Effect, MetricEffect
 
 SHOWN = (
     "records_per_s",
@@ -21,7 +21,7 @@ MEANING = {
     Effect.BROKEN: "with the change the brokers do not do what they do without it",
     Effect.SLOWER: "the change makes it slower, or worse at the same rate",
     Effect.FASTER: "the change makes it faster",
-    Effect.SAME: f"no difference that matters: the interval lies within {MARGIN * 100:.0f} % either way",
+    Effect.SAME: "no difference that matters: the interval lies within the margin either way",
     Effect.INCONCLUSIVE: "not decided",
     Effect.INVALID: "a load was not valid, so nothing was judged",
 }
@@ -44,8 +44,22 @@ def notable_lines(outcome: ComparisonOutcome) -> list[str]:
     return [
         f"{effect_text(other)} ({'worse' if other.worse else 'better'})"
         for other in outcome.others
-        if other.notable and other.metric.name in SHOWN
+        if other.notable and other.metric.name in SHOWN and other.verdict is None
     ]
+
+
+def alone_lines(outcome: ComparisonOutcome) -> list[str]:
+    """Return what each metric says by itself, where a run is asked to decide by several."""
+    deciding = [(one.verdict, one) for one in (outcome.primary, *outcome.others) if one and one.verdict]
+    return [f"{verdict.value} by itself: {effect_text(one)}" for verdict, one in deciding if len(deciding) > 1]
+
+
+def decided_by(decides: Deciding) -> str:
+    """Return what decides, in one line; empty where a run asks for nothing else than usual."""
+    if decides == AS_USUAL:
+        return ""
+    shared = "; they share the chance of a wrong verdict" if len(decides.metrics) > 1 else ""
+    return f"{', '.join(decides.metrics) or 'as usual'}, the same within {decides.margin * 100:g} %{shared}"
 
 
 def comparison_message(outcome: ComparisonOutcome, change: str) -> str:
@@ -59,6 +73,9 @@ def comparison_message(outcome: ComparisonOutcome, change: str) -> str:
             f"  measured   {outcome.pairs} pairs in {outcome.units} units, {outcome.minutes:.1f} min"
             + (f"; a slowdown of {percent(outcome.detectable)} would have shown" if outcome.detectable else "")
         )
+    if words := decided_by(outcome.decides):
+        lines.append(f"  decides    {words}")
+    lines += [f"  alone      {line}" for line in alone_lines(outcome)]
     lines += [f"  also       {line}" for line in notable_lines(outcome)]
     lines += [f"  reason     {reason}" for reason in outcome.reasons]
     if outcome.effect is Effect.INCONCLUSIVE:
@@ -94,8 +111,9 @@ def recommendation(outcomes: Sequence[ComparisonOutcome], change: str) -> str:
     but = f" But look at {', '.join(costs)}, which got worse." if costs else ""
     if names[Effect.FASTER]:
         return f"Apply {change!r}: faster in {', '.join(names[Effect.FASTER])}, slower in none.{but}"
-    within = f"by more than {MARGIN * 100:.0f} %"
-    return f"{change!r} changes no scenario's speed {within}: apply it for other reasons, or leave it.{but}"
+    within = f"by more than {outcomes[0].decides.margin * 100:g} %"
+    what = f"no scenario's {' or '.join(outcomes[0].decides.metrics) or 'speed'}"
+    return f"{change!r} changes {what} {within}: apply it for other reasons, or leave it.{but}"
 
 
 def _worst(outcomes: Sequence[ComparisonOutcome]) -> str:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from perfgate.judge.compare.sequential import FEWEST_UNITS, Estimate, detectable, judge_units, looks_until, units_needed
+from perfgate.judge.compare.sequential import (
+    FEWEST_UNITS,
+    Estimate,
+    Rule,
+    detectable,
+    judge_units,
+    looks_until,
+    units_needed,
+)
 from perfgate.judge.compare.sequential import estimate as estimate_of
 from perfgate.judge.rules import at_its_cap, invalid_reasons, spoilt
 from perfgate.model import (
@@ -27,11 +35,13 @@ NOT_THE_SAME = {"latency_ms.p99": 1.5, "broker_cpu_us_per_record": 1.1}
 cap, or one that the client limits, tells neither what its records wait for nor what they cost the brokers."""
 FALSE_DISCOVERIES = 0.05
 """Share of the secondary metrics called notable that may be so by chance (Benjamini and Hochberg 1995)."""
+WORST_FIRST = (Effect.SLOWER, Effect.INCONCLUSIVE, Effect.FASTER, Effect.SAME)
+"""Of several metrics that decide: the effect on the scenario is the first of these that one of them shows."""
 EFFECTS = {-1: (Effect.SLOWER, Effect.FASTER), 1: (Effect.FASTER, Effect.SLOWER)}
 
 
 def primary_metric(comparison: Comparison) -> MetricInfo:
-    """Return the metric that decides.
+    """Return the metric that decides where the run does not ask for others.
 
     Paced: p99 of the latency. Else the rate, or the brokers' CPU per record where both sides reach the cap.
     """
@@ -63,7 +73,10 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
     latency says.
     """
     name, pairs = comparison.scenario.name, min(len(comparison.baseline.rounds), len(comparison.candidate.rounds))
-    outcome = ComparisonOutcome(name=name, effect=Effect.INVALID, primary=None, minutes=comparison.minutes)
+    decides = comparison.decides
+    outcome = ComparisonOutcome(
+        name=name, effect=Effect.INVALID, primary=None, minutes=comparison.minutes, decides=decides
+    )
     reasons = tuple(
         f"{side}: {reason}"
         for side, measurement in (("baseline", comparison.baseline), ("candidate", comparison.candidate))
@@ -81,18 +94,21 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
             return replace(outcome, effect=Effect.SLOWER, units=units, reasons=(f"candidate: {after}",))
         why = f"{units} unit(s) were measured; an interval and a decision need {FEWEST_UNITS}"
         return replace(outcome, effect=Effect.INCONCLUSIVE, units=units, reasons=(why,))
-    metric = primary_metric(comparison)
-    if reasons := _spoilt(comparison, metric.name):
+    metrics = [METRICS[name] for name in decides.metrics] or [primary_metric(comparison)]
+    logs = {metric: unit_logs(comparison, metric.name) for metric in metrics}
+    if reasons := tuple(reason for metric in metrics for reason in _spoilt(comparison, metric.name)):
         return replace(outcome, units=units, reasons=reasons)
-    logs = unit_logs(comparison, metric.name)
-    if not logs:
-        return replace(outcome, reasons=(f"{metric.name} was not measured in every round",))
-    decision, found = judge_units(logs, comparison.planned_units, final=final)
-    effect, reasons = _effect(decision, metric), ()
-    others = _others(comparison, metric, found.units)
+    if absent := [metric.name for metric in metrics if not logs[metric]]:
+        return replace(outcome, reasons=tuple(f"{one} was not measured in every round" for one in absent))
+    rule, planned = Rule(margin=decides.margin, share=1 / len(metrics)), comparison.planned_units
+    judged = [_Judged.of(metric, logs[metric], planned, rule, final=final) for metric in metrics]
+    lead = min(judged, key=lambda one: (WORST_FIRST.index(one.effect), -one.needs))
+    metric, found, effect, reasons = lead.metric, lead.found, lead.effect, ()
+    beside = tuple(replace(_metric_effect(x.metric, x.found), verdict=x.effect) for x in judged if x is not lead)
+    others = _others(comparison, metrics, found.units)
     if effect is Effect.SAME:
         worse = _not_the_same(metric, others)
-        effect, reasons = (Effect.SLOWER, worse) if worse else (effect, _not_looked_at(comparison, metric, others))
+        effect, reasons = (Effect.SLOWER, worse) if worse else (effect, _not_looked_at(comparison, metrics, others))
     if before:
         effect, reasons = (
             Effect.INCONCLUSIVE,
@@ -102,21 +118,41 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
         effect, reasons = Effect.SLOWER, (f"candidate: {after}",)
     more = None
     if effect is Effect.INCONCLUSIVE:
-        more = max(0.0, units_needed(found) / found.units - 1) * comparison.minutes
+        more = max(0.0, lead.needs - 1) * comparison.minutes
     per_unit = len(comparison.orders[0].replace(" ", "")) // 2 if comparison.orders else comparison.rounds_per_unit
     return ComparisonOutcome(
         name=name,
         effect=effect,
-        primary=_metric_effect(metric, found),
-        others=others,
+        primary=replace(_metric_effect(metric, found), verdict=lead.effect if decides.metrics else None),
+        others=(*beside, *others),
         units=found.units,
         pairs=found.units * per_unit,
         minutes=comparison.minutes,
         detectable=1 - math.exp(-detectable(found)),
         more_minutes=more,
-        unit_effects=tuple(math.expm1(value) for value in logs),
+        unit_effects=tuple(math.expm1(value) for value in logs[metric]),
         reasons=reasons,
+        decides=decides,
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Judged:
+    """What one metric that decides says by itself."""
+
+    metric: MetricInfo
+    found: Estimate
+    effect: Effect
+
+    @classmethod
+    def of(cls, metric: MetricInfo, logs: Sequence[float], planned: int, rule: Rule, *, final: bool) -> _Judged:
+        decision, found = judge_units(logs, planned, final=final, rule=rule)
+        return cls(metric=metric, found=found, effect=_effect(decision, metric))
+
+    @property
+    def needs(self) -> float:
+        """How many times as many units an answer takes; 0 where there is one."""
+        return units_needed(self.found) / self.found.units if self.effect is Effect.INCONCLUSIVE else 0.0
 
 
 def _failed(measurement: Measurement) -> bool:
@@ -134,9 +170,11 @@ def _not_the_same(primary: MetricInfo, others: Sequence[MetricEffect]) -> tuple[
     )
 
 
-def _not_looked_at(comparison: Comparison, primary: MetricInfo, others: Sequence[MetricEffect]) -> tuple[str, ...]:
+def _not_looked_at(
+    comparison: Comparison, decided_by: Sequence[MetricInfo], others: Sequence[MetricEffect]
+) -> tuple[str, ...]:
     """Return which metrics a scenario that is the same should have been looked at by, and could not be."""
-    known = {primary.name, *(other.metric.name for other in others)}
+    known = {*(metric.name for metric in decided_by), *(other.metric.name for other in others)}
     if comparison.scenario.load.kind == "backlog":
         known.add("latency_ms.p99")  # nothing is sent
     return tuple(
@@ -182,11 +220,11 @@ def _metric_effect(metric: MetricInfo, found: Estimate) -> MetricEffect:
     )
 
 
-def _others(comparison: Comparison, primary: MetricInfo, units: int) -> tuple[MetricEffect, ...]:
+def _others(comparison: Comparison, decided_by: Sequence[MetricInfo], units: int) -> tuple[MetricEffect, ...]:
     """Return the effect on every other metric, over the same units."""
     effects = []
     for name, metric in METRICS.items():
-        logs = () if name == primary.name or _spoilt(comparison, name) else unit_logs(comparison, name)[:units]
+        logs = () if metric in decided_by or _spoilt(comparison, name) else unit_logs(comparison, name)[:units]
         if len(logs) >= 2:
             effects.append(
                 _metric_effect(metric, estimate_of(logs, looks_until(len(logs), comparison.planned_units, last=True)))

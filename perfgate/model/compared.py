@@ -1,0 +1,92 @@
+"""A scenario measured with and without a change, and what decides between the two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from perfgate.model.declared import Scenario
+from perfgate.model.measured import METRICS, Measurement
+
+SAME_WITHIN = 0.05
+"""Differences within a factor of 1.05, up or down, count as the same unless a run is asked otherwise."""
+MAY_DECIDE = tuple(
+    name
+    for name in METRICS
+    if name.startswith(
+        (
+            "records_per_s",
+            "mib_per_s",
+            "received_",
+            "fetch_latency_ms.",
+            "latency_ms.",
+            "end_to_end_latency_ms.",
+            "broker_cpu_cores.",
+            "broker_cpu_us_per_record",
+            "broker_rss_mib.",
+            "broker_disk_",
+            "client_cpu_",
+        )
+    )
+)
+"""Metrics by which a comparison can be decided: those of a plain round that are never 0 while something is sent."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Deciding:
+    """What decides a comparison: these metrics (none: the load's own), and the `margin` within which they are the same.
+
+    All of them have to be the same, or better; one that is worse is enough. They share the chance of a wrong verdict.
+    """
+
+    metrics: tuple[str, ...] = ()
+    margin: float = SAME_WITHIN
+
+    def cannot(self, scenario: Scenario) -> str | None:
+        """Return why these metrics tell nothing of the scenario, or None when they do."""
+        for name in self.metrics:
+            rate = name.endswith(("records_per_s", "mib_per_s")) and not name.startswith("broker_")
+            if rate and scenario.load.kind == "paced":
+                return f"{name} cannot decide: a paced load sends as much whatever the brokers do"
+            if name.startswith(("received_", "fetch_", "end_to_end_")) and scenario.consumers is None:
+                return f"{name} cannot decide: this scenario has no consumers"
+            if name.startswith("latency_ms.") and scenario.load.kind == "backlog":
+                return f"{name} cannot decide: this scenario only reads"
+        return None
+
+
+AS_USUAL = Deciding()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """A scenario as declared (baseline) and with the change (candidate), measured in turn.
+
+    `method` is how: `turns` (both sides take turns of a second within a burst on the same brokers), `rounds`
+    (whole rounds alternate on the same brokers) or `pairs` (both, on two clusters side by side, a pair of them for each
+    unit). The rounds of both sides with the same numbers form the units of the statistics, `rounds_per_unit` of each
+    side in one. `minutes` were spent.
+    """
+
+    change: str
+    baseline: Measurement
+    candidate: Measurement
+    method: Literal["turns", "rounds", "pairs"]
+    rounds_per_unit: int
+    planned_units: int
+    """So many units the budget affords: what is looked at when follows from it."""
+    orders: tuple[str, ...]
+    """In which order the sides came in each unit: ABBA or BAAB, several in a pair."""
+    minutes: float
+    decides: Deciding = AS_USUAL
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario as declared."""
+        return self.baseline.scenario
+
+    def turned(self) -> Comparison:
+        """Return the same with its sides swapped: what was the change is what the other is held against."""
+        swapped = str.maketrans("AB", "BA")
+        orders = tuple(order.translate(swapped) for order in self.orders)
+        return replace(self, baseline=self.candidate, candidate=self.baseline, orders=orders)
