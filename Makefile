@@ -43,8 +43,8 @@ gate: $(VENV)/.run
 	@$(PY) -m fixtures.run '--target=$(TARGET)' '--tier=$(TIER)' $(if $(REFERENCE),'--reference=$(REFERENCE)') $(ARGS)
 
 compare: $(VENV)/.run
-	@test -n '$(CHANGE)' || { echo 'name the change: make compare CHANGE=changes/linger-5.toml (others: $(wildcard changes/*.toml))'; exit 2; }
-	@$(PY) -m fixtures.run '--target=$(TARGET)' '--tier=$(TIER)' '--compare=$(CHANGE)' $(ARGS)
+	@test -n '$(CHANGE)$(AGAINST)' || { echo 'name the change: make compare CHANGE=changes/linger-5.toml (others: $(wildcard changes/*.toml))'; exit 2; }
+	@$(PY) -m fixtures.run '--target=$(TARGET)' '--tier=$(TIER)' $(if $(CHANGE),'--compare=$(CHANGE)') $(if $(AGAINST),'--against=$(AGAINST)') $(ARGS)
 
 clean-up: $(VENV)/.run
 	@test '$(TARGET)' != embedded || { echo 'name the brokers: make clean-up TARGET=FILE.toml [ARGS="--run RUN-ID"]'; exit 2; }

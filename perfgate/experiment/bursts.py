@@ -11,7 +11,7 @@ from perfgate.experiment.bench import Bench
 from perfgate.experiment.validity import LATE_TURNS, late_turns
 from perfgate.model import Scenario, with_settings
 from perfgate.model.errors import TopicRefusedError
-from perfgate.model.load import LoadError, Observer, Pace
+from perfgate.model.load import LoadError, Observer, Pace, Progress
 
 
 def burst(
@@ -34,9 +34,10 @@ def burst(
     buffer = {"queue.buffering.max.kbytes": at.buffer_kib}
     rows = {side: replace(row, producer=with_settings(row.producer, buffer)) for side, row in sides.items()}
     samplers = {one: one.new_sampler() for one in benches.values()}
-    observer = bench.watch.observer(sides["A"], samplers[bench], progress, measured=True, sides=sides)
+    loaded = {one: {side: row for side, row in sides.items() if benches[side] is one} for one in samplers}
+    observer = bench.watch.observer(sides["A"], samplers[bench], progress, measured=True, sides=loaded[bench])
     for other in samplers.keys() - {bench}:
-        observer = beside(observer, other.watch.observer(sides["B"], samplers[other], progress))
+        observer = beside(observer, other.watch.observer(sides["B"], samplers[other], progress, sides=loaded[other]))
     try:
         with bench.ledger.during("topics"), ExitStack() as topics:
             names = {side: topics.enter_context(benches[side].topic(row, observer)) for side, row in rows.items()}
@@ -79,4 +80,10 @@ def beside(observer: Observer, other: Observer) -> Observer:
         observer.check()
         other.check()
 
-    return replace(observer, edge=edge, check=check, settled=lambda: observer.settled() and other.settled())
+    def sends(last: Progress) -> None:
+        observer.sends(last)
+        other.sends(last)
+
+    return replace(
+        observer, edge=edge, check=check, sends=sends, settled=lambda: observer.settled() and other.settled()
+    )

@@ -32,6 +32,8 @@ class Comparing:
     setup: Setup
     stop: ComparisonStopRule
     decides: Deciding = AS_USUAL
+    against: bool = False
+    """Whether the target is two clusters that exist, one a side."""
     _compared: dict[str, Comparison] = field(default_factory=dict)
     _benches: int = 0
 
@@ -64,11 +66,12 @@ class Comparing:
         if not self._compared:
             compared = [row for row in self.setup.scenarios if self.cannot(row) is None]
             try:
-                pairs = self.change.concerns_brokers and not self._change_live(compared)
+                pairs = not self.against and self.change.concerns_brokers and not self._change_live(compared)
+                measure = self._on_two if self.against else self._pairs if pairs else self._alternate
                 rows = [self._row(row, pairs=pairs) for row in compared]
                 for spec in dict.fromkeys(row.sides["A"].cluster for row in rows):
                     here = [row for row in rows if row.sides["A"].cluster == spec]
-                    (self._pairs if pairs else self._alternate)(here, self.budget_s * len(here) / len(rows))
+                    measure(here, self.budget_s * len(here) / len(rows))
             finally:
                 self.setup.target.close()
                 self.setup.say.clear()
@@ -157,6 +160,26 @@ class Comparing:
                 if self._decided(row):
                     open_rows.remove(row)
 
+    # --- each side on a cluster that exists
+
+    def _on_two(self, rows: Sequence[Compared], budget_s: float) -> None:
+        clusters = dict[str, Cluster]()
+        with _unhealthy_ends(rows, lambda: _failing(clusters, SIDES), own=False):
+            with self.setup.ledger.during("start"):
+                for side, reach in zip(SIDES, (self.setup.target.cluster, self.setup.target.beside), strict=True):
+                    clusters[side] = reach(rows[0].sides[side].cluster)
+            benches = {
+                side: self._warm(clusters[side], [row.sides[side] for row in rows], rows, side) for side in SIDES
+            }
+            for link in rows[0].rtt_ms["A"]:
+                one, other = (rows[0].rtt_ms[side][link] for side in SIDES)
+                self.setup.say.note(
+                    f"round trip, {link}: {one:.2f} ms as declared, {other:.2f} ms to the other cluster"
+                )
+            self._until_decided(rows, time.monotonic() + budget_s, benches, Switch())
+            for bench in benches.values():
+                bench.delete_backlogs()
+
     # --- a pair of clusters for each unit
 
     def _pairs(self, rows: Sequence[Compared], budget_s: float) -> None:
@@ -185,7 +208,9 @@ class Comparing:
             with self.setup.ledger.during("start"):
                 for side, start in zip(first, (target.cluster, target.beside), strict=True):
                     clusters[side] = start(rows[0].sides[side].cluster)
-            benches = {side: self._warm(clusters[side], [row.sides[side] for row in rows], rows) for side in first}
+            benches = {
+                side: self._warm(clusters[side], [row.sides[side] for row in rows], rows, side) for side in first
+            }
             orders: dict[str, list[str]] = {row.name: [] for row in rows}
             for row in rows:
                 row.may_warm = WARMING_PARTS
@@ -210,7 +235,7 @@ class Comparing:
 
     # --- common
 
-    def _warm(self, cluster: Cluster, forms: Sequence[Scenario], rows: Sequence[Compared]) -> Bench:
+    def _warm(self, cluster: Cluster, forms: Sequence[Scenario], rows: Sequence[Compared], sides: str = SIDES) -> Bench:
         facts = self.setup.begun(cluster, forms, candidate=cluster.spec != rows[0].sides["A"].cluster)
         self._benches += 1
         run_id = f"{self.setup.run_id}-{self._benches}" if self._benches > 1 else self.setup.run_id
@@ -220,7 +245,7 @@ class Comparing:
         facts["warm_up"] = bench.warm_up_facts
         rtt = bench.round_trips(forms)
         for row in rows:
-            row.rtt_ms = {**row.rtt_ms, **rtt}
+            row.rtt_ms.update({side: {**row.rtt_ms[side], **rtt} for side in sides})
         return bench
 
     def _comparison(self, row: Compared) -> Comparison:
@@ -230,7 +255,7 @@ class Comparing:
                 [replace(form, name=row.name)],
                 {row.name: row.rounds[side]},
                 {row.name: row.discarded[side]},
-                row.rtt_ms,
+                row.rtt_ms[side],
                 row.log_tail,
             )[row.name]
             for side, form in row.sides.items()
@@ -245,6 +270,7 @@ class Comparing:
             orders=tuple(row.orders),
             minutes=row.seconds / 60,
             decides=self.decides,
+            two_clusters=self.against,
         )
 
 

@@ -32,7 +32,7 @@ class LoadWatch:
     ) -> Observer:
         """Return the observer of a load; `measured`: the ledger counts the time between a window's edges.
 
-        `sides`: the forms of the scenario that take turns in it.
+        `sides`: the forms of the scenario that take turns in it, those that load this cluster.
         """
 
         def edge() -> None:
@@ -52,22 +52,26 @@ class LoadWatch:
     def hold_limits(self, row: Scenario, last: Progress, sides: Mapping[str, Scenario] | None = None) -> None:
         """Raise TargetError when the load under way does more than the target allows.
 
-        Where two `sides` take turns each process is of one: "A-producer-1".
+        Where two sides take turns each process is of one: "A-producer-1". Of two that load two clusters `sides` has
+        one, and all sends that failed count as its own.
         """
 
         def per_record(form: Scenario) -> int:
             return form.record_bytes * form.topic.replication_factor
 
+        attempted = last.attempted
         if sides:
-            written = sum(n * per_record(sides[name.partition("-")[0]]) for name, n in last.by_process.items())
+            done = {name: n for name, n in last.by_process.items() if name.partition("-")[0] in sides}
+            written = sum(n * per_record(sides[name.partition("-")[0]]) for name, n in done.items())
+            attempted = min(attempted, sum(done.values()) + last.failed) if len(sides) == 1 else attempted
         else:
             written = last.done * per_record(row)
         if row.load.kind != "backlog":  # that is read, and was metered when it was written
             self._cluster.meter.under_way(written)
         most_failed = 1.0 if row.load.times_out else self._cluster.most_failed  # there that is the result
-        if last.failed > most_failed * last.attempted:
+        if last.failed > most_failed * attempted:
             self._cluster.meter.stop(
-                f"stopped at once, as the target file asks for: {last.failed} of {last.attempted} sends failed: "
+                f"stopped at once, as the target file asks for: {last.failed} of {attempted} sends failed: "
                 f"{last.last_error}"
             )
 

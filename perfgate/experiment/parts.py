@@ -46,7 +46,7 @@ class Compared:
     seconds: float = 0.0
     part_s: float = 0.0
     """How long the newest burst or block took, without those that were measured again."""
-    rtt_ms: Mapping[str, float] = field(default_factory=dict)
+    rtt_ms: dict[str, Mapping[str, float]] = field(default_factory=lambda: {side: {} for side in SIDES})
     log_tail: str = ""
     decides: Deciding = AS_USUAL
 

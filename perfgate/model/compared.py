@@ -79,6 +79,8 @@ class Comparison:
     """In which order the sides came in each unit: ABBA or BAAB, several in a pair."""
     minutes: float
     decides: Deciding = AS_USUAL
+    two_clusters: bool = False
+    """Whether each side was measured on a cluster of its own that was there before, by turns or rounds."""
 
     @property
     def scenario(self) -> Scenario:

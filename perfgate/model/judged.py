@@ -202,5 +202,7 @@ class ComparisonOutcome:
     unit_effects: tuple[float, ...] = ()
     """Of each unit, the share by which the primary metric differed."""
     reasons: tuple[str, ...] = ()
+    paths_ms: tuple[float, float] | None = None
+    """The client's round trip to each of two clusters that exist."""
     decides: Deciding = AS_USUAL
     message: str = field(default="", compare=False)

@@ -8,7 +8,8 @@ from typing import Any, cast
 from perfgate.model import Change, Comparison, ComparisonOutcome, Measurement
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.structured import shallow, shared
-from perfgate.report.entries import ComparisonEntry, EffectEntry, RecordedComparison, ReferenceEntry
+from perfgate.report.effect_entries import EffectEntry, RecordedComparison
+from perfgate.report.entries import ComparisonEntry, ReferenceEntry
 from perfgate.report.results import plain, recorded, recorded_measurement, scenario_entry
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from perfgate.judge.compare.comparisons import PATHS
 from perfgate.judge.compare.sequential import FEWEST_UNITS
 from perfgate.judge.messages import percent
 from perfgate.model import AS_USUAL, ComparisonOutcome, Deciding, Effect, MetricEffect
@@ -75,10 +76,13 @@ def comparison_message(outcome: ComparisonOutcome, change: str) -> str:
         )
     if words := decided_by(outcome.decides):
         lines.append(f"  decides    {words}")
+    if outcome.paths_ms:
+        before, after = outcome.paths_ms
+        lines.append(f"  paths      round trip {before:.2f} ms as declared, {after:.2f} ms to the other cluster")
     lines += [f"  alone      {line}" for line in alone_lines(outcome)]
     lines += [f"  also       {line}" for line in notable_lines(outcome)]
     lines += [f"  reason     {reason}" for reason in outcome.reasons]
-    if outcome.effect is Effect.INCONCLUSIVE:
+    if outcome.effect is Effect.INCONCLUSIVE and not any(reason.startswith(PATHS) for reason in outcome.reasons):
         lines.append(f"  next       {_more(outcome)}")
     if outcome.effect is Effect.INVALID:
         lines.append("  next       mend the reason above, then compare again")

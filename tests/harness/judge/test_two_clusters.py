@@ -1,0 +1,90 @@
+"""A comparison of two clusters: what the client's paths to them may have made is not concluded."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from perfgate.experiment.load_watch import LoadWatch
+from perfgate.judge.compare.advice import comparison_message
+from perfgate.judge.compare.comparisons import judge_comparison
+from perfgate.model import Comparison, Deciding, Effect
+from perfgate.model.errors import TargetError
+from perfgate.model.load import Progress
+from perfgate.model.meter import Meter
+from tests.harness.build import scenario
+from tests.harness.judge.test_comparisons import comparison
+
+P99 = Deciding(metrics=("latency_ms.p99",))
+
+
+def on_two(factor: float, before: float, after: float, **changes: Any) -> Comparison:
+    found = comparison(factor, two_clusters=True, **changes)
+    one, other = ({} if not ms else {"same-zone": ms} for ms in (before, after))
+    return replace(
+        found, baseline=replace(found.baseline, rtt_ms=one), candidate=replace(found.candidate, rtt_ms=other)
+    )
+
+
+@pytest.mark.parametrize(
+    ("factor", "before", "after", "effect"),
+    [
+        (1.0, 1.0, 1.04, Effect.SAME),
+        (1.0, 1.0, 1.1, Effect.INCONCLUSIVE),
+        (1.0, 1.1, 1.0, Effect.INCONCLUSIVE),
+        (0.8, 1.0, 1.1, Effect.SLOWER),
+        (0.8, 1.0, 1.4, Effect.INCONCLUSIVE),
+        (1.3, 1.4, 1.0, Effect.INCONCLUSIVE),
+        (1.3, 1.0, 1.1, Effect.FASTER),
+        (0.8, 1.0, 0.0, Effect.INCONCLUSIVE),
+    ],
+)
+def test_a_path_that_differs_by_more_than_the_effect_concludes_nothing(
+    factor: float, before: float, after: float, effect: Effect
+) -> None:
+    outcome = judge_comparison(on_two(factor, before, after))
+    assert outcome.effect is effect
+    message = comparison_message(outcome, "on new")
+    assert ("the client's paths to the two clusters differ" in message) is (effect is Effect.INCONCLUSIVE)
+    assert "--budget" not in message, "more time would not help"
+    assert judge_comparison(on_two(factor, before, after), final=False).effect is not Effect.INCONCLUSIVE, (
+        "it still ends early"
+    )
+
+
+@pytest.mark.parametrize(("after", "effect"), [(1.05, Effect.SAME), (3.0, Effect.INCONCLUSIVE)])
+def test_a_path_adds_its_difference_to_a_latency(after: float, effect: Effect) -> None:
+    """p99 is 4 ms on both: 0.05 ms more path is little of it, though a twentieth of the path."""
+    assert judge_comparison(on_two(1.0, 1.0, after, decides=P99)).effect is effect
+
+
+def test_on_the_same_brokers_the_link_is_what_is_compared() -> None:
+    found = on_two(0.8, 1.0, 2.0)
+    assert judge_comparison(replace(found, two_clusters=False)).effect is Effect.SLOWER
+
+
+class Cluster:
+    """Stands in for one of two clusters, with limits of its own."""
+
+    most_failed = 0.1
+
+    def __init__(self, most_bytes: float) -> None:
+        self.meter = Meter(most_bytes)
+
+
+def test_each_cluster_is_metered_by_what_is_sent_to_it_and_stopped_by_its_own_limits() -> None:
+    row = scenario()
+    done = {"A-producer-1": 100, "B-producer-1": 50}
+    last = Progress(at=0, attempted=150, done=150, failed=0, by_process=done)
+    small = Cluster(80 * row.record_bytes)
+    one, other = (LoadWatch(cluster, None, None) for cluster in (Cluster(1e9), small))  # type: ignore[arg-type]
+    one.hold_limits(row, last, {"A": row})
+    other.hold_limits(row, last, {"B": row})
+    small.meter.begin()
+    assert small.meter.written == 50 * row.record_bytes
+    with pytest.raises(TargetError, match=r"\[limits\] bytes allows"):
+        other.hold_limits(row, last, {"B": row})
+    failing = replace(last, attempted=156, failed=6)
+    one.hold_limits(row, failing, {"A": row})
+    with pytest.raises(TargetError, match="6 of 56 sends failed"):
+        LoadWatch(Cluster(1e9), None, None).hold_limits(row, failing, {"B": row})  # type: ignore[arg-type]
