@@ -2,114 +2,55 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
 import queue
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import IO, Any
+from dataclasses import dataclass, field
 
+from perfgate.load.local import LocalTransport
 from perfgate.load.steady import is_steady
+from perfgate.load.transport import Channel, Message, Transport
 from perfgate.model.load import LoadError, Observer, Progress, SendsFailedError
 
-ROOT = Path(__file__).parents[2]
-WORKER_COMMAND = [sys.executable, "-m", "perfgate.systems.kafka.load.worker"]
 FIRST_DONE_TIMEOUT_S = 10
 CHECK_EVERY_S = 0.25
-LAST_WORDS = 10
 BEAT_S = 2.0
 """How often every process is told that the run is still there."""
 HELD_S = 30.0
 """A run that follows its processes and has not come round for so long stands still: a terminal is held, say. One
 request to the brokers takes 20 s at most."""
 
-Message = Mapping[str, Any]
 
-
+@dataclass
 class _Process:
-    """One generator process: what it says goes into a queue that it shares with the others."""
+    """A generator process, and what it has said once and for all, by event."""
 
-    def __init__(self, name: str, spec: Mapping[str, object], heard: queue.Queue[tuple[_Process, Message | None]]):
-        self.name = name
-        self.said: dict[str, Message] = {}
-        self.killed = False
-        """Whether the run itself has killed it, as part of what is measured."""
-        self._heard = heard
-        self._stderr: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in end
-        self._telling = threading.Lock()
-        self._process = subprocess.Popen(
-            WORKER_COMMAND,
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            text=True,
-            start_new_session=True,  # Ctrl-C is for the run
-        )
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        self.tell(spec)
-
-    def tell(self, message: Mapping[str, object]) -> None:
-        """Send one message; a generator that is gone is noticed by whoever listens next."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError, ValueError), self._telling:  # ValueError: it is closed
-            self._process.stdin.write(json.dumps(message) + "\n")
-            self._process.stdin.flush()
-
-    def kill(self) -> None:
-        """End the process without waiting for it."""
-        self._process.kill()
-
-    def end(self) -> None:
-        """Wait for the end of the killed process and give its pipes back."""
-        self._process.wait()
-        self._reader.join()
-        for stream in (self._process.stdin, self._process.stdout, self._stderr):
-            if stream is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    stream.close()
-
-    def obituary(self) -> str:
-        """Return how the process ended, with its last words."""
-        status = self._process.wait()
-        self._stderr.seek(0)
-        tail = "\n".join(self._stderr.read().splitlines()[-LAST_WORDS:])
-        how = f"was killed by signal {-status}" if status < 0 else f"exited with code {status}"
-        return f"the generator process {self.name} {how} before its result" + (f":\n{tail}" if tail else "")
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._heard.put((self, json.loads(line)))
-        self._heard.put((self, None))
+    name: str
+    channel: Channel
+    said: dict[str, Message] = field(default_factory=dict)
+    killed: bool = False
+    """Whether the run itself has killed it, as part of what is measured."""
 
 
 class Generators:
     """Some generator processes, each from its spec; leaving the context ends all of them."""
 
-    def __init__(self, specs: Mapping[str, Mapping[str, object]]) -> None:
-        """`specs`: what each process is to do, by the name that messages call it."""
-        self._heard: queue.Queue[tuple[_Process, Message | None]] = queue.Queue()
+    def __init__(self, specs: Mapping[str, Mapping[str, object]], transport: Transport | None = None) -> None:
+        """`specs`: what each process is to do, by the name that messages call it; `transport`: None for this host."""
+        transport = transport or LocalTransport()
+        self.lead_s = transport.lead_s
+        """A moment so far ahead reaches every process before it comes."""
+        self._heard: queue.Queue[tuple[str, Message | None]] = queue.Queue()
         self._last: dict[str, Progress] = {}
         self._history: list[Progress] = []
         self._leading = ""
-        self._processes: list[_Process] = []
         self._ended = threading.Event()
         self._came_round = math.inf
         """When the run, following its processes, last looked after them; infinity while it does something else."""
-        try:
-            for name, spec in specs.items():
-                self._processes.append(_Process(name, spec, self._heard))
-        except BaseException:
-            self.__exit__()
-            raise
+        channels = transport.start(specs, lambda name, message: self._heard.put((name, message)))
+        self._processes = [_Process(name, channel) for name, channel in channels.items()]
         threading.Thread(target=self._beat, daemon=True).start()
 
     def __enter__(self) -> Generators:
@@ -119,25 +60,25 @@ class Generators:
         while not self._ended.wait(BEAT_S):
             if time.monotonic() - self._came_round < HELD_S:
                 for process in self._processes:
-                    process.tell({"beat": True})
+                    process.channel.tell({"beat": True})
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         for process in self._processes:
-            process.kill()
+            process.channel.kill()
         for process in self._processes:
-            process.end()
+            process.channel.end()
 
     def tell(self, only: str = "", **message: object) -> None:
         """Send one message to every process whose name begins with `only`."""
         for process in self._named(only):
-            process.tell(message)
+            process.channel.tell(message)
 
     def kill(self, name: str) -> None:
         """Kill the process of this name, whose end is then no failure of the load."""
         (process,) = (process for process in self._processes if process.name == name)
         process.killed = True
-        process.kill()
+        process.channel.kill()
 
     def follow(self, leading: str) -> None:
         """Take the rate of the processes whose name begins so for the rate of the load."""
@@ -223,14 +164,15 @@ class Generators:
 
     def _take_in(self, timeout_s: float, observer: Observer) -> None:
         try:
-            process, message = self._heard.get(timeout=max(0.0, timeout_s))
+            name, message = self._heard.get(timeout=max(0.0, timeout_s))
         except queue.Empty:
             return
+        process = next(process for process in self._processes if process.name == name)
         if message is None:
             if "result" in process.said or process.killed:
                 return  # it has said all it had to say
             observer.check()  # a generator that died with its brokers died of that
-            raise LoadError(process.obituary())
+            raise LoadError(process.channel.obituary())
         if message["event"] == "failure":
             observer.check()
             raise self._failure(process.name, message)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fixtures.change_file import load_change
-from perfgate.load.processes import ROOT, WORKER_COMMAND
+from perfgate.load.local import ROOT, WORKER
 from perfgate.model import Change
 from perfgate.model.changes import changed, read_value
 from perfgate.model.errors import ConfigurationError
@@ -59,7 +59,9 @@ def test_what_is_here_is_not_fetched_again(cache: Path, monkeypatch: pytest.Monk
 
 def worker_says(request: dict[str, Any]) -> dict[str, Any]:
     """Return the first thing that a generator process says to this request; there is no broker."""
-    with subprocess.Popen(WORKER_COMMAND, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
+    with subprocess.Popen(
+        [sys.executable, *WORKER], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as worker:
         assert worker.stdin is not None
         assert worker.stdout is not None
         worker.stdin.write(json.dumps(request) + "\n")

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from perfgate.load import processes
+from perfgate.load.local import LocalTransport
 from perfgate.model import Load
 from perfgate.model.load import LoadError, LoadSpec, Observer, SendsFailedError
 from perfgate.systems.kafka.load import librdkafka
@@ -54,48 +55,44 @@ def observer(edges: list[int]) -> Observer:
     )
 
 
-def with_worker(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    monkeypatch.setattr(processes, "WORKER_COMMAND", [sys.executable, "-c", script])
+def driver(script: str) -> LibrdkafkaDriver:
+    """Return the driver with this script as its generator process."""
+    return LibrdkafkaDriver(LocalTransport(("-c", script)))
 
 
-def test_a_result_that_comes_before_it_is_awaited_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_that_comes_before_it_is_awaited_is_not_lost() -> None:
     """A paced load with nothing left to wait for gives its result at the very end of the window, and exits."""
-    with_worker(monkeypatch, TALK + RESULT)
     edges: list[int] = []
-    result = LibrdkafkaDriver().run(SPEC, observer(edges))
+    result = driver(TALK + RESULT).run(SPEC, observer(edges))
     assert result.sent is not None
     assert result.sent.acked == 10
     assert edges == [1, 1]
 
 
-def test_a_generator_that_exits_without_a_result_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_worker(monkeypatch, TALK + "raise SystemExit('the disk is full')")
+def test_a_generator_that_exits_without_a_result_is_an_error() -> None:
     with pytest.raises(LoadError, match=r"(?s)exited with code 1 before its result.*the disk is full"):
-        LibrdkafkaDriver().run(SPEC, observer([]))
+        driver(TALK + "raise SystemExit('the disk is full')").run(SPEC, observer([]))
 
 
-def test_a_generator_that_says_why_it_cannot_start_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_worker(monkeypatch, 'print(\'{"event": "failure", "reason": "no such topic"}\')')
+def test_a_generator_that_says_why_it_cannot_start_is_quoted() -> None:
     with pytest.raises(LoadError, match="the generator process producer-1 failed: no such topic"):
-        LibrdkafkaDriver().run(SPEC, observer([]))
+        driver('print(\'{"event": "failure", "reason": "no such topic"}\')').run(SPEC, observer([]))
 
 
 @pytest.mark.parametrize(("code", "kind"), [("_FENCED", SendsFailedError), ("", LoadError)])
-def test_a_generator_says_whose_failure_it_was(monkeypatch: pytest.MonkeyPatch, code: str, kind: type) -> None:
+def test_a_generator_says_whose_failure_it_was(code: str, kind: type) -> None:
     failure = f'say(event="failure", reason="transaction: committing", code="{code}")'
-    with_worker(monkeypatch, TALK + failure)
     with pytest.raises(LoadError, match="the generator process producer-1 failed: transaction") as raised:
-        LibrdkafkaDriver().run(SPEC, observer([]))
+        driver(TALK + failure).run(SPEC, observer([]))
     assert type(raised.value) is kind
     if isinstance(raised.value, SendsFailedError):
         assert (raised.value.attempted, raised.value.failed, raised.value.code) == (390, 0, code)
 
 
 def test_a_generator_that_never_gives_its_result_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_worker(monkeypatch, TALK + "time.sleep(600)")
     monkeypatch.setattr(librdkafka, "DRAIN_MARGIN_S", -5)
     with pytest.raises(LoadError, match="the generator process producer-1 gave no result within 1 s"):
-        LibrdkafkaDriver().run(SPEC, observer([]))
+        driver(TALK + "time.sleep(600)").run(SPEC, observer([]))
 
 
 QUIET_RUN = """
@@ -122,8 +119,8 @@ def test_a_generator_whose_run_is_silent_or_that_goes_on_too_long_ends(most_s: f
 def test_a_run_that_is_there_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "BEAT_S", 0.05)
     ready = 'say(event="ready")'
-    with_worker(monkeypatch, TALK.replace(ready, f'hear("beat"); hear("beat"); {ready}') + RESULT)
-    assert LibrdkafkaDriver().run(SPEC, observer([])).sent is not None
+    waits = TALK.replace(ready, f'hear("beat"); hear("beat"); {ready}')
+    assert driver(waits + RESULT).run(SPEC, observer([])).sent is not None
 
 
 def test_a_run_that_stands_still_is_no_longer_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,8 +132,7 @@ import select
 while select.select([sys.stdin], [], [], 2)[0] and sys.stdin.buffer.raw.read(4096): pass
 say(event="failure", reason="nobody speaks")
 """
-    with_worker(monkeypatch, TALK[: TALK.index("start =")] + alone)
     held = iter((True,))
     waits = lambda _phase, _last: time.sleep(5) if next(held, False) else None  # noqa: E731
     with pytest.raises(LoadError, match="nobody speaks"):
-        LibrdkafkaDriver().run(SPEC, replace(observer([]), progress=waits))
+        driver(TALK[: TALK.index("start =")] + alone).run(SPEC, replace(observer([]), progress=waits))

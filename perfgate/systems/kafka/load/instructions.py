@@ -13,7 +13,6 @@ from perfgate.model.target import PREFIX
 from perfgate.systems.kafka.load.client_versions import folder_of
 
 READY_TIMEOUT_S = 45
-LEAD_S = 0.05
 DRAIN_MARGIN_S = 10
 MARGIN_S = 900.0
 """A load that nobody ends lasts so much longer than it should, and no more."""

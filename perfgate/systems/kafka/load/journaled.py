@@ -14,7 +14,6 @@ from perfgate.model.load import LoadError, LoadSpec, Observer
 from perfgate.systems.kafka.load.instructions import (
     CONSUME,
     DRAIN_MARGIN_S,
-    LEAD_S,
     MARGIN_S,
     PRODUCE,
     READY_TIMEOUT_S,
@@ -63,7 +62,7 @@ class JournaledGenerators:
     def begin(self) -> None:
         """Let all clients connect, then start the load and wait until its rate is steady."""
         self._running.wait_for("ready", READY_TIMEOUT_S, self._observer)
-        self.start = time.monotonic() + LEAD_S
+        self.start = time.monotonic() + self._running.lead_s
         self._running.tell(start=self.start)
         self._running.warm_up(self.start, self._spec.warmup_max_s, self._observer)
 

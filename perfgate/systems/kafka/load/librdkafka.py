@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from perfgate.load.history import Rows
-from perfgate.load.processes import Generators, Message
+from perfgate.load.local import LocalTransport
+from perfgate.load.processes import Generators
+from perfgate.load.transport import Message, Transport
 from perfgate.load.turns import WARM_S, Turn, timetable
 from perfgate.load.wake import WakeProbe
 from perfgate.model import FaultScenario, Load, Scenario
@@ -21,7 +23,6 @@ from perfgate.systems.kafka.load.client_versions import cannot_have
 from perfgate.systems.kafka.load.instructions import (
     CONSUME,
     DRAIN_MARGIN_S,
-    LEAD_S,
     MARGIN_S,
     PRODUCE,
     READY_TIMEOUT_S,
@@ -43,6 +44,10 @@ class LibrdkafkaDriver:
 
     name = "librdkafka"
     takes_turns = True
+
+    def __init__(self, transport: Transport | None = None) -> None:
+        """`transport`: where the generator processes of plain rounds run; None: on this host."""
+        self._transport = transport or LocalTransport()
 
     def cannot(self, scenario: Scenario) -> str | None:
         """Return why this driver cannot express the scenario, or None when it can."""
@@ -66,13 +71,13 @@ class LibrdkafkaDriver:
         backlog = spec.scenario.load.kind == "backlog"
         groups = spec.scenario.groups
         workers = {**consumers_of(spec), **({} if backlog else producers_of(spec))}
-        with _wake_probe(spec.scenario.load) as wake, Generators(workers) as generators:
+        with _wake_probe(spec.scenario.load) as wake, Generators(workers, self._transport) as generators:
             generators.follow(CONSUME if backlog else PRODUCE)
             generators.wait_for("ready", READY_TIMEOUT_S, observer)
-            start = time.monotonic() + LEAD_S
+            start = time.monotonic() + generators.lead_s
             generators.tell(start=start)
             steady = generators.warm_up(start, spec.warmup_max_s, observer)
-            opens = time.monotonic() + LEAD_S
+            opens = time.monotonic() + generators.lead_s
             closes = opens + spec.window_s
             generators.tell(window=[opens, closes])
             generators.listen_until(opens, MEASURING, observer)
@@ -110,7 +115,7 @@ class LibrdkafkaDriver:
         }
         with _wake_probe(next(iter(specs.values())).scenario.load) as wake, Generators(workers) as generators:
             generators.wait_for("ready", READY_TIMEOUT_S, observer)
-            begin = time.monotonic() + LEAD_S
+            begin = time.monotonic() + generators.lead_s
             measured = [turn for turn in timetable(order, begin, at) if turn.closes > turn.opens]
             own = {side: [turn for turn in measured if turn.side == side] for side in specs}
             for side, mine in own.items():

@@ -1,0 +1,105 @@
+"""The transport of this host: generator processes that hang on pipes of this one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from perfgate.load.transport import Heard
+
+ROOT = Path(__file__).parents[2]
+WORKER = ("-m", "perfgate.systems.kafka.load.worker")
+"""What Python is started with for a generator process."""
+LEAD_S = 0.05
+LAST_WORDS = 10
+
+
+class LocalProcess:
+    """See :class:`perfgate.load.transport.Channel`."""
+
+    def __init__(self, name: str, spec: Mapping[str, object], heard: Heard, worker: Sequence[str]) -> None:
+        self._name, self._heard = name, heard
+        self._stderr: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in end
+        self._telling = threading.Lock()
+        self._process = subprocess.Popen(
+            [sys.executable, *worker],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            text=True,
+            start_new_session=True,  # Ctrl-C is for the run
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.tell(spec)
+
+    def tell(self, message: Mapping[str, object]) -> None:
+        """Send one message; a generator that is gone is noticed by whoever listens next."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError, ValueError), self._telling:  # ValueError: it is closed
+            self._process.stdin.write(json.dumps(message) + "\n")
+            self._process.stdin.flush()
+
+    def kill(self) -> None:
+        """End the process without waiting for it."""
+        self._process.kill()
+
+    def end(self) -> None:
+        """Wait for the end of the killed process and give its pipes back."""
+        self._process.wait()
+        self._reader.join()
+        for stream in (self._process.stdin, self._process.stdout, self._stderr):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+
+    def obituary(self) -> str:
+        """Return how the process ended, with its last words."""
+        status = self._process.wait()
+        self._stderr.seek(0)
+        tail = "\n".join(self._stderr.read().splitlines()[-LAST_WORDS:])
+        how = f"was killed by signal {-status}" if status < 0 else f"exited with code {status}"
+        return f"the generator process {self._name} {how} before its result" + (f":\n{tail}" if tail else "")
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._heard(self._name, json.loads(line))
+        self._heard(self._name, None)
+
+
+class LocalTransport:
+    """See :class:`perfgate.load.transport.Transport`."""
+
+    lead_s = LEAD_S
+
+    def __init__(self, worker: Sequence[str] = WORKER) -> None:
+        """`worker`: the arguments that Python is started with."""
+        self._worker = worker
+
+    def start(self, specs: Mapping[str, Mapping[str, object]], heard: Heard) -> dict[str, LocalProcess]:
+        """Start a process for each spec, by name. Raises OSError when one cannot be started."""
+        started: dict[str, LocalProcess] = {}
+        try:
+            for name, spec in specs.items():
+                started[name] = LocalProcess(name, spec, heard, self._worker)
+        except BaseException:
+            ended(started)
+            raise
+        return started
+
+
+def ended(processes: Mapping[str, LocalProcess]) -> None:
+    """End all of these processes."""
+    for process in processes.values():
+        process.kill()
+    for process in processes.values():
+        process.end()

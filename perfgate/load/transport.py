@@ -1,0 +1,36 @@
+"""The seam between a run and its generator processes: what starts one, talks with it and ends it, wherever it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+Message = Mapping[str, Any]
+Heard = Callable[[str, Message | None], None]
+"""Takes the name of a process and what it says, from any thread; None: it says no more."""
+
+
+class Channel(Protocol):
+    """One generator process. All moments in its messages are on the run's own monotonic clock."""
+
+    def tell(self, message: Mapping[str, object]) -> None:
+        """Send one message; a process that is gone is noticed by whoever listens next."""
+
+    def kill(self) -> None:
+        """End the process without waiting for it."""
+
+    def end(self) -> None:
+        """Wait for the end of the killed process and give back what it held."""
+
+    def obituary(self) -> str:
+        """Return how the process ended, with its last words."""
+
+
+class Transport(Protocol):
+    """Starts generator processes."""
+
+    lead_s: float
+    """A moment so far ahead reaches every process before it comes."""
+
+    def start(self, specs: Mapping[str, Mapping[str, object]], heard: Heard) -> Mapping[str, Channel]:
+        """Start a process for each spec, by name. Raises LoadError; nothing that was started is left then."""
