@@ -75,6 +75,7 @@ lock:
 	@command -v uv >/dev/null || { echo 'this needs uv (pip install uv)'; exit 2; }
 	$(LOCK) requirements.txt -o requirements.lock
 	$(LOCK) requirements-dev.txt -o requirements-dev.lock
+	$(LOCK) requirements-hosts.txt -o requirements-hosts.lock
 
 lint: $(VENV)/.dev
 	@$(PY) -m ruff format --check . && $(PY) -m ruff check . && $(PY) -m mypy
@@ -97,7 +98,8 @@ $(VENV)/.run: $(VENV)/.python requirements.lock requirements-no-deps.txt
 	@$(PIP_INSTALL) --require-hashes --no-deps -r requirements-no-deps.txt
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.run requirements-dev.lock
-	@echo 'installing requirements-dev.lock into $(VENV)'
+$(VENV)/.dev: $(VENV)/.run requirements-dev.lock requirements-hosts.lock
+	@echo 'installing requirements-dev.lock and requirements-hosts.lock into $(VENV)'
 	@$(PIP_INSTALL) --require-hashes -r requirements-dev.lock
+	@$(PIP_INSTALL) --require-hashes -r requirements-hosts.lock
 	@touch $@

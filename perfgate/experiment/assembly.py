@@ -149,6 +149,7 @@ def round_of(
         reading=Reading(**{f.name: getattr(received, f.name) for f in fields(Reading)}) if received else None,
         not_sustained=not_sustained,
         usage_unavailable=usage_unavailable,
+        hosts=result.hosts,
         invalid=tuple(flaw.reason for flaw in found if not flaw.metrics),
         broken=tuple(flaw.reason for flaw in found if flaw.brokers and own_brokers),
         perhaps_late=tuple(flaw.reason for flaw in found if flaw.brokers and own_brokers and flaw.perhaps_late),

@@ -48,6 +48,11 @@ TIMED_OUT = re.compile("_MSG_TIMED_OUT|REQUEST_TIMED_OUT")
 LATE_TURNS = 0.5
 """Share of one side's turns whose records may still be under way when the other side's measured window opens."""
 
+START_LIMIT_MS = 50.0
+"""So long after the agreed moment each load host has begun."""
+CLOCK_SHARE = 0.1
+"""An end-to-end latency across clocks that are not known to this share of its median says nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
@@ -112,9 +117,32 @@ def flaws(
     if result.received:
         found += _reading_flaws(result.received, result.sent)
     found += _thread_flaws(result, busiest_broker_cores)
+    found += host_flaws(result)
     if reason := throttled(result):
         found.append(Flaw(reason))
     return tuple(found)
+
+
+def host_flaws(result: LoadResult) -> list[Flaw]:
+    """Return what was wrong with load hosts: one that began late, clocks that are not known well enough."""
+    found = []
+    for host in result.hosts:
+        if host.started_late_ms + host.clock_bound_ms > START_LIMIT_MS:
+            reason = (
+                f"the load hosts did not start together: {host.name} began {host.started_late_ms:,.1f} ms after the "
+                f"agreed moment, give or take {host.clock_bound_ms:,.1f} ms (limit {START_LIMIT_MS:g} ms)"
+            )
+            found.append(Flaw(reason, generator=True))
+    if len(result.hosts) > 1 and result.sent and result.received:
+        off_by_ms = sum(sorted(host.clock_off_by_ms for host in result.hosts)[-2:])
+        median_ms = latency_metrics([result.received.latency]).get("latency_ms.p50", 0.0)
+        if off_by_ms > CLOCK_SHARE * median_ms:
+            reason = (
+                f"the clocks of the load hosts are known to {off_by_ms:,.2f} ms, over {CLOCK_SHARE:.0%} of the "
+                f"median, which is {median_ms:,.2f} ms"
+            )
+            found.append(Flaw(reason, generator=True, metrics=LATENCIES[1:]))
+    return found
 
 
 def throttled(result: LoadResult) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from perfgate.load.transport import Heard
+from perfgate.load.transport import Heard, HostClock
 
 ROOT = Path(__file__).parents[2]
 WORKER = ("-m", "perfgate.systems.kafka.load.worker")
@@ -80,6 +80,7 @@ class LocalTransport:
     """See :class:`perfgate.load.transport.Transport`."""
 
     lead_s = LEAD_S
+    here = True
 
     def __init__(self, worker: Sequence[str] = WORKER) -> None:
         """`worker`: the arguments that Python is started with."""
@@ -95,6 +96,10 @@ class LocalTransport:
             ended(started)
             raise
         return started
+
+    def clocks(self, at: float) -> dict[str, HostClock]:
+        """Return no host: there is but the one clock."""
+        return {}
 
 
 def ended(processes: Mapping[str, LocalProcess]) -> None:

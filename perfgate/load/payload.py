@@ -12,7 +12,7 @@ import numpy.typing as npt
 from perfgate.model import Keys, Payload
 
 HEADER = np.dtype([("run", "<u8"), ("producer", "<u4"), ("crc", "<u4"), ("sequence", "<u8"), ("time_ns", "<i8")])
-"""The first 32 bytes of every record value. `crc` is the CRC-32 of the rest, `time_ns` on the monotonic clock."""
+"""The first 32 bytes of every record value. `crc` is the CRC-32 of the rest, `time_ns` on the run's monotonic clock."""
 POOL_BYTES = 4 << 20
 """Where records are compressed, bodies repeat after that many bytes: more than the window of any codec that Kafka has
 (zstd: 2 MiB). Otherwise after PLAIN_ROWS records: a pool that fits the CPU's cache is copied a third faster."""

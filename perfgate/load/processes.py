@@ -108,6 +108,10 @@ class Generators:
                 raise LoadError(f"no record was acknowledged or received within {elapsed:.0f} s of load{cause}")
         raise AssertionError("unreachable")
 
+    def said(self, event: str) -> dict[str, Message]:
+        """Return what each process has said of `event` so far, by its name."""
+        return {process.name: process.said[event] for process in self._processes if event in process.said}
+
     def done(self, only: str) -> int:
         """Return how many records the processes whose name begins so have done, as far as they have told."""
         return sum(last.done for name, last in self._last.items() if name.startswith(only))

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 Message = Mapping[str, Any]
 Heard = Callable[[str, Message | None], None]
 """Takes the name of a process and what it says, from any thread; None: it says no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostClock:
+    """The clock of a load host against the run's own; all in s.
+
+    It is `ahead_s` give or take `bound_s`. What was translated from one to the other, was by `used_s`, which was wrong
+    by `off_by_s` at most.
+    """
+
+    host: str
+    ahead_s: float
+    bound_s: float
+    used_s: float
+    off_by_s: float
 
 
 class Channel(Protocol):
@@ -31,6 +47,14 @@ class Transport(Protocol):
 
     lead_s: float
     """A moment so far ahead reaches every process before it comes."""
+    here: bool
+    """Whether all processes are on the machine of the run."""
 
     def start(self, specs: Mapping[str, Mapping[str, object]], heard: Heard) -> Mapping[str, Channel]:
         """Start a process for each spec, by name. Raises LoadError; nothing that was started is left then."""
+
+    def clocks(self, at: float) -> Mapping[str, HostClock]:
+        """Return the host of each process started last, with its clock at a moment since; empty: none but this one.
+
+        `at` in s on the run's monotonic clock. Raises LoadError.
+        """

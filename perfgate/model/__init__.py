@@ -51,6 +51,7 @@ from perfgate.model.judged import (
     Threshold as Threshold,
     Verdict as Verdict,
 )
+from perfgate.model.hosts import HostReport as HostReport
 from perfgate.model.measured import (
     COMPILING as COMPILING,
     DECIDES_PACED as DECIDES_PACED,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
 from perfgate.model.declared import Load, Scenario, Settings
+from perfgate.model.hosts import HostReport
 from perfgate.model.measured import Reading
 
 if TYPE_CHECKING:  # numpy takes 0.1 s, which a run that measures nothing does not need
@@ -132,7 +133,7 @@ class LoadResult:
 
     `busiest_thread_cores`: of the one generator thread that used most. `sent` or `received` is None when the load
     has no such side. `wake_delay_p99_ms`: how late this machine woke a sleeping thread in the window (paced loads;
-    None: not measured).
+    None: not measured). `hosts`: what each load host did, empty without --hosts.
     """
 
     warmup_s: float
@@ -144,6 +145,7 @@ class LoadResult:
     sent: Sent | None
     received: Received | None
     wake_delay_p99_ms: float | None = None
+    hosts: tuple[HostReport, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge
 
 from perfgate.model.declared import Amount, Count, Scenario
+from perfgate.model.hosts import HostReport
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -232,6 +233,7 @@ class Round:
     `not_sustained` says how much of a paced load the brokers did not take, when they did not: a result, not a flaw.
     `usage_unavailable`: why the brokers' CPU (and more) is not among the metrics, when it is not.
     `steps`: those of a ramp, in their order; the metrics are those of the step at the knee then.
+    `hosts`: what each load host did, where the load came from others than this machine (--hosts).
     """
 
     index: Annotated[int, Ge(1)]
@@ -248,6 +250,7 @@ class Round:
     usage_unavailable: str = ""
     failover: Failover | None = None
     steps: tuple[Step, ...] = ()
+    hosts: tuple[HostReport, ...] = ()
     invalid: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
     perhaps_late: tuple[str, ...] = ()

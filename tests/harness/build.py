@@ -10,6 +10,7 @@ from perfgate.model import (
     METRICS,
     Accounting,
     GeneratorReport,
+    HostReport,
     Load,
     Measurement,
     PairRelation,
@@ -179,6 +180,7 @@ def load_result(
     received: Received | None = None,
     busiest_thread_cores: float = 0.05,
     wake_delay_p99_ms: float | None = None,
+    hosts: tuple[HostReport, ...] = (),
 ) -> LoadResult:
     """Return the result of a round of 2 s."""
     return LoadResult(
@@ -191,4 +193,5 @@ def load_result(
         sent=sent,
         received=received,
         wake_delay_p99_ms=wake_delay_p99_ms,
+        hosts=hosts,
     )

@@ -196,7 +196,10 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
                 "transaction_ms": 0.0,
                 "cluster": {**entry["declared"]["cluster"], "log_dirs": 1},
             },
-            "rounds": [{**r, "steps": [], "accounting": {**r["accounting"], "markers": 0}} for r in entry["rounds"]],
+            "rounds": [
+                {**r, "steps": [], "hosts": [], "accounting": {**r["accounting"], "markers": 0}}
+                for r in entry["rounds"]
+            ],
             "accounting": {**entry["accounting"], "markers": 0},
             "load": {**entry["load"], "probes": False, "times_out": False},
         }

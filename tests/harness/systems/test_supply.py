@@ -16,27 +16,31 @@ ROOT = Path(__file__).parents[3]
 PINNED = re.compile(r"^([A-Za-z0-9_.-]+)==([^\s;]+)")
 
 
+LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-hosts.lock", "requirements-no-deps.txt")
+
+
 def pins(name: str) -> dict[str, str]:
     """Return the version of each package that a requirements file pins, by its normalised name."""
     found = (PINNED.match(line) for line in (ROOT / name).read_text().splitlines())
     return {re.sub(r"[-_.]+", "-", pin[1]).lower(): pin[2] for pin in found if pin}
 
 
-@pytest.mark.parametrize("name", ["requirements", "requirements-dev"])
+@pytest.mark.parametrize("name", ["requirements", "requirements-dev", "requirements-hosts"])
 def test_the_lock_has_what_the_requirements_ask_for(name: str) -> None:
     wanted, locked = pins(f"{name}.txt"), pins(f"{name}.lock")
     assert wanted
     assert {package: locked.get(package) for package in wanted} == wanted, "run: make lock"
 
 
-def test_the_locks_agree() -> None:
-    run, dev = pins("requirements.lock"), pins("requirements-dev.lock")
-    assert {name: dev[name] for name in run.keys() & dev.keys()} == {
-        name: run[name] for name in run.keys() & dev.keys()
+@pytest.mark.parametrize("other", ["requirements-dev.lock", "requirements-hosts.lock"])
+def test_the_locks_agree(other: str) -> None:
+    run, more = pins("requirements.lock"), pins(other)
+    assert {name: more[name] for name in run.keys() & more.keys()} == {
+        name: run[name] for name in run.keys() & more.keys()
     }
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock", "requirements-no-deps.txt"])
+@pytest.mark.parametrize("name", LOCKS)
 def test_every_package_has_a_hash(name: str) -> None:
     text = re.sub(r"\\\n\s*", " ", (ROOT / name).read_text())
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]

@@ -54,6 +54,8 @@ class Reader:
         self.received_in_window = self.received_bytes_in_window = 0
         self._fetches, self._fetch_ms = 0, 0.0
         self.latency = LatencyRecorder()
+        self._ahead: float = spec.get("ahead_s", 0.0)
+        """How far this host's clock is ahead of the run's, on which records bear their time."""
         history = spec.get("history")
         self._journal = Journal(str(receipts_path(Path(history), number))) if history else None
         self.client = Client(clib.CONSUMER, spec["client"], spec["topic"], on_stats=self._take_stats)
@@ -192,7 +194,7 @@ class Reader:
         if heard < self._window.closes:
             self.received_in_window += new
             self.received_bytes_in_window += int(messages["len"].sum()) * new // len(messages)
-        sent = headers["time_ns"] * 1e-9
+        sent = headers["time_ns"] * 1e-9 + self._ahead
         counts = (sent >= self._window.opens) & (sent < self._window.closes)
         self.latency.record(heard - sent[counts])
 

@@ -140,6 +140,7 @@ class JavaDriver:
             steady=True,
             window_s=closed - opened,
             **usage.span(),
+            hosts=(),
             sent=_sent(outputs, new, after - before, closed - opened, math.ceil(rate * seconds), scenario.record_bytes),
             received=None,
         )
@@ -184,6 +185,7 @@ class JavaDriver:
             steady=True,
             window_s=closed - opened,
             **usage.span(),
+            hosts=(),
             sent=None,
             received=Received(
                 received_in_window=received,

@@ -20,6 +20,7 @@ from perfgate.model import FaultScenario, Load, Scenario
 from perfgate.model.histogram import encode, merged
 from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer, Pace, Received, Sent
 from perfgate.systems.kafka.load.client_versions import cannot_have
+from perfgate.systems.kafka.load.host_shares import host_reports
 from perfgate.systems.kafka.load.instructions import (
     CONSUME,
     DRAIN_MARGIN_S,
@@ -51,6 +52,10 @@ class LibrdkafkaDriver:
 
     def cannot(self, scenario: Scenario) -> str | None:
         """Return why this driver cannot express the scenario, or None when it can."""
+        if isinstance(scenario, FaultScenario) and not isinstance(self._transport, LocalTransport):
+            return "what becomes of each record is written down on the machine of the run; run it without --hosts"
+        if scenario.client_version and not self._transport.here:
+            return "another release of the client is fetched to the machine of the run alone; run it without --hosts"
         if isinstance(scenario, FaultScenario) and scenario.transaction_ms:
             return "a round with a fault is held against every offset of the log, and transactions leave gaps in them"
         if scenario.load.kind == "backlog" and scenario.transaction_ms:
@@ -71,7 +76,9 @@ class LibrdkafkaDriver:
         backlog = spec.scenario.load.kind == "backlog"
         groups = spec.scenario.groups
         workers = {**consumers_of(spec), **({} if backlog else producers_of(spec))}
-        with _wake_probe(spec.scenario.load) as wake, Generators(workers, self._transport) as generators:
+        # Of other machines it would say nothing.
+        probe = _wake_probe(spec.scenario.load) if self._transport.here else nullcontext()
+        with probe as wake, Generators(workers, self._transport) as generators:
             generators.follow(CONSUME if backlog else PRODUCE)
             generators.wait_for("ready", READY_TIMEOUT_S, observer)
             start = time.monotonic() + generators.lead_s
@@ -93,10 +100,12 @@ class LibrdkafkaDriver:
                 generators.wait_for_done(CONSUME, due, CATCH_UP_S, observer)
             generators.tell(CONSUME, stop=True)
             received = generators.wait_for("result", DRAIN_MARGIN_S, observer, only=CONSUME, phase="ending consumers")
+            began = {name: message["at"] - start for name, message in generators.said("started").items()}
+            hosts = host_reports(self._transport.clocks(start), began, generators.said("result"))
         result = _load_result(
             sent, received, warmup_s=opens - start, steady=steady, window_s=closes - opens, groups=groups
         )
-        return replace(result, wake_delay_p99_ms=woken_ms)
+        return replace(result, wake_delay_p99_ms=woken_ms, hosts=hosts)
 
     def take_turns(
         self, specs: Mapping[str, LoadSpec], order: str, at: Pace, observer: Observer

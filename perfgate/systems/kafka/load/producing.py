@@ -66,6 +66,7 @@ class Sender:
         self._partitions: int = spec["partitions"]
         self._paced = spec["load"] == "paced"
         self._drain_s: float = spec["drain_s"]
+        self._ahead: float = spec.get("ahead_s", 0.0)  # of the run's clock, on which records bear their time
         self._records: int = spec["records"] or sys.maxsize
         self._rate = spec["rate"] / spec["of"]
         self._shift = number / spec["rate"] if self._paced else 0.0
@@ -283,7 +284,7 @@ class Sender:
         sequences = np.arange(self._next, self._next + count, dtype=np.uint64)
         self._next += count
         due = self._schedule.start + sequences / self._rate if self._paced else np.full(count, moment)
-        self._values.stamp(row, sequences, due)
+        self._values.stamp(row, sequences, due - self._ahead)
         self.outcomes.made(sequences, due)
         messages = self._messages[row : row + count]
         messages["private"] = sequences

@@ -159,10 +159,13 @@ def run(control: Control, clients: Sequence[LoadClient]) -> None:
     start = control.wait_for_start()
     failures: list[str] = []
     codes: list[str] = []
+    began: list[float] = []
     done, counted = threading.Semaphore(0), threading.Event()
 
     def guarded(client: LoadClient) -> None:
         try:
+            time.sleep(max(0.0, start - now()))
+            began.append(now())
             client.run(start)
         except Exception as error:  # told to the run, which makes the round invalid
             failures.append(f"{error.__class__.__name__}: {error}")
@@ -181,6 +184,9 @@ def run(control: Control, clients: Sequence[LoadClient]) -> None:
             for client in clients:
                 client.stop()
         working -= done.acquire(timeout=min(PROGRESS_EVERY_S, edges.next_in() + 0.001))
+        if len(began) == len(clients):
+            emit("started", at=max(began))
+            began.clear()
     edges.look()
     counted.set()
     if failures:

@@ -1,0 +1,109 @@
+"""The agent of a load host: starts generator processes there, and passes on what they and the run tell each other."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from perfgate.load.local import LocalProcess, LocalTransport, ended
+from perfgate.load.transport import Message
+
+SILENT_S = 8.0
+"""The run asks what there is to hear several times a second; one that has not for so long is gone."""
+PACKAGE = Path(__file__).parents[1]
+
+
+@cache
+def fingerprint() -> str:
+    """Return what two hosts must have in common: the version of Python, and the text of this package."""
+    digest = hashlib.sha256()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        digest.update(f"{path.relative_to(PACKAGE)}\n".encode() + path.read_bytes())
+    return f"Python {platform.python_version()}, package {digest.hexdigest()[:12]}"
+
+
+class Agent:
+    """What the run talks with on one host. A Dask actor: its coroutines run in the worker's event loop."""
+
+    def __init__(self) -> None:
+        self._processes: Mapping[str, LocalProcess] = {}
+        self._said: list[tuple[str, Message | None]] = []
+        self._something = asyncio.Event()
+        self._asked = 0.0
+        self._watching: asyncio.Task[None] | None = None
+
+    def now(self) -> float:
+        """Return the time on this host's monotonic clock."""
+        return time.monotonic()
+
+    async def version(self) -> str:
+        """Return the fingerprint of what is installed here."""
+        return fingerprint()
+
+    async def clock(self) -> tuple[float, float]:
+        """Return when this request was received, and when it was answered."""
+        return self.now(), self.now()
+
+    async def start(self, specs: Mapping[str, Mapping[str, object]], worker: Sequence[str]) -> None:
+        """Start a process for each spec; what an earlier round left is ended first."""
+        await self.end()
+        loop, said, something = asyncio.get_running_loop(), list[tuple[str, Message | None]](), asyncio.Event()
+        self._said, self._something = said, something
+
+        def heard(name: str, message: Message | None) -> None:
+            said.append((name, message))
+            loop.call_soon_threadsafe(something.set)
+
+        self._asked = time.monotonic()
+        self._processes = LocalTransport(worker).start(specs, heard)
+        self._watching = loop.create_task(self._watch())
+
+    async def listen(self, patience_s: float) -> Sequence[tuple[str, Message | None]]:
+        """Return what the processes have said since the last call, as soon as there is something.
+
+        Raises LookupError when no process was started: this agent is not the one that was given them.
+        """
+        if not self._processes:
+            raise LookupError(
+                "its agent has no generator process: it was started anew, or ended them for want of a run"
+            )
+        self._asked = time.monotonic()
+        try:
+            await asyncio.wait_for(self._something.wait(), patience_s)
+        except TimeoutError:
+            return ()
+        self._something.clear()
+        count = len(self._said)
+        taken = self._said[:count]
+        del self._said[:count]
+        return taken
+
+    async def tell(self, name: str, message: Mapping[str, object]) -> None:
+        """Pass a message on to one process."""
+        self._processes[name].tell(message)
+
+    async def kill(self, name: str) -> None:
+        """Kill one process without waiting for its end."""
+        self._processes[name].kill()
+
+    async def obituary(self, name: str) -> str:
+        """Return how a process ended, with its last words."""
+        return await asyncio.to_thread(self._processes[name].obituary)
+
+    async def end(self) -> None:
+        """End every process."""
+        if self._watching:
+            self._watching.cancel()
+        processes, self._processes = self._processes, {}
+        await asyncio.to_thread(ended, processes)
+
+    async def _watch(self) -> None:
+        while time.monotonic() - self._asked < SILENT_S:
+            await asyncio.sleep(1)
+        processes, self._processes = self._processes, {}
+        await asyncio.to_thread(ended, processes)

@@ -1,0 +1,234 @@
+"""The transport of many hosts: generator processes that agents on Dask workers start and talk with."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import dask
+from distributed import Client, LocalCluster
+
+from perfgate.load.agent import Agent, fingerprint
+from perfgate.load.clocks import Estimate, Exchange, estimate, interpolated, off_by
+from perfgate.load.local import WORKER
+from perfgate.load.transport import Heard, HostClock, Message
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.load import LoadError
+
+LEAD_S = 0.5
+PATIENCE_S = 0.25
+ANSWER_S = 5.0
+"""A host that has not answered for so long is lost."""
+CONNECT_S = 15.0
+EXCHANGES = 16
+"""Of so many exchanges with a clock the one with the smallest round trip counts."""
+LOCAL = "local:"
+SETTINGS = {
+    "distributed.worker.daemon": False,
+    "distributed.scheduler.allowed-failures": 0,
+    "distributed.scheduler.work-stealing": False,
+}
+MOMENTS = ("start", "window")
+"""Messages to a generator process in which numbers are moments of its own clock."""
+
+H = TypeVar("H")
+
+
+class _Host:
+    """The run's end of one agent."""
+
+    def __init__(self, name: str, address: str, client: Client, agent: type[Agent]) -> None:
+        self.name, self._address, self._client = name, address, client
+        self._lost = ""
+        self._ended = threading.Event()
+        self._listener: threading.Thread | None = None
+        future = client.submit(agent, actor=True, workers=[address], allow_other_workers=False, retries=0, pure=False)
+        try:
+            self._actor = future.result(timeout=CONNECT_S)
+            there = self.ask("version")
+            self.before = self.look()
+        except Exception as error:  # a missing package, say, arrives as whatever the worker raised
+            raise ConfigurationError(f"--hosts: no agent can be started on {name} ({address}): {error!r}") from error
+        if there != fingerprint():
+            raise ConfigurationError(
+                f"--hosts: {name} ({address}) has another version than this machine: {there} there, {fingerprint()} "
+                "here; install the same Python and the same checkout on both"
+            )
+
+    def ask(self, method: str, *args: object) -> Any:
+        """Return what the agent answers. Raises LoadError, from then on at once, when it does not."""
+        if self._lost:
+            raise LoadError(self._lost)
+        try:
+            return getattr(self._actor, method)(*args).result(timeout=ANSWER_S)
+        except Exception as error:  # whatever it is, nobody knows what this host does
+            ended = "" if self._client.status == "running" else "the connection to the Dask scheduler has ended; "
+            self._lost = f"the load host {self.name} ({self._address}) is lost: {ended}{error!r}"
+            raise LoadError(self._lost) from error
+
+    def look(self) -> Estimate:
+        """Return how far this host's clock is ahead now."""
+        return estimate(itertools.starmap(Exchange, (self._exchange() for _ in range(EXCHANGES))))
+
+    def _exchange(self) -> tuple[float, float, float, float]:
+        sent = time.monotonic()
+        received, replied = self.ask("clock")
+        return sent, received, replied, time.monotonic()
+
+    def start(self, specs: Mapping[str, Mapping[str, object]], heard: Heard, worker: Sequence[str]) -> None:
+        """Start the processes and listen to them."""
+        self.before = self.look()
+        own = {name: {**spec, "ahead_s": self.before.offset} for name, spec in specs.items()}
+        self._ended = threading.Event()
+        self.ask("start", own, tuple(worker))
+        self._listener = threading.Thread(target=self._listen, args=(sorted(specs)[0], heard, self._ended), daemon=True)
+        self._listener.start()
+
+    def tell(self, name: str, message: Mapping[str, object]) -> None:
+        """Send one message to a process; a host that is lost is told of by whoever listens."""
+        with contextlib.suppress(LoadError):
+            self.ask("tell", name, {key: self._there(key, value) for key, value in message.items()})
+
+    def end(self) -> None:
+        """End every process."""
+        if not self._ended.is_set():
+            self._ended.set()
+            if self._listener:
+                self._listener.join()  # an agent without processes would refuse to be listened to
+            with contextlib.suppress(LoadError):
+                self.ask("end")
+
+    def _there(self, key: str, value: Any) -> Any:
+        if key not in MOMENTS:
+            return value
+        return [each + self.before.offset for each in value] if key == "window" else value + self.before.offset
+
+    def _here(self, message: Message | None) -> Message | None:
+        return {**message, "at": message["at"] - self.before.offset} if message and "at" in message else message
+
+    def _listen(self, first: str, heard: Heard, ended: threading.Event) -> None:
+        while not ended.is_set():
+            try:
+                if self._client.status != "running":
+                    self._lost = "the connection to the Dask scheduler has ended: nobody leads the load hosts"
+                said = self.ask("listen", PATIENCE_S)
+            except LoadError as error:
+                if not ended.is_set():
+                    heard(first, {"event": "failure", "reason": str(error)})
+                return
+            for name, message in said:
+                heard(name, self._here(message))
+
+
+class _RemoteProcess:
+    """See :class:`perfgate.load.transport.Channel`."""
+
+    def __init__(self, name: str, host: _Host) -> None:
+        self._name, self._host = name, host
+
+    def tell(self, message: Mapping[str, object]) -> None:
+        self._host.tell(self._name, message)
+
+    def kill(self) -> None:
+        with contextlib.suppress(LoadError):
+            self._host.ask("kill", self._name)
+
+    def end(self) -> None:
+        self._host.end()
+
+    def obituary(self) -> str:
+        return f"{self._host.ask('obituary', self._name)} (on {self._host.name})"
+
+
+class DaskTransport:
+    """See :class:`perfgate.load.transport.Transport`. The processes are dealt out to the hosts in turn, a role a time,
+    so that a host reads what it wrote where it has a consumer."""
+
+    lead_s = LEAD_S
+
+    def __init__(self, hosts: Sequence[_Host], *, here: bool, worker: Sequence[str] = WORKER) -> None:
+        self.here, self._hosts, self._worker = here, hosts, worker
+        self._placed: dict[str, _Host] = {}
+
+    def start(self, specs: Mapping[str, Mapping[str, object]], heard: Heard) -> dict[str, _RemoteProcess]:
+        """Start a process for each spec, by name. Raises LoadError; nothing that was started is left then."""
+        self._placed = dealt(specs, self._hosts)
+        used = dict.fromkeys(self._placed.values())
+        try:
+            for host in used:
+                host.start(
+                    {name: spec for name, spec in specs.items() if self._placed[name] is host}, heard, self._worker
+                )
+        except BaseException:
+            for host in used:
+                host.end()
+            raise
+        return {name: _RemoteProcess(name, self._placed[name]) for name in specs}
+
+    def clocks(self, at: float) -> dict[str, HostClock]:
+        """Return the host of each process with its clock at a moment since the start. Raises LoadError."""
+        found = {}
+        for host in dict.fromkeys(self._placed.values()):
+            after = host.look()
+            seen, used = interpolated(host.before, after, at), host.before.offset
+            off_s = off_by(used, host.before, after)
+            found[host] = HostClock(host.name, ahead_s=seen.offset, bound_s=seen.bound, used_s=used, off_by_s=off_s)
+        return {name: found[host] for name, host in self._placed.items()}
+
+
+def dealt(names: Iterable[str], hosts: Sequence[H]) -> dict[str, H]:
+    """Return a host for each process name ("producer-1"): in turn, beginning anew with each role."""
+    turns: dict[str, Iterator[H]] = {}
+    return {name: next(turns.setdefault(name.rpartition("-")[0], itertools.cycle(hosts))) for name in names}
+
+
+@contextlib.contextmanager
+def dask_hosts(
+    where: str, *, worker: Sequence[str] = WORKER, agents: Sequence[type[Agent]] = (Agent,)
+) -> Iterator[DaskTransport]:
+    """Yield the transport of `where`, "local:N" or the address of a running scheduler (tcp://...), and end it then.
+
+    `worker`: what Python is started with for a generator process; `agents`: those of the first hosts, the last one that
+    of all others too. Raises ConfigurationError.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(dask.config.set(SETTINGS))
+        here = where.startswith(LOCAL)
+        try:
+            address = stack.enter_context(_own_cluster(int(where.removeprefix(LOCAL)))) if here else where
+            client = stack.enter_context(_client(address))
+        except (OSError, TimeoutError) as error:
+            raise ConfigurationError(f"--hosts={where}: no Dask scheduler answers there: {error}") from error
+        known = client.scheduler_info(n_workers=-1)["workers"]
+        if not known:
+            raise ConfigurationError(f"--hosts={where}: this scheduler has no worker; start one on each load host")
+        names = {f"host-{facts['name'] + 1}" if here else str(facts["name"]): at for at, facts in known.items()}
+        kinds = itertools.chain(agents, itertools.repeat(agents[-1]))
+        hosts = [_Host(name, names[name], client, next(kinds)) for name in sorted(names, key=_in_order)]
+        yield DaskTransport(hosts, here=here, worker=worker)
+
+
+def _in_order(name: str) -> tuple[int, str]:
+    return len(name), name  # host-2 before host-10
+
+
+def _client(address: object) -> Client:
+    return Client(address, timeout=CONNECT_S, direct_to_workers=True)  # type: ignore[no-untyped-call]
+
+
+def _own_cluster(count: int) -> LocalCluster:
+    return LocalCluster(  # type: ignore[no-untyped-call]
+        n_workers=count,
+        threads_per_worker=1,
+        processes=True,
+        memory_limit=0,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        scheduler_kwargs={"dashboard": False},
+        silence_logs=logging.CRITICAL,
+    )

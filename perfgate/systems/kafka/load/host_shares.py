@@ -1,0 +1,43 @@
+"""What each load host did: the results of its processes added up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from perfgate.load.transport import HostClock, Message
+from perfgate.model.histogram import encode, merged
+from perfgate.model.hosts import HostReport
+
+
+def host_reports(
+    clocks: Mapping[str, HostClock], began: Mapping[str, float], results: Mapping[str, Message]
+) -> tuple[HostReport, ...]:
+    """Return a report for each host; all by the name of a process. Empty where `clocks` is.
+
+    `began`: s after the agreed moment, as translated by the offset that was used.
+    """
+    names: dict[HostClock, list[str]] = {}
+    for name, clock in clocks.items():
+        names.setdefault(clock, []).append(name)
+    return tuple(_report(clock, own, began, results) for clock, own in names.items())
+
+
+def _report(
+    clock: HostClock, names: list[str], began: Mapping[str, float], results: Mapping[str, Message]
+) -> HostReport:
+    own = [results[name] for name in names]
+    sent = [result for result in own if "acked_in_window" in result]
+    latencies = [result["latency"] for result in sent if result.get("latency")]
+    return HostReport(
+        name=clock.host,
+        processes=len(own),
+        done_in_window=sum(result["acked_in_window"] for result in sent)
+        if sent
+        else sum(result["received_in_window"] for result in own),
+        cpu_cores=sum(result["cpu_cores"] for result in own),
+        latency_histogram=encode(merged(latencies)) if latencies else "",
+        clock_ahead_ms=clock.ahead_s * 1e3,
+        clock_bound_ms=clock.bound_s * 1e3,
+        clock_off_by_ms=clock.off_by_s * 1e3,
+        started_late_ms=(max(began[name] for name in names) + clock.used_s - clock.ahead_s) * 1e3,
+    )

@@ -1,0 +1,49 @@
+"""Load from two agents on a real broker: every record is accounted for.
+
+Both are on this machine, so the true offset of their clocks is nothing.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from perfgate.experiment.validity import accounting_of, flaws
+from perfgate.load.hosts import dask_hosts
+from perfgate.model import ClusterSpec, Consumers, Load, Scenario, TopicSpec, settings
+from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
+from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
+from tests.harness.live_load import LiveLoad
+
+SCENARIO = Scenario(
+    name="live",
+    summary="a load of the tests",
+    families=("live",),
+    factor=(),
+    topic=TopicSpec(partitions=3, replication_factor=1),
+    producer=settings({"acks": 1}),
+    record_bytes=1024,
+    load=Load(kind="paced", rate=2_000),
+    producers=2,
+    consumers=Consumers(membership="assigned", processes=2),
+)
+
+
+@pytest.mark.slow
+def test_records_from_two_hosts_are_all_accounted_for(tmp_path: Path) -> None:
+    target = EmbeddedTarget(log_folder=tmp_path, cross_zone=False, say=print)
+    try:
+        live = LiveLoad(target.cluster(ClusterSpec(brokers=1)))
+        with dask_hosts("local:2") as transport, live.topic(SCENARIO) as topic:
+            driver = LibrdkafkaDriver(transport)
+            result = driver.run(live.spec(SCENARIO, topic, window_s=4, warmup_max_s=6), live.observer(topic, 3))
+            ends = live.topics.end_offsets(topic, 3)
+    finally:
+        target.close()
+    assert result.sent is not None
+    assert result.received is not None
+    assert result.sent.attempted == result.sent.acked == result.received.received == sum(ends) > 8_000
+    found = flaws(SCENARIO.load, result, accounting_of(result.sent, [0, 0, 0], ends))
+    assert [flaw.reason for flaw in found if not flaw.metrics] == []
+    assert [(host.name, host.processes) for host in result.hosts] == [("host-1", 2), ("host-2", 2)]
+    assert sum(host.done_in_window for host in result.hosts) == result.sent.acked_in_window
+    assert all(abs(host.clock_ahead_ms) <= host.clock_bound_ms for host in result.hosts)

@@ -1,0 +1,32 @@
+"""Generator processes that speak the protocol and send nothing, and the round that they are started for."""
+
+from tests.harness.load.test_worker_protocol import SPEC as SPEC
+from tests.harness.load.test_worker_protocol import observer as observer
+
+FAKE = """
+import json, sys, time
+def now(): return time.monotonic() + spec.get("fake_ahead_s", 0)
+def say(**message): print(json.dumps(message), flush=True)
+def hear(name):
+    while name not in (message := json.loads(sys.stdin.readline())): pass
+    return message[name]
+spec = json.loads(sys.stdin.readline())
+say(event="ready")
+start = hear("start")
+time.sleep(max(0, start - now()) + spec.get("fake_late_s", 0))
+say(event="started", at=now())
+for i in range(40):
+    say(event="progress", at=start + i / 20, attempted=10 * i, done=10 * i, failed=0, last_error="")
+opens, closes = hear("window")
+time.sleep(max(0, closes - now()))
+say(event="result", attempted_in_window=5, acked_in_window=5, acked_bytes_in_window=500, pushback_s=0,
+    pushback_in_window_s=0, committing_in_window_s=0, stalled_in_window_s=0,
+    attempted=10, acked=10, acked_by_partition=[10],
+    markers_by_partition=[0], due_in_window=5, timed_out_in_window=0,
+    failed={}, errors={}, unresolved=0, unsent=0, withdrawn=0, throttled_ms=0, clients=1,
+    cpu_cores=0.1, busiest_thread_cores=0.1, rss_mib=50)
+"""
+MARK = "generator of test_hosts"
+WORKER = ("-c", f"# {MARK}\n{FAKE}")
+STAYS = ("-c", f"# {MARK}\n{FAKE[: FAKE.index('start =')]}\nfor line in sys.stdin: pass")
+"""A generator that minds neither silence nor time: only the end of its pipe."""

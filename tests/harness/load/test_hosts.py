@@ -1,0 +1,216 @@
+"""Load hosts: real Dask clusters on this machine, with generator processes that speak the protocol and send nothing."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from perfgate.experiment.validity import host_flaws
+from perfgate.load.agent import Agent
+from perfgate.load.hosts import DaskTransport, dask_hosts, dealt
+from perfgate.load.processes import Generators
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.load import LoadError, LoadResult
+from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
+from tests.harness.load.fake_generator import MARK, SPEC, STAYS, WORKER, observer
+
+WORKER_OPTIONS = ("--nthreads=1", "--no-nanny", "--memory-limit=0", "--no-dashboard", "--dashboard-address=127.0.0.1:0")
+AHEAD_S = 0.25
+"""So far is the clock of the second host ahead, that of its generators too."""
+THREE = replace(SPEC, scenario=replace(SPEC.scenario, producers=3))
+
+
+class Ahead(Agent):
+    """An agent whose clock is ahead, and whose generators' clocks are."""
+
+    def now(self) -> float:
+        return super().now() + AHEAD_S
+
+    async def start(self, specs: Mapping[str, Mapping[str, object]], worker: Sequence[str]) -> None:
+        await super().start({name: {**spec, "fake_ahead_s": AHEAD_S} for name, spec in specs.items()}, worker)
+
+
+class Late(Agent):
+    """An agent whose generators begin late."""
+
+    async def start(self, specs: Mapping[str, Mapping[str, object]], worker: Sequence[str]) -> None:
+        await super().start({name: {**spec, "fake_late_s": 0.1} for name, spec in specs.items()}, worker)
+
+
+class OtherVersion(Agent):
+    async def version(self) -> str:
+        return "Python 2.7.18, package 0"
+
+
+def generators() -> list[psutil.Process]:
+    return [process for process in psutil.process_iter(["cmdline"]) if MARK in " ".join(process.info["cmdline"] or ())]
+
+
+def none_left(within_s: float) -> bool:
+    until = time.monotonic() + within_s
+    while generators() and time.monotonic() < until:
+        time.sleep(0.1)
+    return not generators()
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[DaskTransport]:
+    with dask_hosts("local:3", worker=WORKER, agents=(Agent, Ahead, Late)) as transport:
+        yield transport
+
+
+@pytest.fixture(scope="module")
+def result(hosts: DaskTransport) -> LoadResult:
+    return LibrdkafkaDriver(hosts).run(THREE, observer([]))
+
+
+def test_generators_on_hosts_give_the_sum_of_what_each_did(result: LoadResult) -> None:
+    assert result.sent is not None
+    assert (result.sent.acked, result.sent.acked_in_window) == (30, 15)
+    assert [(host.name, host.processes, host.done_in_window) for host in result.hosts] == [
+        ("host-1", 1, 5),
+        ("host-2", 1, 5),
+        ("host-3", 1, 5),
+    ]
+
+
+def test_the_offset_of_a_clock_is_found_within_its_bound(result: LoadResult) -> None:
+    right, ahead, _ = result.hosts
+    assert abs(right.clock_ahead_ms) <= right.clock_bound_ms < 20
+    assert abs(ahead.clock_ahead_ms - AHEAD_S * 1e3) <= ahead.clock_bound_ms < 20
+
+
+def test_hosts_begin_together_whatever_their_clocks_show_and_a_late_one_is_named(result: LoadResult) -> None:
+    right, ahead, late = result.hosts
+    assert -5 < right.started_late_ms < 50
+    assert -5 < ahead.started_late_ms < 50, "without correction it would have begun 250 ms early"
+    (flaw,) = host_flaws(result)
+    assert late.started_late_ms > 100
+    assert "host-3 began 1" in flaw.reason
+    assert not flaw.metrics
+
+
+def test_nothing_is_left_after_a_round(result: LoadResult) -> None:
+    assert result
+    assert not generators()
+
+
+def test_roles_are_dealt_out_anew_so_that_a_host_reads_what_it_wrote() -> None:
+    names = ["consumer-1", "consumer-2", "producer-1", "producer-2", "producer-3"]
+    assert list(dealt(names, "ab").values()) == ["a", "b", "a", "b", "a"]
+
+
+def test_a_host_that_dies_is_named_within_a_bound() -> None:
+    with dask_hosts("local:2", worker=STAYS) as transport:
+        specs: dict[str, dict[str, object]] = {"producer-1": {}, "producer-2": {}}
+        with Generators(specs, transport) as running:
+            running.wait_for("ready", 10, observer([]))
+            assert len(generators()) == 2
+            victim = generators()[1].parent()
+            assert victim is not None
+            victim.kill()
+            began = time.monotonic()
+            with pytest.raises(LoadError, match=r"the load host host-\d .* is lost"):
+                running.listen_until(began + 30, "measuring", observer([]))
+            assert time.monotonic() - began < 15
+    assert none_left(15)
+
+
+def test_another_version_on_a_host_is_one_clear_error() -> None:
+    with (
+        pytest.raises(ConfigurationError, match=r"host-1 .* has another version .* Python 2\.7\.18, package 0 there"),
+        dask_hosts("local:1", agents=(OtherVersion,)),
+    ):
+        pass
+
+
+def test_no_scheduler_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perfgate.load.hosts.CONNECT_S", 1.0)
+    with pytest.raises(ConfigurationError, match="no Dask scheduler answers there"), dask_hosts("tcp://127.0.0.1:9"):
+        pass
+
+
+@pytest.fixture
+def scheduler() -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A scheduler of its own with one worker, as a user starts them."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    python = (sys.executable, "-m")
+    leader = subprocess.Popen(
+        [
+            *python,
+            "distributed.cli.dask_scheduler",
+            "--host=127.0.0.1",
+            "--port=0",
+            "--no-dashboard",
+            "--dashboard-address=127.0.0.1:0",
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert leader.stderr is not None
+    address = next(line.split()[-1] for line in leader.stderr if "Scheduler at:" in line)
+    worker = subprocess.Popen(
+        [*python, "distributed.cli.dask_worker", address, "--name=far", *WORKER_OPTIONS],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert worker.stderr is not None
+    assert any("Registered to" in line for line in worker.stderr)
+    yield address, leader
+    for process in (worker, leader):
+        process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+def test_a_scheduler_that_ends_is_told_of_and_nothing_is_left(scheduler: tuple[str, subprocess.Popen[str]]) -> None:
+    address, leader = scheduler
+    with dask_hosts(address, worker=STAYS) as transport, Generators({"producer-1": {}}, transport) as running:
+        running.wait_for("ready", 10, observer([]))
+        leader.kill()
+        began = time.monotonic()
+        with pytest.raises(LoadError, match="the connection to the Dask scheduler has ended"):
+            running.listen_until(began + 30, "measuring", observer([]))
+        assert time.monotonic() - began < 15
+    assert none_left(15)
+
+
+RUN = """
+from perfgate.load.hosts import dask_hosts
+from perfgate.load.processes import Generators
+from tests.harness.load.fake_generator import STAYS, observer
+import sys, time
+if __name__ == "__main__":
+    with dask_hosts(sys.argv[1], worker=STAYS) as transport, Generators({"producer-1": {}}, transport) as running:
+        running.wait_for("ready", 10, observer([]))
+        print("ready", flush=True)
+        time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("where", ["local:1", "scheduler"])
+def test_a_run_that_is_killed_leaves_no_generator(where: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    if where == "scheduler":
+        where, _ = request.getfixturevalue("scheduler")
+    script = tmp_path / "run.py"
+    script.write_text(RUN)
+    root = Path(__file__).parents[3]
+    run = subprocess.Popen(
+        [sys.executable, script, where], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(root)}
+    )
+    try:
+        assert run.stdout is not None
+        assert run.stdout.readline() == b"ready\n"
+        assert generators()
+    finally:
+        run.kill()
+        run.communicate()
+    assert none_left(15)
