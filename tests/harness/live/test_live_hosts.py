@@ -1,18 +1,39 @@
-"""Load from two agents on a real broker: every record is accounted for.
+"""Load from two agents on a real broker: every record is accounted for, and timed although the clocks differ.
 
-Both are on this machine, so the true offset of their clocks is nothing.
+Both are on this machine. The clock of the second one and of its generators is a wrapper that adds AHEAD_S.
 """
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from perfgate.experiment.validity import accounting_of, flaws
+from perfgate.load.agent import Agent
 from perfgate.load.hosts import dask_hosts
 from perfgate.model import ClusterSpec, Consumers, Load, Scenario, TopicSpec, settings
+from perfgate.model.histogram import latency_metrics
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from tests.harness.live_load import LiveLoad
+
+AHEAD_S = 0.25
+AHEAD_WORKER = f"""
+import time
+right = time.monotonic
+time.monotonic = lambda: right() + {AHEAD_S}
+from perfgate.systems.kafka.load import worker
+worker.main()
+"""
+
+
+class Ahead(Agent):
+    def now(self) -> float:
+        return super().now() + AHEAD_S
+
+    async def start(self, specs: Mapping[str, Mapping[str, object]], worker: Sequence[str]) -> None:
+        await super().start(specs, ("-c", AHEAD_WORKER))
+
 
 SCENARIO = Scenario(
     name="live",
@@ -33,7 +54,7 @@ def test_records_from_two_hosts_are_all_accounted_for(tmp_path: Path) -> None:
     target = EmbeddedTarget(log_folder=tmp_path, cross_zone=False, say=print)
     try:
         live = LiveLoad(target.cluster(ClusterSpec(brokers=1)))
-        with dask_hosts("local:2") as transport, live.topic(SCENARIO) as topic:
+        with dask_hosts("local:2", agents=(Agent, Ahead)) as transport, live.topic(SCENARIO) as topic:
             driver = LibrdkafkaDriver(transport)
             result = driver.run(live.spec(SCENARIO, topic, window_s=4, warmup_max_s=6), live.observer(topic, 3))
             ends = live.topics.end_offsets(topic, 3)
@@ -46,4 +67,12 @@ def test_records_from_two_hosts_are_all_accounted_for(tmp_path: Path) -> None:
     assert [flaw.reason for flaw in found if not flaw.metrics] == []
     assert [(host.name, host.processes) for host in result.hosts] == [("host-1", 2), ("host-2", 2)]
     assert sum(host.done_in_window for host in result.hosts) == result.sent.acked_in_window
-    assert all(abs(host.clock_ahead_ms) <= host.clock_bound_ms for host in result.hosts)
+    right, ahead = result.hosts
+    assert abs(right.clock_ahead_ms) <= right.clock_bound_ms
+    assert abs(ahead.clock_ahead_ms - AHEAD_S * 1e3) <= ahead.clock_bound_ms
+    # Each consumer reads what both hosts wrote: without correction a quarter of it would take 250 ms, and another
+    # quarter less than nothing.
+    assert result.received.negative_latencies == 0
+    end_to_end = latency_metrics([result.received.latency])
+    print(end_to_end)
+    assert 0 < end_to_end["latency_ms.p50"] < end_to_end["latency_ms.p95"] < AHEAD_S * 1e3 / 2
