@@ -66,8 +66,7 @@ class LatencyRecorder:
         self._counts = np.zeros(BUCKETS, np.int64)
         self._pending = np.zeros(BUFFER)
         self._filled = 0
-        self.negative = 0
-        """How many values were below zero; they count as one microsecond."""
+        self._negative = 0
 
     def record(self, seconds: Seconds) -> None:
         """Note latencies; values below a microsecond count as one."""
@@ -78,6 +77,12 @@ class LatencyRecorder:
             seconds = seconds[len(taken) :]
             if self._filled == BUFFER:
                 self._flush()
+
+    @property
+    def negative(self) -> int:
+        """How many values so far were below zero; they count as one microsecond."""
+        self._flush()
+        return self._negative
 
     def counts(self) -> Whole:
         """Return how many values each bucket has so far."""
@@ -92,7 +97,7 @@ class LatencyRecorder:
         if not self._filled:
             return
         seconds, self._filled = self._pending[: self._filled], 0
-        self.negative += int(np.count_nonzero(seconds < 0))
+        self._negative += int(np.count_nonzero(seconds < 0))
         micros = np.clip(np.rint(seconds * 1e6), LOWEST_US, HIGHEST_US).astype(np.int64)
         self._counts += np.bincount(bucket_of(micros), minlength=BUCKETS)
 

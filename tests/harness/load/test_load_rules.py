@@ -146,6 +146,16 @@ def test_latencies_below_zero_are_counted_and_kept() -> None:
     assert recorder.negative == 2
 
 
+def test_values_below_zero_are_counted_before_anybody_asks_for_the_histogram() -> None:
+    """A consumer's counts are taken first: fewer values than the buffer holds had none below zero then."""
+    recorder = LatencyRecorder()
+    recorder.record(np.array([-0.1, 0.2]))
+    assert recorder.negative == 1
+    recorder.record(np.array([-0.3]))
+    assert recorder.negative == 2
+    assert recorder.counts().sum() == 3
+
+
 def test_percentiles_keep_three_digits() -> None:
     metrics = latency_metrics([histogram([i / 1000 for i in range(1, 1001)])])
     assert metrics["latency_ms.p50"] == pytest.approx(500, rel=2e-3)
