@@ -12,15 +12,15 @@ import numpy as np
 from perfgate.load.payload import KEY_BYTES, KeyPool, Values
 from perfgate.load.schedule import Limit, Schedule
 from perfgate.load.window import Window, now
-from perfgate.model import KIB, Keys, Payload
+from perfgate.model import Keys, Payload
 from perfgate.model.histogram import LatencyRecorder
 from perfgate.systems.kafka.load import clib
+from perfgate.systems.kafka.load.chunks import CHUNK, chunk_of
 from perfgate.systems.kafka.load.clib import MESSAGE, lib
 from perfgate.systems.kafka.load.client import Client, precise_timers
 from perfgate.systems.kafka.load.outcomes import Messages, Outcomes
 from perfgate.systems.kafka.load.transactions import Transactions, id_of
 
-CHUNK = 256
 HEAR_AT_MOST = 32_768
 POINTERS = 65_536
 RETRY_AFTER_S = 0.02
@@ -42,17 +42,6 @@ sent again. Buffers that empty quickly are those of large requests, for which th
 STALL_S = 0.25
 """A loop that comes round later than this stood still: stopped, or starved of a processor. It never waits for longer
 than PATIENCE_S."""
-CHUNKS_PER_PARTITION = 8
-
-
-def chunk_of(client: Mapping[str, str], record_bytes: int, partitions: int) -> int:
-    """Return how many records are handed over at a time, all to one partition.
-
-    Few enough that a small buffer holds records for every partition: with chunks of its own size one partition at a
-    time would be served (seen: 40 % of the rate over a slow link with 64 KiB of buffer).
-    """
-    buffer = int(client["queue.buffering.max.kbytes"]) * KIB // record_bytes
-    return max(1, min(CHUNK, buffer // (CHUNKS_PER_PARTITION * partitions)))
 
 
 class Sender:
