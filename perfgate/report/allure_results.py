@@ -30,7 +30,7 @@ from perfgate.model import (
 )
 from perfgate.model.summary import metric_value
 from perfgate.report.comparisons import comparison_entry
-from perfgate.report.plots import fault_timeline, knee_curve, paired_rounds
+from perfgate.report.plots import comparison_pictures, pictures
 from perfgate.report.published import PUBLISHED_COLUMNS, published_rows
 from perfgate.report.results import scenario_entry
 
@@ -75,6 +75,7 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
             f"Latency counts from {measurement.latency_basis}."
         )
     )
+    _attach_pictures(pictures(measurement, outcome))
     allure.attach(entry["official_command"], "the same load with the official tools", AttachmentType.TEXT)
     _attach_fault_rounds(measurement)
     _attach_ramps(measurement)
@@ -87,20 +88,16 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
 
 
 def _attach_fault_rounds(measurement: Measurement) -> None:
-    """Put each fault's timeline and table of phases on the running test."""
+    """Put each fault's table of phases on the running test."""
     for r in measurement.rounds:
         if r.failover is not None:
-            name = f"{measurement.scenario.name}, fault {r.index}"
-            allure.attach(fault_timeline(name, r.failover), f"fault {r.index}: timeline", AttachmentType.PNG)
             allure.attach(_phases_html(r.failover), f"fault {r.index}: phases", AttachmentType.HTML)
 
 
 def _attach_ramps(measurement: Measurement) -> None:
-    """Put each ramp's curve and table of steps on the running test."""
+    """Put each ramp's table of steps on the running test."""
     for r in measurement.rounds:
         if r.steps:
-            name = f"{measurement.scenario.name}, round {r.index}"
-            allure.attach(knee_curve(name, r), f"round {r.index}: curve", AttachmentType.PNG)
             allure.attach(_steps_html(r.steps), f"round {r.index}: steps", AttachmentType.HTML)
 
 
@@ -207,12 +204,7 @@ def attach_comparison(comparison: Comparison, outcome: ComparisonOutcome) -> Non
             [_effect_row(comparison, effect, decides=effect is primary) for effect in effects],
         )
     )
-    if outcome.unit_effects and primary:
-        allure.attach(
-            paired_rounds(outcome.unit_effects, comparison.planned_units, primary.metric.name),
-            "paired rounds",
-            AttachmentType.PNG,
-        )
+    _attach_pictures(comparison_pictures(outcome, comparison.planned_units))
     _attach_json("comparison", comparison_entry(comparison, outcome))
     tail = comparison.candidate.broker_log_tail
     if tail:
@@ -233,6 +225,16 @@ def _effect_row(comparison: Comparison, effect: MetricEffect, *, decides: bool) 
         after,
         "decides" if decides else word,
     )
+
+
+def attached_pictures(folder: Path) -> dict[str, bytes]:
+    """Return the pictures that tests have attached, by file name: drawn once, they go into the run's folder too."""
+    found: dict[str, bytes] = {}
+    for path in folder.glob("*-result.json"):
+        for attached in json.loads(path.read_text()).get("attachments", ()):
+            if attached["name"].endswith((".svg", ".png")):
+                found[attached["name"]] = (folder / attached["source"]).read_bytes()
+    return found
 
 
 def write_environment(folder: Path, facts: Mapping[str, object]) -> None:
@@ -306,6 +308,11 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     top = "".join(f'<th align="left">{html.escape(cell)}</th>' for cell in head)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _attach_pictures(found: Mapping[str, bytes]) -> None:
+    for name, picture in found.items():
+        allure.attach(picture, name, AttachmentType.SVG if name.endswith(".svg") else AttachmentType.PNG)
 
 
 def _attach_json(name: str, value: object) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfgate.judge.compare.sequential import MARGIN, estimate, looks_until
-from perfgate.model import Failover, Measurement, Round
+from perfgate.model import ComparisonOutcome, Failover, Measurement, Outcome, Round
+from perfgate.report.scenario_plots import family_figure, scenario_pictures
+from perfgate.report.style import BLACK, BLUE, GREEN, GREY, PURPLE, RED, SKY, new_figure, plain_log, png, styled, svg
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,30 +25,30 @@ HEADROOM = 1.5
 
 def paired_rounds(unit_effects: Sequence[float], planned_units: int, metric: str) -> bytes:
     """Return a PNG of each unit's difference in percent, and of the estimate with its interval as it came to be."""
-    return _png(paired_rounds_figure(unit_effects, planned_units, metric))
+    return png(paired_rounds_figure(unit_effects, planned_units, metric))
 
 
+@styled
 def paired_rounds_figure(unit_effects: Sequence[float], planned_units: int, metric: str) -> Figure:
     """Return the same as a figure."""
-    from matplotlib.figure import Figure  # takes half a second to import, and few runs draw
     from matplotlib.ticker import MaxNLocator
 
     logs = [math.log1p(effect) for effect in unit_effects]
     numbers = range(1, len(logs) + 1)
     running = [(n, estimate(logs, looks_until(n, planned_units, last=True))) for n in numbers if n > 1]
-    figure = Figure(figsize=(9, 4), layout="constrained")
+    figure = new_figure(9, 4)
     axes = figure.subplots()
     axes.axhspan(
-        (1 / (1 + MARGIN) - 1) * 100, MARGIN * 100, color="#e8f2e8", label=f"same: within {MARGIN * 100:.0f} %"
+        (1 / (1 + MARGIN) - 1) * 100, MARGIN * 100, color=GREEN, alpha=0.15, label=f"same: within {MARGIN * 100:.0f} %"
     )
-    axes.axhline(0, color="#555555", linewidth=0.8)
-    axes.plot(numbers, [effect * 100 for effect in unit_effects], "o", color="#8a8a8a", label="each unit")
+    axes.axhline(0, color=BLACK, linewidth=0.8)
+    axes.plot(numbers, [effect * 100 for effect in unit_effects], "o", color=GREY, label="each unit")
     if running:
         units = [n for n, _ in running]
         low, high = ([math.expm1(e.interval[end]) * 100 for _, e in running] for end in (0, 1))
-        axes.fill_between(units, low, high, color="#9cc3ea", alpha=0.5, label="95 % interval so far")
+        axes.fill_between(units, low, high, color=SKY, alpha=0.4, label="95 % interval so far")
         means = [math.expm1(e.mean) * 100 for _, e in running]
-        axes.plot(units, means, color="#1f5fa8", label="estimate so far")
+        axes.plot(units, means, color=BLUE, label="estimate so far")
     widest = HEADROOM * max(map(abs, (*unit_effects, MARGIN))) * 100
     axes.set_ylim(-widest, widest)
     axes.set_title(f"{metric}: with the change against as declared")
@@ -60,17 +61,16 @@ def paired_rounds_figure(unit_effects: Sequence[float], planned_units: int, metr
 
 def fault_timeline(name: str, failover: Failover) -> bytes:
     """Return a PNG of a round with a fault: records taken, p99, in-sync replicas and leaders on one time axis."""
-    return _png(fault_timeline_figure(name, failover))
+    return png(fault_timeline_figure(name, failover))
 
 
+@styled
 def fault_timeline_figure(name: str, failover: Failover) -> Figure:
     """Return the same as a figure."""
-    from matplotlib.figure import Figure
-
     count = len(failover.p99_ms)
     edges = [failover.seconds_from + second for second in range(count + 1)]
     middles = [edge + 0.5 for edge in edges[:-1]]
-    figure = Figure(figsize=(11, 8), layout="constrained")
+    figure = new_figure(11, 8)
     taken, latency, replicas, leaders = figure.subplots(
         4, 1, sharex=True, gridspec_kw={"height_ratios": [3, 2, 1.2, 1.8]}
     )
@@ -78,14 +78,14 @@ def fault_timeline_figure(name: str, failover: Failover) -> Figure:
     heat = [failover.acknowledged[partition] for partition in partitions]
     # What waited is taken at once when an outage ends: the usual rate has to be told from none beside that.
     usual = statistics.median(records for row in heat for records in row)
-    mesh = taken.pcolormesh(edges, range(len(partitions) + 1), heat, cmap="YlGn", vmin=0, vmax=2 * max(usual, 1))
+    mesh = taken.pcolormesh(edges, range(len(partitions) + 1), heat, cmap="cividis", vmin=0, vmax=2 * max(usual, 1))
     taken.set_yticks([n + 0.5 for n in range(len(partitions))], [f"partition {partition}" for partition in partitions])
     figure.colorbar(mesh, ax=taken, extend="max", label="records/s acknowledged")
     for row, partition in enumerate(partitions):
         for begin, end in failover.down.get(partition, ()):
-            taken.plot([begin, end], [row + 0.5, row + 0.5], color="#b3261e", linewidth=2)
-    latency.plot(middles, [math.nan if p99 is None else p99 for p99 in failover.p99_ms], color="#1f5fa8", marker=".")
-    latency.set_yscale("log")
+            taken.plot([begin, end], [row + 0.5, row + 0.5], color=RED, linewidth=2)
+    latency.plot(middles, [math.nan if p99 is None else p99 for p99 in failover.p99_ms], color=BLUE, marker=".")
+    plain_log(latency, "y", [p99 for p99 in failover.p99_ms if p99 is not None])
     latency.set_ylabel("p99 from intended\nsend, ms")
     moments = [at for at, _ in failover.in_sync] + [edges[-1]]
     for number in range(len(partitions)):
@@ -105,44 +105,41 @@ def fault_timeline_figure(name: str, failover: Failover) -> Figure:
     leaders.set_xlim(edges[0], edges[-1])
     for axes in (taken, latency, replicas, leaders):
         for at, _ in failover.marks:
-            axes.axvline(at, color="#7a1f5f", linewidth=1, linestyle="--")
+            axes.axvline(at, color=PURPLE, linewidth=1, linestyle="--")
     for at, words in failover.marks:
-        taken.annotate(
-            words, (at, len(partitions)), rotation=20, fontsize="small", color="#7a1f5f", annotation_clip=False
-        )
+        taken.annotate(words, (at, len(partitions)), rotation=20, fontsize="small", color=PURPLE, annotation_clip=False)
     figure.suptitle(f"{name}: records taken (red: partition down), latency, replicas and leaders", fontsize="medium")
     return figure
 
 
-PERCENTILES = (("p50", "#9cc3ea"), ("p99", "#1f5fa8"), ("p999", "#0b2545"))
+PERCENTILES = (("p50", SKY), ("p99", BLUE), ("p999", BLACK))
 
 
 def knee_curve(name: str, found: Round) -> bytes:
     """Return a PNG of a ramp's steps over the rate offered: records taken, latency, CPU of each broker; the knee."""
-    return _png(knee_curve_figure(name, found))
+    return png(knee_curve_figure(name, found))
 
 
+@styled
 def knee_curve_figure(name: str, found: Round) -> Figure:
     """Return the same as a figure."""
-    from matplotlib.figure import Figure
-
     steps = sorted(found.steps, key=lambda step: step.rate)
     knee = found.metrics.get("knee_records_per_s")
-    figure = Figure(figsize=(9, 9), layout="constrained")
+    figure = new_figure(9, 9)
     taken, latency, cpu = figure.subplots(3, 1, sharex=True)
     for words, marker, colour, kept in (
-        ("meets the service level", "o", "#1f5fa8", [step for step in steps if not step.missed]),
-        ("misses it", "x", "#b3261e", [step for step in steps if step.missed]),
+        ("meets the service level", "o", BLUE, [step for step in steps if not step.missed]),
+        ("misses it", "x", RED, [step for step in steps if step.missed]),
     ):
         rates = [step.rate for step in kept]
         achieved = [step.metrics.get("records_per_s", math.nan) / step.rate * 100 for step in kept]
         taken.plot(rates, achieved, marker, color=colour, label=words)
-    taken.axhline(100, color="#555555", linewidth=0.8)
+    taken.axhline(100, color=BLACK, linewidth=0.8)
     taken.set_ylabel("of the records offered,\nacknowledged in the window, %")
     for quantile, colour in PERCENTILES:
         values = [step.metrics.get(f"latency_ms.{quantile}", math.nan) for step in steps]
         latency.plot([step.rate for step in steps], values, marker=".", color=colour, label=quantile)
-    latency.set_yscale("log")
+    plain_log(latency, "y", [v for step in steps for k, v in step.metrics.items() if k.startswith("latency_ms.p")])
     latency.set_ylabel("latency from\nintended send, ms")
     stem = "broker_cpu_cores."
     brokers = sorted({key for step in steps for key in step.metrics if key.startswith(stem) and key[-1].isdigit()})
@@ -152,34 +149,54 @@ def knee_curve_figure(name: str, found: Round) -> Figure:
     cpu.set_ylim(bottom=0)
     cpu.set_ylabel("CPU, cores")
     cpu.set_xlabel("records/s offered")
-    cpu.set_xscale("log")
+    plain_log(cpu, "x", [step.rate for step in steps])
     for axes in (taken, latency, cpu):
         if knee:
-            axes.axvline(knee, color="#7a1f5f", linewidth=1, linestyle="--", label=f"knee: {knee:,.0f} records/s")
+            axes.axvline(knee, color=PURPLE, linewidth=1, linestyle="--", label=f"knee: {knee:,.0f} records/s")
         if axes.get_legend_handles_labels()[0]:
             axes.legend(fontsize="small", loc="best")
     figure.suptitle(f"{name}: the highest rate that meets the service level", fontsize="medium")
     return figure
 
 
-def _png(figure: Figure) -> bytes:
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=100)
-    return picture.getvalue()
-
-
-def write_pictures(measurement: Measurement, folder: Path) -> None:
-    """Write the timeline of every round with a fault, and the curve of every ramp, into folders of `folder`."""
+def pictures(measurement: Measurement, outcome: Outcome | None) -> dict[str, bytes]:
+    """Return all pictures of a scenario by file name: its rounds, latency and CPU, each fault, each ramp."""
     name = measurement.scenario.name
+    found = {f"{name}-{what}.svg": svg(figure) for what, figure in scenario_pictures(measurement, outcome).items()}
     for r in measurement.rounds:
         if r.failover is not None:
-            _write(
-                folder / "timelines" / f"{name}-{r.index}.png", fault_timeline(f"{name}, fault {r.index}", r.failover)
-            )
+            found[f"{name}-fault-{r.index}.png"] = fault_timeline(f"{name}, fault {r.index}", r.failover)
         if r.steps:
-            _write(folder / "curves" / f"{name}-{r.index}.png", knee_curve(f"{name}, round {r.index}", r))
+            found[f"{name}-ramp-{r.index}.png"] = knee_curve(f"{name}, round {r.index}", r)
+    return found
 
 
-def _write(path: Path, picture: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(picture)
+def comparison_pictures(outcome: ComparisonOutcome, planned_units: int) -> dict[str, bytes]:
+    """Return the picture of a comparison's units by file name; none where nothing was judged."""
+    if not (outcome.unit_effects and outcome.primary):
+        return {}
+    picture = paired_rounds(outcome.unit_effects, planned_units, outcome.primary.metric.name)
+    return {f"{outcome.name}-paired-rounds.png": picture}
+
+
+def family_pictures(measurements: Sequence[Measurement], outcomes: Mapping[str, Outcome]) -> dict[str, bytes]:
+    """Return a picture of each family that has several scenarios with a rate, by file name."""
+    families: dict[str, list[Measurement]] = {}
+    for measurement in measurements:
+        families.setdefault(measurement.scenario.families[0], []).append(measurement)
+    published = {
+        name: figure.value
+        for name, outcome in outcomes.items()
+        for figure in outcome.published
+        if figure.metric == "records_per_s"
+    }
+    figures = {family: family_figure(family, members, published) for family, members in families.items()}
+    return {f"family-{family}.svg": svg(figure) for family, figure in figures.items() if figure is not None}
+
+
+def write_pictures(found: Mapping[str, bytes], run_dir: Path) -> None:
+    """Write pictures into the run's folder `pictures`."""
+    folder = run_dir / "pictures"
+    for name, picture in found.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(picture)

@@ -42,7 +42,7 @@ def test_a_killed_leader_costs_what_its_session_says_and_no_record(killed: Finis
     assert 0 < failover["split"]["fenced_s"] <= failover["split"]["elected_s"] < metrics["outage_s.max"] + 0.1
     assert metrics["controller_changes"] == metrics["unclean_elections"] == 0
     assert metrics["broker_cpu_during_cores"] > 0
-    (picture,) = killed.results.glob("2*/timelines/*.png")
+    (picture,) = killed.results.glob("2*/pictures/*-fault-*.png")
     assert picture.stat().st_size > 20_000
 
 

@@ -1,0 +1,179 @@
+"""Pictures of one scenario: its rounds beside the limits, latency on the scale of nines, CPU of each broker."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from perfgate.judge.statistics import median_interval
+from perfgate.model import Judgement, Measurement, Outcome, metric_info
+from perfgate.model.histogram import latency_metrics, merged
+from perfgate.report.style import BLACK, BLUE, CYCLE, GREY, LINES, MARKERS, ORANGE, RED, new_figure, plain_log, styled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+NINES = {"p50": ("p50", 0.3), "p90": ("p90", 1), "p99": ("p99", 2), "p999": ("p99.9", 3), "max": ("max", 4)}
+"""Percentiles by metric: what a reader calls them, and how many nines they have; the largest stands a nine further."""
+BROKER_CPU = "broker_cpu_cores."
+
+
+def scenario_pictures(measurement: Measurement, outcome: Outcome | None) -> dict[str, Figure]:
+    """Return the figures that a scenario's rounds have something for, by what they show."""
+    found = {
+        "rounds": rounds_figure(measurement, outcome),
+        "latency": latency_figure(measurement),
+        "cpu": cpu_figure(measurement),
+    }
+    return {name: figure for name, figure in found.items() if figure is not None}
+
+
+@styled
+def rounds_figure(measurement: Measurement, outcome: Outcome | None) -> Figure | None:
+    """Return each judged metric's rounds as points, with median, its interval, baseline and limit; else the rate's."""
+    judged = {one.metric: one for one in (outcome.judgements if outcome else ())}
+    series = {name: _rounds(measurement, name) for name in judged or ("records_per_s", "broker_cpu_us_per_record")}
+    series = {name: values for name, values in series.items() if values}
+    if not series:
+        return None
+
+    figure = new_figure(9, 2.9 * len(series) + 0.4)
+    for axes, (name, values) in zip(figure.subplots(len(series), squeeze=False).flat, series.items(), strict=True):
+        _draw_rounds(axes, name, values, judged.get(name))
+    axes.set_xlabel("round")
+    word = f" ({outcome.verdict.value})" if outcome else ""
+    figure.suptitle(f"{measurement.scenario.name}: each round of this run{word}", fontsize="medium")
+    return figure
+
+
+def _draw_rounds(axes: Axes, name: str, values: Mapping[int, float], judgement: Judgement | None) -> None:
+    info, numbers = metric_info(name), list(values.values())
+    median, (low, high) = statistics.median(numbers), median_interval(numbers)
+    axes.axhspan(low, high, color=BLUE, alpha=0.15, linewidth=0, label="interval of the median")
+    axes.axhline(median, color=BLUE, linewidth=2, label=f"median {median:,.4g}")
+    axes.plot(list(values), numbers, "o", color=BLACK, markersize=6, label="a round", zorder=3)
+    edges = [*numbers, low, high]
+    if judgement and judgement.baseline is not None:
+        axes.axhline(judgement.baseline, color=GREY, linestyle="--", label=f"baseline {judgement.baseline:,.4g}")
+        edges.append(judgement.baseline)
+    if judgement and judgement.limit is not None:
+        axes.axhline(judgement.limit, color=RED, linestyle="-.", label=f"limit {judgement.limit:,.4g}")
+        edges.append(judgement.limit)
+    room = (max(edges) - min(edges)) * 0.15 or abs(median) * 0.05 or 1.0
+    bottom, top = min(edges) - room, max(edges) + room
+    if judgement and judgement.limit is not None and info is not None:
+        beyond = (bottom, judgement.limit) if info.better == "higher" else (judgement.limit, top)
+        axes.axhspan(*beyond, color=RED, alpha=0.12, linewidth=0, label="beyond the limit")
+    axes.set_ylim(bottom, top)
+    axes.set_xticks(list(values))
+    axes.set_ylabel(f"{name}\n{info.unit if info else ''}")
+    axes.yaxis.set_major_formatter("{x:,.6g}")
+    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+@styled
+def latency_figure(measurement: Measurement) -> Figure | None:
+    """Return the percentiles of each round (thin), of all rounds (bold), on the scale of nines; None without any."""
+    texts = [r.latency_histogram for r in measurement.rounds if r.latency_histogram]
+    if not latency_metrics(texts):
+        return None
+
+    def points(encoded: Sequence[str]) -> list[float]:
+        p90 = merged(encoded).get_value_at_percentile(90) / 1000  # microseconds
+        found = {**latency_metrics(encoded), "latency_ms.p90": p90}
+        return [found[f"latency_ms.{name}"] for name in NINES]
+
+    places = [nines for _, nines in NINES.values()]
+    figure = new_figure(9, 4)
+    axes = figure.subplots()
+    for number, text in enumerate(texts):
+        label = "a round" if not number else None
+        axes.plot(places, points([text]), color=GREY, linewidth=0.8, alpha=0.7, label=label)
+    axes.plot(places, points(texts), "o-", color=BLUE, linewidth=2.5, label="all rounds together")
+    axes.set_xticks(places, [words for words, _ in NINES.values()])
+    plain_log(axes, "y", [value for text in texts for value in points([text])])
+    axes.set_xlabel("percentile of records (each step right: ten times rarer)")
+    axes.set_ylabel(f"latency, ms\n(from {measurement.latency_basis or 'the send'})")
+    axes.legend(fontsize="small", loc="upper left")
+    axes.set_title(f"{measurement.scenario.name}: latency", fontsize="medium")
+    return figure
+
+
+@styled
+def cpu_figure(measurement: Measurement) -> Figure | None:
+    """Return the mean CPU of each broker in each round's window; None where no broker's was measured."""
+    names = {name for r in measurement.rounds for name in r.metrics if name.startswith(BROKER_CPU)}
+    brokers = sorted((n for n in names if n.removeprefix(BROKER_CPU).isdigit()), key=lambda n: int(n.split(".")[1]))
+    if not brokers:
+        return None
+
+    rounds = [r.index for r in measurement.rounds]
+    figure = new_figure(9, 3.4)
+    axes = figure.subplots()
+    looks = zip(itertools.cycle(CYCLE), itertools.cycle(MARKERS), itertools.cycle(LINES), strict=False)
+    for name, (colour, marker, line) in zip(brokers, looks, strict=False):
+        values = [r.metrics.get(name, math.nan) for r in measurement.rounds]
+        label = f"broker {name.removeprefix(BROKER_CPU)}"
+        axes.plot(rounds, values, marker=marker, linestyle=line, color=colour, label=label)
+    for before, after in itertools.pairwise(rounds):
+        axes.axvline((before + after) / 2, color=GREY, linewidth=0.6, linestyle=":")
+    axes.set_xticks(rounds)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("round (dotted: where one ends and the next begins)")
+    axes.set_ylabel("CPU of the round's\nwindow, cores")
+    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes.set_title(f"{measurement.scenario.name}: CPU of each broker", fontsize="medium")
+    return figure
+
+
+@styled
+def family_figure(family: str, measurements: Sequence[Measurement], published: Mapping[str, float]) -> Figure | None:
+    """Return rate and broker CPU of a family over its factor, and what was published of the rate; None for one alone.
+
+    `published`: records/s by scenario. Its shape is drawn: scaled so that its median is this run's, because the
+    published figures are of other hardware.
+    """
+    kept = [(m, _median(m, "records_per_s")) for m in measurements]
+    kept = [(m, rate) for m, rate in kept if not math.isnan(rate)]
+    if len(kept) < 2:
+        return None
+
+    labels = [" ".join(str(v) for v in dict(m.scenario.factor).values()) or m.scenario.name for m, _ in kept]
+    places = range(len(kept))
+    cpu = [_median(m, "broker_cpu_us_per_record") for m, _ in kept]
+    with_cpu = not all(map(math.isnan, cpu))
+    figure = new_figure(9, 5.5 if with_cpu else 3.2)
+    rate_axes, *others = figure.subplots(1 + with_cpu, sharex=True, squeeze=False).flat
+    rates = [rate for _, rate in kept]
+    rate_axes.plot(places, rates, "o-", color=BLUE, label="this run, median of the rounds")
+    pairs = [(x, published[m.scenario.name], rate) for x, (m, rate) in enumerate(kept) if m.scenario.name in published]
+    if len(pairs) > 1:
+        scale = statistics.median(here / there for _, there, here in pairs if there)
+        ys = [there * scale for _, there, _ in pairs]
+        rate_axes.plot([x for x, *_ in pairs], ys, "s--", color=ORANGE, label="published shape, scaled to this run")
+    plain_log(rate_axes, "y", rates)
+    rate_axes.set_ylabel("records/s")
+    rate_axes.legend(fontsize="small")
+    for cpu_axes in others:
+        cpu_axes.plot(places, cpu, "o-", color=BLUE)
+        cpu_axes.set_ylabel("broker CPU,\nus per record")
+        cpu_axes.set_ylim(bottom=0)
+    lowest = [rate_axes, *others][-1]
+    lowest.set_xticks(places, labels)
+    factor = ", ".join(dict(kept[0][0].scenario.factor)) or "scenario"
+    lowest.set_xlabel(factor)
+    figure.suptitle(f"{family}: rate and CPU over {factor}", fontsize="medium")
+    return figure
+
+
+def _rounds(measurement: Measurement, name: str) -> dict[int, float]:
+    return {r.index: r.metrics[name] for r in measurement.rounds if math.isfinite(r.metrics.get(name, math.nan))}
+
+
+def _median(measurement: Measurement, name: str) -> float:
+    values = list(_rounds(measurement, name).values())
+    return statistics.median(values) if values else math.nan

@@ -1,0 +1,100 @@
+"""One style for every picture: colours that the colour-blind tell apart, an own background for light and dark pages."""
+
+from __future__ import annotations
+
+import functools
+import io
+import math
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# Okabe and Ito, 2008: https://jfly.uni-koeln.de/color/
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE = (
+    "#000000",
+    "#e69f00",
+    "#56b4e9",
+    "#009e73",
+    "#f0e442",
+    "#0072b2",
+    "#d55e00",
+    "#cc79a7",
+)
+GREY = "#666666"
+MARKERS = "osD^vP"
+"""Brokers and quantiles differ by their marker too: print has no colours."""
+LINES = ("-", "--", "-.", ":")
+CYCLE = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED)
+SHARP = 200
+"""Dots per inch: twice what a page shows."""
+STYLE: Any = {
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "axes.facecolor": "white",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "font.size": 10,
+    "text.parse_math": False,  # a name with $ in it is a name
+    "svg.hashsalt": "kafka-performance-gate",  # the same figures make the same file
+}
+
+
+def styled(draws: Callable[P, T]) -> Callable[P, T]:
+    """Have a function draw within :data:`STYLE`, whatever else uses matplotlib in this process."""
+
+    @functools.wraps(draws)
+    def within(*args: P.args, **kwargs: P.kwargs) -> T:
+        from matplotlib import rc_context
+
+        with rc_context(STYLE):
+            return draws(*args, **kwargs)
+
+    return within
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure, in inches at 100 dots each, for a function that is :func:`styled`."""
+    from matplotlib.figure import Figure  # takes half a second to import, and few runs draw
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def plain_log(axes: Axes, which: Literal["x", "y"], values: Iterable[float]) -> None:
+    """Make an axis logarithmic, with plain numbers at its ticks however small the range of `values` is."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
+
+    known = [value for value in values if math.isfinite(value) and value > 0]
+    axis: Axis = axes.xaxis if which == "x" else axes.yaxis
+    axes.set(**{f"{which}scale": "log"})
+    axis.set_major_locator(
+        LogLocator(subs=(1, 2, 5)) if known and max(known) > 10 * min(known) else MaxNLocator(nbins=5)
+    )
+    axis.set_major_formatter(StrMethodFormatter("{x:,.6g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def png(figure: Figure) -> bytes:
+    """Return a figure as PNG, at twice a page's resolution."""
+    return _saved(figure, "png")
+
+
+def svg(figure: Figure) -> bytes:
+    """Return a figure as SVG, all text as outlines: it looks alike wherever it is opened, and holds no markup."""
+    return _saved(figure, "svg")
+
+
+@styled
+def _saved(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
+    picture = io.BytesIO()
+    figure.savefig(picture, format=kind, dpi=SHARP, metadata={"Date": None} if kind == "svg" else None)
+    return picture.getvalue()

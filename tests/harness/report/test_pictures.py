@@ -1,0 +1,85 @@
+"""The pictures of a recorded run: what they draw is what run.json holds, whatever a name holds."""
+
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.lines import Line2D
+
+from perfgate.model import Judgement, Measurement, Outcome, Verdict
+from perfgate.report.plots import family_pictures, pictures
+from perfgate.report.results import load_run, recorded_measurements
+from perfgate.report.scenario_plots import cpu_figure, family_figure, latency_figure, rounds_figure
+from tests.harness.report.test_replay import RECORDED
+
+
+@pytest.fixture(scope="module")
+def measured() -> Mapping[str, Measurement]:
+    return recorded_measurements(load_run(RECORDED))
+
+
+def heights(line: Line2D) -> list[float]:
+    found: list[float] = np.asarray(line.get_ydata(), float).tolist()
+    return found
+
+
+def test_rounds_stand_beside_their_limit_and_baseline(measured: Mapping[str, Measurement]) -> None:
+    one = measured["batch-1k"]
+    judgement = Judgement(
+        verdict=Verdict.REGRESSED, metric="records_per_s", measured=1.0, baseline=9e4, limit=8e4, tolerance=0.1
+    )
+    outcome = Outcome(name="batch-1k", verdict=Verdict.REGRESSED, judgements=(judgement,))
+    figure = rounds_figure(one, outcome)
+    assert figure is not None
+    assert "REGRESSED" in figure.get_suptitle()
+    (axes,) = figure.axes
+    drawn = {line.get_label(): heights(line) for line in axes.get_lines()}
+    assert drawn["a round"] == [r.metrics["records_per_s"] for r in one.rounds]
+    assert drawn["limit 8e+04"][0] == 8e4
+    assert drawn["baseline 9e+04"][0] == 9e4
+    assert axes.get_ylabel().endswith("records/s")
+
+
+def test_latency_and_cpu_are_those_of_run_json(measured: Mapping[str, Measurement]) -> None:
+    recorded = {entry["name"]: entry["metrics"] for entry in load_run(RECORDED)["scenarios"]}
+    for name, one in measured.items():
+        latency, cpu = latency_figure(one), cpu_figure(one)
+        assert latency is not None
+        assert cpu is not None
+        p50, p90, *others = heights(latency.axes[0].get_lines()[-1])
+        metrics = recorded[name]
+        assert [p50, *others] == [metrics[f"latency_ms.{q}"]["value"] for q in ("p50", "p99", "p999", "max")]
+        assert p50 <= p90 <= others[0]
+        drawn = {line.get_label(): heights(line) for line in cpu.axes[0].get_lines()}
+        for broker in (1, 2, 3):
+            assert drawn[f"broker {broker}"] == metrics[f"broker_cpu_cores.{broker}"]["rounds"]
+
+
+def test_a_published_shape_is_scaled_to_the_run(measured: Mapping[str, Measurement]) -> None:
+    family = [measured["batch-1k"], measured["batch-16k"]]
+    figure = family_figure("batch-size", family, {"batch-1k": 10.0, "batch-16k": 40.0})
+    assert figure is not None
+    here, published = (heights(line) for line in figure.axes[0].get_lines())
+    assert published[1] == pytest.approx(4 * published[0])
+    assert min(here) < max(published)
+    assert family_figure("batch-size", family[:1], {}) is None, "one alone has no shape"
+
+
+def test_no_name_makes_markup_or_a_formula(measured: Mapping[str, Measurement]) -> None:
+    hostile = 'a$\\frac{1}{0}$<script>alert("1")</script>\n&'
+    one = measured["batch-1k"]
+    named = replace(one, scenario=replace(one.scenario, factor=(("batch.size", hostile),)))
+    found = pictures(one, None) | family_pictures([named, measured["batch-16k"]], {})
+    assert len(found) == 4
+    for picture in found.values():
+        tags = {element.tag.rpartition("}")[2] for element in ET.fromstring(picture).iter()}  # noqa: S314 - of our own
+        assert "script" not in tags
+        assert "image" not in tags, "lines, not pixels"
+
+
+def test_what_was_not_measured_has_no_picture(measured: Mapping[str, Measurement]) -> None:
+    nothing = replace(measured["batch-1k"], rounds=())
+    assert pictures(nothing, None) == {}
+    assert family_pictures([nothing, nothing], {}) == {}
