@@ -1,0 +1,132 @@
+"""The reports as a reader sees them: opened in headless Chromium, clicked through, and held against run.json.
+
+Needs a `chromium` on the PATH; without one these tests are skipped, unless CHROMIUM_REQUIRED is set.
+"""
+
+import html
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfgate.report.front import SUMMARY, front_html, write_front
+from perfgate.report.html import build_report
+from perfgate.report.results import load_run
+from tests.harness.report.test_replay import RECORDED
+from tests.harness.run_gate import RECORDED_THRESHOLDS, gate
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM = shutil.which("chromium")
+LARGEST_MIB = 15
+WIDTHS = (400, 1400)
+HOSTILE = """'"><script>window.broken = 1</script><img src=x onerror="window.broken = 1">\n`$&"""
+
+if not CHROMIUM and not os.environ.get("CHROMIUM_REQUIRED"):
+    pytest.skip("no chromium on the PATH", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(browser: "Browser") -> "Iterator[Page]":
+    """Give an empty page; whatever it loads must ask for nothing elsewhere, and log no error."""
+    context = browser.new_context()
+    opened, wrong = context.new_page(), list[str]()
+    opened.set_default_timeout(6000)
+    opened.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    opened.on("pageerror", lambda error: wrong.append(str(error)))
+    opened.on("request", lambda sent: wrong.append(sent.url) if sent.url.startswith("http") else None)
+    yield opened
+    context.close()
+    assert wrong == []
+
+
+@pytest.fixture(scope="module")
+def red_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run in which batch-1k has regressed."""
+    folder = tmp_path_factory.mktemp("browser")
+    thresholds = folder / "thresholds"
+    shutil.copytree(RECORDED_THRESHOLDS, thresholds)
+    path = thresholds / "embedded-2c.toml"
+    path.write_text(re.sub(r"(\[batch-1k\][^\[]*?baseline = )[\d.]+", r"\g<1>90000", path.read_text()))
+    gate(folder / "results", f"--replay={RECORDED}", f"--thresholds={thresholds}")
+    (run,) = (folder / "results").glob("2*")
+    build_report(run)
+    return run
+
+
+def numbers_of(run: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((run / "run.json").read_text())
+    return found
+
+
+def test_a_reader_finds_what_is_red_and_its_numbers(page: "Page", red_run: Path) -> None:
+    report, run = red_run / "report" / "index.html", numbers_of(red_run)
+    assert report.stat().st_size < LARGEST_MIB * 2**20
+    page.goto(report.as_uri())
+    page.get_by_text(f"Kafka performance gate {run['run_id']}: RED").wait_for()
+    assert "batch-1k sends" in page.inner_text("body"), "the sentence stands in the metadata"
+    page.get_by_text("Global Attachments").click()
+    page.get_by_text(SUMMARY).click()
+    page.locator("iframe").first.wait_for()
+
+    page.goto(f"{report.as_uri()}#")
+    page.get_by_text("Results").first.click()
+    page.get_by_text("batch-1k: REGRESSED").first.click()
+    (entry,) = [one for one in run["scenarios"] if one["name"] == "batch-1k"]
+    rate = f"{entry['metrics']['records_per_s']['value']:,.0f} records/s"
+    page.get_by_text(rate).first.wait_for()
+    page.get_by_text("batch-1k-rounds.svg").click()
+    picture = page.locator("img[src^='blob:'], img[src^='data:']").first
+    picture.wait_for()
+    page.wait_for_function("picture => picture.naturalWidth > 0", arg=picture.element_handle())
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_six_answers_fit_every_width_and_theme(browser: "Browser", red_run: Path, width: int, theme: Any) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+    page = context.new_page()
+    page.set_content(front_html(load_run(red_run / "run.json"), {}, [], None))
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    context.close()
+
+
+def test_no_name_scripts_the_page(page: "Page", red_run: Path, tmp_path: Path) -> None:
+    hostile = tmp_path / "20261123T000000Z-0000"
+    shutil.copytree(red_run / "allure-results", hostile / "allure-results")
+    for path in (hostile / "allure-results").glob("*-result.json"):
+        result = json.loads(path.read_text())
+        if result["name"].startswith("batch-1k"):
+            result["name"] = f"batch-1k {HOSTILE}"
+            result["statusDetails"] = {"message": HOSTILE, "trace": HOSTILE}
+            result["descriptionHtml"] = f"<p>{html.escape(HOSTILE)}</p>"
+            path.write_text(json.dumps(result))
+    document = {**load_run(red_run / "run.json"), "profile": HOSTILE, "not_run": [{"name": HOSTILE, "reason": HOSTILE}]}
+    for old in (hostile / "allure-results").glob("*-globals.json"):
+        old.unlink()
+    write_front(hostile / "allure-results", front_html(document, {"batch-1k": HOSTILE}, [HOSTILE], None), {})
+    page.goto(build_report(hostile).as_uri())
+    page.get_by_text("Global Attachments").click()
+    page.get_by_text(SUMMARY).click()
+    page.frame_locator("iframe").get_by_text("window.broken = 1").first.wait_for()
+    page.get_by_text("Results").first.click()
+    page.get_by_text("window.broken = 1").first.click()
+    page.wait_for_timeout(300)
+    assert all(frame.evaluate("typeof window.broken") == "undefined" for frame in page.frames)
