@@ -26,6 +26,7 @@ from perfgate.model import (
 )
 from perfgate.model.faults import FaultScenario
 from perfgate.model.summary import metric_value
+from perfgate.report.markdown import RANK
 
 COLUMNS = ("scenario", "records/s", "spread", "p99 ms", "broker cores", "us/record", "verdict")
 FAULT_COLUMNS = (
@@ -226,9 +227,13 @@ def comparison_line(outcomes: Sequence[ComparisonOutcome], not_run: int, exit_co
 
 
 def write_table(reporter: Terminal, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Write a table: first column and text to the left, numbers to the right, the verdict (last column) in colour."""
+    """Write a table: first column and text to the left, numbers to the right, the verdict (last column) in colour.
+
+    Rows that end in a verdict stand worst first; rows of the same verdict, and of none, keep their order.
+    """
     if not rows:
         return
+    rows = sorted(rows, key=lambda row: RANK.get(row[-1], len(RANK)))
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
 
     def line(row: Sequence[str]) -> str:
