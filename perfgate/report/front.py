@@ -16,6 +16,7 @@ from perfgate.model.secret import redacted
 from perfgate.report.commands import baseline_command
 from perfgate.report.markdown import COLLAPSED, headline, worst_first
 from perfgate.report.results import load_run
+from perfgate.report.runs_alike import plain as not_plain
 
 SUMMARY = "1. Read this first: the run's verdict"
 COMPARED = ("cpu_model", "cores", "kernel", "python", "confluent_kafka", "librdkafka")
@@ -76,9 +77,7 @@ def trust(document: Mapping[str, Any]) -> list[str]:
     found = [
         f"{len(entries)} scenarios measured: {integrity_line([one['accounting'] for one in entries], entries)}.",
         f"Without an answer: {', '.join(unsure)}." if unsure else "Every scenario that was measured has an answer.",
-        f"Held against profile {document['profile']}."
-        if document["profile"]
-        else "No profile fits this machine: relations alone.",
+        _held_against(document),
         f"{document['environment']['cores']} x {document['environment']['cpu_model']}, kernel "
         f"{document['environment']['kernel']}, Kafka {document['target']['kafka_version']}.",
     ]
@@ -89,6 +88,14 @@ def trust(document: Mapping[str, Any]) -> list[str]:
     if document["not_run"]:
         found.append(f"{len(document['not_run'])} selected and not run; run.json has each reason.")
     return found + [f"Left behind: {text}" for text in document["left_behind"]]
+
+
+def _held_against(document: Mapping[str, Any]) -> str:
+    if reference := document.get("reference"):
+        return f"Held against the reference '{reference['name']}', measured in turns with it."
+    if document["profile"]:
+        return f"Held against profile {document['profile']}."
+    return "No profile fits this machine: relations alone."
 
 
 def integrity_line(accountings: Sequence[Mapping[str, Any]], entries: Sequence[Mapping[str, Any]]) -> str:
@@ -106,13 +113,22 @@ def integrity_line(accountings: Sequence[Mapping[str, Any]], entries: Sequence[M
 
 
 def run_before(document: Mapping[str, Any], results_dir: Path) -> Mapping[str, Any] | None:
-    """Return run.json of the newest earlier run in this folder, or None."""
+    """Return run.json of the newest earlier run of the same target, tier and driver in this folder, or None.
+
+    A comparison, a replay and a modified run measure something else.
+    """
+
+    def kind(run: Mapping[str, Any]) -> tuple[object, ...]:
+        return run["target"]["kind"], run["target"].get("name"), run["tier"]["name"], run["driver"]
+
     earlier = sorted(path for path in results_dir.glob("2*/run.json") if path.parent.name < document["run_id"])
     for path in reversed(earlier):
         try:
-            return load_run(path)
+            run = load_run(path)
         except ConfigurationError:
             continue  # of another version, or damaged
+        if kind(run) == kind(document) and not not_plain(run):
+            return run
     return None
 
 

@@ -11,14 +11,21 @@ from typing import TYPE_CHECKING
 from perfgate.judge.messages import number
 from perfgate.judge.statistics import median_interval
 from perfgate.model import Judgement, Measurement, Outcome, metric_info
-from perfgate.model.histogram import latency_metrics, merged
+from perfgate.model.histogram import latency_metrics
 from perfgate.report.style import BLACK, BLUE, CYCLE, GREY, LINES, MARKERS, ORANGE, RED, new_figure, plain_log, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-NINES = {"p50": ("p50", 0.3), "p90": ("p90", 1), "p99": ("p99", 2), "p999": ("p99.9", 3), "max": ("max", 4)}
+NINES = {
+    "p50": ("p50", 0.3),
+    "p95": ("p95", 1.3),
+    "p99": ("p99", 2.0),
+    "p999": ("p99.9", 3.0),
+    "p9999": ("p99.99", 4.0),
+    "max": ("max", 5.0),
+}
 """Percentiles by metric: what a reader calls them, and how many nines they have; the largest stands a nine further."""
 BROKER_CPU = "broker_cpu_cores."
 
@@ -78,25 +85,24 @@ def _draw_rounds(axes: Axes, name: str, values: Mapping[int, float], judgement: 
 
 @styled
 def latency_figure(measurement: Measurement) -> Figure | None:
-    """Return the percentiles of each round (thin), of all rounds (bold), on the scale of nines; None without any."""
-    texts = [r.latency_histogram for r in measurement.rounds if r.latency_histogram]
-    if not latency_metrics(texts):
+    """Return the percentiles of each round (thin), of all rounds (bold), on the scale of nines; None without any.
+
+    Rounds whose latency is not valid are left out.
+    """
+    names = [f"latency_ms.{name}" for name in NINES]
+    rounds = [r for r in measurement.rounds if set(names) <= r.metrics.keys() and not r.spoilt(names[0])]
+    together = latency_metrics(r.latency_histogram for r in rounds)
+    if not together:
         return None
-
-    def points(encoded: Sequence[str]) -> list[float]:
-        p90 = merged(encoded).get_value_at_percentile(90) / 1000  # microseconds
-        found = {**latency_metrics(encoded), "latency_ms.p90": p90}
-        return [found[f"latency_ms.{name}"] for name in NINES]
-
     places = [nines for _, nines in NINES.values()]
     figure = new_figure(9, 4)
     axes = figure.subplots()
-    for place, text in enumerate(texts):
+    for place, one in enumerate(rounds):
         label = "a round" if not place else None
-        axes.plot(places, points([text]), color=GREY, linewidth=0.8, alpha=0.7, label=label)
-    axes.plot(places, points(texts), "o-", color=BLUE, linewidth=2.5, label="all rounds together")
+        axes.plot(places, [one.metrics[name] for name in names], color=GREY, linewidth=0.8, alpha=0.7, label=label)
+    axes.plot(places, [together[name] for name in names], "o-", color=BLUE, linewidth=2.5, label="all rounds together")
     axes.set_xticks(places, [words for words, _ in NINES.values()])
-    plain_log(axes, "y", [value for text in texts for value in points([text])])
+    plain_log(axes, "y", [one.metrics[name] for one in rounds for name in names])
     axes.set_xlabel("percentile of records (each step right: ten times rarer)")
     axes.set_ylabel(f"latency, ms\n(from {measurement.latency_basis or 'the send'})")
     axes.legend(fontsize="small", loc="upper left")

@@ -8,7 +8,7 @@ from perfgate.systems.kafka.load.librdkafka import _load_result
 PROCESS = {"cpu_cores": 0.5, "busiest_thread_cores": 0.4, "rss_mib": 80.0, "failed": {}, "errors": {}, "clients": 1}
 SENT = {
     **PROCESS,
-    **dict.fromkeys(("pushback_s", "pushback_in_window_s", "stalled_in_window_s"), 0.0),
+    **dict.fromkeys(("pushback_s", "pushback_in_window_s", "stalled_in_window_s", "committing_in_window_s"), 0.0),
     **dict.fromkeys(("attempted_in_window", "acked_in_window", "acked_bytes_in_window", "attempted", "acked"), 2),
     **dict.fromkeys(("unresolved", "unsent", "withdrawn", "throttled_ms", "due_in_window", "timed_out_in_window"), 2),
     **dict.fromkeys(("latency", "send_latency", "schedule_delay"), ""),

@@ -68,6 +68,15 @@ def test_the_run_before_is_the_newest_earlier_one(document: dict[str, Any], tmp_
     found = run_before(document, tmp_path)
     assert found is not None
     assert found["run_id"] == "20261102T000000Z-aaaa"
+    others: list[dict[str, Any]] = [
+        {"tier": {**document["tier"], "name": "full"}},
+        {"change": {"name": "x"}},
+        {"modified": ["--set x=1"]},
+    ]
+    for day, other in enumerate(others, 3):
+        run_id = f"2026110{day}T000000Z-aaaa"
+        write_run({**document, **other, "run_id": run_id}, tmp_path / run_id / "run.json")
+    assert run_before(document, tmp_path) == found, "what measures something else is no run before"
 
 
 def test_the_integrity_line_counts_what_readers_were_not_given() -> None:
