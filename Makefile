@@ -9,6 +9,8 @@ RUN ?= results/latest
 ARGS ?=
 CHANGE ?=
 REFERENCE ?=
+COMPRESSION ?= 1
+READS ?= 1
 RUNS ?= 10
 ACCEPT ?=
 
@@ -19,7 +21,7 @@ SAY = $(if $(filter -q% --quiet,$(ARGS)),:,echo)
 LOCK := uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help gate compare clean-up baseline thresholds history test test-slow bench catalogue lint lock report clean
+.PHONY: help gate compare clean-up baseline thresholds history capacity test test-slow bench catalogue lint lock report clean
 
 help:
 	@echo 'make gate    run the scenarios and judge them   [TARGET=embedded] [TIER=smoke|nightly|full] [ARGS="-k batch"]'
@@ -29,6 +31,7 @@ help:
 	@echo 'make baseline   the runs that thresholds of this machine need, then the thresholds   [RUNS=10] [TIER=smoke] [ACCEPT=1]'
 	@echo 'make thresholds   what the recorded runs would change in thresholds/   [ARGS=--accept]'
 	@echo 'make history   the runs so far, and what has drifted   [ARGS="--prune-before 2026-01-31"]'
+	@echo 'make capacity RATE=20000 SIZE=1024 REPLICAS=3 RETENTION=7d   brokers, disk, bandwidth, from a measured knee   [RUN=results/latest]'
 	@echo 'make test    test the suite itself              [ARGS="-k thresholds"]'
 	@echo 'make test-slow   the rest of them: every target, old Kafka, long faults'
 	@echo 'make bench   measure the load engine beside Kafka'"'"'s own tools, about 25 min [ARGS="--only produce-16k --rounds 7"]'
@@ -58,6 +61,10 @@ thresholds: $(VENV)/.run
 
 history: $(VENV)/.run
 	@$(PY) -m perfgate.report.history $(ARGS)
+
+capacity: $(VENV)/.run
+	@test -n '$(RATE)' -a -n '$(SIZE)' -a -n '$(REPLICAS)' -a -n '$(RETENTION)' || { echo 'name the load: make capacity RATE=20000 SIZE=1024 REPLICAS=3 RETENTION=7d   [CORES=8] [BANDWIDTH=100] [COMPRESSION=0.5] [READS=2] [RUN=results/latest]'; exit 2; }
+	@$(PY) -m perfgate.report.capacity '--rate=$(RATE)' '--size=$(SIZE)' '--replicas=$(REPLICAS)' '--retention=$(RETENTION)' '--cores=$(CORES)' '--bandwidth=$(BANDWIDTH)' '--compression=$(COMPRESSION)' '--reads=$(READS)' '$(RUN)' $(ARGS)
 
 test: $(VENV)/.dev
 	@$(PY) -m pytest tests/harness -m 'not slow' $(ARGS)

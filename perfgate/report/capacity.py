@@ -1,0 +1,176 @@
+"""The capacity sheet, from a measured knee: ``make capacity RATE=50000 SIZE=1024 REPLICAS=3 RETENTION=7d``."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from perfgate.judge.messages import number
+from perfgate.model import Verdict
+from perfgate.model.errors import ConfigurationError
+from perfgate.report.results import load_run, recorded_shares_cores
+from perfgate.report.sizing import BELOW_KNEE, CPU_SHARE, ON_DISK, Measured, Sheet, Wanted, capacity
+
+KNEE, CPU = "knee_records_per_s", "broker_cpu_us_per_record"
+UNSOUND = (None, Verdict.INVALID.value, Verdict.BROKEN.value)
+SPAN = re.compile(r"(\d+(?:\.\d+)?)([hdw])")
+DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
+
+
+def measured_of(document: Mapping[str, Any], scenario: str = "") -> tuple[str, Measured]:
+    """Return the scenario of a run.json whose knee was measured, and what was. Raises ConfigurationError."""
+    run = f"run {document['run_id']}"
+    found = {e["name"]: e for e in document["scenarios"] if KNEE in e["metrics"] and e["verdict"] not in UNSOUND}
+    if scenario and scenario not in found:
+        raise ConfigurationError(f"{run} has no sound knee of {scenario!r}; it has {', '.join(found) or 'none'}")
+    if not found:
+        raise ConfigurationError(f'{run} measured no knee; one that does: make gate TIER=full ARGS="-k knee"')
+    if len(found) > 1 and not scenario:
+        raise ConfigurationError(f"{run} measured several knees; name one with --scenario: {', '.join(found)}")
+    entry = found[scenario or next(iter(found))]
+    if CPU not in entry["metrics"]:
+        raise ConfigurationError(f"{run} could not read the brokers' CPU, which the sheet goes by")
+    declared = entry["declared"]
+    own = document["target"]["kind"] != "brokers"
+    brokers = declared["cluster"]["brokers"] if own else len(_listed(document["target"]["brokers"]))
+    return entry["name"], Measured(
+        knee_records_per_s=entry["metrics"][KNEE]["value"],
+        cpu_us_per_record=entry["metrics"][CPU]["value"],
+        brokers=brokers,
+        record_bytes=declared["record_bytes"],
+        replicas=declared["topic"]["replication_factor"],
+    )
+
+
+def _listed(brokers: object) -> Sequence[object]:
+    return brokers if isinstance(brokers, list) else range(int(str(brokers)))
+
+
+def sheet_text(wanted: Wanted, measured: Measured, found: Sheet, *, scenario: str, run: str, shares_cores: bool) -> str:
+    """Return the sheet: what is needed, how that comes about, and what it rests on."""
+    w, m = wanted, measured
+    left, rate = found.brokers - 1, f"{number(w.rate)} records/s"
+    copies = f" x {w.replicas}/{m.replicas} replicas" if w.replicas != m.replicas else ""
+    knee = f"{BELOW_KNEE:g} x the knee of {number(m.knee_records_per_s)} records/s / {m.brokers} brokers"
+    cores = f"{rate} x {number(m.cpu_us_per_record)} us{copies} = {found.cpu_cores:.2f} cores"
+    busier = max(found.in_bytes_per_s, found.out_bytes_per_s) + found.replication_bytes_per_s
+    limits = [
+        ("rate", found.rate_brokers, f"{rate}{copies} / ({knee})"),
+        ("CPU", found.cpu_brokers, f"{cores} / ({CPU_SHARE:g} x {w.cores or 0:g} cores of a broker)"),
+        ("bandwidth", found.bandwidth_brokers, f"{_bytes(busier)}/s / {w.bandwidth_mb_per_s or 0:g} MB/s of a broker"),
+        ("replicas", w.replicas, "brokers at the least"),
+    ]
+    unknown = {
+        "CPU": f"{cores}; CORES=N of a broker tells how many brokers that are",
+        "bandwidth": f"{_bytes(busier)}/s in the busier direction; BANDWIDTH=MB/s of a broker tells how many",
+    }
+    lines = [f"{found.brokers} brokers: {left} carry the load, and one may be down.", ""]
+    lines += [
+        f"  {name:<10} {'-' if brokers is None else brokers:>3}  {unknown[name] if brokers is None else words}"
+        for name, brokers, words in limits
+    ]
+    lines += [
+        "",
+        f"Disk: {_bytes(found.disk_bytes)} in all, {_bytes(found.disk_bytes / left)} on each of {left} brokers",
+        f"  {rate} x 86,400 s x {w.record_bytes:,} bytes x {w.replicas} replicas x {w.days:g} days x {w.compression:g} "
+        f"(compression) x {ON_DISK:g} (indexes, old segments)",
+        "Network of all brokers, per second:",
+        f"  {_bytes(found.in_bytes_per_s)} from producers, {_bytes(found.replication_bytes_per_s)} between brokers, "
+        f"{_bytes(found.out_bytes_per_s)} to {w.reads} group{'' if w.reads == 1 else 's'} of consumers",
+        f"Measured: {scenario} of run {run}",
+        f"  {m.brokers} brokers, {m.record_bytes:,} bytes, {m.replicas} replicas. The sheet goes {found.reach:.2g} x "
+        "as far (brokers that carry the load over those measured).",
+    ]
+    if w.replicas != m.replicas:
+        lines.append(f"Not measured with {w.replicas} replicas: a copy is taken to cost as much as the first one.")
+    if shares_cores:
+        lines.append("The clients shared the cores of the brokers there: brokers with hosts of their own reach more.")
+    return "\n".join(lines)
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{number(count)} {unit}"
+        count /= 1000
+    return f"{number(count)} TB"
+
+
+def _above(least: float, *, whole: bool = False) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        value = float(text)
+        if not least < value < 1e15 or (whole and value != int(value)):
+            raise ValueError
+        return value
+
+    return read
+
+
+def _days(text: str) -> float:
+    span = SPAN.fullmatch(text)
+    if not span or not float(span[1]):
+        raise ConfigurationError(f"RETENTION {text!r} must be a time, as in 12h, 7d or 2w")
+    return float(span[1]) * DAYS[span[2]]
+
+
+def _number(name: str, text: str, read: Callable[[str], float], words: str) -> float:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{name} {text!r} must be {words}") from error
+
+
+def wanted_of(arguments: argparse.Namespace) -> Wanted:
+    """Return the load that is asked about. Raises ConfigurationError naming the option and what is legal."""
+
+    def given(name: str, words: str, *, whole: bool = False) -> float:
+        return _number(name.upper(), getattr(arguments, name), _above(0, whole=whole), words)
+
+    return Wanted(
+        rate=given("rate", "records/s, above 0"),
+        record_bytes=int(given("size", "the bytes of a record, a whole number", whole=True)),
+        replicas=int(given("replicas", "a whole number, 1 or more", whole=True)),
+        days=_days(arguments.retention),
+        compression=given("compression", "bytes sent over bytes written, as in 0.4"),
+        reads=int(_number("READS", arguments.reads, _above(-1, whole=True), "how many groups read everything")),
+        bandwidth_mb_per_s=given("bandwidth", "usable MB/s of a broker") if arguments.bandwidth else None,
+        cores=given("cores", "the cores of a broker") if arguments.cores else None,
+    )
+
+
+def main() -> int:
+    """Print the sheet; return the exit code: 2, with one line, where there can be none."""
+    parser = argparse.ArgumentParser(description="Brokers, disk and bandwidth for a load, from a measured knee.")
+    for name, default, words in (
+        ("rate", None, "records/s at the peak"),
+        ("size", None, "bytes of a record, before compression"),
+        ("replicas", None, "copies of each record"),
+        ("retention", None, "how long records stay: 12h, 7d, 2w"),
+        ("compression", "1", "bytes sent over bytes written (default: 1)"),
+        ("reads", "1", "consumer groups that read everything (default: 1)"),
+        ("bandwidth", "", "usable MB/s of a broker, in each direction"),
+        ("cores", "", "cores of a broker"),
+        ("scenario", "", "whose knee, where a run measured several"),
+    ):
+        parser.add_argument(f"--{name}", default=default, required=default is None, help=words)
+    parser.add_argument("run", nargs="?", type=Path, default=Path("results/latest"), help="default: results/latest")
+    arguments = parser.parse_args()
+    try:
+        wanted = wanted_of(arguments)
+        document = load_run(arguments.run / "run.json", "capacity")
+        scenario, measured = measured_of(document, arguments.scenario)
+        found = capacity(wanted, measured)
+    except ConfigurationError as error:
+        print(error, file=sys.stderr)
+        return 2
+    shares = recorded_shares_cores(document)
+    print(sheet_text(wanted, measured, found, scenario=scenario, run=document["run_id"], shares_cores=shares))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
