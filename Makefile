@@ -30,7 +30,7 @@ help:
 	@echo 'make clean-up TARGET=FILE.toml   put back what ended runs have left on real brokers   [ARGS="--run RUN-ID"]'
 	@echo 'make baseline   the runs that thresholds of this machine need, then the thresholds   [RUNS=10] [TIER=smoke] [ACCEPT=1]'
 	@echo 'make thresholds   what the recorded runs would change in thresholds/   [ARGS=--accept]'
-	@echo 'make history   the runs so far, and what has drifted   [ARGS="--prune-before 2026-01-31"]'
+	@echo 'make history   the runs so far, what has drifted, and a page of them: results/history.html   [ARGS="--prune-before 2026-01-31"]'
 	@echo 'make capacity RATE=20000 SIZE=1024 REPLICAS=3 RETENTION=7d   brokers, disk, bandwidth, from a measured knee   [RUN=results/latest]'
 	@echo 'make test    test the suite itself              [ARGS="-k thresholds"]'
 	@echo 'make test-slow   the rest of them: every target, old Kafka, long faults'

@@ -1,5 +1,5 @@
 """One line per run that lasts: ``python -m perfgate.report.history [--prune-before DATE]``. Slow drift is looked for
-in it.
+in it, and all of it is drawn on a page (history_page.py).
 
 Drift is found by Apache Otava's change-point analysis and shown as a note with the date, never as a verdict: of flat
 series 3.5 to 7 % have a false change point.
@@ -21,8 +21,11 @@ from typing import Any
 from perfgate.judge.thresholds import profile_facts
 from perfgate.model import metric_info
 
-FILE = "history.jsonl"
+FILE, PAGE = "history.jsonl", "history.html"
 METRICS = ("records_per_s", "broker_cpu_us_per_record")
+"""Drift is looked for in these."""
+SHOWN = (*METRICS, "latency_ms.p99", "knee_records_per_s", "outage_s.max")
+"""What a line keeps of each scenario, where it has it."""
 FEWEST_RUNS = 10
 """A change point needs several runs on either side."""
 LEAST_MOVE = 0.03
@@ -62,7 +65,9 @@ def entry_of(document: Mapping[str, Any]) -> dict[str, Any]:
         "rows": {
             entry["name"]: {
                 "verdict": entry["verdict"],
-                **{name: entry["metrics"][name]["value"] for name in METRICS if name in entry["metrics"]},
+                "family": entry["family"],
+                "limits": {j["metric"]: j["limit"] for j in entry["judgements"] if j["limit"] is not None},
+                **{name: entry["metrics"][name]["value"] for name in SHOWN if name in entry["metrics"]},
             }
             for entry in document["scenarios"]
         },
@@ -91,24 +96,36 @@ def load(path: Path) -> list[dict[str, Any]]:
 
 def drifts(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any]) -> list[Drift]:
     """Return the latest change point of every scenario's metrics, over unmodified runs of the same kind as `like`."""
-    kind = ("tier", "driver", "facts", "reference")
-    alike = [e for e in entries if not e["modified"] and all(e.get(key) == like.get(key) for key in kind)]
+    alike = [e for e in entries if not e["modified"] and kind_of(e) == kind_of(like)]
     found = []
     for scenario in sorted({name for entry in alike for name in entry["rows"]}):
         for metric in METRICS:
             series = [
                 (str(e["started"]), float(e["rows"][scenario][metric]))
                 for e in alike
-                if scenario in e["rows"]
-                and metric in e["rows"][scenario]
-                and e["rows"][scenario]["verdict"] not in ("INVALID", "BROKEN")
+                if scenario in e["rows"] and metric in e["rows"][scenario] and is_sound(e["rows"][scenario])
             ]
-            if len(series) >= FEWEST_RUNS and (drift := _last_change(scenario, metric, series)) is not None:
-                found.append(drift)
+            found += [drift for _, drift in changes_of(scenario, metric, series)[-1:]]
     return found
 
 
-def _last_change(scenario: str, metric: str, series: Sequence[tuple[str, float]]) -> Drift | None:
+def kind_of(entry: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return what runs must share for their figures to be compared: target, machine, tier, driver, reference."""
+    return tuple(entry.get(key) for key in ("tier", "driver", "facts", "reference"))
+
+
+def is_sound(row: Mapping[str, Any]) -> bool:
+    """Return whether the figures of a scenario's row are ones to go by."""
+    return row["verdict"] not in ("INVALID", "BROKEN")
+
+
+def changes_of(scenario: str, metric: str, series: Sequence[tuple[str, float]]) -> list[tuple[int, Drift]]:
+    """Return the change points that matter, with the place in `series` (day and value of each run) that each begins at.
+
+    None with fewer than FEWEST_RUNS: a change point needs several runs on either side.
+    """
+    if len(series) < FEWEST_RUNS:
+        return []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the library's own deprecations
         from otava.analysis import compute_change_points  # takes a second to import, and few runs have a history
@@ -116,12 +133,12 @@ def _last_change(scenario: str, metric: str, series: Sequence[tuple[str, float]]
         values = [value for _, value in series]  # a list: the library compares it with ==
         points, _ = compute_change_points(values, window_len=30, max_pvalue=MAX_P_VALUE, min_magnitude=MIN_MAGNITUDE)
     edges = [0, *sorted(int(point.index) for point in points), len(values)]
-    # The latest one that matters: the analysis also finds significant changes that are too small to.
-    for start, change, end in reversed(list(zip(edges, edges[1:], edges[2:], strict=False))):
+    found = []
+    for start, change, end in zip(edges, edges[1:], edges[2:], strict=False):
         moved = statistics.mean(values[change:end]) / statistics.mean(values[start:change]) - 1
-        if abs(moved) >= LEAST_MOVE:
-            return Drift(scenario=scenario, metric=metric, since=series[change][0][:10], moved=moved)
-    return None
+        if abs(moved) >= LEAST_MOVE:  # the analysis also finds significant changes that are too small to matter
+            found.append((change, Drift(scenario=scenario, metric=metric, since=series[change][0][:10], moved=moved)))
+    return found
 
 
 def prune(path: Path, before: date) -> int:
@@ -152,6 +169,11 @@ def main() -> int:
         verdicts = ", ".join(f"{name} {row['verdict']}" for name, row in entry["rows"].items())
         print(f"{entry['started']}  {entry['run_id']}  {entry['tier']}  exit {entry['exit_code']}  {verdicts}")
     print(f"{len(entries)} run(s)")
+    drawn = arguments.history.with_name(PAGE)
+    from perfgate.report.history_page import page  # which takes its words from here
+
+    drawn.write_text(page(entries), encoding="utf-8", errors="replace")
+    print(f"over time: {drawn}")
     for drift in drifts(entries, entries[-1]) if entries else []:
         print(f"drift: {drift}")
     return 0

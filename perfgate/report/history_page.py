@@ -1,0 +1,206 @@
+"""All runs on one page, without server or script: per scenario and metric the runs over time, limits, changes."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from perfgate.judge.messages import number
+from perfgate.model import Verdict, metric_info
+from perfgate.model.secret import redacted
+from perfgate.report.history import SHOWN, Drift, changes_of, is_sound, kind_of
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 190, 84, 12, 26, 26
+OTHERS = "other"
+"""The family of scenarios of which older lines of the history do not name one."""
+MARKS = {
+    Verdict.PASS.value: "o",
+    Verdict.IMPROVED.value: "o",
+    Verdict.MISSING.value: "o",
+    Verdict.REGRESSED.value: "x",
+    Verdict.BROKEN.value: "x",
+}
+"""Red ones are crosses, others that were judged discs, undecided ones rings: colour alone tells nothing."""
+STYLE = """
+:root { color-scheme: light dark; --bg: #fff; --fg: #111; --soft: #595959; --rule: #ccc; --line: #0072b2;
+  --bad: #c04000; --limit: #8a5a00; }
+@media (prefers-color-scheme: dark) { :root { --bg: #141414; --fg: #eee; --soft: #aaa; --rule: #444; --line: #56b4e9;
+  --bad: #ff8c5a; --limit: #e69f00; } }
+body { font: 15px/1.45 system-ui, sans-serif; background: var(--bg); color: var(--fg); margin: 0 auto; padding: 1rem;
+  max-width: 48rem; }
+h1 { font-size: 1.4rem } h2 { font-size: 1.2rem; border-bottom: 1px solid var(--rule) } h3 { font-size: 1rem }
+nav a { display: inline-block; padding: .15rem .5rem; margin: .1rem; border: 1px solid var(--rule);
+  border-radius: .3rem; color: var(--fg) }
+svg { width: 100%; height: auto; display: block; margin: .3rem 0 .8rem } svg text { font-size: 12px; fill: var(--soft) }
+@media (max-width: 520px) { svg text { font-size: 20px } }
+.series { fill: none; stroke: var(--line); stroke-width: 1.5 } .o { fill: var(--line) }
+.r { fill: var(--bg); stroke: var(--line); stroke-width: 1.5 } .x { stroke: var(--bad); stroke-width: 2.5 }
+.limit { fill: none; stroke: var(--limit); stroke-dasharray: 5 3; stroke-width: 1.5 }
+.axis { stroke: var(--rule) } .mark { stroke: var(--soft); stroke-dasharray: 2 3 } .moved { stroke: var(--bad) }
+p, li, td, h3 { overflow-wrap: anywhere } .note { color: var(--soft) }
+table { border-collapse: collapse; display: block; overflow-x: auto; font-size: .85rem }
+td, th { text-align: left; padding: .15rem .7rem .15rem 0; border-bottom: 1px solid var(--rule); white-space: nowrap }
+"""
+
+
+def page(entries: Sequence[Mapping[str, Any]]) -> str:
+    """Return the page for the lines of a history, oldest first. Modified runs and replays' are not drawn."""
+    drawn = [entry for entry in entries if not entry["modified"]]
+    left_out = len(entries) - len(drawn)
+    families = _families(drawn)
+    head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Kafka performance gate: history</title>'
+    head += f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style><h1>Runs over time</h1>'
+    if not drawn:
+        return head + "<p>No run of the gate is recorded yet. Each one adds a line: <code>make gate</code>.</p>"
+    first, last = (_day(entry) for entry in (drawn[0], drawn[-1]))
+    out = f", {left_out} modified and not drawn" if left_out else ""
+    body = [
+        head,
+        f"<p>{len(drawn)} runs, {first} to {last}{out}. Latest: {_text(drawn[-1]['run_id'])}, exit code "
+        f"{drawn[-1]['exit_code']}.</p>",
+        '<p class="note">Disc: judged and not red, or without a threshold. Cross: red. Ring: undecided. Dashed: the '
+        "limit that was held. Upright, dotted: commit, machine, Kafka or other facts changed. Upright, solid: a change "
+        "point (Otava), a note and no verdict. A line joins runs of one target, machine, tier and driver.</p>",
+        "<nav>" + "".join(f'<a href="#f{n}">{_text(name)}</a>' for n, name in enumerate(families)) + "</nav>",
+    ]
+    for n, (family, scenarios) in enumerate(families.items()):
+        body.append(f'<section id="f{n}"><h2>{_text(family)}</h2>')
+        for scenario in scenarios:
+            body += _scenario(scenario, [entry for entry in drawn if scenario in entry["rows"]])
+        body.append("</section>")
+    return "".join(body) + "\n"
+
+
+def _families(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    found: dict[str, dict[str, None]] = {}
+    known = {name: row["family"] for entry in entries for name, row in entry["rows"].items() if row.get("family")}
+    for entry in entries:
+        for name in entry["rows"]:
+            found.setdefault(known.get(name, OTHERS), {})[name] = None
+    return {family: list(names) for family, names in found.items()}
+
+
+def _scenario(name: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    yield f"<h3>{_text(name)}: {_text(entries[-1]['rows'][name]['verdict'] or 'not judged')}</h3>"
+    for metric in SHOWN:
+        having = [entry for entry in entries if isinstance(entry["rows"][name].get(metric), int | float)]
+        if having:
+            yield _chart(name, metric, having)
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in _cells(name, entry)) + "</tr>"
+        for entry in reversed(entries)
+    )
+    heads = "".join(f"<th>{_text(cell)}</th>" for cell in ("run", "verdict", *map(_label, SHOWN), "commit"))
+    yield f"<details><summary>{len(entries)} runs as a table</summary><table><tr>{heads}</tr>{rows}</table></details>"
+
+
+def _cells(name: str, entry: Mapping[str, Any]) -> list[str]:
+    row = entry["rows"][name]
+    values = (row.get(metric) for metric in SHOWN)
+    figures = [number(value) if isinstance(value, int | float) else "-" for value in values]
+    return [str(entry["run_id"]), str(row["verdict"]), *figures, str(entry["commit"])]
+
+
+def _label(metric: str) -> str:
+    info = metric_info(metric)
+    return f"{metric}, {info.unit}" if info and info.unit else metric
+
+
+def _chart(name: str, metric: str, entries: Sequence[Mapping[str, Any]]) -> str:
+    """Return one metric over the runs as SVG; the runs stand side by side, whenever they were."""
+    values = [float(entry["rows"][name][metric]) for entry in entries]
+    limits = [_limit(entry["rows"][name], metric) for entry in entries]
+    top = max([*values, *(limit for limit in limits if limit is not None)]) * 1.08 or 1.0
+    step = (WIDTH - LEFT - RIGHT) / max(1, len(values) - 1)
+
+    def x(place: int) -> float:
+        return LEFT + (place * step if len(values) > 1 else (WIDTH - LEFT - RIGHT) / 2)
+
+    def y(value: float) -> float:
+        return TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / top)
+
+    parts = [
+        f'<line class="axis" x1="{LEFT}" y1="{y(at):.1f}" x2="{WIDTH - RIGHT}" y2="{y(at):.1f}"/>'
+        f'<text x="{LEFT - 6}" y="{y(at) + 4:.1f}" text-anchor="end">{number(at)}</text>'
+        for at in (0.0, top / 1.08 / 2, top / 1.08)
+    ]
+    for place, (before, after) in enumerate(pairwise(entries), 1):
+        if words := _differences(before, after):
+            at = x(place) - step / 2
+            parts.append(_upright("mark", at, words))
+    drifts = list(_drifts(name, metric, entries))
+    parts += [_upright("moved", x(place) - step / 2, str(drift)) for place, drift in drifts]
+    for same in _stretches(entries):
+        parts.append(f'<polyline class="series" points="{" ".join(f"{x(n):.1f},{y(values[n]):.1f}" for n in same)}"/>')
+        held = [(n, limit) for n in same if (limit := limits[n]) is not None]
+        parts.append(f'<polyline class="limit" points="{" ".join(f"{x(n):.1f},{y(v):.1f}" for n, v in held)}"/>')
+    for place, (entry, value) in enumerate(zip(entries, values, strict=True)):
+        words = f"{entry['run_id']}: {number(value)}, {entry['rows'][name]['verdict']}, commit {entry['commit']}"
+        parts.append(_point(MARKS.get(entry["rows"][name]["verdict"], "r"), x(place), y(value), words))
+    ends = "".join(
+        f'<text x="{at}" y="{HEIGHT - 8}" text-anchor="{anchor}">{_day(entry)}</text>'
+        for at, anchor, entry in ((LEFT, "start", entries[0]), (WIDTH - RIGHT, "end", entries[-1]))[: len(entries)]
+    )
+    title = f"{name}: {_label(metric)}, {len(values)} runs, latest {number(values[-1])}"
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{_text(title)}">'
+        f'<text x="{LEFT}" y="16">{_text(_label(metric))}</text>{"".join(parts)}{ends}</svg>'
+        + "".join(f'<p class="note">Change point: {_text(drift)}</p>' for _, drift in drifts)
+    )
+
+
+def _upright(kind: str, at: float, words: str) -> str:
+    ends = f'x1="{at:.1f}" y1="{TOP}" x2="{at:.1f}" y2="{HEIGHT - BOTTOM}"'
+    return f'<line class="{kind}" {ends}><title>{_text(words)}</title></line>'
+
+
+def _point(mark: str, x: float, y: float, words: str) -> str:
+    title = f"<title>{_text(words)}</title>"
+    if mark == "x":
+        cross = f"M{x - 4:.1f} {y - 4:.1f}l8 8m0 -8l-8 8"
+        return f'<path class="x" d="{cross}">{title}</path>'
+    return f'<circle class="{mark}" cx="{x:.1f}" cy="{y:.1f}" r="3.5">{title}</circle>'
+
+
+def _limit(row: Mapping[str, Any], metric: str) -> float | None:
+    limit = (row.get("limits") or {}).get(metric)
+    return float(limit) if isinstance(limit, int | float) else None
+
+
+def _stretches(entries: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    """Return the places of runs of each kind, which a line may join."""
+    found: dict[str, list[int]] = {}
+    for place, entry in enumerate(entries):
+        found.setdefault(repr(kind_of(entry)), []).append(place)
+    return list(found.values())
+
+
+def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Return what changed from one run to the next, in words; empty when nothing did."""
+    pairs = {"commit": (before["commit"], after["commit"]), "tier": (before["tier"], after["tier"])}
+    pairs |= {"driver": (before["driver"], after["driver"]), "profile": (before["profile"], after["profile"])}
+    names = {**before["facts"], **after["facts"]}
+    pairs |= {key: (before["facts"].get(key), after["facts"].get(key)) for key in names}
+    return "; ".join(f"{key} was {old}, is {new}" for key, (old, new) in pairs.items() if old != new)
+
+
+def _drifts(name: str, metric: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Drift]]:
+    """Give the place and the words of each change point, over sound runs of the latest one's kind."""
+    alike = [
+        (place, entry)
+        for place, entry in enumerate(entries)
+        if kind_of(entry) == kind_of(entries[-1]) and is_sound(entry["rows"][name])
+    ]
+    series = [(str(entry["started"]), float(entry["rows"][name][metric])) for _, entry in alike]
+    for index, drift in changes_of(name, metric, series):
+        yield alike[index][0], drift
+
+
+def _day(entry: Mapping[str, Any]) -> str:
+    return _text(str(entry["started"])[:10])
+
+
+def _text(text: object) -> str:
+    return html.escape(redacted(str(text)))
