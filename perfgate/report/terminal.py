@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -26,6 +27,7 @@ from perfgate.model import (
 )
 from perfgate.model.faults import FaultScenario
 from perfgate.model.summary import metric_value
+from perfgate.report.commands import baseline_command, gate_command
 from perfgate.report.markdown import RANK
 
 COLUMNS = ("scenario", "records/s", "spread", "p99 ms", "broker cores", "us/record", "verdict")
@@ -74,6 +76,10 @@ COMPARISON_COLUMNS = (
 
 class Terminal(Protocol):
     """What tables are written to, as pytest's terminal reporter offers it."""
+
+    @property
+    def isatty(self) -> object:
+        """True where a person reads along; of pytest an object that can be called too."""
 
     def write(self, content: str) -> None:
         """Write a part of a line."""
@@ -229,25 +235,50 @@ def comparison_line(outcomes: Sequence[ComparisonOutcome], not_run: int, exit_co
 def write_table(reporter: Terminal, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Write a table: first column and text to the left, numbers to the right, the verdict (last column) in colour.
 
-    Rows that end in a verdict stand worst first; rows of the same verdict, and of none, keep their order.
+    Rows that end in a verdict stand worst first; rows of the same verdict, and of none, keep their order. On a person's
+    terminal that is too narrow for it, text between the first and the last column is cut short.
     """
     if not rows:
         return
     rows = sorted(rows, key=lambda row: RANK.get(row[-1], len(RANK)))
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    widths = fitting(head, rows, shutil.get_terminal_size().columns if reporter.isatty else None)
 
     def line(row: Sequence[str]) -> str:
         cells = []
         for cell, width in zip(row[:-1], widths[:-1], strict=True):
-            numeric = cell[:1].isdigit() or cell[:1] in "+-"
-            cells.append(cell.rjust(width) if numeric else cell.ljust(width))
+            shown = cell if len(cell) <= width else cell[: width - 1] + "…"
+            cells.append(shown.rjust(width) if _numeric(cell) else shown.ljust(width))
         return "  ".join(cells) + "  "
 
-    reporter.write_line("  ".join(name.ljust(width) for name, width in zip(head, widths, strict=True)).rstrip())
+    reporter.write_line("  ".join(name[:width].ljust(width) for name, width in zip(head, widths, strict=True)).rstrip())
     for row in rows:
         reporter.write(line(row))
         colour = COLOUR_OF_WORD.get(row[-1])
         reporter.write_line(row[-1], **({colour: True} if colour else {}))
+
+
+def fitting(head: Sequence[str], rows: Sequence[Sequence[str]], columns: int | None) -> list[int]:
+    """Return the columns' widths, two apart, within so many columns of a terminal if text alone can be cut short.
+
+    The widest text is cut first, never below its name or 12 characters; numbers, the first and the last column never.
+    """
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    if columns is None:
+        return widths
+    least = [
+        max(len(name), 12) if 0 < i < len(head) - 1 and not any(_numeric(row[i]) for row in rows) else widths[i]
+        for i, name in enumerate(head)
+    ]
+    while sum(widths) + 2 * (len(widths) - 1) > columns:
+        i = max(range(len(widths)), key=lambda at: (widths[at] > least[at], widths[at]))
+        if widths[i] <= least[i]:
+            break
+        widths[i] -= 1
+    return widths
+
+
+def _numeric(cell: str) -> bool:
+    return cell[:1].isdigit() or cell[:1] in ("+", "-")
 
 
 def summary_line(outcomes: Sequence[Outcome], relations: Sequence[Outcome], not_run: int, exit_code: int) -> str:
@@ -263,6 +294,33 @@ def summary_line(outcomes: Sequence[Outcome], relations: Sequence[Outcome], not_
         f"{_judged(relations)} of {len(relations)} relations ({_counts(relations)}); "
         f"{not_run} not run; exit code {exit_code}"
     )
+
+
+def to_do_line(
+    outcomes: Sequence[Outcome], relations: Mapping[str, Outcome], target: str, tier: str, *, on_that_machine: bool
+) -> str:
+    """Return what to do now, in one line: of the worst verdict, with the command for this target and tier.
+
+    `relations`: their outcomes, each by its name with its family in front: acks/acks-rate. `on_that_machine`: the run
+    was recorded, perhaps elsewhere.
+    """
+    worst: list[tuple[str, str, Outcome]] = [(one.name, f"-k {one.name}", one) for one in outcomes]
+    worst += [(name.partition("/")[2], f"--family {name.partition('/')[0]}", one) for name, one in relations.items()]
+    worst = sorted((each for each in worst if not each[2].verdict.green), key=lambda each: RANK[each[2].verdict.value])
+    if not worst:
+        return "To do: nothing, all that was judged is within its limits"
+    name, selection, outcome = worst[0]
+    again, more = (gate_command(f"{selection}{option}", target, tier) for option in ("", " --rounds 9"))
+    steps = {
+        Verdict.BROKEN: f"read the brokers' logs (logs/ beside run.json), then {again}",
+        Verdict.REGRESSED: f"{again} measures it once more; if it stays, look at what changed since the last green run",
+        Verdict.INVALID: f"mend the reason that its message gives, then {again}",
+        Verdict.INCONCLUSIVE: f"quiet the machine, then {more}",
+        Verdict.MISSING: f"{baseline_command(target, tier)} stores what it is to be held against",
+    }
+    there = " on that machine" if on_that_machine else ""
+    others = f" (and {len(worst) - 1} more that are not green)" if len(worst) > 1 else ""
+    return f"To do{there}: {name} is {outcome.verdict.value}: {steps[outcome.verdict]}{others}"
 
 
 def _judged(outcomes: Sequence[Outcome]) -> int:

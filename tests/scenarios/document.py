@@ -31,7 +31,8 @@ here. The page is made from `tests/scenarios/catalogue.py` and `thresholds/relat
 
 - `smoke`, `nightly`, `full`: the smallest tier that measures a scenario. A larger tier measures
   those of the smaller ones too. `--family partitions` or `-k linger` runs a family or a scenario
-  in any tier; `--list-scenarios --tier full` lists them with time and bytes.
+  in any tier; `--list-scenarios --tier full` lists them with time and bytes, and
+  says which the target cannot run and why.
 - A scenario that several families are compared with is listed where it is declared.
 - A relation is a ratio between two scenarios that must hold; the range is what is accepted. One over
   a factor's whole range is several such ratios, held together on those of its scenarios that a run

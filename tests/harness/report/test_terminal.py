@@ -1,9 +1,18 @@
 """The tables at a run's end, worst first, and its last line: the first word follows from the exit code."""
 
+import contextlib
+import os
+import pty
+import subprocess
+import sys
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perfgate.model import Effect, Outcome, Verdict
-from perfgate.report.terminal import summary_line, write_table
+from perfgate.report.terminal import fitting, summary_line, to_do_line, write_table
+from tests.harness.run_gate import HANG_BOUND_S, ROOT
 
 PASSED = Outcome(name="batch-1k", verdict=Verdict.PASS, judgements=())
 
@@ -19,8 +28,8 @@ def test_the_first_word_follows_from_the_exit_code(exit_code: int, word: str) ->
 class Lines:
     """A terminal that keeps what is written."""
 
-    def __init__(self) -> None:
-        self.text = ""
+    def __init__(self, *, isatty: bool = False) -> None:
+        self.text, self.isatty = "", isatty
 
     def write(self, content: str) -> None:
         self.text += content
@@ -52,3 +61,99 @@ def test_a_table_without_verdicts_keeps_its_order() -> None:
     terminal = Lines()
     write_table(terminal, ("scenario", "about"), [("b", "10 s"), ("a", "20 s")])
     assert terminal.names == ["b", "a"]
+
+
+RELATION = ("acks-rate", "replicas-3 / acks-all records_per_s, of one family", "1.60", "1.15 .. 10", "PASS")
+HEAD = ("relation", "compares", "ratio", "must be", "verdict")
+
+
+@pytest.mark.parametrize(("columns", "cut"), [(140, False), (60, True)])
+def test_a_table_fits_a_narrow_terminal_by_cutting_text_and_no_number(
+    monkeypatch: pytest.MonkeyPatch, columns: int, cut: bool
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for isatty in (True, False):
+        terminal = Lines(isatty=isatty)
+        write_table(terminal, HEAD, [RELATION])
+        assert all(part in terminal.text for part in ("acks-rate", "1.60", "PASS"))
+        assert ("…" in terminal.text) == (cut and isatty), "a log keeps everything"
+        assert not isatty or max(map(len, terminal.text.splitlines())) <= columns
+
+
+def tables(columns: int) -> st.SearchStrategy[list[tuple[str, ...]]]:
+    return st.lists(st.tuples(*[st.text("a1+", max_size=40)] * columns), min_size=2, max_size=5)
+
+
+@given(st.integers(2, 6).flatmap(tables), st.integers(1, 200))
+def test_widths_fit_or_nothing_more_can_be_cut(rows: list[tuple[str, ...]], columns: int) -> None:
+    head, *rows = rows
+    whole, found = fitting(head, rows, None), fitting(head, rows, columns)
+    assert all(a <= b for a, b in zip(found, whole, strict=True))
+    assert (found[0], found[-1]) == (whole[0], whole[-1])
+    if sum(whole) + 2 * (len(whole) - 1) <= columns:
+        assert found == whole
+    elif sum(found) + 2 * (len(found) - 1) > columns:
+        assert fitting(head, rows, 1) == found, "nothing more can be cut"
+
+
+def outcome(name: str, verdict: Verdict) -> Outcome:
+    return Outcome(name=name, verdict=verdict, judgements=())
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [
+        (
+            Verdict.REGRESSED,
+            'batch-16k is REGRESSED: make gate TARGET=a.toml TIER=nightly ARGS="-k batch-16k" measures',
+        ),
+        (Verdict.BROKEN, "batch-16k is BROKEN: read the brokers' logs (logs/ beside run.json), then make gate"),
+        (Verdict.INVALID, "batch-16k is INVALID: mend the reason that its message gives, then make gate TARGET=a.toml"),
+        (Verdict.INCONCLUSIVE, 'then make gate TARGET=a.toml TIER=nightly ARGS="-k batch-16k --rounds 9"'),
+        (Verdict.MISSING, "batch-16k is MISSING: make baseline TARGET=a.toml TIER=nightly stores"),
+    ],
+)
+def test_the_last_line_says_what_to_do_of_the_worst_with_its_command(verdict: Verdict, said: str) -> None:
+    line = to_do_line([PASSED, outcome("batch-16k", verdict)], {}, "a.toml", "nightly", on_that_machine=False)
+    assert line.startswith("To do: batch-16k is")
+    assert said in line
+
+
+def test_the_last_line_counts_what_else_is_not_green_and_knows_relations() -> None:
+    relations = {"acks/acks-rate": outcome("acks-rate", Verdict.REGRESSED)}
+    rows = [outcome("batch-1k", Verdict.MISSING), PASSED]
+    line = to_do_line(rows, relations, "embedded", "smoke", on_that_machine=True)
+    assert line.startswith('To do on that machine: acks-rate is REGRESSED: make gate ARGS="--family acks" measures')
+    assert line.endswith("(and 1 more that are not green)")
+    assert to_do_line([PASSED], {}, "embedded", "smoke", on_that_machine=False).startswith("To do: nothing")
+
+
+def test_no_color_is_respected_on_a_terminal() -> None:
+    def shown(**more: str) -> bytes:
+        ours, theirs = pty.openpty()
+        environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+        command = [sys.executable, "-c", COLOURED]
+        with subprocess.Popen(command, cwd=ROOT, env={**environment, "TERM": "xterm", **more}, stdout=theirs) as run:
+            os.close(theirs)
+            output = b""
+            with contextlib.suppress(OSError):  # Linux ends a terminal whose other side is closed with an error
+                while chunk := os.read(ours, 65536):
+                    output += chunk
+            assert run.wait(timeout=HANG_BOUND_S) == 0
+        os.close(ours)
+        return output
+
+    assert b"\x1b[31m" in shown()
+    assert b"\x1b[" not in shown(NO_COLOR="1")
+
+
+COLOURED = """
+import pytest
+from perfgate.report.terminal import write_table
+
+class Shows:
+    def pytest_terminal_summary(self, terminalreporter):
+        write_table(terminalreporter, ("scenario", "verdict"), [("batch-1k", "REGRESSED")])
+
+raise SystemExit(pytest.main(["--collect-only", "-q", "tests/harness/report/test_terminal.py"], [Shows()]))
+"""

@@ -12,7 +12,7 @@ from typing import TextIO
 from confluent_kafka.admin import AdminClient
 
 from perfgate.host.waiting import NotYet, poll_until
-from perfgate.model import CROSS_ZONE, ClusterSpec, FaultScenario, Scenario
+from perfgate.model import ClusterSpec, FaultScenario, Scenario
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.meter import Meter
 from perfgate.systems.kafka.attached.cluster import BACK_S, ExternalCluster, time_is_up, unwell
@@ -21,7 +21,7 @@ from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.diagnosis import reachable
 from perfgate.systems.kafka.attached.identity import refuse_a_silent_zone, refuse_other_clusters
 from perfgate.systems.kafka.attached.leftovers import Cleaner
-from perfgate.systems.kafka.attached.limits import beyond
+from perfgate.systems.kafka.attached.limits import beyond, lacks_brokers, lacks_permission
 from perfgate.systems.kafka.attached.manifest import Leftover, Manifest, Occupied, away_from, leftovers, occupy
 from perfgate.systems.kafka.attached.permissions import check_permissions
 from perfgate.systems.kafka.client.admin import sees_all_topics, version_of
@@ -29,8 +29,6 @@ from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S, answ
 
 LOOK_AGAIN_S = 0.5
 NO_USAGE = "the target file states no [prometheus]"
-OFTEN = 1000
-"""Brokers that flush a partition after fewer records have their disks, which others share, do little else."""
 LOOK_WITHIN_S = 5.0
 """A cluster whose state takes longer to ask for cannot be watched, and is refused."""
 
@@ -257,43 +255,29 @@ class ExternalTarget:
     def cannot(self, scenario: Scenario) -> str | None:
         """Return why these brokers cannot run the scenario, or None when they can.
 
-        A scenario with a fault reads all that it wrote in the end.
+        A scenario with a fault reads all that it wrote in the end. Asked before the brokers are known, it tells what
+        the target file and the run's options alone decide.
         """
-        limits, replicas = self._described.limits, scenario.topic.replication_factor
-        if isinstance(scenario, FaultScenario):
-            if not self._faults_allowed:
-                return "faults on real brokers need --allow-faults"
-            if reason := lacking(scenario.fault.kind, self._described.faults, self._brokers):
-                return reason
-            if scenario.fault.about.brokers_down > 1 and not self._described.two_down_allowed:
-                return "it takes two brokers away at a time: [faults] two-down = true allows that"
-            if scenario.fault.about.brokers_down > 1 and self._described.fault_brokers:
-                return "it takes any two brokers that hold its topic away, and [faults] brokers bounds which may be"
-            if self._blind:
-                return "a fault would hit topics that cannot be seen: grant Describe on all topics (docs/targets.md)"
-        asked = dict(scenario.factor).get("cluster.brokers", len(self._brokers))
-        if int(asked) != len(self._brokers):
-            return f"it is about {asked} brokers, and the cluster has {len(self._brokers)}"
-        if scenario.refusal and replicas <= len(self._brokers):
-            return f"its {replicas} replicas are to be refused, and the cluster has {len(self._brokers)} brokers"
-        if replicas > len(self._brokers) and not scenario.refusal:
-            return f"it needs {replicas} replicas, and the cluster has {len(self._brokers)} brokers"
-        if scenario.link.crosses_zones and not self._described.cross_zone_bootstrap:
-            return "no client in the other zone: the target file states no [zones] cross-zone"
-        if scenario.link.crosses_zones and scenario.link != CROSS_ZONE:
-            return f"its link adds {scenario.link.added_rtt_ms} ms; real zones are as far apart as they are"
-        if scenario.cluster.config and not self._broker_config_allowed:
-            return (
-                "it needs broker settings: the file must say [broker-config] allowed = true, and the run "
-                "--allow-broker-config"
-            )
-        flushes = int(dict(scenario.topic.config).get("flush.messages", OFTEN))
-        if flushes < OFTEN and not self._broker_config_allowed:
-            return (
-                f"it has the brokers' disks written through every {flushes:,} records: the file must say "
-                "[broker-config] allowed = true, and the run --allow-broker-config"
-            )
-        return beyond(limits, scenario)
+        if self._brokers and (reason := lacks_brokers(scenario, len(self._brokers))):
+            return reason
+        if isinstance(scenario, FaultScenario) and (reason := self._no_fault(scenario)):
+            return reason
+        return lacks_permission(scenario, self._described, broker_config_allowed=self._broker_config_allowed) or beyond(
+            self._described.limits, scenario
+        )
+
+    def _no_fault(self, scenario: FaultScenario) -> str | None:
+        if not self._faults_allowed:
+            return "faults on real brokers need --allow-faults"
+        if reason := lacking(scenario.fault.kind, self._described.faults, self._brokers):
+            return reason
+        if scenario.fault.about.brokers_down > 1 and not self._described.two_down_allowed:
+            return "it takes two brokers away at a time: [faults] two-down = true allows that"
+        if scenario.fault.about.brokers_down > 1 and self._described.fault_brokers:
+            return "it takes any two brokers that hold its topic away, and [faults] brokers bounds which may be"
+        if self._blind:
+            return "a fault would hit topics that cannot be seen: grant Describe on all topics (docs/targets.md)"
+        return None
 
     def cluster(self, spec: ClusterSpec) -> ExternalCluster:
         """Return the brokers, with the spec's settings. Raises TargetError while something has not been put back."""

@@ -4,8 +4,39 @@ from __future__ import annotations
 
 import math
 
-from perfgate.model import MIB, FaultScenario, Scenario
-from perfgate.systems.kafka.attached.described import Limits
+from perfgate.model import CROSS_ZONE, MIB, FaultScenario, Scenario
+from perfgate.systems.kafka.attached.described import DescribedTarget, Limits
+
+OFTEN = 1000
+"""Brokers that flush a partition after fewer records have their disks, which others share, do little else."""
+
+
+def lacks_brokers(scenario: Scenario, brokers: int) -> str | None:
+    """Return why the scenario says nothing on a cluster of so many brokers; None when it does."""
+    replicas = scenario.topic.replication_factor
+    asked = dict(scenario.factor).get("cluster.brokers", brokers)
+    if int(asked) != brokers:
+        return f"it is about {asked} brokers, and the cluster has {brokers}"
+    if scenario.refusal and replicas <= brokers:
+        return f"its {replicas} replicas are to be refused, and the cluster has {brokers} brokers"
+    if replicas > brokers and not scenario.refusal:
+        return f"it needs {replicas} replicas, and the cluster has {brokers} brokers"
+    return None
+
+
+def lacks_permission(scenario: Scenario, described: DescribedTarget, *, broker_config_allowed: bool) -> str | None:
+    """Return which zone or broker setting the target file and the run's options do not give; None when they do."""
+    if scenario.link.crosses_zones and not described.cross_zone_bootstrap:
+        return "no client in the other zone: the target file states no [zones] cross-zone"
+    if scenario.link.crosses_zones and scenario.link != CROSS_ZONE:
+        return f"its link adds {scenario.link.added_rtt_ms} ms; real zones are as far apart as they are"
+    wanted = "the file must say [broker-config] allowed = true, and the run --allow-broker-config"
+    if scenario.cluster.config and not broker_config_allowed:
+        return f"it needs broker settings: {wanted}"
+    flushes = int(dict(scenario.topic.config).get("flush.messages", OFTEN))
+    if flushes < OFTEN and not broker_config_allowed:
+        return f"it has the brokers' disks written through every {flushes:,} records: {wanted}"
+    return None
 
 
 def beyond(limits: Limits, scenario: Scenario) -> str | None:
