@@ -47,6 +47,7 @@ CATEGORIES = [
         ("Invalid: the load itself was not valid", "INVALID", ["failed"]),
         ("No threshold stored", "MISSING", ["failed", "skipped"]),
         ("Not run", "not run: ", ["skipped"]),
+        ("The suite itself failed: no verdict", "", ["broken"]),
     )
 ]
 

@@ -52,6 +52,17 @@ def test_the_report_is_one_file_with_rows_numbers_relations_and_what_went_red(ru
     assert [category["name"] for category in red["categories"]] == ["Regressed"]
 
 
+def test_an_error_of_the_suite_is_told_apart_from_every_verdict(run_dir: Path, tmp_path: Path) -> None:
+    again = tmp_path / run_dir.name
+    shutil.copytree(run_dir / "allure-results", again / "allure-results")
+    path = next(path for path in again.glob("allure-results/*-result.json") if '"batch-16k: ' in path.read_text())
+    result = json.loads(path.read_text())
+    result["status"], result["statusDetails"] = "broken", {"message": "KeyError: 'x'\nREGRESSED", "trace": "none"}
+    path.write_text(json.dumps(result))
+    (found,) = [test for title, test in carried_by(build_report(again)).items() if title.startswith("batch-16k: ")]
+    assert [category["name"] for category in found["categories"]] == ["The suite itself failed: no verdict"]
+
+
 def test_a_run_counts_once_in_the_history_however_often_its_report_is_built(run_dir: Path) -> None:
     for _ in range(2):
         build_report(run_dir)
