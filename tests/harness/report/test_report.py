@@ -52,6 +52,28 @@ def test_the_report_is_one_file_with_rows_numbers_relations_and_what_went_red(ru
     assert [category["name"] for category in red["categories"]] == ["Regressed"]
 
 
+def test_a_changed_setting_does_not_break_a_scenarios_history(run_dir: Path, tmp_path: Path) -> None:
+    """The history id held the values: after a change of the declared rate the trend began anew."""
+    changed = tmp_path / "run.json"
+    document = json.loads(RECORDED.read_text())
+    for entry in document["scenarios"]:
+        entry["load"]["rate"] *= 2
+    changed.write_text(json.dumps(document))
+    gate(tmp_path / "results", f"--replay={changed}")
+    (other,) = (tmp_path / "results").glob("2*")
+    before, after = (carried_by(build_report(run)) for run in (run_dir, other))
+
+    def of(tests: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        return next(test for title, test in tests.items() if title.startswith("batch-1k: "))
+
+    def load_of(test: dict[str, Any]) -> str:
+        (found,) = [one["value"] for one in test["parameters"] if one["name"] == "load"]
+        return str(found)
+
+    assert load_of(of(before)) != load_of(of(after)), "shown all the same"
+    assert of(before)["historyId"] == of(after)["historyId"]
+
+
 def test_an_error_of_the_suite_is_told_apart_from_every_verdict(run_dir: Path, tmp_path: Path) -> None:
     again = tmp_path / run_dir.name
     shutil.copytree(run_dir / "allure-results", again / "allure-results")
