@@ -34,7 +34,9 @@ from perfgate.report.front import integrity_line
 from perfgate.report.plots import comparison_pictures, pictures
 from perfgate.report.published import PUBLISHED_COLUMNS, published_rows
 from perfgate.report.results import scenario_entry
+from perfgate.report.scenario_plots import Former
 
+JUDGED_COLUMNS = ("held against", "measured", "spread", "expected", "tolerance", "limit", "off", "published", "verdict")
 EPIC = "Kafka performance gate"
 # Allure matches the whole message, in Java or in JavaScript: [\s\S] is any character in both.
 CATEGORIES = [
@@ -52,8 +54,11 @@ CATEGORIES = [
 ]
 
 
-def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile | None) -> None:
-    """Put a scenario's numbers, thresholds and broker logs on the running test."""
+def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile | None, former: Former) -> None:
+    """Put a scenario's numbers, thresholds and broker logs on the running test.
+
+    `former`: what former runs measured, by metric, oldest first.
+    """
     scenario = measurement.scenario
     _label(scenario.families[0], f"{scenario.name}: {scenario.summary}")
     allure.dynamic.title(f"{scenario.name}: {outcome.verdict.value}{_headline(measurement)}")
@@ -65,13 +70,14 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
         (name, number(m["value"]), m["unit"], " ".join(number(v) for v in m["rounds"]))
         for name, m in entry["metrics"].items()
     ]
-    judged = [_judged_row(judgement) for judgement in outcome.judgements]
+    published = {figure.metric: number(figure.value) for figure in reversed(outcome.published)}
+    judged = [_judged_row(judgement, published) for judgement in outcome.judgements]
     allure.dynamic.description_html(
-        _paragraph(f"{outcome.verdict.value}: {outcome.message.partition(chr(10))[0] or scenario.summary}")
+        _paragraph(outcome.message.partition("\n")[0] or outcome.verdict.value)
         + _paragraph(f"{scenario.summary}.")
         + _reasons(outcome)
         + _paragraph(integrity_line([entry["accounting"]], [entry]))
-        + _table(("held against", "measured", "spread", "baseline", "limit", "off", "verdict"), judged)
+        + _table(JUDGED_COLUMNS, judged)
         + _table(("metric", "value", "unit", "each round"), rows)
         + _table(PUBLISHED_COLUMNS, published_rows(outcome, measurement))
         + _paragraph(
@@ -79,7 +85,7 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
             f"Latency counts from {measurement.latency_basis}."
         )
     )
-    _attach_pictures(pictures(measurement, outcome))
+    _attach_pictures(pictures(measurement, outcome, former))
     allure.attach(entry["official_command"], "the same load with the official tools", AttachmentType.TEXT)
     _attach_fault_rounds(measurement)
     _attach_ramps(measurement)
@@ -286,7 +292,8 @@ def _label(family: str, story: str) -> None:
     allure.dynamic.story(story)
 
 
-def _judged_row(judgement: Judgement) -> tuple[str, ...]:
+def _judged_row(judgement: Judgement, published: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a row of JUDGED_COLUMNS; `published`: by metric, the first figure that was published of it."""
     info, off = metric_info(judgement.metric), off_baseline(judgement)
     unit = f" {info.unit}" if info else ""
     return (
@@ -294,8 +301,10 @@ def _judged_row(judgement: Judgement) -> tuple[str, ...]:
         "-" if judgement.measured is None else number(judgement.measured) + unit,
         "-" if judgement.spread is None else percent(judgement.spread),
         "-" if judgement.baseline is None else number(judgement.baseline),
+        "-" if judgement.tolerance is None else percent(judgement.tolerance),
         "-" if judgement.limit is None else number(judgement.limit),
         "-" if off is None else f"{off * 100:+.1f} %",
+        published.get(judgement.metric, "-"),
         judgement.verdict.value,
     )
 

@@ -28,6 +28,8 @@ SHOWN = (*METRICS, "latency_ms.p99", "knee_records_per_s", "outage_s.max")
 """What a line keeps of each scenario, where it has it."""
 FEWEST_RUNS = 10
 """A change point needs several runs on either side."""
+FORMER_RUNS = 10
+"""So many runs stand beside a run's own rounds."""
 LEAST_MOVE = 0.03
 MAX_P_VALUE = 0.001
 MIN_MAGNITUDE = 0.0
@@ -112,6 +114,23 @@ def drifts(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any]) -> lis
 def kind_of(entry: Mapping[str, Any]) -> tuple[object, ...]:
     """Return what runs must share for their figures to be compared: target, machine, tier, driver, reference."""
     return tuple(entry.get(key) for key in ("tier", "driver", "facts", "reference"))
+
+
+def former_values(
+    entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any], before: str
+) -> dict[str, dict[str, list[float]]]:
+    """Return what the latest FORMER_RUNS unmodified runs of the same kind as `like` measured, oldest first.
+
+    By scenario and metric. `before`: the id of a run; only runs that began before it count (ids sort by time).
+    """
+    alike = [e for e in entries if not e["modified"] and kind_of(e) == kind_of(like) and str(e["run_id"]) < before]
+    found: dict[str, dict[str, list[float]]] = {}
+    for entry in alike[-FORMER_RUNS:]:
+        for name, row in entry["rows"].items():
+            for metric in SHOWN:
+                if metric in row and is_sound(row):
+                    found.setdefault(name, {}).setdefault(metric, []).append(float(row[metric]))
+    return found
 
 
 def is_sound(row: Mapping[str, Any]) -> bool:

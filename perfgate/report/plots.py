@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from perfgate.judge.compare.sequential import MARGIN, estimate, looks_until
 from perfgate.model import ComparisonOutcome, Failover, Measurement, Outcome, Round
-from perfgate.report.scenario_plots import family_figure, scenario_pictures
+from perfgate.report.scenario_plots import NO_FORMER, Former, family_figure, scenario_pictures
 from perfgate.report.style import BLACK, BLUE, GREEN, GREY, PURPLE, RED, SKY, new_figure, plain_log, png, styled, svg
 
 if TYPE_CHECKING:
@@ -159,10 +159,15 @@ def knee_curve_figure(name: str, found: Round) -> Figure:
     return figure
 
 
-def pictures(measurement: Measurement, outcome: Outcome | None) -> dict[str, bytes]:
-    """Return all pictures of a scenario by file name: its rounds, latency and CPU, each fault, each ramp."""
+def pictures(measurement: Measurement, outcome: Outcome | None, former: Former = NO_FORMER) -> dict[str, bytes]:
+    """Return all pictures of a scenario by file name: its rounds, latency and CPU, each fault, each ramp.
+
+    `former`: what former runs measured, by metric.
+    """
     name = measurement.scenario.name
-    found = {f"{name}-{what}.svg": svg(figure) for what, figure in scenario_pictures(measurement, outcome).items()}
+    found = {
+        f"{name}-{what}.svg": svg(figure) for what, figure in scenario_pictures(measurement, outcome, former).items()
+    }
     for r in measurement.rounds:
         if r.failover is not None:
             found[f"{name}-fault-{r.index}.png"] = fault_timeline(f"{name}, fault {r.index}", r.failover)

@@ -6,6 +6,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from perfgate.judge.messages import number
@@ -28,12 +29,17 @@ NINES = {
 }
 """Percentiles by metric: what a reader calls them, and how many nines they have; the largest stands a nine further."""
 BROKER_CPU = "broker_cpu_cores."
+Former = Mapping[str, Sequence[float]]
+NO_FORMER: Former = MappingProxyType({})
+"""What former runs measured, by metric; here none."""
 
 
-def scenario_pictures(measurement: Measurement, outcome: Outcome | None) -> dict[str, Figure]:
+def scenario_pictures(
+    measurement: Measurement, outcome: Outcome | None, former: Former = NO_FORMER
+) -> dict[str, Figure]:
     """Return the figures that a scenario's rounds have something for, by what they show."""
     found = {
-        "rounds": rounds_figure(measurement, outcome),
+        "rounds": rounds_figure(measurement, outcome, former),
         "latency": latency_figure(measurement),
         "cpu": cpu_figure(measurement),
     }
@@ -41,8 +47,11 @@ def scenario_pictures(measurement: Measurement, outcome: Outcome | None) -> dict
 
 
 @styled
-def rounds_figure(measurement: Measurement, outcome: Outcome | None) -> Figure | None:
-    """Return each judged metric's rounds as points, with median, its interval, baseline and limit; else the rate's."""
+def rounds_figure(measurement: Measurement, outcome: Outcome | None, former: Former = NO_FORMER) -> Figure | None:
+    """Return each judged metric's rounds as points, with median, its interval, baseline and limit; else the rate's.
+
+    Each former run is a thin line beside the bold one of this run.
+    """
     judged = {one.metric: one for one in (outcome.judgements if outcome else ())}
     series = {name: _rounds(measurement, name) for name in judged or ("records_per_s", "broker_cpu_us_per_record")}
     series = {name: values for name, values in series.items() if values}
@@ -51,20 +60,25 @@ def rounds_figure(measurement: Measurement, outcome: Outcome | None) -> Figure |
 
     figure = new_figure(9, 2.9 * len(series) + 0.4)
     for axes, (name, values) in zip(figure.subplots(len(series), squeeze=False).flat, series.items(), strict=True):
-        _draw_rounds(axes, name, values, judged.get(name))
+        _draw_rounds(axes, name, values, judged.get(name), former.get(name, ()))
     axes.set_xlabel("round")
     word = f" ({outcome.verdict.value})" if outcome else ""
     figure.suptitle(f"{measurement.scenario.name}: each round of this run{word}", fontsize="medium")
     return figure
 
 
-def _draw_rounds(axes: Axes, name: str, values: Mapping[int, float], judgement: Judgement | None) -> None:
+def _draw_rounds(
+    axes: Axes, name: str, values: Mapping[int, float], judgement: Judgement | None, former: Sequence[float]
+) -> None:
     info, numbers = metric_info(name), list(values.values())
     median, (low, high) = statistics.median(numbers), median_interval(numbers)
     axes.axhspan(low, high, color=BLUE, alpha=0.15, linewidth=0, label="interval of the median")
     axes.axhline(median, color=BLUE, linewidth=2, label=f"median {number(median)}")
     axes.plot(list(values), numbers, "o", color=BLACK, markersize=6, label="a round", zorder=3)
-    edges = [*numbers, low, high]
+    for place, value in enumerate(former):
+        label = None if place else f"{len(former)} former run{'s'[: len(former) > 1]}"
+        axes.axhline(value, color=GREY, linewidth=0.7, alpha=0.8, label=label, zorder=1)
+    edges = [*numbers, low, high, *former]
     if judgement and judgement.baseline is not None:
         axes.axhline(judgement.baseline, color=GREY, linestyle="--", label=f"baseline {number(judgement.baseline)}")
         edges.append(judgement.baseline)

@@ -14,7 +14,7 @@ from perfgate.report import history
 from perfgate.report.proposal import Proposed, proposed, suggested_name, updated, why
 from perfgate.report.proposal import main as propose
 from perfgate.report.results import load_run
-from tests.harness.run_gate import ROOT
+from tests.harness.run_gate import ROOT, gate
 
 RECORDED = Path(__file__).parents[1] / "data" / "run.json"
 
@@ -265,3 +265,37 @@ def test_a_row_with_a_fault_is_held_to_its_outage_and_recovery(document: dict[st
 def test_no_run_to_start_from_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     assert run_propose(monkeypatch, "--results", tmp_path, "--thresholds", ROOT / "thresholds") == 2
     assert "no such file; a run is recorded in results/<run-id>/run.json" in capsys.readouterr().err
+
+
+def test_former_values_are_of_sound_unmodified_runs_of_the_same_kind_before_this_one(
+    tmp_path: Path, document: dict[str, Any]
+) -> None:
+    path = tmp_path / "history.jsonl"
+    for number in range(1, 20):
+        run = night(document, number, float(number))
+        if number == 15:
+            run["modified"] = ["producer.linger.ms=5"]
+        if number == 16:
+            next(e for e in run["scenarios"] if e["name"] == "batch-1k")["verdict"] = "INVALID"
+        if number == 17:
+            run["environment"]["cpu_model"] = "Another One"
+        history.append(path, run)
+    entries = history.load(path)
+    found = history.former_values(entries, entries[0], "20260119")["batch-1k"]["records_per_s"]
+    rate = next(e for e in document["scenarios"] if e["name"] == "batch-1k")["metrics"]["records_per_s"]["value"]
+    assert [round(value / rate) for value in found] == [7, 8, 9, 10, 11, 12, 13, 14, 18], (
+        "ten runs, one of them unsound"
+    )
+    assert history.former_values(entries, entries[0], "20260101") == {}
+
+
+def test_a_replay_draws_the_runs_before_it(tmp_path: Path, document: dict[str, Any]) -> None:
+    with_history, without = tmp_path / "with", tmp_path / "without"
+    for number in range(1, 4):
+        history.append(with_history / "history.jsonl", night(document, number, 0.5))
+    drawn = []
+    for results in (with_history, without):
+        assert gate(results, f"--replay={RECORDED}").code == 0
+        (picture,) = results.glob("2*/pictures/batch-1k-rounds.svg")
+        drawn.append(picture.read_bytes())
+    assert drawn[0] != drawn[1]

@@ -42,6 +42,17 @@ def test_rounds_stand_beside_their_limit_and_baseline(measured: Mapping[str, Mea
     assert axes.get_ylabel().endswith("records/s")
 
 
+def test_former_runs_are_thin_lines_beside_this_one(measured: Mapping[str, Measurement]) -> None:
+    figure = rounds_figure(measured["batch-1k"], None, {"records_per_s": [8e4, 9e4]})
+    assert figure is not None
+    rate, _cpu = figure.axes
+    former = [line for line in rate.get_lines() if line.get_linewidth() < 1]
+    assert [heights(line)[0] for line in former] == [8e4, 9e4]
+    assert former[0].get_label() == "2 former runs"
+    low, high = rate.get_ylim()
+    assert low < 8e4 < 9e4 < high, "all of them are in sight"
+
+
 def test_latency_and_cpu_are_those_of_run_json(measured: Mapping[str, Measurement]) -> None:
     recorded = {entry["name"]: entry["metrics"] for entry in load_run(RECORDED)["scenarios"]}
     for name, one in measured.items():

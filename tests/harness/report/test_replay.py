@@ -293,7 +293,7 @@ def test_allure_has_labels_parameters_numbers_thresholds_and_logs(replayed: Fini
     assert labels["epic"] == "Kafka performance gate"
     assert labels["feature"] == "batch-size"
     assert labels["story"].startswith("batch-1k")
-    assert {"name": "batch.size", "value": "1024"} in result["parameters"]
+    assert {"name": "batch.size", "value": "1024", "excluded": True} in result["parameters"]
     attached = {attachment["name"] for attachment in result["attachments"]}
     assert {"measurement", "thresholds used: embedded-2c", "broker log tail"} <= attached
     assert "records_per_s" in result["descriptionHtml"]
