@@ -13,6 +13,7 @@ from perfgate.experiment.bench import Bench
 from perfgate.experiment.parts import WARMING_PARTS, Compared, measure_part, next_order
 from perfgate.experiment.setup import Setup
 from perfgate.experiment.switching import OF_CONNECTIONS, OF_SEGMENTS, Switch, live_values
+from perfgate.host.commanded import CommandedChange
 from perfgate.load.turns import SIDES
 from perfgate.model import AS_USUAL, Change, Comparison, Deciding, Scenario
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
@@ -34,6 +35,8 @@ class Comparing:
     decides: Deciding = AS_USUAL
     against: bool = False
     """Whether the target is two clusters that exist, one a side."""
+    by_commands: CommandedChange | None = None
+    """What makes a change by commands of the change file."""
     _compared: dict[str, Comparison] = field(default_factory=dict)
     _benches: int = 0
 
@@ -73,6 +76,8 @@ class Comparing:
                     here = [row for row in rows if row.sides["A"].cluster == spec]
                     measure(here, self.budget_s * len(here) / len(rows))
             finally:
+                if self.by_commands is not None:
+                    self.by_commands.close()  # while the brokers are there; where it fails the run's end tries again
                 self.setup.target.close()
                 self.setup.say.clear()
             self._compared = {row.name: self._comparison(row) for row in rows}
@@ -119,7 +124,7 @@ class Comparing:
         if pairs:
             parts = (1, BURSTS_PER_PAIR) if turns and not buffered else (2, BLOCKS_PER_PAIR)
             return Compared(sides, "pairs", *parts, decides=self.decides)
-        if turns and not buffered and not kept and len(links) < 2:
+        if turns and not buffered and not kept and len(links) < 2 and self.by_commands is None:
             return Compared(sides, "turns", 1, decides=self.decides)
         return Compared(sides, "rounds", 2, decides=self.decides)
 
@@ -130,16 +135,28 @@ class Comparing:
         with _unhealthy_ends(rows, lambda: switch.sides, own=self.setup.target.own):
             with self.setup.ledger.during("start"):
                 cluster = self.setup.target.cluster(rows[0].sides["A"].cluster)
-            if values := live_values(self.change, cluster):
+            values = live_values(self.change, cluster)
+            if self.by_commands is not None:
+                self._rehearse_commands(switch, self.by_commands)
+            elif values:
                 switch.rehearse(cluster.live_settings(), values)
                 took = f"within {switch.slowest_s:.2f} s"
                 self.setup.say.note(f"{', '.join(dict(values))}: changed while the brokers run, {took}")
             bench = self._warm(cluster, [form for row in rows for form in row.sides.values()], rows)
-            if values:
+            if values or self.by_commands:
                 bench.delete_backlogs()  # both were written while the brokers served side A
             self._until_decided(rows, time.monotonic() + budget_s, dict.fromkeys(SIDES, bench), switch)
             switch.to("A")
             bench.delete_backlogs()
+
+    def _rehearse_commands(self, switch: Switch, commands: CommandedChange) -> None:
+        """Apply and revert once before anything is measured. Raises ConfigurationError when that fails."""
+        self.setup.say("applying and reverting the change once, by its commands", None)
+        try:
+            switch.rehearse(commands, (), times=1)
+        except TargetError as error:
+            raise ConfigurationError(f"{self.change.name}: {error}") from error
+        self.setup.say.note(f"{self.change.name}: applied and reverted once, {switch.slowest_s:.1f} s at the longest")
 
     def _until_decided(
         self, rows: Sequence[Compared], deadline: float, benches: Mapping[str, Bench], switch: Switch

@@ -48,13 +48,13 @@ class Switch:
         self.slowest_s = 0.0
         """So long the brokers took, at the most, until the last one said that the change takes effect."""
 
-    def rehearse(self, settings: LiveSettings, values: Settings) -> None:
+    def rehearse(self, settings: LiveSettings, values: Settings, times: int = REHEARSALS) -> None:
         """Change the settings and back, to see how long that takes.
 
         Raises ConfigurationError for a value that brokers refuse.
         """
         self._settings, self._values = settings, values
-        for _ in range(REHEARSALS):
+        for _ in range(times):
             self.slowest_s = 0.0  # the first one also makes the connections
             self.to("B")
             self.to("A")

@@ -223,12 +223,25 @@ def with_changes(scenario: Scenario, changes: Iterable[tuple[str, object]]) -> S
     return scenario
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commands:
+    """Command lines of the shell that make a change, and unmake it; each is bounded by `timeout_s`."""
+
+    apply: str
+    revert: str
+    ready: str = ""
+    """Ends with 0 once the brokers are as they should be; asked again until then, after the other two."""
+    timeout_s: float = 600.0
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
     """One change whose effect is asked for. Without `changes` a scenario is compared with itself."""
 
     name: str
     changes: Changes = ()
+    commands: Commands | None = None
+    """What makes the change outside of what the suite can change."""
 
     def settings(self, scope: str) -> Settings:
         """Return the Kafka settings of this scope that it changes."""

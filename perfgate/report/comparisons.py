@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, cast
 
 from perfgate.model import Change, Comparison, ComparisonOutcome, Measurement
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.secret import redacted
 from perfgate.model.structured import shallow, shared
 from perfgate.report.effect_entries import EffectEntry, RecordedComparison
 from perfgate.report.entries import ComparisonEntry, ReferenceEntry
@@ -22,6 +24,10 @@ def change_entry(change: Change) -> dict[str, object]:
             entry[table] = {**cast("dict[str, object]", entry.get(table, {})), key: value}
         else:
             entry[path] = value
+    if change.commands:
+        entry["commands"] = {
+            name: redacted(text) for name, text in asdict(change.commands).items() if text and isinstance(text, str)
+        }
     return entry
 
 

@@ -12,11 +12,12 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from perfgate.host.ports import HOST
+from perfgate.host.state import state_dir
 from perfgate.metrics.container import container_sampler
 from perfgate.metrics.process import process_sampler
 from perfgate.model import ClusterSpec
 from perfgate.systems.kafka.attached.described import load_target
-from perfgate.systems.kafka.attached.manifest import Manifest, state_dir
+from perfgate.systems.kafka.attached.manifest import Manifest
 from perfgate.systems.kafka.client.topics import admin_client
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed.containers import ContainersTarget, docker_engine

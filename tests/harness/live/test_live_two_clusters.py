@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.systems.kafka.attached.manifest import state_dir
+from perfgate.host.state import state_dir
 from tests.harness.live.test_live_brokers import topics
 from tests.harness.run_gate import PROBES, gate
 from tests.harness.secured import Secured, secured

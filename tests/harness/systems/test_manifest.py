@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.host.alive import is_alive, mark_of_this_process
+from perfgate.host.state import state_dir
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.attached import manifest as module
 from perfgate.systems.kafka.attached.manifest import Manifest, leftovers
@@ -83,7 +84,7 @@ def test_a_file_that_was_cut_off_anywhere_says_what_was_written_before(
 
 def test_the_state_folder_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert module.state_dir() == tmp_path / "kafka-perf-gate"
+    assert state_dir() == tmp_path / "kafka-perf-gate"
 
 
 def test_what_another_host_left_is_told_and_left_alone(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ import argparse
 import sys
 from pathlib import Path
 
+from perfgate.host.state import state_dir
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import leave_no_core_dump, redacted
 from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.attached.external import ExternalTarget
-from perfgate.systems.kafka.attached.manifest import state_dir
 from perfgate.systems.kafka.client.key_stores import key_stores_of_a_run
 
 USAGE_EXIT, LEFT_BEHIND_EXIT = 2, 7

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
+from perfgate.host.state import own_folder
 from perfgate.model.errors import ConfigurationError
 
 SUFFIX = ".jsonl"
@@ -99,12 +100,6 @@ class Leftover:
         return f"run {self.run_id} of host {self.machine.host}, {days:.1f} days ago: {', '.join(what) or 'nothing'}"
 
 
-def state_dir() -> Path:
-    """Return the folder of what must outlast a run, but is no cache: $XDG_STATE_HOME/kafka-perf-gate."""
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "kafka-perf-gate"
-
-
 class Manifest:
     """The file of the run that writes."""
 
@@ -170,19 +165,6 @@ class Manifest:
         self._file.write(json.dumps(entry) + "\n")
         self._file.flush()
         os.fsync(self._file.fileno())
-
-
-def own_folder(folder: Path) -> None:
-    """Make the folder, or make sure that nobody else could have written there. Raises ConfigurationError."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.lstat()
-    if folder.is_symlink() or found.st_uid != os.getuid():
-        raise ConfigurationError(
-            f"{folder} is a link or another user's: what it holds is acted upon on the brokers; remove it, or set "
-            "XDG_STATE_HOME to a folder of your own"
-        )
-    if found.st_mode & 0o077:
-        folder.chmod(0o700)
 
 
 @contextmanager

@@ -1,0 +1,183 @@
+"""A change that somebody else makes: commands of the change file apply it and revert it, however the run ends.
+
+What is applied is noted before, with the command that reverts it, in a file that this process holds a lock on (flock):
+the kernel lets go of it however the process ends, and the next start reverts what it finds without a holder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TextIO
+
+from perfgate.host.session import run_in_session
+from perfgate.host.state import own_folder
+from perfgate.model.changes import Commands
+from perfgate.model.declared import Settings
+from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.model.secret import redacted
+
+LAST_WORDS = 5
+READY_EVERY_S = 1.0
+LOCK = "commands.lock"
+SUFFIX = ".json"
+
+
+class CommandedChange:
+    """Applies and reverts a change by commands; see :class:`perfgate.model.target.LiveSettings`."""
+
+    def __init__(self, commands: Commands, *, run_id: str, folder: Path, printed: Path) -> None:
+        """`folder`: where a change is noted while it is applied; `printed`: the file that the output is kept in.
+
+        Raises ConfigurationError when another run of this user has a change applied.
+        """
+        own_folder(folder)
+        self._commands, self._run_id, self._printed = commands, run_id, printed
+        self._lock = (folder / LOCK).open("a")
+        if not _held(self._lock):
+            self._lock.close()
+            raise ConfigurationError("another run applies and reverts a change by commands: wait until it has ended")
+        self._noted: TextIO | None = None
+        self._note_path = folder / f"{run_id}{SUFFIX}"
+
+    def fixed(self, names: Iterable[str]) -> list[str]:
+        """Return nothing: what the commands change is theirs to know."""
+        return []
+
+    def change(self, values: Settings) -> float:
+        """Apply the change and wait until it is ready; return how long that took, in s. Raises TargetError."""
+        if self._noted is None:
+            self._noted = _note(self._note_path, self._run_id, self._commands)
+        return self._do("apply", self._commands.apply)
+
+    def restore(self) -> float:
+        """Revert the change and wait until it is ready; return how long that took, in s. Raises TargetError."""
+        took_s = self._do("revert", self._commands.revert)
+        self._forget()
+        return took_s
+
+    def close(self) -> tuple[str, ...]:
+        """Revert the change if it is applied; return what a person has to do where that fails. May be called again."""
+        try:
+            if self._noted is not None:
+                self.restore()
+        except TargetError as error:
+            return (f"THE CHANGE IS STILL APPLIED: revert it by hand: {redacted(self._commands.revert)} ({error})",)
+        self._lock.close()
+        return ()
+
+    def _forget(self) -> None:
+        if self._noted is not None:
+            self._note_path.unlink(missing_ok=True)
+            self._noted.close()
+            self._noted = None
+
+    def _do(self, name: str, command: str) -> float:
+        began = time.monotonic()
+        run(self._commands, name, command, self._print)
+        return time.monotonic() - began
+
+    def _print(self, text: str) -> None:
+        with suppress(OSError), self._printed.open("a") as file:  # a full disk reverts no less
+            file.write(text)
+
+
+def run(commands: Commands, name: str, command: str, keep: Callable[[str], None] = lambda text: None) -> None:
+    """Run one of the commands, then `ready` until it ends with 0; all within their time. `keep` is told the output.
+
+    Raises TargetError with the last words of what failed or took longer.
+    """
+    ends = time.monotonic() + commands.timeout_s
+    code, output = _run(name, command, commands.timeout_s, keep)
+    if code:
+        raise TargetError(f"[commands] {name} ended with {code}: {_last_words(output)}")
+    while commands.ready:
+        left = ends - time.monotonic()
+        if left <= 0:
+            raise TargetError(
+                f"[commands] ready: not within {commands.timeout_s:g} s after {name}: {_last_words(output)}"
+            )
+        code, output = _run("ready", commands.ready, left, keep)
+        if not code:
+            return
+        time.sleep(min(READY_EVERY_S, max(0.0, ends - time.monotonic())))
+
+
+def revert_what_was_left(folder: Path, note: Callable[[str], None]) -> None:
+    """Revert what runs that were killed have applied. Raises ConfigurationError where that fails."""
+    if not folder.exists():
+        return
+    own_folder(folder)
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        try:
+            file = path.open("r+")
+        except FileNotFoundError:
+            continue  # its run has just ended
+        with file:
+            if not _held(file):
+                continue
+            try:
+                entry = json.load(file)
+                commands, run_id, host = Commands(**entry["commands"]), str(entry["run"]), str(entry["host"])
+            except (ValueError, KeyError, TypeError):
+                note(f"{path} cannot be read: see whether a change is still applied, then remove it")
+                continue
+            if host != os.uname().nodename:
+                note(f"run {run_id} of host {host} may have left its change applied: its next start there reverts it")
+                continue
+            shown = redacted(commands.revert)
+            try:
+                run(commands, "revert", commands.revert)
+            except TargetError as error:
+                raise ConfigurationError(
+                    f"run {run_id} was killed with its change applied, and that cannot be reverted: {error}; run it by "
+                    f"hand: {shown}, then remove {path}"
+                ) from error
+            path.unlink(missing_ok=True)
+            note(f"reverted the change that run {run_id}, which was killed, had applied: {shown}")
+
+
+def _run(name: str, command: str, timeout_s: float, keep: Callable[[str], None]) -> tuple[int, str]:
+    began, when = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
+    try:
+        # The file's own command line, as its owner would type it.
+        code, output = run_in_session(["/bin/sh", "-c", command], timeout_s)
+    except subprocess.TimeoutExpired:
+        keep(f"{when} {name}: {redacted(command)}\ndid not end within {timeout_s:g} s\n\n")
+        raise TargetError(f"[commands] {name} did not end within {timeout_s:g} s: {redacted(command)}") from None
+    took_s = time.monotonic() - began
+    keep(f"{when} {name}: {redacted(command)}\n{redacted(output)}ended with {code} after {took_s:.1f} s\n\n")
+    return code, output
+
+
+def _last_words(output: str) -> str:
+    return redacted("; ".join(output.splitlines()[-LAST_WORDS:])) or "it printed nothing"
+
+
+def _note(path: Path, run_id: str, commands: Commands) -> TextIO:
+    """Write down, before it is done, what has to be reverted; return the file, locked."""
+    part = path.with_suffix(".part")  # whoever finds it under its own name finds it whole, and locked
+    file = part.open("w")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    json.dump({"run": run_id, "host": os.uname().nodename, "commands": asdict(commands)}, file)
+    file.flush()
+    os.fsync(file.fileno())
+    part.replace(path)
+    return file
+
+
+def _held(file: TextIO) -> bool:
+    """Take the file's lock; return whether nobody else has it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

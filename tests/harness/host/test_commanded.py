@@ -1,0 +1,167 @@
+"""A change by commands: applied and reverted in turn, reverted however the run ends, each failure told in words."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from perfgate.host.commanded import CommandedChange, revert_what_was_left, run
+from perfgate.model.changes import Commands
+from perfgate.model.errors import ConfigurationError, TargetError
+from tests.harness.run_gate import HANG_BOUND_S, ROOT
+
+Make = Callable[..., CommandedChange]
+
+
+@pytest.fixture
+def applied(tmp_path: Path) -> Path:
+    """Return the file that is there while the change is applied."""
+    return tmp_path / "applied"
+
+
+@pytest.fixture
+def make(tmp_path: Path, applied: Path) -> Iterator[Make]:
+    made: list[CommandedChange] = []
+
+    def with_commands(**given: object) -> CommandedChange:
+        commands = Commands(**{"apply": f"touch {applied}", "revert": f"rm -f {applied}", **given})  # type: ignore[arg-type]
+        printed = tmp_path / "commands.log"
+        made.append(CommandedChange(commands, run_id="run-1", folder=tmp_path / "state", printed=printed))
+        return made[-1]
+
+    yield with_commands
+    assert [one.close() for one in made] == [() for _ in made]
+
+
+def applied_by_a_killed_run(tmp_path: Path, applied: Path, revert: str) -> Path:
+    """Have a run apply the change and be killed; return its note."""
+    script = (
+        "import os, signal, sys\nfrom pathlib import Path\n"
+        "from perfgate.host.commanded import CommandedChange\nfrom perfgate.model.changes import Commands\n"
+        "commands, state = Commands(apply=sys.argv[1], revert=sys.argv[2]), Path(sys.argv[3])\n"
+        "CommandedChange(commands, run_id='run-1', folder=state, printed=state / 'log').change(())\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    command = [sys.executable, "-c", script, f"touch {applied}", revert, str(tmp_path / "state")]
+    assert subprocess.run(command, cwd=ROOT, timeout=HANG_BOUND_S).returncode == -signal.SIGKILL
+    assert applied.exists()
+    (note,) = notes(tmp_path)
+    return note
+
+
+def notes(tmp_path: Path) -> list[Path]:
+    return list((tmp_path / "state").glob("*.json"))
+
+
+def test_what_is_applied_is_noted_until_it_is_reverted(make: Make, applied: Path, tmp_path: Path) -> None:
+    change = make()
+    for _ in range(2):
+        assert change.change(()) > 0
+        assert applied.exists()
+        assert len(notes(tmp_path)) == 1
+        assert change.restore() > 0
+        assert not applied.exists()
+        assert not notes(tmp_path)
+    assert change.close() == (), "nothing is applied"
+    assert (tmp_path / "commands.log").read_text().count("ended with 0") == 4
+
+
+def test_a_change_that_is_applied_is_reverted_when_the_run_ends(make: Make, applied: Path, tmp_path: Path) -> None:
+    change = make()
+    change.change(())
+    assert change.close() == ()
+    assert not applied.exists()
+    assert not notes(tmp_path)
+
+
+def test_a_command_that_fails_is_told_with_its_last_words_and_reverted(make: Make, applied: Path) -> None:
+    change = make(apply=f"touch {applied}; echo no such host; exit 3")
+    with pytest.raises(TargetError, match=r"\[commands\] apply ended with 3: no such host"):
+        change.change(())
+    assert applied.exists(), "it failed half-way"
+    assert change.close() == ()
+    assert not applied.exists()
+
+
+def test_a_command_is_bounded(make: Make) -> None:
+    with pytest.raises(TargetError, match=r"\[commands\] apply did not end within 1 s: sleep 60"):
+        make(apply="sleep 60", timeout_s=1).change(())
+
+
+def test_ready_is_asked_until_it_is_so(make: Make, tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    change = make(ready=f"echo x >> {asked}; [ $(wc -l < {asked}) -ge 2 ]")
+    change.change(())
+    assert asked.read_text().count("x") == 2
+
+
+def test_what_is_never_ready_is_told(tmp_path: Path) -> None:
+    never = Commands(apply="true", revert="true", ready="echo not yet; false", timeout_s=1)
+    with pytest.raises(TargetError, match=r"\[commands\] ready: not within 1 s after apply: not yet"):
+        run(never, "apply", never.apply)
+
+
+def test_two_runs_do_not_apply_at_once(make: Make) -> None:
+    make()
+    with pytest.raises(ConfigurationError, match="another run applies and reverts a change by commands"):
+        make()
+
+
+def test_a_killed_runs_change_is_reverted_at_the_next_start_and_told(applied: Path, tmp_path: Path) -> None:
+    note = applied_by_a_killed_run(tmp_path, applied, f"rm {applied}")
+    said: list[str] = []
+    revert_what_was_left(tmp_path / "state", said.append)
+    assert not applied.exists()
+    assert not note.exists()
+    assert said == [f"reverted the change that run run-1, which was killed, had applied: rm {applied}"]
+
+
+def test_a_living_runs_change_is_left_alone(make: Make, applied: Path, tmp_path: Path) -> None:
+    living = make()
+    living.change(())
+    revert_what_was_left(tmp_path / "state", pytest.fail)
+    assert applied.exists()
+    living.close()
+
+
+def test_what_cannot_be_reverted_is_told_and_tried_again(make: Make, tmp_path: Path) -> None:
+    mended = tmp_path / "mended"
+    change = make(revert=f"test -e {mended}")
+    change.change(())
+    (left,) = change.close()
+    assert left.startswith(f"THE CHANGE IS STILL APPLIED: revert it by hand: test -e {mended} ([commands] revert ended")
+    assert len(notes(tmp_path)) == 1
+    mended.touch()
+    assert change.close() == ()
+    assert not notes(tmp_path)
+
+
+def test_what_a_killed_run_left_and_cannot_be_reverted_stops_the_next_start(applied: Path, tmp_path: Path) -> None:
+    mended = tmp_path / "mended"
+    note = applied_by_a_killed_run(tmp_path, applied, f"test -e {mended}")
+    with pytest.raises(ConfigurationError, match=r"run run-1 was killed with its change applied.*by hand: test -e"):
+        revert_what_was_left(tmp_path / "state", pytest.fail)
+    assert note.exists()
+    mended.touch()
+    revert_what_was_left(tmp_path / "state", lambda _: None)
+    assert not note.exists()
+
+
+def test_notes_of_others_are_told_and_left(applied: Path, tmp_path: Path) -> None:
+    note = applied_by_a_killed_run(tmp_path, applied, "true")
+    note.write_text(json.dumps({**json.loads(note.read_text()), "host": "runner-7"}))
+    note.with_name("cut.json").write_text('{"run": ')
+    said: list[str] = []
+    revert_what_was_left(tmp_path / "state", said.append)
+    assert len(notes(tmp_path)) == 2
+    assert "cannot be read" in said[0]
+    assert "of host runner-7" in said[1]
+
+
+def test_without_a_folder_nothing_is_looked_for(tmp_path: Path) -> None:
+    revert_what_was_left(tmp_path / "none", pytest.fail)
+    assert not (tmp_path / "none").exists()
