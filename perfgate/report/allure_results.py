@@ -98,6 +98,12 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
         allure.attach(outcome.message, "verdict", AttachmentType.TEXT)
 
 
+def attach_not_run(name: str, family: str) -> None:
+    """Have what was not run stand in its family, under its own name."""
+    _label(family, name)
+    allure.dynamic.title(f"{name}: not run")
+
+
 def _attach_fault_rounds(measurement: Measurement) -> None:
     """Put each fault's table of phases on the running test."""
     for r in measurement.rounds:

