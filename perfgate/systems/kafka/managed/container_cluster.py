@@ -29,6 +29,7 @@ from perfgate.systems.kafka.managed.brokers import (
     quorum_ids,
 )
 from perfgate.systems.kafka.managed.container_faults import ContainerFaults
+from perfgate.systems.kafka.managed.jvm import names_collector
 from perfgate.systems.kafka.managed.monitoring import (
     AGENT_CONFIG,
     agent_option,
@@ -196,6 +197,7 @@ class ContainersCluster(OwnCluster):
         container.with_envs(
             CLUSTER_ID=cluster_id,
             KAFKA_HEAP_OPTS=" ".join(HEAP),
+            **({"KAFKA_JVM_PERFORMANCE_OPTS": "-server"} if names_collector(self.spec.jvm_options) else {}),
             KAFKA_OPTS=" ".join([*self._agent(container, node), *self.spec.jvm_options]),
             **{_variable(setting): value for setting, value in settings.items()},
         )

@@ -26,7 +26,7 @@ from perfgate.systems.kafka.managed.brokers import (
     quorum_ids,
 )
 from perfgate.systems.kafka.managed.faults import METADATA, ProcessFaults
-from perfgate.systems.kafka.managed.jvm import JVM_OPTIONS, LOG4J
+from perfgate.systems.kafka.managed.jvm import JVM_OPTIONS, LOG4J, jvm_options
 from perfgate.systems.kafka.managed.monitoring import AGENT_CONFIG, agent_option, exporter_jar, start_prometheus
 from perfgate.systems.kafka.managed.own_cluster import LISTENERS, NOT_MONITORED, Monitoring, OwnCluster, listener_ports
 from perfgate.systems.kafka.managed.readiness import wait_until_ready
@@ -163,10 +163,9 @@ class EmbeddedCluster(OwnCluster):
     def _spawn(self, node: int) -> None:
         argv = [
             self._java,
-            *JVM_OPTIONS,
+            *jvm_options(self.spec.jvm_options),
             *self._aot_options(node),
             *self._agent(node),
-            *self.spec.jvm_options,
             f"-Dlog4j2.configurationFile={self._data}/log4j2.properties",
             "-cp",
             self._jars.classpath,
@@ -226,7 +225,7 @@ class EmbeddedCluster(OwnCluster):
             "name": "embedded",
             **self._common_facts(),
             "java": str(self._java),
-            "jvm_options": [*JVM_OPTIONS, *self.spec.jvm_options],
+            "jvm_options": jvm_options(self.spec.jvm_options),
             "ready_s": round(self._started_s, 2),
             "aot_cache": self._aot is not None and self._recorder is None,
         }
@@ -310,10 +309,11 @@ class EmbeddedCluster(OwnCluster):
         try:
             self.check()
         except TargetError as error:
-            raise self._start_error("a broker ended while the cluster started", str(error)) from error
+            failed = BrokersFailedError if isinstance(error, BrokersFailedError) else TargetError
+            raise self._start_error("a broker ended while the cluster started", str(error), failed) from error
 
-    def _start_error(self, what: str, evidence: str) -> Exception:
+    def _start_error(self, what: str, evidence: str, failed: type[TargetError] = TargetError) -> Exception:
         evidence = "\n".join(evidence.splitlines()[-25:])
         config = f"; broker settings of this run: {dict(self.spec.config)}" if self.spec.config else ""
-        kind = ConfigurationError if "ConfigException" in evidence else TargetError
+        kind = ConfigurationError if "ConfigException" in evidence else failed
         return kind(f"{what}{config}\n{evidence}")

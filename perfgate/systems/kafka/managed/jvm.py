@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from perfgate.systems.kafka.managed.brokers import (
     HEAP,
 )
@@ -16,6 +19,9 @@ JVM_OPTIONS = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 )
+COLLECTOR = re.compile(r"-XX:\+Use\w+GC")
+OF_G1 = ("-XX:+UseG1GC", "-XX:InitiatingHeapOccupancyPercent=35")
+"""A JVM that is told of two collectors does not start."""
 LOG4J = """\
 status = error
 appender.out.type = Console
@@ -25,3 +31,14 @@ appender.out.layout.pattern = [%d] %p %m (%c)%n
 rootLogger.level = INFO
 rootLogger.appenderRef.out.ref = out
 """
+
+
+def names_collector(asked: Sequence[str]) -> bool:
+    """Return whether these options choose a garbage collector."""
+    return any(COLLECTOR.fullmatch(option) for option in asked)
+
+
+def jvm_options(asked: Sequence[str]) -> list[str]:
+    """Return the suite's own options, then those that a run asks for: a later one wins, as another collector does."""
+    left_out = OF_G1 if names_collector(asked) else ()
+    return [*(option for option in JVM_OPTIONS if option not in left_out), *asked]
