@@ -23,13 +23,18 @@ HEADROOM = 1.5
 """The first intervals are as wide as the sky; the picture ends at so many times the largest unit."""
 
 
-def paired_rounds(unit_effects: Sequence[float], planned_units: int, metric: str) -> bytes:
-    """Return a PNG of each unit's difference in percent, and of the estimate with its interval as it came to be."""
-    return png(paired_rounds_figure(unit_effects, planned_units, metric))
+def paired_rounds(unit_effects: Sequence[float], planned_units: int, metric: str, margin: float = MARGIN) -> bytes:
+    """Return a PNG of each unit's difference in percent, and of the estimate with its interval as it came to be.
+
+    `margin`: the share either way that is called the same.
+    """
+    return png(paired_rounds_figure(unit_effects, planned_units, metric, margin))
 
 
 @styled
-def paired_rounds_figure(unit_effects: Sequence[float], planned_units: int, metric: str) -> Figure:
+def paired_rounds_figure(
+    unit_effects: Sequence[float], planned_units: int, metric: str, margin: float = MARGIN
+) -> Figure:
     """Return the same as a figure."""
     from matplotlib.ticker import MaxNLocator
 
@@ -38,9 +43,8 @@ def paired_rounds_figure(unit_effects: Sequence[float], planned_units: int, metr
     running = [(n, estimate(logs, looks_until(n, planned_units, last=True))) for n in numbers if n > 1]
     figure = new_figure(9, 4)
     axes = figure.subplots()
-    axes.axhspan(
-        (1 / (1 + MARGIN) - 1) * 100, MARGIN * 100, color=GREEN, alpha=0.15, label=f"same: within {MARGIN * 100:.0f} %"
-    )
+    same = f"same: within {margin * 100:g} %"
+    axes.axhspan((1 / (1 + margin) - 1) * 100, margin * 100, color=GREEN, alpha=0.15, label=same)
     axes.axhline(0, color=BLACK, linewidth=0.8)
     axes.plot(numbers, [effect * 100 for effect in unit_effects], "o", color=GREY, label="each unit")
     if running:
@@ -49,7 +53,7 @@ def paired_rounds_figure(unit_effects: Sequence[float], planned_units: int, metr
         axes.fill_between(units, low, high, color=SKY, alpha=0.4, label="95 % interval so far")
         means = [math.expm1(e.mean) * 100 for _, e in running]
         axes.plot(units, means, color=BLUE, label="estimate so far")
-    widest = HEADROOM * max(map(abs, (*unit_effects, MARGIN))) * 100
+    widest = HEADROOM * max(map(abs, (*unit_effects, margin))) * 100
     axes.set_ylim(-widest, widest)
     axes.set_title(f"{metric}: with the change against as declared")
     axes.set_xlabel("unit (both sides in turn)")
@@ -180,7 +184,7 @@ def comparison_pictures(outcome: ComparisonOutcome, planned_units: int) -> dict[
     """Return the picture of a comparison's units by file name; none where nothing was judged."""
     if not (outcome.unit_effects and outcome.primary):
         return {}
-    picture = paired_rounds(outcome.unit_effects, planned_units, outcome.primary.metric.name)
+    picture = paired_rounds(outcome.unit_effects, planned_units, outcome.primary.metric.name, outcome.decides.margin)
     return {f"{outcome.name}-paired-rounds.png": picture}
 
 

@@ -228,4 +228,6 @@ def test_the_picture_shows_every_unit_and_the_estimate() -> None:
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("unit (both sides in turn)", "difference, %")
     low, high = axes.get_ylim()
     assert low < min(drawn["each unit"]) < max(drawn["each unit"]) < high, "nothing lies outside of the picture"
+    (asked,) = paired_rounds_figure(effects, 10, "records_per_s", margin=0.02).axes
+    assert "same: within 2 %" in [text.get_text() for text in asked.get_legend().get_texts()]
     assert paired_rounds(effects[:1], 10, "records_per_s").startswith(b"\x89PNG"), "one unit has no estimate yet"

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import jsonschema
 import psutil
@@ -9,10 +10,16 @@ import pytest
 
 from perfgate.host.cpu_quota import GROUPS
 from perfgate.model import ClusterSpec
+from perfgate.report.html import build_report
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
+from tests.harness.browser import NEEDS_CHROMIUM, browser, page, see_picture
 from tests.harness.report.test_replay import SCHEMA
 from tests.harness.run_gate import PROBES, Finished, gate
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+__all__ = ["browser", "page"]
 GENEROUS = "6m"
 """For what is decided: it ends as soon as it is, after 5 units on a quiet machine and more on a noisy one."""
 SHORT = ("-k", "capped-plain", "--broker-warmup", "10", "--warmup-max", "1", "--window", "1")
@@ -49,6 +56,16 @@ def test_a_change_by_commands_is_applied_between_rounds_and_reverted(
     assert set(compared.run["change"]["commands"]) == {"apply", "revert"}
 
 
+@pytest.mark.slow
+def test_brokers_that_do_not_start_with_the_change_are_a_reason_not_to_apply_it(tmp_path: Path) -> None:
+    """It was INVALID: "Do not decide yet"."""
+    done = compare(tmp_path, 'name = "a slip"\n[cluster]\njvm = ["-XX:+NoSuchOption"]\n', "3m")
+    (found,) = done.run["comparisons"]
+    assert (done.code, found["verdict"]) == (1, "BROKEN"), done.output
+    assert "Unrecognized VM option" in done.output
+    assert "Do not apply 'a slip'" in done.output
+
+
 @pytest.fixture(scope="module")
 def fsync(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """Every record is written through to the disk: many times slower wherever there is one."""
@@ -67,6 +84,19 @@ def test_a_change_that_costs_much_is_slower_and_red(fsync: Finished) -> None:
     assert "Do not apply 'fsync each' as it is" in fsync.output
     assert "RED: scenarios 1 SLOWER" in fsync.output
     assert fsync.run["change"]["topic"] == {"flush.messages": "1"}
+
+
+@pytest.mark.slow
+@NEEDS_CHROMIUM
+def test_its_report_shows_the_effect(page: "Page", fsync: Finished) -> None:
+    (found,) = fsync.run["comparisons"]
+    (run,) = fsync.results.glob("2*")
+    report = build_report(run)
+    page.goto(report.as_uri())
+    page.get_by_text("RED").first.wait_for()
+    page.get_by_text("capped-plain: SLOWER").first.click()
+    page.get_by_text(f"{found['estimate'] * 100:+.1f} %").first.wait_for()
+    see_picture(page, "capped-plain-paired-rounds.png")
 
 
 @pytest.mark.slow

@@ -5,14 +5,22 @@ import re
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
 from perfgate.experiment.faults.steps import LOGGED
+from perfgate.judge.messages import number
+from perfgate.report.html import build_report
+from tests.harness.browser import NEEDS_CHROMIUM, browser, open_test, page, see_picture
 from tests.harness.live.test_live_red import children, finished, run_folders, running_gate, wait_for
 from tests.harness.run_gate import BEGUN_BOUND_S, UNDECIDED, Finished, gate
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+__all__ = ["browser", "page"]
 ROW = "kill-leader-session-3s"
 ASKED = ("-k", ROW, "--family", "failover", "--broker-warmup", "5")
 EXIT_BOUND_S = 600
@@ -44,6 +52,15 @@ def test_a_killed_leader_costs_what_its_session_says_and_no_record(killed: Finis
     assert metrics["broker_cpu_during_cores"] > 0
     (picture,) = killed.results.glob("2*/pictures/*-fault-*.png")
     assert picture.stat().st_size > 20_000
+
+
+@NEEDS_CHROMIUM
+def test_its_report_shows_the_outage(page: "Page", killed: Finished) -> None:
+    entry = killed.scenario(ROW)
+    (run,) = killed.results.glob("2*")
+    open_test(page, build_report(run), "failover", f"{ROW}: {entry['verdict']}")
+    page.get_by_text(f"{number(entry['metrics']['outage_s.max']['value'])} s").first.wait_for()
+    see_picture(page, f"{ROW}-fault-1.png")
 
 
 def test_its_history_gives_the_same_answer_again(killed: Finished, tmp_path: Path) -> None:

@@ -1,14 +1,9 @@
-"""The reports as a reader sees them: opened in headless Chromium, clicked through, and held against run.json.
-
-Needs a `chromium` on the PATH; without one these tests are skipped, unless CHROMIUM_REQUIRED is set.
-"""
+"""The reports as a reader sees them: opened in headless Chromium, clicked through, and held against run.json."""
 
 import html
 import json
-import os
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,43 +12,19 @@ import pytest
 from perfgate.report.front import SUMMARY, front_html, write_front
 from perfgate.report.html import build_report
 from perfgate.report.results import load_run
+from tests.harness.browser import NEEDS_CHROMIUM, browser, page, see_picture
 from tests.harness.report.test_replay import RECORDED
 from tests.harness.run_gate import RECORDED_THRESHOLDS, gate
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-CHROMIUM = shutil.which("chromium")
 LARGEST_MIB = 15
 WIDTHS = (400, 1400)
 HOSTILE = """'"><script>window.broken = 1</script><img src=x onerror="window.broken = 1">\n`$&"""
 
-if not CHROMIUM and not os.environ.get("CHROMIUM_REQUIRED"):
-    pytest.skip("no chromium on the PATH", allow_module_level=True)
-
-
-@pytest.fixture(scope="module")
-def browser() -> "Iterator[Browser]":
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-@pytest.fixture
-def page(browser: "Browser") -> "Iterator[Page]":
-    """Give an empty page; whatever it loads must ask for nothing elsewhere, and log no error."""
-    context = browser.new_context()
-    opened, wrong = context.new_page(), list[str]()
-    opened.set_default_timeout(6000)
-    opened.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
-    opened.on("pageerror", lambda error: wrong.append(str(error)))
-    opened.on("request", lambda sent: wrong.append(sent.url) if sent.url.startswith("http") else None)
-    yield opened
-    context.close()
-    assert wrong == []
+__all__ = ["browser", "page"]
+pytestmark = NEEDS_CHROMIUM
 
 
 @pytest.fixture(scope="module")
@@ -91,10 +62,7 @@ def test_a_reader_finds_what_is_red_and_its_numbers(page: "Page", red_run: Path)
     (entry,) = [one for one in run["scenarios"] if one["name"] == "batch-1k"]
     rate = f"{entry['metrics']['records_per_s']['value']:,.0f} records/s"
     page.get_by_text(rate).first.wait_for()
-    page.get_by_text("batch-1k-rounds.svg").click()
-    picture = page.locator("img[src^='blob:'], img[src^='data:']").first
-    picture.wait_for()
-    page.wait_for_function("picture => picture.naturalWidth > 0", arg=picture.element_handle())
+    see_picture(page, "batch-1k-rounds.svg")
 
 
 @pytest.mark.parametrize("width", WIDTHS)
