@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,12 +14,11 @@ from perfgate.experiment.bench import Bench
 from perfgate.experiment.parts import WARMING_PARTS, Compared, measure_part, next_order
 from perfgate.experiment.setup import Setup
 from perfgate.experiment.switching import OF_CONNECTIONS, OF_SEGMENTS, Switch, live_values
-from perfgate.host.commanded import CommandedChange
 from perfgate.load.turns import SIDES
 from perfgate.model import AS_USUAL, Change, Comparison, Deciding, Scenario
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
 from perfgate.model.stopping import ComparisonStopRule
-from perfgate.model.target import Cluster
+from perfgate.model.target import Cluster, OutsideChange
 
 BURSTS_PER_PAIR, BLOCKS_PER_PAIR = 6, 2
 """Of a scenario on each pair of clusters: a burst scatters by 9 to 15 %, pairs of the same version by some 5 %."""
@@ -35,8 +35,8 @@ class Comparing:
     decides: Deciding = AS_USUAL
     against: bool = False
     """Whether the target is two clusters that exist, one a side."""
-    by_commands: CommandedChange | None = None
-    """What makes a change by commands of the change file."""
+    outside: OutsideChange | None = None
+    """What makes a change that is not the suite's to make: commands, or a person."""
     _compared: dict[str, Comparison] = field(default_factory=dict)
     _benches: int = 0
 
@@ -76,8 +76,8 @@ class Comparing:
                     here = [row for row in rows if row.sides["A"].cluster == spec]
                     measure(here, self.budget_s * len(here) / len(rows))
             finally:
-                if self.by_commands is not None:
-                    self.by_commands.close()  # while the brokers are there; where it fails the run's end tries again
+                if self.outside is not None:
+                    self.outside.close()  # while the brokers are there; where it fails the run's end tries again
                 self.setup.target.close()
                 self.setup.say.clear()
             self._compared = {row.name: self._comparison(row) for row in rows}
@@ -124,7 +124,7 @@ class Comparing:
         if pairs:
             parts = (1, BURSTS_PER_PAIR) if turns and not buffered else (2, BLOCKS_PER_PAIR)
             return Compared(sides, "pairs", *parts, decides=self.decides)
-        if turns and not buffered and not kept and len(links) < 2 and self.by_commands is None:
+        if turns and not buffered and not kept and len(links) < 2 and self.outside is None:
             return Compared(sides, "turns", 1, decides=self.decides)
         return Compared(sides, "rounds", 2, decides=self.decides)
 
@@ -136,27 +136,28 @@ class Comparing:
             with self.setup.ledger.during("start"):
                 cluster = self.setup.target.cluster(rows[0].sides["A"].cluster)
             values = live_values(self.change, cluster)
-            if self.by_commands is not None:
-                self._rehearse_commands(switch, self.by_commands)
+            if self.outside is not None:
+                self._rehearse(switch, self.outside)
             elif values:
                 switch.rehearse(cluster.live_settings(), values)
                 took = f"within {switch.slowest_s:.2f} s"
                 self.setup.say.note(f"{', '.join(dict(values))}: changed while the brokers run, {took}")
             bench = self._warm(cluster, [form for row in rows for form in row.sides.values()], rows)
-            if values or self.by_commands:
+            if values or self.outside:
                 bench.delete_backlogs()  # both were written while the brokers served side A
             self._until_decided(rows, time.monotonic() + budget_s, dict.fromkeys(SIDES, bench), switch)
             switch.to("A")
             bench.delete_backlogs()
 
-    def _rehearse_commands(self, switch: Switch, commands: CommandedChange) -> None:
-        """Apply and revert once before anything is measured. Raises ConfigurationError when that fails."""
-        self.setup.say("applying and reverting the change once, by its commands", None)
+    def _rehearse(self, switch: Switch, outside: OutsideChange) -> None:
+        """Have the change made and reverted before anything is measured. Raises ConfigurationError when that fails."""
+        self.setup.say("applying and reverting the change before anything is measured", None)
         try:
-            switch.rehearse(commands, (), times=1)
+            switch.rehearse(outside, (), times=outside.rehearsals)
         except TargetError as error:
             raise ConfigurationError(f"{self.change.name}: {error}") from error
-        self.setup.say.note(f"{self.change.name}: applied and reverted once, {switch.slowest_s:.1f} s at the longest")
+        if outside.rehearsals:
+            self.setup.say.note(f"{self.change.name}: applied and reverted, {switch.slowest_s:.1f} s at the longest")
 
     def _until_decided(
         self, rows: Sequence[Compared], deadline: float, benches: Mapping[str, Bench], switch: Switch
@@ -207,7 +208,10 @@ class Comparing:
             # Of two pairs each side starts first once.
             first = first[::-1] if open_rows[0].units % 2 else self._random.choice(("AB", "BA"))
             self._pair(open_rows, first, deadline)
-            longest = max(longest, time.monotonic() - begin)
+            pair_s = time.monotonic() - begin
+            if not longest and (affords := int(budget_s / pair_s)) < self.stop.fewest_units:
+                self.setup.say.note(too_short(budget_s, pair_s, affords, self.stop.fewest_units))
+            longest = max(longest, pair_s)
             for row in list(open_rows):
                 row.seconds += (time.monotonic() - begin) / len(open_rows)
                 row.planned = row.planned or self._planned(budget_s, time.monotonic() - begin)
@@ -289,6 +293,14 @@ class Comparing:
             decides=self.decides,
             two_clusters=self.against,
         )
+
+
+def too_short(budget_s: float, pair_s: float, affords: int, needed: int) -> str:
+    """Return, after the first pair of clusters, that the budget affords too few of them, and what would do."""
+    return (
+        f"a pair of clusters takes {pair_s / 60:.1f} min, so {budget_s / 60:.0f} min afford {affords} of the {needed} "
+        f"that a decision needs: --budget {math.ceil((needed + 1) * pair_s / 60)}m tells something"
+    )
 
 
 @contextmanager

@@ -54,6 +54,8 @@ class Switch:
         Raises ConfigurationError for a value that brokers refuse.
         """
         self._settings, self._values = settings, values
+        if not times:
+            self.sides = "A"  # as they were: there is nothing to go back from
         for _ in range(times):
             self.slowest_s = 0.0  # the first one also makes the connections
             self.to("B")

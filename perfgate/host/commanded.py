@@ -32,7 +32,9 @@ SUFFIX = ".json"
 
 
 class CommandedChange:
-    """Applies and reverts a change by commands; see :class:`perfgate.model.target.LiveSettings`."""
+    """Applies and reverts a change by commands; see :class:`perfgate.model.target.OutsideChange`."""
+
+    rehearsals = 1
 
     def __init__(self, commands: Commands, *, run_id: str, folder: Path, printed: Path) -> None:
         """`folder`: where a change is noted while it is applied; `printed`: the file that the output is kept in.

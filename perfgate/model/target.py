@@ -45,6 +45,16 @@ class LiveSettings(Protocol):
         """Have every setting as it was before it was first changed; return how long that took, in s."""
 
 
+class OutsideChange(LiveSettings, Protocol):
+    """A change that something else than the suite makes, and reverts."""
+
+    rehearsals: int
+    """So many times it is made and reverted before anything is measured."""
+
+    def close(self) -> tuple[str, ...]:
+        """Revert the change if it is applied; return what a person has to do where that fails. May be called again."""
+
+
 class Reachable(Protocol):
     """Brokers that a client can be made for."""
 

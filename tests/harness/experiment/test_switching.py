@@ -98,6 +98,16 @@ def test_without_a_rehearsal_nothing_is_touched() -> None:
     assert (switch.sides, switch.slowest_s, len(edges)) == ("AB", 0.0, 8)
 
 
+def test_a_person_is_asked_for_nothing_before_the_first_change() -> None:
+    brokers, switch = Brokers(), Switch()
+    switch.rehearse(brokers, (), times=0)
+    assert (brokers.done, switch.sides) == ([], "A")
+    switch.to("A")
+    assert brokers.done == [], "it was not asked to revert what was never applied"
+    switch.to("B")
+    assert len(brokers.done) == 1
+
+
 def finished(**fields: Any) -> Finished:
     return Finished(round=one_round(1, 1000.0), **{"repeatable": False, **fields})
 

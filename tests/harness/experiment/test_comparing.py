@@ -1,0 +1,41 @@
+"""A comparison as a whole: what a person is told while it is measured."""
+
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from perfgate.experiment import comparing as module
+from perfgate.experiment.comparing import Comparing
+from perfgate.experiment.parts import Compared
+from tests.harness.build import scenario
+
+
+@pytest.mark.parametrize(("budget_s", "told"), [(480.0, True), (900.0, False)])
+def test_a_budget_that_affords_too_few_pairs_is_told_after_the_first(
+    monkeypatch: pytest.MonkeyPatch, budget_s: float, told: bool
+) -> None:
+    """Two pairs were measured in 5.6 of 8 min, then it said that a decision needs four."""
+    now, said = [0.0], list[str]()
+    comparing: Any = Comparing.__new__(Comparing)
+    comparing.setup, comparing._random = Mock(), Mock(choice=lambda found: found[0])
+    comparing.setup.say.note.side_effect = said.append
+    comparing.stop = SimpleNamespace(fewest_units=4, decided=lambda _: False)
+
+    def pair(_self: object, rows: list[Compared], _first: str, _deadline: float) -> None:
+        now[0] += 168
+        for row in rows:
+            row.orders.append("ABBA")
+
+    monkeypatch.setattr(Comparing, "_pair", pair)
+    monkeypatch.setattr(Comparing, "_comparison", Mock())
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    row = Compared({"A": scenario(), "B": scenario()}, "pairs", 1, 6)
+    comparing._pairs([row], budget_s)
+    words = (
+        "a pair of clusters takes 2.8 min, so 8 min afford 2 of the 4 that a decision needs: --budget 14m tells "
+        "something"
+    )
+    assert said == ([words] if told else [])
+    assert row.units == (2 if told else 5)

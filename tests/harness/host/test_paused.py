@@ -1,0 +1,63 @@
+"""A change by hand: asked for at the terminal, and told where it is still applied when the run ends."""
+
+import os
+import pty
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perfgate.host.paused import PausedChange
+from perfgate.model.errors import ConfigurationError, TargetError
+from tests.harness.run_gate import gate
+
+
+@pytest.fixture
+def terminal() -> Iterator[tuple[int, Path]]:
+    """Give the person's side of a terminal, and the path of the other one."""
+    ours, theirs = pty.openpty()
+    yield ours, Path(os.ttyname(theirs))
+    for side in (ours, theirs):
+        os.close(side)
+
+
+def test_a_person_is_asked_to_apply_and_to_revert(terminal: tuple[int, Path]) -> None:
+    person, path = terminal
+    change = PausedChange("turbo off", path)
+    os.write(person, b"\n\n")  # pressed before it was asked: that counts all the same
+    assert change.change(()) > 0
+    assert change.restore() > 0
+    shown = os.read(person, 65536).decode()
+    assert "apply 'turbo off' now, then press Enter: " in shown
+    assert "revert 'turbo off' now, then press Enter: " in shown
+    assert change.close() == ()
+
+
+def test_what_is_still_applied_is_told_and_nobody_is_waited_for(terminal: tuple[int, Path]) -> None:
+    person, path = terminal
+    change = PausedChange("turbo off", path)
+    os.write(person, b"\n")
+    change.change(())
+    left = ("THE CHANGE IS STILL APPLIED: revert 'turbo off' by hand",)
+    assert change.close() == left
+    assert change.close() == left, "it may be asked again"
+
+
+def test_a_terminal_that_is_closed_ends_the_question() -> None:
+    change = PausedChange("turbo off", Path(os.devnull))
+    with pytest.raises(TargetError, match="the terminal was closed when it asked to apply 'turbo off'"):
+        change.change(())
+    change.close()
+
+
+def test_without_a_terminal_it_is_one_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="this run has no terminal"):
+        PausedChange("turbo off", tmp_path / "none" / "tty")
+
+
+def test_its_file_states_a_name_alone(tmp_path: Path) -> None:
+    path = tmp_path / "change.toml"
+    path.write_text('name = "x"\n[producer]\nacks = "all"\n')
+    done = gate(tmp_path / "results", f"--compare={path}", "--pause-for-change")
+    assert done.code == 2
+    assert "with --pause-for-change a person makes the whole change: leave all but name out" in done.output
