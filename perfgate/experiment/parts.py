@@ -12,7 +12,8 @@ from perfgate.experiment.assembly import Finished, unmeasured
 from perfgate.experiment.bench import Bench
 from perfgate.experiment.bursts import burst
 from perfgate.experiment.switching import GAP_TIMES, Switch
-from perfgate.load.turns import SIDES, pace
+from perfgate.experiment.validity import NO_TURNS
+from perfgate.load.turns import LARGEST_GAP_S, SIDES, pace
 from perfgate.model import AS_USUAL, COMPILING, DECIDES_PACED, Deciding, Round, Scenario
 
 REPEATS = 2
@@ -21,6 +22,9 @@ PARTS_PER_REPEAT = 4
 another, and one more for every four that were sound: a broker of a busy machine stands still for half a second."""
 WARMING_PARTS = 6
 """So many parts of a scenario may be dropped because a broker was still compiling, on each cluster or pair of them."""
+GAP_GROWS = 1.5
+"""Where turns ran into one another the gap is so many times as long from then on: brokers drain a buffer in
+0.4 s on a quiet machine, and six of them on two cores stand still for as long now and then."""
 QUADS = ("ABBA", "BAAB")
 MIRRORED = str.maketrans("AB", "BA")
 COMPILE_SHARE = "broker_compile_share.max"
@@ -42,6 +46,8 @@ class Compared:
     orders: list[str] = field(default_factory=list)
     may_warm: int = WARMING_PARTS
     repeated: int = 0
+    gap_times: float = 1.0
+    """The gap between turns is so many times as long as it was reckoned to have to be."""
     planned: int = 0
     seconds: float = 0.0
     part_s: float = 0.0
@@ -94,6 +100,8 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
         )
         if spoilt and row.repeated < REPEATS + row.parts_done // PARTS_PER_REPEAT:
             row.repeated += 1
+            if any(reason.startswith(NO_TURNS) for _, finished in measured for reason in finished.round.invalid):
+                row.gap_times *= GAP_GROWS
         elif row.may_warm and time.monotonic() < ends and _warming([finished.round for _, finished in measured]):
             row.may_warm -= 1
         else:
@@ -119,7 +127,8 @@ def _burst(
     last = [rounds[-1].metrics.get("records_per_s", 0.0) for rounds in row.rounds.values() if rounds]
     slowest = min(last) if last else min(benches[side].rate_of(form) for side, form in row.sides.items())
     at = pace(list(row.sides.values()), slowest)
-    at = replace(at, gap_s=max(at.gap_s, GAP_TIMES * switch.slowest_s))
+    gap_s = max(at.gap_s, min(at.gap_s * row.gap_times, LARGEST_GAP_S), GAP_TIMES * switch.slowest_s)
+    at = replace(at, gap_s=gap_s)
     done = burst(benches, row.sides, order, at, row.parts_done + 1, left, partial(switch.along, order))
     return [(side, switch.in_time(finished, at.gap_s)) for side, finished in done.items()]
 

@@ -54,6 +54,9 @@ CLOCK_SHARE = 0.1
 """An end-to-end latency across clocks that are not known to this share of its median says nothing."""
 
 
+NO_TURNS = "the loads did not take turns"
+
+
 @dataclass(frozen=True, slots=True)
 class Flaw:
     """One reason why a round does not count, or why its `metrics` do not (beginnings of names; empty: all of it).
@@ -73,7 +76,7 @@ class Flaw:
 def late_turns(late: int, turns: int) -> Flaw:
     """Return the flaw of two loads whose turns ran into one another."""
     return Flaw(
-        f"the loads did not take turns: in {late} of {turns} turns a side's records were still under way "
+        f"{NO_TURNS}: in {late} of {turns} turns a side's records were still under way "
         "when the other side was measured",
         generator=True,
     )

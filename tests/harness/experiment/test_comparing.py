@@ -1,12 +1,12 @@
 """A comparison as a whole: what a person is told while it is measured."""
 
+import time
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
-from perfgate.experiment import comparing as module
 from perfgate.experiment.comparing import Comparing
 from perfgate.experiment.parts import Compared
 from tests.harness.build import scenario
@@ -30,7 +30,7 @@ def test_a_budget_that_affords_too_few_pairs_is_told_after_the_first(
 
     monkeypatch.setattr(Comparing, "_pair", pair)
     monkeypatch.setattr(Comparing, "_comparison", Mock())
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     row = Compared({"A": scenario(), "B": scenario()}, "pairs", 1, 6)
     comparing._pairs([row], budget_s)
     words = (

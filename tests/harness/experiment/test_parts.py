@@ -1,6 +1,7 @@
 """Parts of a comparison: what is measured again does not make the plan smaller."""
 
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from perfgate.experiment import parts
 from perfgate.experiment.assembly import Finished
 from perfgate.experiment.parts import Compared, measure_part
 from perfgate.experiment.switching import Switch
+from perfgate.experiment.validity import late_turns
+from perfgate.model.load import Pace
 from tests.harness.build import one_round, scenario
 
 
@@ -28,3 +31,22 @@ def test_a_part_takes_as_long_as_the_try_that_counted(monkeypatch: pytest.Monkey
     measure_part(row, {}, Switch(), 60, "ABBA")
     assert 0.02 <= row.part_s < (time.monotonic() - began) / 2
     assert [len(found) for found in row.discarded.values()] == [2, 2]
+
+
+def test_turns_that_ran_into_one_another_are_given_a_longer_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pair of living clusters, six brokers on two cores, ended INVALID after four of nine bursts were late."""
+    gaps: list[float] = []
+
+    def late(_benches: Any, sides: Any, _order: str, at: Pace, *_: Any) -> dict[str, Finished]:
+        gaps.append(at.gap_s)
+        flaw = (late_turns(2, 2).reason,) if len(gaps) in (1, 2) else ()
+        return {side: Finished(round=one_round(1, 12_000.0, invalid=flaw), repeatable=bool(flaw)) for side in sides}
+
+    monkeypatch.setattr(parts, "burst", late)
+    row = Compared(dict.fromkeys("AB", scenario()), "pairs", 1, 6)
+    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0)
+    for _ in range(2):
+        measure_part(row, dict.fromkeys("AB", bench), Switch(), 60, "ABBA")
+    first = gaps[0]
+    assert gaps == pytest.approx([first, first * 1.5, first * 2.25, first * 2.25]), "and it stays so"
+    assert row.repeated == 2
