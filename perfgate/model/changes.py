@@ -93,6 +93,12 @@ def _membership(path: str, value: object) -> str:
     return str(value)
 
 
+def _security(path: str, value: object) -> str:
+    if value not in ("plaintext", "tls", "sasl-tls"):
+        raise ConfigurationError(f"{path} = {value!r} is no security; legal: plaintext, tls, sasl-tls")
+    return str(value)
+
+
 def release(path: str, value: object) -> str:
     """Return `value` if it reads like a Kafka release. Raises ConfigurationError, with the `path` or option."""
     if not isinstance(value, str) or not re.fullmatch(r"\d+\.\d+\.\d+", value):
@@ -176,6 +182,7 @@ PATHS: Mapping[str, _Path] = {
     "cluster.jvm": _Path(_options, _cluster(jvm_options=...)),
     "cluster.cpus": _Path(_amount(0.05, 1024, "cores"), _cluster(cpus_per_broker=...)),
     "cluster.log-dirs": _Path(_whole(16), _cluster(log_dirs=...)),
+    "cluster.security": _Path(_security, _cluster(security=...)),
     "cluster.memory-mib": _Path(_whole(1 << 24), _cluster(memory_mib_per_broker=...)),
 }
 LEGAL = (*PATHS, *(f"{scope}.<Kafka setting>" for scope in SETTINGS))

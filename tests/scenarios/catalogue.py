@@ -282,6 +282,14 @@ FAMILIES: tuple[Family, ...] = (
         full={"brokers-1": 1},
         source=R2,
     ),
+    family(
+        "security",
+        "how clients are let in: TLS and SCRAM cost broker CPU for each record",
+        base=STRESS,
+        varies="cluster.security",
+        nightly={"security-sasl-tls": "sasl-tls"},
+        full={"security-tls": "tls"},
+    ),
     # Consuming.
     family(
         "consumer-threads",

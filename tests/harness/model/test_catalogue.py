@@ -72,6 +72,7 @@ def test_every_path_changes_what_it_names_and_nothing_else(path: str) -> None:
         "cluster.version": "3.9.1",
         "cluster.image": "mine:1",
         "cluster.jvm": ["-Xmx1g"],
+        "cluster.security": "tls",
         "record.payload": "text:2",
         "consumers.membership": "group",
     }.get(path, 7)

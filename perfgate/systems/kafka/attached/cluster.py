@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,10 +20,10 @@ from perfgate.systems.kafka.attached.journaled_topics import JournaledTopics
 from perfgate.systems.kafka.attached.manifest import Manifest
 from perfgate.systems.kafka.client.admin import broker_config, cluster_id_at, dynamic_value, is_own, set_broker, told_of
 from perfgate.systems.kafka.client.live_settings import LiveSettings
-from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client, answer
+from perfgate.systems.kafka.client.roundtrip import OF_CLIENTS, client_rtt_ms
+from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client
 from perfgate.systems.kafka.observe.watching import MetadataWatch
 
-RTT_SAMPLES = 15
 BACK_S = 120.0
 """So long replicas may take to be in sync again once this run has brought a broker back; then a shrunken set counts."""
 HEALTH_EVERY_S = 2.0
@@ -150,17 +149,8 @@ class ExternalCluster:
         return self._described.client
 
     def rtt_ms(self, link: Link) -> float:
-        """Return the median time of a request that describes the cluster over this link, TLS included.
-
-        Not of one for a topic's metadata: brokers may be set up to create the topic that is asked for.
-        """
-        admin = admin_client(self.bootstrap(link), self.client_settings())
-        times = []
-        for _ in range(1 + RTT_SAMPLES):
-            begin = time.perf_counter()
-            answer(admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S), f"a round trip over the {link.name} link")
-            times.append(time.perf_counter() - begin)
-        return statistics.median(times[1:]) * 1e3  # the first one connects
+        """Return the median time of a request that describes the cluster over this link, its security included."""
+        return client_rtt_ms(self.bootstrap(link), self.client_settings(), link.name)
 
     def check(self) -> None:
         """Raise TargetError when more partitions are under-replicated than the file allows, or one has no leader.
@@ -195,7 +185,7 @@ class ExternalCluster:
 
     def facts(self) -> Mapping[str, object]:
         """Return what run.json says of these brokers."""
-        return {**self._facts, "rtt_of": "DescribeCluster by a client, its security included"}
+        return {**self._facts, "rtt_of": OF_CLIENTS}
 
 
 def time_is_up(most_s: float) -> str:

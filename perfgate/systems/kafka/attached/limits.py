@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from perfgate.model import CROSS_ZONE, MIB, FaultScenario, Scenario
+from perfgate.model import CROSS_ZONE, MIB, ClusterSpec, FaultScenario, Scenario
 from perfgate.systems.kafka.attached.described import DescribedTarget, Limits
 
 OFTEN = 1000
@@ -46,6 +46,8 @@ def beyond(limits: Limits, scenario: Scenario) -> str | None:
     """
     if scenario.cluster.log_dirs != 1:
         return "how many log folders real brokers have is not this suite's to change"
+    if scenario.cluster.security != ClusterSpec().security:
+        return "how real brokers let clients in is not this suite's to change"
     partitions = scenario.topic.partitions * scenario.topic.replication_factor
     if partitions > limits.partitions and not scenario.refusal:
         return f"its topics have {partitions:,} partitions with replicas, and the file allows {limits.partitions:,}"

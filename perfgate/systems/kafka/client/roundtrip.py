@@ -7,10 +7,13 @@ import statistics
 import struct
 import time
 
+from perfgate.model import Settings
 from perfgate.model.errors import TargetError
+from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client, answer
 
 API_VERSIONS_KEY = 18
-SAMPLES = 30
+SAMPLES, CLIENT_SAMPLES = 30, 15
+OF_CLIENTS = "DescribeCluster by a client, its security included"
 TIMEOUT_S = 5
 # ApiVersions v0: the one request a broker answers before anything else, with no body.
 # Layout: https://kafka.apache.org/protocol (length, api_key, api_version, correlation_id, client_id).
@@ -29,6 +32,20 @@ def request_rtt_ms(host: str, port: int) -> float:
             return statistics.median(_exchange(connection) for _ in range(SAMPLES)) * 1e3
     except OSError as error:
         raise TargetError(f"no round trip to {host}:{port}: {error}") from error
+
+
+def client_rtt_ms(bootstrap: str, client: Settings, link: str) -> float:
+    """Return the median time of a request that describes the cluster, by a client with these settings, in ms.
+
+    Not of one for a topic's metadata: brokers may be set up to create the topic that is asked for. `link`: for the
+    message of the TargetError that is raised where brokers do not answer.
+    """
+    admin, times = admin_client(bootstrap, client), []
+    for _ in range(1 + CLIENT_SAMPLES):
+        begin = time.perf_counter()
+        answer(admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S), f"a round trip over the {link} link")
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times[1:]) * 1e3  # the first one connects
 
 
 def _exchange(connection: socket.socket) -> float:

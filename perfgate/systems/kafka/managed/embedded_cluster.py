@@ -12,7 +12,7 @@ from pathlib import Path
 from perfgate.host.cpu_quota import limit_cpu
 from perfgate.host.guard import Guard
 from perfgate.host.ports import HOST, free_ports
-from perfgate.model import CROSS_ZONE, ClusterSpec, Link
+from perfgate.model import CROSS_ZONE, ClusterSpec, Link, Settings
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
 from perfgate.systems.kafka.java import KafkaJars
 from perfgate.systems.kafka.managed.aot_cache import RECORDED_WITHIN_S, cache_path, recording_path
@@ -30,6 +30,7 @@ from perfgate.systems.kafka.managed.jvm import JVM_OPTIONS, LOG4J, jvm_options
 from perfgate.systems.kafka.managed.monitoring import AGENT_CONFIG, agent_option, exporter_jar, start_prometheus
 from perfgate.systems.kafka.managed.own_cluster import LISTENERS, NOT_MONITORED, Monitoring, OwnCluster, listener_ports
 from perfgate.systems.kafka.managed.readiness import wait_until_ready
+from perfgate.systems.kafka.managed.secured import Secured
 from perfgate.systems.kafka.managed.severable import SeverableLinks
 from perfgate.systems.kafka.managed.toxiproxy import start_toxiproxy
 
@@ -74,6 +75,8 @@ class EmbeddedCluster(OwnCluster):
         self._guard = Guard()
         self._data = Path(tempfile.mkdtemp(prefix="kafka-perf-gate-"))
         self._guard.owns(self._data)
+        secured = spec.security != "plaintext"
+        self._secured = Secured(spec.security, java=java, folder=self._data) if secured else None
         self._pids: dict[int, int] = {}
         self._proxy_pid = 0
         self._proxy_log = logs / "toxiproxy.log"
@@ -134,6 +137,10 @@ class EmbeddedCluster(OwnCluster):
         if self._severable and not link.crosses_zones:
             return ",".join(self._severable.advertised(broker)["SAMEZONE"] for broker in self._ids)
         return super().bootstrap(link)
+
+    def client_settings(self) -> Settings:
+        """Return what clients are let in with; nothing where the listeners are plain text."""
+        return self._secured.client_settings() if self._secured else ()
 
     def close(self) -> None:
         """Kill every process and remove the data; the logs stay."""
@@ -268,6 +275,8 @@ class EmbeddedCluster(OwnCluster):
             voters=voters,
             log_dir=self._data / node_name(self.spec, node),
         )
+        if self._secured and node in self._ids:
+            settings |= self._secured.broker_settings(settings["listener.security.protocol.map"])
         return "".join(f"{name}={value}\n" for name, value in settings.items())
 
     def _format_storage(self) -> None:
@@ -287,6 +296,7 @@ class EmbeddedCluster(OwnCluster):
                     cluster_id,
                     "--config",
                     self._properties(node),
+                    *(self._secured.format_options() if self._secured else ()),
                 ],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

@@ -12,7 +12,7 @@ from perfgate.host.ports import HOST
 from perfgate.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, Link, Settings
 from perfgate.model.meter import Meter
 from perfgate.systems.kafka.client.live_settings import LiveSettings
-from perfgate.systems.kafka.client.roundtrip import request_rtt_ms
+from perfgate.systems.kafka.client.roundtrip import OF_CLIENTS, client_rtt_ms, request_rtt_ms
 from perfgate.systems.kafka.client.topics import Topics, admin_client
 from perfgate.systems.kafka.managed.brokers import broker_ids
 from perfgate.systems.kafka.managed.monitoring import AGENT_FIRST_PORT
@@ -110,7 +110,9 @@ class OwnCluster(ABC):
         return LiveSettings(admin_client(self.bootstrap(SAME_ZONE), self.client_settings()), list(map(str, self._ids)))
 
     def rtt_ms(self, link: Link) -> float:
-        """Return the median over the brokers of one request's round trip."""
+        """Return the median over the brokers of one request's round trip; of a client's where listeners are secured."""
+        if settings := self.client_settings():
+            return client_rtt_ms(self.bootstrap(link), settings, link.name)
         addresses = (address.split(":") for address in self.bootstrap(link).split(","))
         return statistics.median(request_rtt_ms(host, int(port)) for host, port in addresses)
 
@@ -129,8 +131,11 @@ class OwnCluster(ABC):
         return {
             "kafka_version": self.spec.kafka_version,
             "brokers": self.spec.brokers,
-            "rtt_of": "ApiVersions on a raw connection, median of the brokers",
+            "rtt_of": OF_CLIENTS
+            if self.client_settings()
+            else "ApiVersions on a raw connection, median of the brokers",
             "controllers": self.spec.controllers,
+            "security": self.spec.security,
             "log_dirs": f"{self.spec.log_dirs} a broker, all on one device",
             "racks": [f"az-{broker}" for broker in self._ids],
         }

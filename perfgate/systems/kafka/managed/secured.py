@@ -1,0 +1,81 @@
+"""Secured listeners of a cluster that the suite starts: a certificate, and a user with a password, made for it alone.
+
+Clients use them; brokers talk to one another in plain text, as they do without.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from perfgate.host.ports import HOST
+from perfgate.host.session import run_in_session
+from perfgate.model import Settings, settings
+from perfgate.model.errors import TargetError
+from perfgate.model.secret import Secret
+
+FOR_CLIENTS = ("SAMEZONE", "CROSSZONE")
+PROTOCOLS = {"tls": "SSL", "sasl-tls": "SASL_SSL"}
+"""Kafka's own names (security.protocol)."""
+MECHANISM, USER = "SCRAM-SHA-512", "perfgate"
+KEYTOOL_TIMEOUT_S = 300
+"""A bound on a hang."""
+EXTENSIONS = ("bc:c", "ku=digitalSignature,keyCertSign", f"san=ip:{HOST},dns:localhost")
+"""The certificate is its own authority."""
+LAST_WORDS = 300
+
+
+class Secured:
+    """The keys of one cluster, and what brokers and clients are told of them."""
+
+    def __init__(self, security: str, *, java: Path, folder: Path) -> None:
+        """`security`: one of PROTOCOLS; `java`: whose keytool is used; `folder`: the cluster's own, which ends with it.
+
+        Raises TargetError when no certificate can be made.
+        """
+        self._protocol, self._scram = PROTOCOLS[security], security == "sasl-tls"
+        self._password, self._store, self._authority = secrets.token_hex(16), folder / "keys.p12", folder / "keys.pem"
+        make = ["-genkeypair", "-keyalg", "EC", "-dname", "CN=kafka-perf-gate", "-validity", "30"]
+        make += [part for extension in EXTENSIONS for part in ("-ext", extension)]
+        for arguments in (make, ["-exportcert", "-rfc", "-file", str(self._authority)]):
+            keytool = [str(java.with_name("keytool")), *arguments, "-alias", "broker", "-keystore", str(self._store)]
+            keytool += ["-storetype", "PKCS12", "-storepass:env", "KEYS"]
+            code, said = run_in_session(keytool, KEYTOOL_TIMEOUT_S, {**os.environ, "KEYS": self._password})
+            if code:
+                raise TargetError(f"keytool made no certificate: {said[-LAST_WORDS:].strip()}")
+
+    def broker_settings(self, protocols: str) -> dict[str, str]:
+        """Return the settings that secure a broker's listeners; `protocols`: its listener.security.protocol.map."""
+        secured = {f"{name}:PLAINTEXT": f"{name}:{self._protocol}" for name in FOR_CLIENTS}
+        found = {
+            "listener.security.protocol.map": ",".join(secured.get(one, one) for one in protocols.split(",")),
+            "ssl.keystore.type": "PKCS12",
+            "ssl.keystore.location": str(self._store),
+            "ssl.keystore.password": self._password,
+        }
+        if self._scram:
+            module = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+            found["sasl.enabled.mechanisms"] = MECHANISM
+            mechanism = MECHANISM.lower()
+            found |= {f"listener.name.{name.lower()}.{mechanism}.sasl.jaas.config": module for name in FOR_CLIENTS}
+        return found
+
+    def format_options(self) -> list[str]:
+        """Return what formats a node's log folder with the user in it.
+
+        A command line can be read by others on this machine: the password opens this cluster, on loopback, and ends
+        with it.
+        """
+        return ["--add-scram", f"{MECHANISM}=[name={USER},password={self._password}]"] if self._scram else []
+
+    def client_settings(self) -> Settings:
+        """Return what a client needs, librdkafka's names."""
+        told: Mapping[str, object] = {
+            "security.protocol": self._protocol,
+            "ssl.ca.location": str(self._authority),
+            **({"sasl.mechanisms": MECHANISM, "sasl.username": USER} if self._scram else {}),
+        }
+        password = (("sasl.password", Secret(self._password)),) if self._scram else ()
+        return (*settings(told), *password)

@@ -1,0 +1,49 @@
+"""Secured listeners of the suite's own brokers: those of clients alone, and no password shown."""
+
+from pathlib import Path
+
+import pytest
+
+from perfgate.model import ClusterSpec, Scenario, with_changes
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.secret import redacted, revealed
+from perfgate.systems.kafka.java import find_java
+from perfgate.systems.kafka.managed.secured import Secured
+from tests.harness.build import scenario
+
+
+@pytest.fixture(scope="module")
+def scram(tmp_path_factory: pytest.TempPathFactory) -> Secured:
+    return Secured("sasl-tls", java=find_java(), folder=tmp_path_factory.mktemp("keys"))
+
+
+def test_only_the_listeners_of_clients_are_secured(scram: Secured) -> None:
+    protocols = "SAMEZONE:PLAINTEXT,CROSSZONE:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT"
+    told = scram.broker_settings(protocols)
+    assert told["listener.security.protocol.map"] == (
+        "SAMEZONE:SASL_SSL,CROSSZONE:SASL_SSL,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT"
+    )
+    assert told["sasl.enabled.mechanisms"] == "SCRAM-SHA-512"
+    assert "listener.name.samezone.scram-sha-512.sasl.jaas.config" in told
+
+
+def test_the_password_is_the_same_on_both_sides_and_shown_nowhere(scram: Secured) -> None:
+    client = scram.client_settings()
+    password = revealed(client)["sasl.password"]
+    assert password in scram.format_options()[1]
+    assert password not in str(dict(client))
+    assert password not in redacted(f"--add-scram {scram.format_options()[1]}")
+
+
+def test_tls_alone_has_no_user(tmp_path: Path) -> None:
+    tls = Secured("tls", java=find_java(), folder=tmp_path)
+    assert tls.format_options() == []
+    assert [name for name, _ in tls.client_settings()] == ["security.protocol", "ssl.ca.location"]
+    assert not [name for name in tls.broker_settings("SAMEZONE:PLAINTEXT") if "sasl" in name]
+
+
+def test_a_scenario_states_it_by_path() -> None:
+    secured: Scenario = with_changes(scenario(), [("cluster.security", "tls")])
+    assert (secured.cluster.security, ClusterSpec().security) == ("tls", "plaintext")
+    with pytest.raises(ConfigurationError, match="legal: plaintext, tls, sasl-tls"):
+        with_changes(scenario(), [("cluster.security", "kerberos")])
