@@ -43,7 +43,8 @@ def front_html(
     return (
         '<meta charset="utf-8"><style>body{font:15px sans-serif;background:#fff;color:#111;margin:1em;'
         "max-width:70em}table{border-collapse:collapse}td,th{border-bottom:1px solid #ccc;padding:.3em .8em .3em 0;"
-        "text-align:left;vertical-align:top;overflow-wrap:anywhere}</style>"
+        "text-align:left;vertical-align:top;overflow-wrap:anywhere}td:first-child{white-space:nowrap}"
+        "td:nth-child(2){min-width:7em}</style>"
         f"<h2>{_text(headline(document, listed, sentences, str))}</h2>"
         + "".join(f"<p><b>{_text(banner)}</b></p>" for banner in banners(document, before))
         + "<h3>Where, and by how much</h3>"

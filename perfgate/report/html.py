@@ -30,6 +30,7 @@ FOR_NODE = re.compile(
 )
 """Names of the variables that Allure and npm get: where things are, which registry, through which proxy."""
 
+ROOM = "<style>iframe { min-height: 36rem }</style>"
 ANALYTICS = re.compile(r'<script[^>]*src="https://www\.googletagmanager\.com[^"]*"[^>]*></script>')
 
 
@@ -60,16 +61,21 @@ def build_report(run_dir: Path) -> Path:
         _node([allure_cli(), "generate", "--config", config, results], GENERATE_TIMEOUT_S, "generating the report")
         if not (report / "index.html").is_file():
             raise ReportError(f"Allure generated no {report / 'index.html'}")
-        _take_out_analytics(report / "index.html")
+        _finish(report / "index.html")
         if first:
             before.write_bytes(start)
             shutil.copyfile(history, common)
     return report / "index.html"
 
 
-def _take_out_analytics(page: Path) -> None:
-    """Take out what loads another company's script whenever somebody opens the report; Allure has no option for it."""
-    page.write_text(ANALYTICS.sub("", page.read_text(encoding="utf-8")), encoding="utf-8")
+def _finish(page: Path) -> None:
+    """Do what Allure has no option for.
+
+    Take out what loads another company's script whenever somebody opens the report, and give attached pages room: a
+    browser shows five lines of them unless it is told otherwise.
+    """
+    text = ANALYTICS.sub("", page.read_text(encoding="utf-8"))
+    page.write_text(text.replace("</head>", f"{ROOM}</head>", 1), encoding="utf-8")
 
 
 def allure_cli() -> Path:

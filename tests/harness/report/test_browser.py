@@ -55,6 +55,9 @@ def test_a_reader_finds_what_is_red_and_its_numbers(page: "Page", red_run: Path)
     page.get_by_text("Global Attachments").click()
     page.get_by_text(SUMMARY).click()
     page.locator("iframe").first.wait_for()
+    shown = page.locator("iframe").first.bounding_box()
+    assert shown is not None
+    assert shown["height"] >= 500, "five lines were shown of the six answers"
 
     page.goto(f"{report.as_uri()}#")
     page.get_by_text("Results").first.click()
