@@ -26,6 +26,7 @@ from perfgate.model import (
     RangeRelation,
     Relation,
     Step,
+    Verdict,
     metric_info,
 )
 from perfgate.model.summary import metric_value
@@ -71,13 +72,12 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
         for name, m in entry["metrics"].items()
     ]
     published = {figure.metric: number(figure.value) for figure in reversed(outcome.published)}
-    judged = [_judged_row(judgement, published) for judgement in outcome.judgements]
     allure.dynamic.description_html(
         _paragraph(outcome.message.partition("\n")[0] or outcome.verdict.value)
         + _paragraph(f"{scenario.summary}.")
         + _reasons(outcome)
         + _paragraph(integrity_line([entry["accounting"]], [entry]))
-        + _table(JUDGED_COLUMNS, judged)
+        + _table(JUDGED_COLUMNS, [_judged_row(judgement, published) for judgement in outcome.judgements])
         + _table(("metric", "value", "unit", "each round"), rows)
         + _table(PUBLISHED_COLUMNS, published_rows(outcome, measurement))
         + _paragraph(
@@ -89,11 +89,12 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
     allure.attach(entry["official_command"], "the same load with the official tools", AttachmentType.TEXT)
     _attach_fault_rounds(measurement)
     _attach_ramps(measurement)
-    _attach_json("measurement", entry)
+    _attach_json("measurement", {name: value for name, value in entry.items() if name != "broker_log_tail"})
     allure.attach(_rounds_csv(measurement), "rounds", AttachmentType.CSV)
-    thresholds = Path(profile.path).read_text() if profile else "no profile matches this target and machine"
-    allure.attach(thresholds, f"thresholds used: {profile.name if profile else 'none'}", AttachmentType.TEXT)
-    allure.attach(measurement.broker_log_tail or "(recorded run: no log)", "broker log tail", AttachmentType.TEXT)
+    if profile:
+        allure.attach(Path(profile.path).read_text(), f"thresholds used: {profile.name}", AttachmentType.TEXT)
+    if not outcome.verdict.green and outcome.verdict is not Verdict.MISSING:
+        allure.attach(measurement.broker_log_tail or "(no log)", "broker log tail", AttachmentType.TEXT)
     if outcome.message and not outcome.verdict.green:
         allure.attach(outcome.message, "verdict", AttachmentType.TEXT)
 

@@ -49,6 +49,9 @@ def test_the_report_is_one_file_with_rows_numbers_relations_and_what_went_red(ru
         assert [title for title in tests if title.startswith(f"{entry['name']}: PASS, {entry['ratio']:.3g} x")]
     (red,) = [test for title, test in tests.items() if title.startswith("batch-1k: REGRESSED")]
     assert red["status"] == "failed"
+    assert "broker log tail" in json.dumps(red)
+    size = sum(path.stat().st_size for path in (run_dir / "allure-results").iterdir())
+    assert size / len(rows["scenarios"]) < 130_000, "70 scenarios with more than twice the rounds in less than 15 MB"
     assert [category["name"] for category in red["categories"]] == ["Regressed"]
     (entry,) = [entry for entry in rows["scenarios"] if entry["name"] == "batch-1k"]
     rate = entry["judgements"][0]
