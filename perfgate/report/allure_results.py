@@ -67,10 +67,8 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
     for name, value in {**dict(scenario.factor), "link": scenario.link.name, "load": load}.items():
         allure.dynamic.parameter(name, _Bare(value), excluded=True)  # a changed value is the same test
     entry = scenario_entry(measurement, outcome)
-    rows = [
-        (name, number(m["value"]), m["unit"], " ".join(number(v) for v in m["rounds"]))
-        for name, m in entry["metrics"].items()
-    ]
+    each = entry["metrics"].items()
+    rows = [(name, number(m["value"]), m["unit"], " ".join(map(number, m["rounds"]))) for name, m in each]
     published = {figure.metric: number(figure.value) for figure in reversed(outcome.published)}
     allure.dynamic.description_html(
         _paragraph(outcome.message.partition("\n")[0] or outcome.verdict.value)
@@ -279,10 +277,11 @@ class _Bare:
 
 
 def _headline(measurement: Measurement) -> str:
-    """Return the numbers that a reader of the report's first page wants: rate, p99, CPU."""
+    """Return the numbers that a reader of the report's first page wants: outage, rate, p99, CPU."""
     parts = []
     for name, text in (
         ("knee_records_per_s", "knee at {} records/s"),
+        ("outage_s.max", "outage {} s"),
         ("records_per_s", "{} records/s"),
         ("latency_ms.p99", "p99 {} ms"),
         ("broker_cpu_cores.sum", "{} broker cores"),

@@ -59,7 +59,7 @@ def test_its_report_shows_the_outage(page: "Page", killed: Finished) -> None:
     entry = killed.scenario(ROW)
     (run,) = killed.results.glob("2*")
     open_test(page, build_report(run), "failover", f"{ROW}: {entry['verdict']}")
-    page.get_by_text(f"{number(entry['metrics']['outage_s.max']['value'])} s").first.wait_for()
+    page.get_by_text(f"outage {number(entry['metrics']['outage_s.max']['value'])} s").first.wait_for()
     see_picture(page, f"{ROW}-fault-1.png")
 
 
