@@ -2,6 +2,7 @@
 
 import os
 import pty
+import select
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from perfgate.host.paused import PausedChange
 from perfgate.model.errors import ConfigurationError, TargetError
-from tests.harness.run_gate import gate
+from tests.harness.run_gate import HANG_BOUND_S, gate
 
 
 @pytest.fixture
@@ -27,10 +28,12 @@ def test_a_person_is_asked_to_apply_and_to_revert(terminal: tuple[int, Path]) ->
     os.write(person, b"\n\n")  # pressed before it was asked: that counts all the same
     assert change.change(()) > 0
     assert change.restore() > 0
-    shown = os.read(person, 65536).decode()
-    assert "apply 'turbo off' now, then press Enter: " in shown
-    assert "revert 'turbo off' now, then press Enter: " in shown
     assert change.close() == ()
+    shown = ""
+    while "revert 'turbo off' now, then press Enter: " not in shown:  # the echo of what was pressed comes first
+        assert select.select([person], [], [], HANG_BOUND_S)[0], shown
+        shown += os.read(person, 65536).decode()
+    assert "apply 'turbo off' now, then press Enter: " in shown
 
 
 def test_what_is_still_applied_is_told_and_nobody_is_waited_for(terminal: tuple[int, Path]) -> None:

@@ -195,7 +195,7 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
                 "refusal": "",
                 "client_version": "",
                 "transaction_ms": 0.0,
-                "cluster": {**entry["declared"]["cluster"], "log_dirs": 1},
+                "cluster": {**entry["declared"]["cluster"], "log_dirs": 1, "security": "plaintext"},
             },
             "rounds": [
                 {**r, "steps": [], "hosts": [], "accounting": {**r["accounting"], "markers": 0}}
