@@ -6,7 +6,7 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perfgate.load.local import LocalTransport
@@ -74,6 +74,12 @@ class Generators:
         for process in self._named(only):
             process.channel.tell(message)
 
+    def tell_each(self, names: Collection[str], **message: object) -> None:
+        """Send one message to each process of these names."""
+        for process in self._processes:
+            if process.name in names:
+                process.channel.tell(message)
+
     def kill(self, name: str) -> None:
         """Kill the process of this name, whose end is then no failure of the load."""
         (process,) = (process for process in self._processes if process.name == name)
@@ -115,6 +121,10 @@ class Generators:
     def done(self, only: str) -> int:
         """Return how many records the processes whose name begins so have done, as far as they have told."""
         return sum(last.done for name, last in self._last.items() if name.startswith(only))
+
+    def done_by(self, names: Collection[str]) -> int:
+        """Return how many records the processes of these names have done, as far as they have told."""
+        return sum(last.done for name, last in self._last.items() if name in names)
 
     def listen_until(self, at: float, phase: str, observer: Observer) -> None:
         """Follow the processes until the monotonic clock shows `at`."""

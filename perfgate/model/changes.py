@@ -88,8 +88,8 @@ def _keys(path: str, value: object) -> Keys:
 
 
 def _membership(path: str, value: object) -> str:
-    if value not in ("group", "assigned"):
-        raise ConfigurationError(f"{path} = {value!r} is no membership; legal: group, assigned")
+    if value not in ("group", "assigned", "share"):
+        raise ConfigurationError(f"{path} = {value!r} is no membership; legal: group, assigned, share")
     return str(value)
 
 

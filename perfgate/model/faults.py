@@ -24,12 +24,13 @@ class FaultKind:
 
     `commands`: those of a target file's `[faults]` that bring it about on real brokers; None: no command can.
     `brokers_down`: so many at a time. `ends_load`: a part of the load is gone for good, so that nothing gets to be as
-    before.
+    before. `leaves_unread`: consumers stay away, and have to catch up.
     """
 
     commands: tuple[Action, ...] | None
     brokers_down: int = 1
     ends_load: bool = False
+    leaves_unread: bool = False
 
 
 FAULTS: Mapping[str, FaultKind] = {
@@ -37,12 +38,14 @@ FAULTS: Mapping[str, FaultKind] = {
     "stop-leader": FaultKind(commands=("stop", "start")),
     "pause-leader": FaultKind(commands=("pause", "resume")),
     "cut-off": FaultKind(commands=("cut-off", "heal")),
+    "slow-follower": FaultKind(commands=None),  # it stands still several times a second
     "kill-controller": FaultKind(commands=None),  # nothing tells which one is active
     "rolling-restart": FaultKind(commands=("stop", "start")),
     "two-down": FaultKind(commands=("kill", "start"), brokers_down=2),
     "return": FaultKind(commands=("kill", "start")),
     "scale-out": FaultKind(commands=None),  # a target file declares no spare broker
     "consumer-kill": FaultKind(commands=(), brokers_down=0),
+    "consumers-away": FaultKind(commands=(), brokers_down=0, leaves_unread=True),
     "client-crash": FaultKind(commands=(), brokers_down=0, ends_load=True),
 }
 

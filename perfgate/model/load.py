@@ -221,6 +221,15 @@ class JournaledLoad(Protocol):
     def kill(self, name: str) -> None:
         """Kill one generator process."""
 
+    def rest_readers(self) -> None:
+        """Have the first group's consumers ask for nothing more, and stay members of it."""
+
+    def wake_readers(self) -> None:
+        """Have them read on from where they were."""
+
+    def unread(self) -> int:
+        """Return how many acknowledged records the first group's consumers have not been given, by the last reports."""
+
     def finish(self) -> list[str]:
         """Offer no more records, wait until each has its outcome, and return what was wrong with the load itself.
 

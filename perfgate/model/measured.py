@@ -85,6 +85,14 @@ METRICS: Mapping[str, MetricInfo] = dict(
         _metric("unknown_records", "records", "lower", "records whose delivery ended in an error"),
         _metric("vanished_records", "records", "lower", "records handed over, never acknowledged, and not in the log"),
         _metric("lag_drained_s", "s", "lower", "time until the consumers were no more behind than usual"),
+        _metric("unread_records", "records", "lower", "records unread when the consumers came back"),
+        _metric("catch_up_s", "s", "lower", "time from there until they were no more behind than usual"),
+        _metric("catch_up_records_per_s", "records/s", "higher", "what they read in that time"),
+        *(
+            _metric(f"end_to_end_{phase}_ms.{name}", "ms", "lower", f"{name} from send to receipt {phase} the fault")
+            for phase in ("before", "during", "after")
+            for name in (*LATENCY_QUANTILES, "max", "avg")
+        ),
         *(
             _metric(f"broker_cpu_{phase}_cores", "cores", "lower", f"CPU of all brokers {phase} the fault")
             for phase in ("before", "during", "after")
@@ -183,7 +191,8 @@ class Failover:
     `down`: when each partition was not served. `leaders` and `in_sync`: of every partition its leader (-1: none) and
     how many replicas were in sync, whenever one of them changed. `integrity`: how many records of each kind of fault
     there were, and `findings` names the first. `seconds`: the timeline, from its first second on: per partition the
-    records acknowledged, the p99 of all (ms; None: nothing was).
+    records acknowledged, the p99 of all (ms; None: nothing was). `unread`: the records that consumers who stayed away
+    had not been given, at the end of each such second; empty where none stayed away.
     """
 
     marks: tuple[tuple[float, str], ...]
@@ -200,6 +209,7 @@ class Failover:
     seconds_from: float
     acknowledged: Mapping[str, tuple[int, ...]]
     p99_ms: tuple[float | None, ...]
+    unread: tuple[int, ...] = ()
 
 
 StepPart = Literal["unloaded", "step", "bisection", "confirmation", "below"]

@@ -282,6 +282,7 @@ def _headline(measurement: Measurement) -> str:
     for name, text in (
         ("knee_records_per_s", "knee at {} records/s"),
         ("outage_s.max", "outage {} s"),
+        ("catch_up_s", "caught up in {} s"),
         ("records_per_s", "{} records/s"),
         ("latency_ms.p99", "p99 {} ms"),
         ("broker_cpu_cores.sum", "{} broker cores"),

@@ -145,10 +145,12 @@ def _of_scenario(entry: Mapping[str, Any]) -> str:
 
 
 def _fault_figures(metrics: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the outage and the records lost in all rounds, of a scenario with a fault; empty of another."""
+    """Return the outage, the time to catch up and the records lost, of a scenario with a fault; empty of another."""
     if not {"outage_s.max", "lost_records"} <= metrics.keys():
         return ""
-    return f"; outage {metrics['outage_s.max']['value']:.1f} s, {sum(metrics['lost_records']['rounds']):,.0f} lost"
+    caught_up = f", caught up in {metrics['catch_up_s']['value']:.1f} s" if "catch_up_s" in metrics else ""
+    lost = sum(metrics["lost_records"]["rounds"])
+    return f"; outage {metrics['outage_s.max']['value']:.1f} s{caught_up}, {lost:,.0f} lost"
 
 
 def _of_comparison(entry: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from perfgate.report.scenario_plots import NO_FORMER, Former, family_figure, sce
 from perfgate.report.style import BLACK, BLUE, GREEN, GREY, PURPLE, RED, SKY, new_figure, plain_log, png, styled, svg
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LINE_APART = 0.06
@@ -68,6 +69,15 @@ def fault_timeline(name: str, failover: Failover) -> bytes:
     return png(fault_timeline_figure(name, failover))
 
 
+def _in_sync(axes: Axes, failover: Failover, partitions: int, end: float) -> None:
+    moments = [at for at, _ in failover.in_sync] + [end]
+    for number in range(partitions):
+        sizes = [state[number] + LINE_APART * number for _, state in failover.in_sync]
+        axes.step(moments, [*sizes, sizes[-1]], where="post", label=f"{number}")
+    axes.set_yticks(range(max(size for _, state in failover.in_sync for size in state) + 1))
+    axes.set_ylabel("in-sync replicas\nof a partition")
+
+
 @styled
 def fault_timeline_figure(name: str, failover: Failover) -> Figure:
     """Return the same as a figure."""
@@ -91,12 +101,12 @@ def fault_timeline_figure(name: str, failover: Failover) -> Figure:
     latency.plot(middles, [math.nan if p99 is None else p99 for p99 in failover.p99_ms], color=BLUE, marker=".")
     plain_log(latency, "y", [p99 for p99 in failover.p99_ms if p99 is not None])
     latency.set_ylabel("p99 from intended\nsend, ms")
-    moments = [at for at, _ in failover.in_sync] + [edges[-1]]
-    for number in range(len(partitions)):
-        sizes = [state[number] + LINE_APART * number for _, state in failover.in_sync]
-        replicas.step(moments, [*sizes, sizes[-1]], where="post", label=f"{number}")
-    replicas.set_yticks(range(max(size for _, state in failover.in_sync for size in state) + 1))
-    replicas.set_ylabel("in-sync replicas\nof a partition")
+    if failover.unread:  # of consumers that stayed away: no broker did
+        replicas.plot([edge + 1 for edge in edges[: len(failover.unread)]], failover.unread, color=BLUE, marker=".")
+        replicas.set_ylim(bottom=0)
+        replicas.set_ylabel("records\nunread")
+    else:
+        _in_sync(replicas, failover, len(partitions), edges[-1])
     times = [at for at, _ in failover.leaders] + [edges[-1]]
     for number in range(len(partitions)):
         led = [state[number] for _, state in failover.leaders]

@@ -24,6 +24,7 @@ from perfgate.model import (
     Scenario,
     metric_info,
 )
+from perfgate.model.declared import LINKS
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import masked
 from perfgate.model.structured import adapter, shallow, shared, structured
@@ -181,7 +182,8 @@ def recorded_measurement(entry: Mapping[str, Any]) -> Measurement:
     found = recorded(Recorded, entry, f"scenario {entry['name']!r}:")
     declared = shallow(found.declared)
     load = Load(**shared(Load, found.load))
-    link = Link(name=found.link.name, added_rtt_ms=declared.pop("added_rtt_ms"))
+    near = LINKS[found.link.name].near if found.link.name in LINKS else 0
+    link = Link(name=found.link.name, added_rtt_ms=declared.pop("added_rtt_ms"), near=near)
     fault = declared.pop("fault")
     scenario = Scenario(**{**shared(Scenario, found), **declared, "load": load, "link": link})
     return Measurement(

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from perfgate.judge.compare.advice import signed
-from perfgate.judge.faults.expectation import expected_outage
-from perfgate.judge.faults.rules import OUTAGE, told_to_s, usual_latency_s
 from perfgate.judge.messages import number, percent
 from perfgate.judge.relations import deciding_step
 from perfgate.judge.rules import spoilt_metrics
@@ -20,7 +18,6 @@ from perfgate.model import (
     Measurement,
     Outcome,
     PairRelation,
-    Profile,
     RangeRelation,
     Relation,
     Verdict,
@@ -31,18 +28,6 @@ from perfgate.report.commands import baseline_command, gate_command
 from perfgate.report.markdown import RANK
 
 COLUMNS = ("scenario", "records/s", "spread", "p99 ms", "broker cores", "us/record", "verdict")
-FAULT_COLUMNS = (
-    "fault",
-    "rounds",
-    "outage s",
-    "expected",
-    "partition s",
-    "recovered s",
-    "full ISR s",
-    "lost",
-    "twice",
-    "verdict",
-)
 COLOUR: Mapping[Verdict | Effect, str] = {
     Verdict.PASS: "green",
     Verdict.IMPROVED: "green",
@@ -118,61 +103,6 @@ def spoilt_notes(measurements: Mapping[str, Measurement]) -> list[str]:
         for name, measurement in measurements.items()
         for metrics, reason in spoilt_metrics(measurement).items()
     ]
-
-
-def fault_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Measurement]) -> list[tuple[str, ...]]:
-    """Return the cells of the scenarios with a fault in FAULT_COLUMNS' order: medians, of losses the sum."""
-    rows: list[tuple[str, ...]] = []
-    for name, outcome in outcomes.items():
-        measurement = measurements[name]
-        row = measurement.scenario
-        if not isinstance(row, FaultScenario):
-            continue
-        values = [
-            metric_value(measurement, metric)
-            for metric in ("outage_s.max", "outage_partition_seconds", "recovery_s", "full_isr_s")
-        ]
-        outage, partitions, recovered, full = ("-" if value is None else f"{value:.1f}" for value in values)
-        if resolution := told_to_s(measurement):
-            outage += f" ±{resolution:.1f}"
-        lost, twice = (
-            f"{sum(r.metrics.get(metric, 0) for r in measurement.rounds):,.0f}"
-            for metric in ("lost_records", "duplicated_records")
-        )
-        expected = expected_outage(row, usual_latency_s(measurement))
-        span = f"{expected.low_s:.1f}..{expected.high_s:.1f}"
-        rows.append(
-            (
-                name,
-                str(len(measurement.rounds)),
-                outage,
-                span,
-                partitions,
-                recovered,
-                full,
-                lost,
-                twice,
-                outcome.verdict.value,
-            )
-        )
-    return rows
-
-
-def outage_note(measurements: Mapping[str, Measurement], profile: Profile | None) -> str:
-    """Return which scenarios with a fault have no stored outage to be held against; empty when all have."""
-    stored = profile.thresholds if profile else {}
-    without = [
-        name
-        for name, measurement in measurements.items()
-        if isinstance(measurement.scenario, FaultScenario)
-        and not any(t.metric.name == OUTAGE for t in stored.get(name, ()))
-    ]
-    if not without:
-        return ""
-    return (
-        f"note: no outage is stored for {len(without)} of these scenarios: it was held against the most that the "
-        "brokers' settings predict (expected), which sees no smaller loss; make baseline stores what is usual"
-    )
 
 
 def _spread(measurement: Measurement) -> str:

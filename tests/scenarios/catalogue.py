@@ -16,7 +16,7 @@ from tests.scenarios.bases import (
     TOGETHER,
     TRANSACTED,
 )
-from tests.scenarios.failover import FAILOVER
+from tests.scenarios.failover import BACKLOG, FAILOVER
 
 R1 = "cloud service white paper, 2021"
 R2 = "Kafka stress test, Kafka 0.10.0.1"
@@ -325,6 +325,15 @@ FAMILIES: tuple[Family, ...] = (
         source="KIP-848",
     ),
     family(
+        "share-group",
+        "a share group hands each record to any of its consumers, however many there are of three partitions",
+        base=with_changes(END_TO_END, [("consumers.membership", "share")]),
+        varies="consumers.threads",
+        nightly={"share-3": 3},
+        full={"share-1": 1, "share-9": 9},
+        source="KIP-932",
+    ),
+    family(
         "fetch-size",
         "how many bytes of a partition one answer may hold: small ones cost a request each",
         base=READING,
@@ -339,6 +348,25 @@ FAMILIES: tuple[Family, ...] = (
         varies="topic.partitions",
         full={"read-partitions-1": 1, "read-partitions-6": 6},
         source=R3,
+    ),
+    # Kafka's own rule: the replica whose broker.rack is the consumer's client.rack; brokers here are az-1, az-2, az-3.
+    family(
+        "rack-read",
+        "consumers read from the replica in their own zone instead of leaders elsewhere: little crosses zones",
+        base=with_changes(
+            READING,
+            [
+                ("topic.replicas", 3),
+                ("link", "cross-zone-but-broker-1"),
+                ("broker.replica.selector.class", "org.apache.kafka.common.replica.RackAwareReplicaSelector"),
+            ],
+        ),
+        full={"rack-leader": {}, "rack-follower": {"consumer.client.rack": "az-1"}},
+        says={
+            "rack-leader": "three leaders, two of them in other zones: each fetch there takes 2 ms more",
+            "rack-follower": "client.rack=az-1: all of it from broker 1, which is in the consumer's zone",
+        },
+        source="KIP-392",
     ),
     family(
         "end-to-end",
@@ -365,6 +393,7 @@ FAMILIES: tuple[Family, ...] = (
         says={"knee": "three replicas, acks=-1, one consumer: steps up to 100,000 records/s, then bisection"},
         source=R4,
     ),
+    BACKLOG,
     FAILOVER,
 )
 SCENARIOS = tuple(scenario for one in FAMILIES for scenario in one.scenarios)

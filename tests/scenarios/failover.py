@@ -4,6 +4,8 @@ Three brokers with their controllers apart, so that a killed broker takes no vot
 3 replicas; 100 records/s per partition, paced and sent every 20 ms: gaps longer than some 40 ms can be told.
 """
 
+from dataclasses import replace
+
 from perfgate.model import (
     KIB,
     ClusterSpec,
@@ -17,7 +19,7 @@ from perfgate.model import (
 )
 from perfgate.model.catalogue import Family
 
-FAMILY = "failover"
+FAMILY, UNREAD = "failover", "backlog"
 BROKERS, PARTITIONS, RATE_PER_PARTITION = 3, 6, 100
 SAFE = settings(
     {
@@ -83,6 +85,14 @@ ROWS = (
     row("stop-leader", "a broker is shut down in good order (SIGTERM)", "stop-leader", repeats=2),
     row("pause-leader", "a broker stands still for 20 s (SIGSTOP)", "pause-leader", hold_s=20),
     row("cut-off", "a broker's links are severed for 20 s", "cut-off", hold_s=20),
+    row("slow-follower", "a follower is slow for 20 s: acks=all waits for it", "slow-follower", hold_s=20),
+    row(
+        "slow-follower-acks-1",
+        "a follower is slow for 20 s: producers feel nothing, consumers wait for it",
+        "slow-follower",
+        hold_s=20,
+        producer={"acks": 1, "enable.idempotence": "false"},
+    ),
     row("kill-controller", "the active controller loses power", "kill-controller"),
     row("rolling-restart", "all three brokers are restarted, one after another", "rolling-restart"),
     row("two-down", "two of three brokers lose power, then one returns", "two-down"),
@@ -168,6 +178,14 @@ ROWS = (
         },
     ),
     row(
+        "consumer-kill-share",
+        "a consumer of a share group dies; what it had not accepted goes to others (KIP-932)",
+        "consumer-kill",
+        hold_s=25,
+        consumers=Consumers(membership="share", processes=3),
+        broker={"group.share.record.lock.duration.ms": 15_000},
+    ),
+    row(
         "client-crash",
         "one of two producers is killed with records in its buffer",
         "client-crash",
@@ -176,6 +194,29 @@ ROWS = (
     ),
 )
 
+
+def away(name: str, summary: str, *, groups: int = 1) -> FaultScenario:
+    """Return a row whose consumers stay away for a minute: 180,000 records then wait for them, 176 MiB."""
+    one = row(name, summary, "consumers-away", hold_s=60, consumers=replace(ALONG, groups=groups))
+    return replace(
+        one,
+        families=(UNREAD,),
+        factor=settings({"fault": "consumers-away", "consumers.groups": groups}),
+        load=Load(kind="paced", rate=3_000),
+        # No proxy between: what consumers take is more than one passes on.
+        cluster=replace(one.cluster, severable=False),
+    )
+
+
+BACKLOG = Family(
+    name=UNREAD,
+    about="what is unread for a minute and then read at once: how long that takes, and what it costs everybody else",
+    scenarios=(
+        away("backlog-60s", "the consumer stays away for 60 s, then catches up"),
+        away("backlog-60s-two-groups", "one group stays away for 60 s and catches up, another reads on", groups=2),
+    ),
+    source="Kafka stress test, Kafka 0.10.0.1; Kafka benchmark and tools",
+)
 FAILOVER = Family(
     name=FAMILY, about="what a fault costs: outage, recovery, and the fate of every record", scenarios=ROWS
 )

@@ -11,16 +11,22 @@ import numpy.typing as npt
 
 from perfgate.experiment.faults.integrity import ACKED, UNSENT, Integrity, Sends, check_integrity
 from perfgate.experiment.faults.outage import BIN_S, Interval, Outage, bins, outage, recovery, shares
+from perfgate.experiment.faults.reading import (
+    Lag,
+    end_to_end,
+    lag_of,
+    reading_metrics,
+    received,
+    unread_by_second,
+)
 from perfgate.experiment.faults.steps import LOGGED, POLLED, first_outage, leader_changes, log_metrics, steps_of
-from perfgate.experiment.faults.written import Record, Written, by_partition, logs_of, records_of, sends_of
+from perfgate.experiment.faults.written import BEFORE_S, Record, Written, by_partition, logs_of, records_of, sends_of
 from perfgate.load.history import Rows
 from perfgate.model import TOLD_S, Accounting, Failover
 from perfgate.model.histogram import LatencyRecorder, encode, latency_metrics
 from perfgate.model.nodes import State
 
-BEFORE_S = 10.0
-"""So long before the fault says what is normal."""
-LAG_EVERY_S = 0.1
+CATCHING_UP = "catching up"
 SPOILT_SHARE = 0.05
 """The latency of a load that was later than this share of it (p99 of both) is not that of the brokers."""
 AT_ONCE_S = 1.0
@@ -46,16 +52,18 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
     fault, begin = written.marks[0][0], written.marks[0][0] - BEFORE_S
     served = by_partition(records.heard[records.acknowledged], records.partition[records.acknowledged], written)
     lost_service = outage(served, begin, fault, written.end)
-    received = _received(written, begin, fault)
-    phases = _phases(written, lost_service, fault)
+    lag = lag_of(written, records, begin, fault, integrity.lost.total)
+    phases = _phases(written, lost_service, fault, lag)
+    spans = _spans(phases, begin)
     metrics = {
-        **_outage_metrics(lost_service, received),
+        **_outage_metrics(lost_service, received(written, begin, fault)),
         "outage_resolution_s": max(lost_service.resolution_s, schedule_delay_s(written)),
         **_recovery_metrics(written, records, begin, fault),
-        **_latency_metrics(records, begin, fault, phases),
-        **_integrity_metrics(integrity, written),
-        **_lag_metrics(written, records, begin, fault, integrity.lost.total),
-        **_cpu_metrics(written, phases, begin),
+        **_latency_metrics(records, fault, spans),
+        **_integrity_metrics(integrity),
+        **(reading_metrics(written, records, fault, lag) if lag else {}),
+        **end_to_end(written, spans),
+        **_cpu_metrics(written, spans),
         **log_metrics(written, fault),
         "leader_changes": float(leader_changes(written.states, fault)),
     }
@@ -83,6 +91,7 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
             seconds_from=begin - fault,
             acknowledged=seconds.acknowledged,
             p99_ms=seconds.p99_ms,
+            unread=unread_by_second(written, lag, begin),
         ),
         metrics,
         _accounting(producers, written),
@@ -110,16 +119,19 @@ def spoilt_latencies(written: Written, metrics: Mapping[str, float]) -> dict[str
     return {k: reason for k in kinds if 0 < metrics.get(f"{k}.p99", 0.0) < late * 1e3 / SPOILT_SHARE}
 
 
-def _received(written: Written, begin: float, fault: float) -> Outage | None:
-    if not written.receipts:
-        return None
-    rows = np.concatenate(written.receipts)
-    served = by_partition(rows["at"], rows["partition"].astype(np.int64), written)
-    return outage(served, begin, fault, written.end)
+def _phases(written: Written, lost: Outage, fault: float, lag: Lag | None) -> dict[str, Interval]:
+    """Return when service was as before, lacking (of some partition), with replicas out of sync, and restored.
 
-
-def _phases(written: Written, lost: Outage, fault: float) -> dict[str, Interval]:
-    """Return when service was as before, lacking (of some partition), with replicas out of sync, and restored."""
+    Where consumers stayed away instead: as before, with what nobody read, while they caught up, and since.
+    """
+    if lag is not None and (again := written.read_again) is not None:
+        caught_up = written.end if lag.caught_up is None else lag.caught_up
+        return {
+            "before": (fault - BEFORE_S, fault),
+            "unread": (fault, again),
+            CATCHING_UP: (again, caught_up),
+            "caught up": (caught_up, written.end),
+        }
     served_again = max((end for _, end in first_outage(lost, written.marks)), default=fault)
     full = _first(written.states, max(served_again, written.marks[-1][0]), "full")
     restored = written.end if full is None else max(full, served_again)
@@ -153,21 +165,28 @@ def _outage_metrics(lost: Outage, received: Outage | None) -> dict[str, float]:
 
 
 def recovered(
-    start: float, rate: float, sends: Sequence[Rows], outcomes: Sequence[Rows], fault: float, now: float
+    start: float,
+    rate: float,
+    sends: Sequence[Rows],
+    outcomes: Sequence[Rows],
+    fault: float,
+    now: float,
+    *,
+    since: float,
 ) -> bool:
-    """Return whether the load, as far as it was written down until `now`, is as before the fault again."""
+    """Return whether the load, as far as it was written down until `now`, is as before the fault again since then."""
     producers = [sends_of(s, o) for s, o in zip(sends, outcomes, strict=True)]
-    return "recovery_s" in _recovery(records_of(start, rate, producers, outcomes), fault - BEFORE_S, fault, now)
+    return "recovery_s" in _recovery(records_of(start, rate, producers, outcomes), fault - BEFORE_S, fault, now, since)
 
 
-def _recovery(records: Record, begin: float, fault: float, end: float) -> dict[str, float]:
-    """Return when, in s since the fault, the rate and the load as a whole were as before, if ever; and that rate."""
+def _recovery(records: Record, begin: float, fault: float, end: float, since: float) -> dict[str, float]:
+    """Return how long after `since` the rate and the load as a whole were as before, if ever; and that rate."""
     served = records.acknowledged
     at, latency = records.heard[served], (records.heard - records.due)[served]
     before = (at >= begin) & (at < fault)
     if not before.any():
         return {}
-    after, rate = bins(at, latency, fault, end), float(before.sum() / (fault - begin))
+    after, rate = bins(at, latency, since, end), float(before.sum() / (fault - begin))
     seconds = bins(at, latency, begin, fault).rate
     single = float(seconds.min(initial=rate)), float(seconds.max(initial=rate))
     found = {
@@ -183,24 +202,25 @@ def _recovery_metrics(written: Written, records: Record, begin: float, fault: fl
         "preferred_leaders_s": _since(_first(written.states, written.marks[-1][0], "preferred"), fault),
     }
     return {name: value for name, value in found.items() if value is not None} | _recovery(
-        records, begin, fault, written.end
+        records, begin, fault, written.end, fault if written.read_again is None else written.read_again
     )
 
 
 def _spans(phases: Mapping[str, Interval], begin: float) -> dict[str, Interval]:
-    """Return before, during (from the fault until all is restored) and after."""
-    fault, restored = phases["before"][1], phases["restored"]
-    return {"before": (begin, fault), "during": (fault, restored[0]), "after": restored}
+    """Return before, during (from the fault until all is restored, or while readers catch up) and after."""
+    *_, after = phases.values()
+    opens = phases[CATCHING_UP][0] if CATCHING_UP in phases else phases["before"][1]
+    return {"before": (begin, phases["before"][1]), "during": (opens, after[0]), "after": after}
 
 
 def _since(moment: float | None, fault: float) -> float | None:
     return None if moment is None else moment - fault
 
 
-def _latency_metrics(records: Record, begin: float, fault: float, phases: Mapping[str, Interval]) -> dict[str, float]:
+def _latency_metrics(records: Record, fault: float, spans: Mapping[str, Interval]) -> dict[str, float]:
     """Return the percentiles before, during and after; a record that the fault caught under way is not of before."""
     metrics: dict[str, float] = {}
-    for name, (opens, closes) in _spans(phases, begin).items():
+    for name, (opens, closes) in spans.items():
         chosen = records.acknowledged & (records.due >= opens) & (records.due < closes)
         if name == "before":
             chosen &= records.heard < fault
@@ -216,43 +236,19 @@ def histogram(records: Record, chosen: npt.NDArray[np.bool_]) -> str:
     return encode(recorder.histogram())
 
 
-def _integrity_metrics(integrity: Integrity, written: Written) -> dict[str, float]:
-    receipts = np.concatenate(written.receipts) if written.receipts else None
-    metrics = {
+def _integrity_metrics(integrity: Integrity) -> dict[str, float]:
+    return {
         "lost_records": float(integrity.lost.total),
         "duplicated_records": float(integrity.duplicated.total),
         "reordered_records": float(integrity.reordered.total),
         "unknown_records": float(integrity.unknown),
         "vanished_records": float(integrity.unknown - integrity.appeared),
     }
-    if receipts is not None:
-        positions = receipts["partition"].astype(np.int64) << 48 | receipts["offset"]
-        metrics["redelivered_records"] = float(len(positions) - len(np.unique(positions)))
-    return metrics
 
 
-def _lag_metrics(written: Written, records: Record, begin: float, fault: float, lost: int) -> dict[str, float]:
-    """Return how long the consumers lagged behind by more than twice what was usual before; nothing if to the end."""
-    if not written.receipts:
-        return {}
-    rows = np.concatenate(written.receipts)
-    order = np.argsort(rows["at"], kind="stable")
-    positions = (rows["partition"].astype(np.int64) << 48 | rows["offset"])[order]
-    received = np.sort(rows["at"][order][np.unique(positions, return_index=True)[1]])
-    taken = np.sort(records.heard[records.acknowledged])
-    times = np.arange(begin, written.end, LAG_EVERY_S)
-    lag = np.searchsorted(taken, times) - np.searchsorted(received, times)
-    usual = 2 * max(int(lag[times < fault].max()), 1) + lost
-    behind = times[(times >= fault) & (lag > usual)]
-    if not len(behind):
-        return {"lag_drained_s": 0.0}
-    drained = float(behind[-1] + LAG_EVERY_S)
-    return {"lag_drained_s": drained - fault} if drained < times[-1] else {}
-
-
-def _cpu_metrics(written: Written, phases: Mapping[str, Interval], begin: float) -> dict[str, float]:
-    """Return the cores that all brokers used together: before, from the fault to the restored service, after."""
-    found = {f"broker_cpu_{name}_cores": cores(written.cpu, *span) for name, span in _spans(phases, begin).items()}
+def _cpu_metrics(written: Written, spans: Mapping[str, Interval]) -> dict[str, float]:
+    """Return the cores that all brokers used together in each span."""
+    found = {f"broker_cpu_{name}_cores": cores(written.cpu, *span) for name, span in spans.items()}
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from perfgate.experiment.assembly import unmeasured
 from perfgate.experiment.faults.analysis import (
     AT_ONCE_S,
-    BEFORE_S,
     analyse,
     recovered,
     schedule_delay_s,
@@ -18,7 +17,7 @@ from perfgate.experiment.faults.analysis import (
 )
 from perfgate.experiment.faults.recording import history_path, keep
 from perfgate.experiment.faults.scripts import SCRIPTS, Scene
-from perfgate.experiment.faults.written import Written
+from perfgate.experiment.faults.written import BEFORE_S, Written
 from perfgate.load.history import OUTCOME, RECEIPT, SEND, Rows, outcomes_path, read_journal, receipts_path, sends_path
 from perfgate.metrics.usage import UsageWatch
 from perfgate.model import FaultScenario, Round, Scenario
@@ -117,7 +116,9 @@ def _recovered(spec: LoadSpec, load: JournaledLoad, scene: Scene, journals: Path
     if scene.row.fault.about.ends_load:
         return True
     sends, outcomes = _producers(spec.scenario, journals)
-    return recovered(load.start, spec.scenario.load.rate, sends, outcomes, scene.marks[0][0], time.monotonic())
+    back = scene.marks[-1 if scene.row.fault.about.leaves_unread else 0][0]
+    fault, until = scene.marks[0][0], time.monotonic()
+    return recovered(load.start, spec.scenario.load.rate, sends, outcomes, fault, until, since=back)
 
 
 def _producers(row: Scenario, journals: Path) -> tuple[list[Rows], list[Rows]]:
@@ -141,14 +142,14 @@ def _written(
 ) -> Written:
     row = spec.scenario
     sends, outcomes = _producers(row, journals)
-    consumers = range(row.consumers.processes * row.consumers.threads) if row.consumers else range(0)
+    each = row.consumers.processes * row.consumers.threads if row.consumers else 0
     return Written(
         start=load.start,
         rate=row.load.rate,
         partitions=row.topic.partitions,
         sends=sends,
         outcomes=outcomes,
-        receipts=[read_journal(receipts_path(journals, number), RECEIPT) for number in consumers],
+        receipts=[read_journal(receipts_path(journals, number), RECEIPT) for number in range(row.groups * each)],
         log=log,
         end_offsets=ends,
         marks=scene.marks,
@@ -156,4 +157,5 @@ def _written(
         changes=changed,
         cpu=usage.cpu,
         end=load.end,
+        groups=max(1, row.groups),
     )

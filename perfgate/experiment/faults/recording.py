@@ -24,6 +24,7 @@ def keep(path: Path, written: Written) -> None:
         "rate": written.rate,
         "partitions": written.partitions,
         "end": written.end,
+        "groups": written.groups,
         "end_offsets": list(written.end_offsets),
         "marks": [list(mark) for mark in written.marks],
         "states": [asdict(state) for state in written.states],

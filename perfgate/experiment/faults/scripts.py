@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from perfgate.experiment.faults.written import BEFORE_S, READ_AGAIN
 from perfgate.model import FaultScenario
 from perfgate.model.errors import TargetError
 from perfgate.model.load import JournaledLoad
@@ -15,6 +16,12 @@ BACK_WITHIN_S = 90.0
 """A node that is started again has to be back, in sync everywhere, within this time."""
 SECOND_DOWN_AFTER_S = 2.0
 LOOK_EVERY_S = 0.1
+CATCH_UP_WITHIN = 1.0
+"""Consumers that were away for so long times this have to have caught up: they read at twice the rate of the load."""
+CAUGHT_UP_RECORDS = 100
+STILL_S, GOING_S = 0.4, 0.1
+"""What a slow broker does in turn: others wait for it so long at a time, far less than replica.lag.time.max.ms."""
+SETTLE_S = 3.0
 WORDS: Mapping[Action, str] = {"cut-off": "cut off", "heal": "mend the links of"}
 """What is noted of an action, where that is not its name."""
 
@@ -125,6 +132,25 @@ def _for_a_while(scene: Scene, action: Action) -> None:
     scene.until(lambda state: state.full and broker in state.brokers, f"all replicas are in sync again on {broker}")
 
 
+@script("slow-follower")
+def slow_follower(scene: Scene) -> None:
+    """A broker that leads nothing of the topic gets a fifth of its time: slow, but never away, and so in sync."""
+    broker = scene.holders[-1]
+    led_by_others = tuple((*(one for one in ids if one != broker), broker) for ids in scene.watch.last.replicas)
+    scene.faults.move_replicas(scene.watch.topic, led_by_others)
+    scene.until(lambda state: state.full and broker not in state.leaders, f"broker {broker} leads nothing")
+    scene.hold(BEFORE_S + SETTLE_S)
+    scene.mark(f"slow broker {broker} down")
+    until = time.monotonic() + scene.row.fault.hold_s
+    while time.monotonic() < until:
+        scene.faults.do("pause", broker)
+        scene.hold(STILL_S)
+        scene.faults.do("resume", broker)
+        scene.hold(GOING_S)
+    scene.mark(f"broker {broker} as before")
+    scene.until(lambda state: state.full, "all replicas are in sync")
+
+
 @script("kill-controller")
 def kill_controller(scene: Scene) -> None:
     """The active controller loses power; another takes over."""
@@ -206,6 +232,20 @@ def consumer_kill(scene: Scene) -> None:
     scene.mark("kill consumer 1")
     scene.load.kill("consumer-1")
     scene.hold()
+
+
+@script("consumers-away")
+def consumers_away(scene: Scene) -> None:
+    """The first group's consumers read nothing for a while; then they come back to what is unread."""
+    usual = max(scene.load.unread(), CAUGHT_UP_RECORDS)
+    scene.mark("consumers stop reading")
+    scene.load.rest_readers()
+    scene.hold()
+    scene.mark(READ_AGAIN)
+    scene.load.wake_readers()
+    deadline = time.monotonic() + CATCH_UP_WITHIN * scene.row.fault.hold_s
+    while scene.load.unread() > 2 * usual and time.monotonic() < deadline:
+        scene.load.follow_until(time.monotonic() + LOOK_EVERY_S, "reading what was left unread")
 
 
 @script("client-crash")

@@ -13,6 +13,10 @@ from perfgate.load.history import Rows
 from perfgate.model.nodes import Change, State
 
 Times = npt.NDArray[np.float64]
+BEFORE_S = 10.0
+"""So long before the fault says what is normal."""
+READ_AGAIN = "consumers read again"
+"""Marks that those come back who stayed away."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,7 +25,7 @@ class Written:
 
     `sends` and `outcomes` of every producer; `receipts` of the consumers that read along; `log` of the fresh one.
     `changes`: by the controllers' log, None where it was out of reach; `cpu`: seconds of CPU that every broker had
-    used at a moment, by its id, as long as it was there.
+    used at a moment, by its id, as long as it was there. `groups` of consumers, whose receipts follow one another.
     """
 
     start: float
@@ -37,6 +41,12 @@ class Written:
     changes: Sequence[Change] | None
     cpu: Sequence[tuple[float, Mapping[str, float]]]
     end: float
+    groups: int = 1
+
+    @property
+    def read_again(self) -> float | None:
+        """When consumers that stayed away came back; None where none did."""
+        return next((at for at, words in self.marks if words == READ_AGAIN), None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,6 +11,7 @@ from perfgate.model import TOLD_S, FaultScenario, Judgement, Measurement, Outcom
 
 Durability = Literal["nothing lost, duplicated or reordered", "nothing lost", "losses allowed"]
 OUTAGE, RECEIVING, RECOVERY, RATE_RECOVERY = "outage_s.max", "receive_outage_s.max", "recovery_s", "rate_recovery_s"
+CATCH_UP = "catch_up_s"
 RESOLUTION, BEFORE = "outage_resolution_s", "latency_before_ms.p99"
 TOLD_FACTOR = 5.0
 """The longest gap without a fault exceeds its p99 several times over: an outage below so many is not told from one."""
@@ -55,6 +56,8 @@ def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequen
         judgements.append(_predicted(measurement, RECEIVING, expected_receiving(row, usual_s)))
     if RECOVERY not in held and not row.fault.about.ends_load:
         judgements += _recovered(measurement)
+    if row.fault.about.leaves_unread:
+        judgements += _caught_up(measurement)
     verdicts = [judgement.verdict for judgement in judgements]
     order = (Verdict.REGRESSED, Verdict.INVALID, Verdict.INCONCLUSIVE, Verdict.PASS)
     verdict = next(v for v in order if v in verdicts)
@@ -203,3 +206,13 @@ def _recovered(measurement: Measurement) -> list[Judgement]:
         reason = f"in {slow} of {len(rounds)} rounds the p99 was not as before when the load ended"
         return [Judgement(verdict=Verdict.PASS, metric=RECOVERY, reason=reason)]
     return []
+
+
+def _caught_up(measurement: Measurement) -> list[Judgement]:
+    """Return a judgement when consumers that had stayed away were still behind when the load ended."""
+    never = sum(CATCH_UP not in r.metrics for r in measurement.rounds)
+    if not never:
+        return []
+    verdict = Verdict.REGRESSED if 2 * never > len(measurement.rounds) else Verdict.INCONCLUSIVE
+    reason = f"in {never} of {len(measurement.rounds)} rounds the consumers had not caught up when the load ended"
+    return [Judgement(verdict=verdict, metric=CATCH_UP, reason=reason)]

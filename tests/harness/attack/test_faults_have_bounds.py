@@ -7,7 +7,7 @@ import pytest
 from perfgate.judge.faults.rules import UNPROMISED_S
 from perfgate.judge.rules import judge_scenario
 from perfgate.model import Measurement, Verdict, settings
-from perfgate.report.terminal import outage_note
+from perfgate.report.fault_tables import outage_note
 from tests.harness.build import measurement, profile, threshold
 from tests.harness.experiment.test_failover import faulty, history, measured
 

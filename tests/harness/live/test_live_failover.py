@@ -101,3 +101,23 @@ def brokers_of(run: psutil.Process) -> list[str]:
         with suppress(psutil.Error):  # it may end, or be killed, between two looks
             found += re.findall(r"\S+/broker-\d\.properties", " ".join(process.cmdline()))
     return found
+
+
+@pytest.mark.slow
+def test_what_was_left_unread_is_read_on_and_the_other_group_keeps_up(tmp_path: Path) -> None:
+    row = "backlog-60s-two-groups"
+    done = gate(tmp_path, "-k", row, "--family", "backlog", "--broker-warmup", "5", "--relations-only")
+    entry = done.scenario(row)
+    assert entry["verdict"] != "INVALID", done.output
+    (measured,) = entry["rounds"]
+    metrics, failover = measured["metrics"], measured["failover"]
+    red = {judgement["metric"] for judgement in entry["judgements"] if judgement["verdict"] == "REGRESSED"}
+    assert red <= THE_MACHINES, done.output
+    assert metrics["unread_records"] > 0.9 * 60 * entry["load"]["rate"], "nothing was fetched ahead while they rested"
+    assert 0 < metrics["catch_up_s"] < 60
+    assert metrics["receive_outage_s.max"] > 60
+    assert metrics["redelivered_records"] == 0, "they read on from where they were"
+    assert metrics["end_to_end_during_ms.p99"] > 0
+    assert not any(count for kind, count in failover["integrity"].items() if kind not in ("unknown", "appeared"))
+    assert f"note: {row}: " in done.output
+    assert f"{metrics['unread_records']:,.0f} records unread, read in" in done.output

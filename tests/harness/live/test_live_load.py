@@ -214,6 +214,21 @@ def test_what_is_sent_is_received_and_timed_from_its_intended_send(
     assert received.fetch_ms is not None
 
 
+def test_a_share_group_is_given_each_record_once(live: LiveLoad[EmbeddedCluster]) -> None:
+    """Five members of a group on three partitions; whoever is given a record, it counts once."""
+    consumers = Consumers(membership="share", threads=5)
+    result, end_offsets = live.run(DRIVER, row(BASE, load=Load(kind="paced", rate=1000), consumers=consumers))
+    sent = sound(result.sent, end_offsets)
+    received = result.received
+    assert received is not None
+    assert received.received == end_offsets
+    assert received.read == received.received + received.redelivered
+    assert (received.foreign, received.corrupt, received.negative_latencies, received.failed) == (0, 0, 0, {})
+    end_to_end, acknowledged = merged([received.latency]), merged([sent.latency])
+    assert end_to_end.get_total_count() >= acknowledged.get_total_count() > 0
+    assert end_to_end.get_min_value() > 0
+
+
 def test_every_group_receives_every_record(live: LiveLoad[EmbeddedCluster]) -> None:
     """Three groups of two members each; latencies are those of all deliveries."""
     consumers = Consumers(membership="group", groups=3, processes=2)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from perfgate.model import SAME_ZONE, Change, FaultScenario, changed, with_changes
 from perfgate.model.catalogue import family
 from perfgate.model.changes import LEGAL, PATHS, read_value
+from perfgate.model.declared import LINKS
 from perfgate.model.errors import ConfigurationError
 from tests.harness.build import scenario
 from tests.harness.run_gate import ROOT, gate
@@ -60,8 +61,15 @@ def test_the_names_of_the_catalogue_stay() -> None:
     assert {"acks", "batch-size", "cross-az", "failover", "latency", "replicas"} <= {one.name for one in FAMILIES}
     smoke = [row.name for row in SCENARIOS if row.tier == "smoke"]
     assert smoke == ["acks-all", "batch-1k", "batch-16k", "cross-az", "replicas-3", "paced-500", "consume-1"]
-    assert sum(isinstance(row, FaultScenario) for row in SCENARIOS) == 21
+    assert sum(isinstance(row, FaultScenario) for row in SCENARIOS) == 26
     assert len({row.name for row in SCENARIOS}) == len(SCENARIOS)
+
+
+def test_a_link_may_leave_one_broker_in_the_clients_zone() -> None:
+    link = LINKS["cross-zone-but-broker-1"]
+    assert [link.added_to(broker) for broker in (1, 2, 3)] == [0, 2, 2]
+    assert link.crosses_zones
+    assert [LINKS["cross-zone"].added_to(broker) for broker in (1, 2, 3)] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("path", PATHS)

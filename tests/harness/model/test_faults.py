@@ -10,7 +10,7 @@ from perfgate.model import FAULTS, Fault, FaultScenario, Tier, parted
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.nodes import BACK
 from tests.harness.build import scenario
-from tests.scenarios.failover import ROWS
+from tests.scenarios.catalogue import SCENARIOS
 
 FULL = Tier(name="full", rounds=7, window_s=1.0, warmup_max_s=1.0, broker_warmup_s=1.0)
 
@@ -19,7 +19,7 @@ FULL = Tier(name="full", rounds=7, window_s=1.0, warmup_max_s=1.0, broker_warmup
 def test_a_kind_of_fault_has_all_its_parts(kind: str) -> None:
     assert kind in SCRIPTS, "what is done"
     assert kind in EXPECTED, "what it should cost"
-    assert kind in {row.fault.kind for row in ROWS}, "a row"
+    assert kind in {row.fault.kind for row in parted(SCENARIOS)[1]}, "a row"
     if commands := FAULTS[kind].commands:
         taken, back = commands
         assert back == BACK[taken], "what a command takes away another one gives back"

@@ -48,6 +48,8 @@ def beyond(limits: Limits, scenario: Scenario) -> str | None:
         return "how many log folders real brokers have is not this suite's to change"
     if scenario.cluster.security != ClusterSpec().security:
         return "how real brokers let clients in is not this suite's to change"
+    if scenario.consumers and scenario.consumers.membership == "share":
+        return "where its share group begins is a setting of the group that would stay on real brokers"
     partitions = scenario.topic.partitions * scenario.topic.replication_factor
     if partitions > limits.partitions and not scenario.refusal:
         return f"its topics have {partitions:,} partitions with replicas, and the file allows {limits.partitions:,}"

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 import time
-import zlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from perfgate.load.checks import Positions, Sequences
-from perfgate.load.history import RECEIPT, Journal, receipts_path
 from perfgate.load.payload import HEADER
 from perfgate.load.window import Window, now
 from perfgate.model.histogram import LatencyRecorder
@@ -21,13 +19,12 @@ from perfgate.systems.kafka.load import clib
 from perfgate.systems.kafka.load.clib import TopicPartitionList, lib
 from perfgate.systems.kafka.load.client import Client, precise_timers
 from perfgate.systems.kafka.load.errors import KafkaClientError
+from perfgate.systems.kafka.load.received import Receipts
 
 BATCH = 4_096
 PATIENCE_S = 0.05
 GROUP_TIMEOUT_S = 30
 SEEK_TIMEOUT_MS = 10_000
-CRC_EVERY = 64
-"""Of every so many records the CRC of the body is computed and compared; the header of each is checked."""
 
 read_headers = clib.reader(HEADER)
 
@@ -35,29 +32,22 @@ read_headers = clib.reader(HEADER)
 class Reader:
     """Reads one client's share of a topic: what is foreign, damaged, twice or out of order is counted, not believed."""
 
-    def __init__(self, spec: dict[str, Any], number: int, window: Window) -> None:
-        """Raises KafkaClientError when a setting is refused."""
-        self._window = window
+    def __init__(self, spec: dict[str, Any], number: int, window: Window, resting: threading.Event) -> None:
+        """While `resting` is set it asks the brokers for nothing. Raises KafkaClientError when a setting is refused."""
+        self._window, self._resting, self._rests = window, resting, False
         self._partitions: int = spec["partitions"]
         self._assigned: list[int] | None = spec["assigned"][number] if spec["assigned"] else None
         self._laps: bool = spec["laps"]
-        self._run, self._producers = spec["run"], spec["producers"]
         self._sequences = Sequences(spec["producers"], self._partitions)
         # A member of a group takes partitions up where another left off: only the group as a whole misses none. The
         # markers of transactions are positions that nobody is given.
         followed = self._assigned is not None and not spec["transactions"]
         self._positions = Positions(self._partitions) if followed else None
         self._pointers = np.zeros(BATCH, np.uint64)
-        self._until_crc = 0
+        self._receipts = Receipts(spec, number, window, self._sequences.check)
         self._stopped = False
-        self.read = self.received = self.foreign = self.corrupt = self.laps = 0
-        self.received_in_window = self.received_bytes_in_window = 0
-        self._fetches, self._fetch_ms = 0, 0.0
-        self.latency = LatencyRecorder()
-        self._ahead: float = spec.get("ahead_s", 0.0)
-        """How far this host's clock is ahead of the run's, on which records bear their time."""
-        history = spec.get("history")
-        self._journal = Journal(str(receipts_path(Path(history), number))) if history else None
+        self._laps_read = self._fetches = 0
+        self._fetch_ms = 0.0
         self.client = Client(clib.CONSUMER, spec["client"], spec["topic"], on_stats=self._take_stats)
 
     def connect(self) -> None:
@@ -85,11 +75,25 @@ class Reader:
         lib.rd_kafka_topic_partition_list_destroy(found)
         return count
 
+    def _rest_or_go_on(self) -> None:
+        """Fetch no more while told to rest, from where this client is; what it had fetched ahead is given back."""
+        if self._rests == self._resting.is_set():
+            return
+        self._rests = not self._rests
+        found = ctypes.POINTER(TopicPartitionList)()
+        self._must(lib.rd_kafka_assignment(self.client.handle, ctypes.byref(found)), "reading the assignment")
+        turn = lib.rd_kafka_pause_partitions if self._rests else lib.rd_kafka_resume_partitions
+        try:
+            self._must(turn(self.client.handle, found), "resting" if self._rests else "reading on")
+        finally:
+            lib.rd_kafka_topic_partition_list_destroy(found)
+
     def run(self, start: float) -> None:
         """Read until told to stop."""
         precise_timers()
         time.sleep(max(0.0, start - now()))
         while not self._stopped:
+            self._rest_or_go_on()
             if not self._take_batch():
                 self.client.wait(PATIENCE_S)
         if self._assigned is None:
@@ -106,31 +110,26 @@ class Reader:
 
     def progress(self) -> dict[str, int]:
         """Return what was done so far."""
-        failed = self.foreign + self.corrupt + self.client.failed.total()
-        return {"attempted": self.read, "done": self.received, "failed": failed}
+        tally = self._receipts
+        failed = tally.foreign + tally.corrupt + self.client.failed.total()
+        return {"attempted": tally.read, "done": tally.received, "failed": failed}
 
     def recorders(self) -> dict[str, LatencyRecorder]:
         """Return the latencies by name."""
-        return {"latency": self.latency}
+        return {"latency": self._receipts.latency}
 
     def result(self) -> dict[str, Any]:
         """Return the counts of this client."""
         return {
-            "read": self.read,
-            "received": self.received,
-            "foreign": self.foreign,
-            "corrupt": self.corrupt,
+            **self._receipts.result(),
             "duplicated": self._sequences.duplicated,
             "reordered": self._sequences.reordered,
             "redelivered": self._sequences.redelivered,
             "missed": self._positions.missed if self._positions else 0,
-            "laps": self.laps,
-            "negative_latencies": self.latency.negative,
+            "laps": self._laps_read,
             "throttled_ms": self.client.throttled_ms,
             "failed": dict(self.client.failed),
             "errors": self.client.errors,
-            "received_in_window": self.received_in_window,
-            "received_bytes_in_window": self.received_bytes_in_window,
             "fetches": self._fetches,
             "fetch_ms": self._fetch_ms,
         }
@@ -154,56 +153,25 @@ class Reader:
         return count
 
     def _take_records(self, messages: npt.NDArray[np.void], heard: float) -> None:
-        self.read += (before := len(messages))
+        tally = self._receipts
+        tally.read += (before := len(messages))
         if self._positions:
             self._positions.check(messages["partition"].astype(np.int64), messages["offset"])
         # A tombstone or a record too short for a header is nobody's that this load knows.
         messages = messages[messages["len"] >= HEADER.itemsize]
-        headers = read_headers(messages["payload"])
-        own = (headers["run"] == self._run) & (headers["producer"] < self._producers)
-        if self._journal:
-            self._note_receipts(headers, messages, own, heard)
-        if not own.all():
-            headers, messages = headers[own], messages[own]
-        self.foreign += before - len(messages)
-        if len(headers):
-            self._check_bodies(headers, messages)
-            new = self._sequences.check(
-                headers["producer"].astype(np.int64),
-                messages["partition"].astype(np.int64),
-                messages["offset"],
-                headers["sequence"].astype(np.int64),
-            )
-            self._count(headers, messages, new, heard)
+        tally.foreign += before - len(messages)
+        tally.take(
+            read_headers(messages["payload"]),
+            messages["partition"].astype(np.int64),
+            messages["offset"],
+            messages["len"].astype(np.int64),
+            lambda index: self._body(messages[index]),
+            heard,
+        )
 
-    def _note_receipts(
-        self, headers: npt.NDArray[np.void], messages: npt.NDArray[np.void], own: npt.NDArray[np.bool_], heard: float
-    ) -> None:
-        rows = np.zeros(len(messages), RECEIPT)
-        rows["at"] = heard
-        rows["offset"], rows["partition"] = messages["offset"], messages["partition"]
-        rows["sequence"] = headers["sequence"].astype(np.int64)
-        rows["producer"] = np.where(own, headers["producer"].astype(np.int64), -1)
-        assert self._journal is not None
-        self._journal.write(rows)
-
-    def _count(self, headers: npt.NDArray[np.void], messages: npt.NDArray[np.void], new: int, heard: float) -> None:
-        self.received += new
-        if heard < self._window.opens:
-            return
-        if heard < self._window.closes:
-            self.received_in_window += new
-            self.received_bytes_in_window += int(messages["len"].sum()) * new // len(messages)
-        sent = headers["time_ns"] * 1e-9 + self._ahead
-        counts = (sent >= self._window.opens) & (sent < self._window.closes)
-        self.latency.record(heard - sent[counts])
-
-    def _check_bodies(self, headers: npt.NDArray[np.void], messages: npt.NDArray[np.void]) -> None:
-        for index in range(self._until_crc, len(headers), CRC_EVERY):
-            begin = int(messages["payload"][index]) + HEADER.itemsize
-            body = ctypes.string_at(begin, int(messages["len"][index]) - HEADER.itemsize)
-            self.corrupt += int(zlib.crc32(body) != headers["crc"][index])
-        self._until_crc = (self._until_crc - len(headers)) % CRC_EVERY
+    def _body(self, message: npt.NDArray[np.void]) -> bytes:
+        begin = int(message["payload"]) + HEADER.itemsize
+        return ctypes.string_at(begin, int(message["len"]) - HEADER.itemsize)
 
     def _take_errors(self, messages: npt.NDArray[np.void]) -> None:
         for message in messages:
@@ -216,7 +184,7 @@ class Reader:
 
     def _rewind(self, partition: int, end: int) -> None:
         """Read a partition again from its start: a backlog has no end for a consumer that is measured."""
-        self.laps += 1
+        self._laps_read += 1
         self._sequences.rewind(partition)
         if self._positions:
             self._positions.rewind(partition, end)

@@ -100,13 +100,16 @@ def consumers_of(spec: LoadSpec) -> dict[str, dict[str, object]]:
         "queued.max.messages.kbytes": str(max(1024, STORE_KIB // scenario.topic.partitions)),
         "queued.min.messages": str(max(1000, STORE_RECORDS // scenario.topic.partitions)),
     }
-    client = {**dict(CONSUME_AS_JAVA), **store, **dict(consumers.config)}
+    share = consumers.membership == "share"
+    # What a share group's brokers decide, its members may not set: where it begins, what is committed.
+    client = {**({} if share else {**dict(CONSUME_AS_JAVA), **store}), **dict(consumers.config)}
     # Without commits an assigned consumer leaves no group behind.
-    client |= {} if consumers.membership == "group" else {"enable.auto.commit": "false"}
-    client |= {"statistics.interval.ms": str(STATISTICS_MS)}
+    client |= {"enable.auto.commit": "false"} if consumers.membership == "assigned" else {}
+    client |= {} if share else {"statistics.interval.ms": str(STATISTICS_MS)}
     client |= {"enable.partition.eof": "true"} if backlog else {}
     request = {
         "assigned": shares if consumers.membership == "assigned" else None,
+        "share": share,
         "laps": backlog,
         "transactions": scenario.transaction_ms > 0,
         "producers": 1 if backlog else scenario.producers * scenario.threads,

@@ -74,6 +74,23 @@ class JournaledGenerators:
         """Kill one generator process."""
         self._running.kill(name)
 
+    def rest_readers(self) -> None:
+        """Have the first group's consumers ask for nothing more, and stay members of it."""
+        self._running.tell_each(self._first_group, rest=True)
+
+    def wake_readers(self) -> None:
+        """Have them read on from where they were."""
+        self._running.tell_each(self._first_group, rest=False)
+
+    def unread(self) -> int:
+        """Return how many acknowledged records the first group's consumers have not been given, by the last reports."""
+        return self._running.done(PRODUCE) - self._running.done_by(self._first_group)
+
+    @property
+    def _first_group(self) -> frozenset[str]:
+        consumers = self._spec.scenario.consumers
+        return frozenset(f"{CONSUME}-{n + 1}" for n in range(consumers.processes)) if consumers else frozenset()
+
     def finish(self) -> list[str]:
         """Offer no more records, wait until each has its outcome, and return what was wrong with the load itself.
 

@@ -32,10 +32,12 @@ from perfgate.systems.kafka.load.instructions import (
     producers_of,
 )
 from perfgate.systems.kafka.load.journaled import JournaledGenerators, read_everything
-from perfgate.systems.kafka.load.official import by_hand
+from perfgate.systems.kafka.load.official import by_hand, version_of
 
 CATCH_UP_S = 15
 FILL_RATE = 1e9
+SHARE_GROUPS_SINCE = (4, 2)
+"""Kafka's own clusters have them switched on from this release on (KIP-932)."""
 MEASURING = "measuring"
 TAKING_TURNS = "taking turns"
 
@@ -60,6 +62,8 @@ class LibrdkafkaDriver:
             return "a round with a fault is held against every offset of the log, and transactions leave gaps in them"
         if scenario.load.kind == "backlog" and scenario.transaction_ms:
             return "a backlog is checked for holes by its offsets, and transactions leave gaps in them"
+        if scenario.consumers and scenario.consumers.membership == "share":
+            return _cannot_share(scenario)
         return cannot_have(scenario.client_version) if scenario.client_version else None
 
     def latency_basis(self, load: Load) -> str:
@@ -209,6 +213,16 @@ def _load_result(
         sent=_sent(sent) if sent else None,
         received=_received(received, groups) if received else None,
     )
+
+
+def _cannot_share(scenario: Scenario) -> str | None:
+    if version_of(scenario.cluster.kafka_version) < SHARE_GROUPS_SINCE:
+        return f"share groups came with Kafka {'.'.join(map(str, SHARE_GROUPS_SINCE))}"
+    if scenario.load.kind == "backlog":
+        return "a backlog is read over and over, and a share group gives each record once"
+    if scenario.client_version:
+        return "share consumers are those of the installed client alone"
+    return None
 
 
 def _sent(results: Sequence[Message]) -> Sent:

@@ -84,6 +84,8 @@ def inexpressible(scenario: Scenario) -> str | None:
     load, consumers = scenario.load, scenario.consumers
     if scenario.client_version:
         return f"the official tools are Java clients; the scenario asks for confluent-kafka {scenario.client_version}"
+    if consumers is not None and consumers.membership == "share":
+        return "this driver's consumers form no share group"
     if consumers is not None and consumers.groups > 1:
         return "this driver's consumers form one group; the scenario has several, each of which reads everything"
     if load.kind == "backlog":

@@ -1,8 +1,8 @@
 """A generator process: runs the clients of one spec, a thread each. ``python -m perfgate.systems.kafka.load.worker``.
 
-Talks JSON lines with the run: first the spec comes in, then `start`, `window` and (consumers) `stop`; `ready`,
-`progress` and `result` go out. When its standard input closes, the run is gone and so is this process; when the run
-says nothing for SILENT_S, or the spec's `most_s` are over, nobody watches what the load does, and it ends too.
+Talks JSON lines with the run: first the spec comes in, then `start`, `window` and (consumers) `rest` and `stop`;
+`ready`, `progress` and `result` go out. When its standard input closes, the run is gone and so is this process; when
+the run says nothing for SILENT_S, or the spec's `most_s` are over, nobody watches what the load does, and it ends too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from perfgate.host.usage import Usage
+from perfgate.load.checks import Distinct
 from perfgate.load.window import Window, now
 from perfgate.model.histogram import LatencyRecorder, Whole, encode, of_counts
 from perfgate.systems.kafka.load.errors import KafkaClientError, TransactionError
@@ -68,7 +69,7 @@ class Control:
     def __init__(self) -> None:
         self.spec: dict[str, Any] = json.loads(sys.stdin.readline())
         self.window = Window()
-        self.stop = threading.Event()
+        self.rest, self.stop = threading.Event(), threading.Event()
         self._start = 0.0
         self._started = threading.Event()
         self._heard, self._ends_at = 0, now() + self.spec["most_s"]
@@ -89,6 +90,8 @@ class Control:
                 self._started.set()
             if "window" in message:
                 self.window.set(*message["window"])
+            if "rest" in message:
+                (self.rest.set if message["rest"] else self.rest.clear)()
             if "stop" in message:
                 self.stop.set()
         os._exit(RUN_IS_GONE)
@@ -227,9 +230,17 @@ def main() -> None:
         emit("failure", reason=f"the client in {spec['client_path']} was asked for, {cimpl.__file__} was loaded")
         return
     try:
-        kind: type[Sender] | type[Reader] = Sender if spec["role"] == "produce" else Reader
         numbers = range(spec["first"], spec["first"] + spec["clients"])
-        clients: list[LoadClient] = [kind(spec, number, control.window) for number in numbers]
+        clients: list[LoadClient]
+        if spec["role"] == "produce":
+            clients = [Sender(spec, number, control.window) for number in numbers]
+        elif spec["share"]:
+            from perfgate.systems.kafka.load.sharing import ShareReader  # older clients have none
+
+            given = Distinct(spec["producers"])
+            clients = [ShareReader(spec, number, control.window, given) for number in numbers]
+        else:
+            clients = [Reader(spec, number, control.window, control.rest) for number in numbers]
         for client in clients:
             client.connect()
     except (KafkaClientError, ValueError) as error:

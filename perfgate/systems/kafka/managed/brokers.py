@@ -59,6 +59,8 @@ def node_settings(
         **_role(spec, node, listeners, advertised, inter_broker),
         "auto.create.topics.enable": "false",
         "offsets.topic.replication.factor": replication,
+        "share.coordinator.state.topic.replication.factor": replication,
+        "share.coordinator.state.topic.min.isr": min(2, replication),
         "transaction.state.log.replication.factor": replication,
         "transaction.state.log.min.isr": min(2, replication),
         # A round's topic is deleted after it; its files go soon, so that the disk holds one or two rounds.

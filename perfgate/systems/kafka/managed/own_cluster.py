@@ -70,7 +70,7 @@ class OwnCluster(ABC):
         """The Prometheus that scrapes these brokers, when there is one."""
         self.proxy: ToxiproxyApi | None = None
         """The link to the other zone, when there is one."""
-        self._added_rtt_ms = CROSS_ZONE.added_rtt_ms
+        self._emulated = CROSS_ZONE
 
     def agents(self) -> Mapping[str, int]:
         """Return the broker of every JMX exporter, by the exporter's address as a Prometheus may call it."""
@@ -83,14 +83,14 @@ class OwnCluster(ABC):
     def bootstrap(self, link: Link) -> str:
         """Return the listeners' addresses; on a link across zones, those of the proxies, which then add its delay.
 
-        They add one delay at a time: that of the link which was asked for last.
+        They emulate one link at a time: that which was asked for last.
         """
         if not link.crosses_zones:
             return self._addresses("SAMEZONE")
-        if self.proxy and link.added_rtt_ms != self._added_rtt_ms:
+        if self.proxy and link != self._emulated:
             for broker in self._ids:
-                self.proxy.set_added_rtt(f"broker-{broker}", link.added_rtt_ms)
-            self._added_rtt_ms = link.added_rtt_ms
+                self.proxy.set_added_rtt(f"broker-{broker}", link.added_to(broker))
+            self._emulated = link
         return self._addresses("PROXY")
 
     def client_settings(self) -> Settings:

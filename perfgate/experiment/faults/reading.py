@@ -1,0 +1,115 @@
+"""What those who read had of a fault: gaps, lag, what they caught up, and how late records came. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from perfgate.experiment.faults.outage import BIN_S, Interval, Outage, Times, outage
+from perfgate.experiment.faults.written import Record, Written, by_partition
+from perfgate.load.history import Rows
+from perfgate.model.histogram import LatencyRecorder, encode, latency_metrics
+
+LAG_EVERY_S = 0.1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lag:
+    """How many acknowledged records the first group's consumers had not been given, at `times`.
+
+    `usual`: twice the most before the fault, and what was lost. `caught_up`: when those who had stayed away were first
+    no further behind than that; None when they never were, or never stayed away.
+    """
+
+    times: Times
+    behind: npt.NDArray[np.int64]
+    usual: int
+    caught_up: float | None
+
+
+def first_group(written: Written) -> Sequence[Rows]:
+    """Return the receipts of the group that a fault of readers is done to, by consumer."""
+    return written.receipts[: len(written.receipts) // written.groups]
+
+
+def received(written: Written, begin: float, fault: float) -> Outage | None:
+    """Return the gaps in what the first group was given; None where nobody read."""
+    if not written.receipts:
+        return None
+    rows = np.concatenate(first_group(written))
+    served = by_partition(rows["at"], rows["partition"].astype(np.int64), written)
+    return outage(served, begin, fault, written.end)
+
+
+def lag_of(written: Written, records: Record, begin: float, fault: float, lost: int) -> Lag | None:
+    """Return how far the first group was behind from `begin` to the end; None where nobody read."""
+    if not written.receipts:
+        return None
+    rows = np.concatenate(first_group(written))
+    order = np.argsort(rows["at"], kind="stable")
+    given = np.sort(rows["at"][order][np.unique(_positions(rows)[order], return_index=True)[1]])
+    taken = np.sort(records.heard[records.acknowledged])
+    times = np.arange(begin, written.end, LAG_EVERY_S)
+    behind = np.searchsorted(taken, times) - np.searchsorted(given, times)
+    usual = 2 * max(int(behind[times < fault].max()), 1) + lost
+    caught_up = None
+    if (again := written.read_again) is not None:
+        usual = max(usual, int(LAG_EVERY_S * written.rate))
+        caught_up = next((float(at) for at in times[(times >= again) & (behind <= usual)]), None)
+    return Lag(times=times, behind=behind, usual=usual, caught_up=caught_up)
+
+
+def reading_metrics(written: Written, records: Record, fault: float, lag: Lag) -> dict[str, float]:
+    """Return what the first group was given again, how long it was behind, and how it caught up.
+
+    `lag_drained_s` is left out when it was behind to the end, and `catch_up_s` when it never caught up.
+    """
+    rows = np.concatenate(first_group(written))
+    metrics = {"redelivered_records": float(len(rows) - len(np.unique(_positions(rows))))}
+    late = lag.times[(lag.times >= fault) & (lag.behind > lag.usual)]
+    drained = float(late[-1] + LAG_EVERY_S) if len(late) else fault
+    if drained < lag.times[-1]:
+        metrics["lag_drained_s"] = drained - fault
+    if (again := written.read_again) is None:
+        return metrics
+    metrics["unread_records"] = float(lag.behind[np.searchsorted(lag.times, again)])
+    if lag.caught_up is not None:
+        took = lag.caught_up - again
+        metrics["catch_up_s"] = took
+        read = int(((rows["at"] >= again) & (rows["at"] < lag.caught_up)).sum())
+        metrics |= {"catch_up_records_per_s": read / took} if took else {}
+    return metrics
+
+
+def end_to_end(written: Written, spans: dict[str, Interval]) -> dict[str, float]:
+    """Return the latencies of the groups that read all the time, from when a record was due to its receipt, by span."""
+    away = len(first_group(written)) if written.read_again is not None else 0
+    if not (stayed := written.receipts[away:]):
+        return {}
+    rows = np.concatenate(stayed)
+    rows = rows[rows["producer"] >= 0]
+    due = written.start + (rows["sequence"] * len(written.sends) + rows["producer"]) / written.rate
+    metrics: dict[str, float] = {}
+    for name, (opens, closes) in spans.items():
+        if (chosen := (due >= opens) & (due < closes)).any():
+            recorder = LatencyRecorder()
+            recorder.record((rows["at"] - due)[chosen])
+            metrics |= latency_metrics([encode(recorder.histogram())], f"end_to_end_{name}_ms")
+    return metrics
+
+
+def unread_by_second(written: Written, lag: Lag | None, begin: float) -> tuple[int, ...]:
+    """Return what was unread at the end of each second; empty where no consumers stayed away."""
+    if lag is None or written.read_again is None:
+        return ()
+    ends = np.arange(begin + BIN_S, written.end, BIN_S)
+    at = np.minimum(np.searchsorted(lag.times, ends), len(lag.times) - 1)
+    return tuple(int(n) for n in np.maximum(lag.behind[at], 0))
+
+
+def _positions(rows: Rows) -> npt.NDArray[np.int64]:
+    found: npt.NDArray[np.int64] = rows["partition"].astype(np.int64) << 48 | rows["offset"]
+    return found

@@ -1,0 +1,130 @@
+"""One member of a share group (KIP-932): each record goes to any member, which accepts it with its next poll."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from confluent_kafka import KafkaException, Message, ShareConsumer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from perfgate.load.checks import Distinct
+from perfgate.load.payload import HEADER
+from perfgate.load.window import Window, now
+from perfgate.model.histogram import LatencyRecorder
+from perfgate.systems.kafka.load.client import precise_timers
+from perfgate.systems.kafka.load.errors import KafkaClientError
+from perfgate.systems.kafka.load.received import Receipts
+
+PATIENCE_S = 0.05
+ADMIN_TIMEOUT_S = 20
+FROM_THE_START = "share.auto.offset.reset"
+REFUSED = ("allow.auto.create.topics",)
+"""Settings of other consumers that a share consumer does not take yet."""
+GROUP = "group.id"
+
+
+class ShareReader:
+    """Reads whatever records the brokers hand out to it; see :class:`perfgate.systems.kafka.load.worker.LoadClient`."""
+
+    def __init__(self, spec: dict[str, Any], number: int, window: Window, given: Distinct) -> None:
+        """`given`: what all members in this process were given. Raises KafkaClientError when a setting is refused."""
+        self._topic: str = spec["topic"]
+        self._settings: dict[str, str] = {k: v for k, v in spec["client"].items() if k not in REFUSED}
+        self._receipts = Receipts(spec, number, window, given.check)
+        self._stopped = False
+        self._redelivered = 0
+        self._failed: Counter[str] = Counter()
+        self._errors: dict[str, str] = {}
+        try:
+            self._consumer = ShareConsumer(self._settings)
+        except (KafkaException, ValueError) as error:
+            raise KafkaClientError(f"a share consumer refuses its settings: {error}") from None
+
+    def connect(self) -> None:
+        """Have the group begin with the topic's first record, and join it. Raises KafkaClientError."""
+        entry = ConfigEntry(FROM_THE_START, "earliest", incremental_operation=AlterConfigOpType.SET)
+        group = ConfigResource(ResourceType.GROUP, self._settings[GROUP], incremental_configs=[entry])
+        admin = AdminClient({name: value for name, value in self._settings.items() if name != GROUP})
+        try:
+            for done in admin.incremental_alter_configs([group], request_timeout=ADMIN_TIMEOUT_S).values():
+                done.result()
+            self._consumer.subscribe([self._topic])
+            self._take(self._consumer.poll(PATIENCE_S))
+        except KafkaException as error:
+            raise KafkaClientError(f"joining the share group: {error}") from None
+
+    def run(self, start: float) -> None:
+        """Read until told to stop; what was read last is accepted as the member leaves."""
+        precise_timers()
+        while not self._stopped:
+            try:
+                self._take(self._consumer.poll(PATIENCE_S))
+            except KafkaException as error:
+                self._note(error.args[0])
+        self._consumer.close()
+
+    @property
+    def errors(self) -> Mapping[str, str]:
+        """The first words of each kind of error."""
+        return self._errors
+
+    def stop(self) -> None:
+        """Let `run` return soon."""
+        self._stopped = True
+
+    def progress(self) -> dict[str, int]:
+        """Return what was done so far."""
+        tally = self._receipts
+        failed = tally.foreign + tally.corrupt + self._failed.total()
+        return {"attempted": tally.read, "done": tally.received, "failed": failed}
+
+    def recorders(self) -> dict[str, LatencyRecorder]:
+        """Return the latencies by name."""
+        return {"latency": self._receipts.latency}
+
+    def result(self) -> dict[str, Any]:
+        """Return the counts; in a share group records have no order, and positions go to whoever asks."""
+        return {
+            **self._receipts.result(),
+            "duplicated": 0,
+            "reordered": 0,
+            "redelivered": self._redelivered,
+            "missed": 0,
+            "laps": 0,
+            "throttled_ms": 0,
+            "failed": dict(self._failed),
+            "errors": self._errors,
+            "fetches": 0,
+            "fetch_ms": 0.0,
+        }
+
+    def _take(self, messages: Iterable[Message[bytes, bytes]]) -> None:
+        heard, records = now(), []
+        for message in messages:
+            if (error := message.error()) is None:
+                records.append(message)
+            else:
+                self._note(error)
+        values = [message.value() or b"" for message in records]
+        tally = self._receipts
+        tally.read += len(records)
+        whole = [index for index, value in enumerate(values) if len(value) >= HEADER.itemsize]
+        tally.foreign += len(records) - len(whole)
+        if not whole:
+            return
+        self._redelivered += sum((records[index].delivery_count() or 1) > 1 for index in whole)
+        tally.take(
+            np.frombuffer(b"".join(values[index][: HEADER.itemsize] for index in whole), HEADER),
+            np.array([records[index].partition() for index in whole], np.int64),
+            np.array([records[index].offset() for index in whole], np.int64),
+            np.array([len(values[index]) for index in whole], np.int64),
+            lambda at: values[whole[at]][HEADER.itemsize :],
+            heard,
+        )
+
+    def _note(self, error: Any) -> None:
+        self._failed[error.name()] += 1
+        self._errors.setdefault(error.name(), error.str())
