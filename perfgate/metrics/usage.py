@@ -116,6 +116,8 @@ class UsageWatch:
         self._failed: Exception | None = None
         self.cpu: list[tuple[float, dict[str, float]]] = []
         """When (s on the monotonic clock), and the seconds of CPU of every broker that was there, by its id."""
+        self.memory: list[tuple[float, dict[str, float]]] = []
+        """The same of the bytes that it held in memory."""
 
     def __enter__(self) -> UsageWatch:
         if self._read:
@@ -135,7 +137,9 @@ class UsageWatch:
         try:
             while not self._done.wait(WATCH_EVERY_S):
                 looks = self._read()
-                self.cpu.append((time.monotonic(), {str(broker): usage.cpu_s for broker, usage in looks.items()}))
+                at = time.monotonic()
+                self.cpu.append((at, {str(broker): usage.cpu_s for broker, usage in looks.items()}))
+                self.memory.append((at, {str(broker): float(usage.rss_bytes) for broker, usage in looks.items()}))
         except Exception as error:  # a thread's error is nobody's until it is handed over
             self._failed = error
 

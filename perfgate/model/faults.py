@@ -31,6 +31,8 @@ class FaultKind:
     brokers_down: int = 1
     ends_load: bool = False
     leaves_unread: bool = False
+    meanwhile: str = "with the fault"
+    """What is said of the time for which it is held."""
 
 
 FAULTS: Mapping[str, FaultKind] = {
@@ -45,7 +47,8 @@ FAULTS: Mapping[str, FaultKind] = {
     "return": FaultKind(commands=("kill", "start")),
     "scale-out": FaultKind(commands=None),  # a target file declares no spare broker
     "consumer-kill": FaultKind(commands=(), brokers_down=0),
-    "consumers-away": FaultKind(commands=(), brokers_down=0, leaves_unread=True),
+    "consumers-away": FaultKind(commands=(), brokers_down=0, leaves_unread=True, meanwhile="with nobody reading"),
+    "time": FaultKind(commands=(), brokers_down=0, meanwhile="going on"),
     "client-crash": FaultKind(commands=(), brokers_down=0, ends_load=True),
 }
 

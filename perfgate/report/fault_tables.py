@@ -82,6 +82,19 @@ def catch_up_notes(measurements: Mapping[str, Measurement]) -> list[str]:
     return notes
 
 
+def growth_notes(measurements: Mapping[str, Measurement]) -> list[str]:
+    """Return what time alone did to a load that went on for long."""
+    notes = []
+    for name, measurement in measurements.items():
+        found = [
+            f"{what} x {value:.2f}"
+            for what, metric in (("p99", "p99"), ("CPU per record", "cpu_per_record"), ("memory", "memory"))
+            if (value := metric_value(measurement, f"{metric}_growth")) is not None
+        ]
+        notes += [f"note: {name}: end over start: {', '.join(found)}"] if found else []
+    return notes
+
+
 def outage_note(measurements: Mapping[str, Measurement], profile: Profile | None) -> str:
     """Return which scenarios with a fault have no stored outage to be held against; empty when all have."""
     stored = profile.thresholds if profile else {}

@@ -39,8 +39,15 @@ from perfgate.report.runs_alike import plain, runs_alike, unsound
 CPU_METRIC = "broker_cpu_us_per_record"
 LATENCIES = ("latency_ms.p99", "unloaded_latency_ms.p99")
 RATES = ("records_per_s", "knee_records_per_s")
-FAULT_METRICS = ("outage_s.max", "recovery_s")
-"""Of a scenario with a fault, whose rate is declared."""
+FAULT_METRICS = (
+    "outage_s.max",
+    "recovery_s",
+    "catch_up_s",
+    "p99_growth",
+    "cpu_per_record_growth",
+    "memory_growth",
+)
+"""Of a scenario with a fault, whose rate is declared; those of them that it has."""
 TOLERANCE = dict.fromkeys((*RATES, CPU_METRIC, *FAULT_METRICS), 0.10) | dict.fromkeys(LATENCIES, 0.5)
 """What a new entry states; the limit is wider where the noise between runs is. A p99 of some ms moves by half when a
 record in a hundred waits for one thing more."""

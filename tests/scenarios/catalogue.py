@@ -16,7 +16,7 @@ from tests.scenarios.bases import (
     TOGETHER,
     TRANSACTED,
 )
-from tests.scenarios.failover import BACKLOG, FAILOVER
+from tests.scenarios.failover import BACKLOG, ENDURANCE, FAILOVER
 
 R1 = "cloud service white paper, 2021"
 R2 = "Kafka stress test, Kafka 0.10.0.1"
@@ -393,6 +393,7 @@ FAMILIES: tuple[Family, ...] = (
         says={"knee": "three replicas, acks=-1, one consumer: steps up to 100,000 records/s, then bisection"},
         source=R4,
     ),
+    ENDURANCE,
     BACKLOG,
     FAILOVER,
 )

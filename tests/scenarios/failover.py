@@ -18,8 +18,9 @@ from perfgate.model import (
     with_settings,
 )
 from perfgate.model.catalogue import Family
+from perfgate.model.declared import TierName
 
-FAMILY, UNREAD = "failover", "backlog"
+FAMILY, UNREAD, ENDURANCE_FAMILY = "failover", "backlog", "endurance"
 BROKERS, PARTITIONS, RATE_PER_PARTITION = 3, 6, 100
 SAFE = settings(
     {
@@ -208,6 +209,23 @@ def away(name: str, summary: str, *, groups: int = 1) -> FaultScenario:
     )
 
 
+def going_on(name: str, minutes: int, tier: TierName) -> FaultScenario:
+    """Return a row in which the load goes on for so long and nothing is done to it."""
+    one = row(name, f"{minutes} min of 600 records/s: do latency, CPU or memory grow?", "time", hold_s=60 * minutes)
+    return replace(
+        one,
+        families=(ENDURANCE_FAMILY,),
+        tier=tier,
+        factor=settings({"minutes": minutes}),
+        cluster=replace(one.cluster, severable=False),
+    )
+
+
+ENDURANCE = Family(
+    name=ENDURANCE_FAMILY,
+    about="what time alone does to brokers under a steady load: latency, CPU per record and memory, end over start",
+    scenarios=(going_on("endurance-30m", 30, "nightly"), going_on("endurance-4h", 240, "full")),
+)
 BACKLOG = Family(
     name=UNREAD,
     about="what is unread for a minute and then read at once: how long that takes, and what it costs everybody else",

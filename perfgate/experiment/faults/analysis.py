@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from perfgate.experiment.faults.growth import growth_metrics
 from perfgate.experiment.faults.integrity import ACKED, UNSENT, Integrity, Sends, check_integrity
 from perfgate.experiment.faults.outage import BIN_S, Interval, Outage, bins, outage, recovery, shares
 from perfgate.experiment.faults.reading import (
@@ -64,6 +64,7 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
         **(reading_metrics(written, records, fault, lag) if lag else {}),
         **end_to_end(written, spans),
         **_cpu_metrics(written, spans),
+        **growth_metrics(written, records),
         **log_metrics(written, fault),
         "leader_changes": float(leader_changes(written.states, fault)),
     }
@@ -122,7 +123,8 @@ def spoilt_latencies(written: Written, metrics: Mapping[str, float]) -> dict[str
 def _phases(written: Written, lost: Outage, fault: float, lag: Lag | None) -> dict[str, Interval]:
     """Return when service was as before, lacking (of some partition), with replicas out of sync, and restored.
 
-    Where consumers stayed away instead: as before, with what nobody read, while they caught up, and since.
+    Where consumers stayed away instead: as before, with what nobody read, while they caught up, and since. Where
+    nothing was done: before that, while the load went on, and after.
     """
     if lag is not None and (again := written.read_again) is not None:
         caught_up = written.end if lag.caught_up is None else lag.caught_up
@@ -132,6 +134,9 @@ def _phases(written: Written, lost: Outage, fault: float, lag: Lag | None) -> di
             CATCHING_UP: (again, caught_up),
             "caught up": (caught_up, written.end),
         }
+    if written.endured is not None:
+        end = written.endured[1]
+        return {"before": (fault - BEFORE_S, fault), "going on": (fault, end), "after": (end, written.end)}
     served_again = max((end for _, end in first_outage(lost, written.marks)), default=fault)
     full = _first(written.states, max(served_again, written.marks[-1][0]), "full")
     restored = written.end if full is None else max(full, served_again)
@@ -248,24 +253,8 @@ def _integrity_metrics(integrity: Integrity) -> dict[str, float]:
 
 def _cpu_metrics(written: Written, spans: Mapping[str, Interval]) -> dict[str, float]:
     """Return the cores that all brokers used together in each span."""
-    found = {f"broker_cpu_{name}_cores": cores(written.cpu, *span) for name, span in spans.items()}
+    found = {f"broker_cpu_{name}_cores": written.cores(*span) for name, span in spans.items()}
     return {name: value for name, value in found.items() if value is not None}
-
-
-def cores(cpu: Sequence[tuple[float, Mapping[str, float]]], begin: float, end: float) -> float | None:
-    """Return the CPU seconds per second of all brokers together; None without two looks in that time.
-
-    A broker counts between two looks at which it was there; the counter of one that was started again begins anew.
-    """
-    looks = [(at, used) for at, used in cpu if begin <= at <= end]
-    if len(looks) < 2:
-        return None
-    spent = sum(
-        used - before.get(broker, 0.0) if used >= before.get(broker, 0.0) else used
-        for (_, before), (_, after) in pairwise(looks)
-        for broker, used in after.items()
-    )
-    return spent / (looks[-1][0] - looks[0][0])
 
 
 def _timeline(written: Written, records: Record, begin: float) -> _Seconds:

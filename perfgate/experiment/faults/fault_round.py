@@ -158,4 +158,5 @@ def _written(
         cpu=usage.cpu,
         end=load.end,
         groups=max(1, row.groups),
+        memory=usage.memory,
     )

@@ -29,6 +29,7 @@ def keep(path: Path, written: Written) -> None:
         "marks": [list(mark) for mark in written.marks],
         "states": [asdict(state) for state in written.states],
         "cpu": list(written.cpu),
+        "memory": list(written.memory),
         "changes": None if written.changes is None else [asdict(change) for change in written.changes],
         **{name: len(getattr(written, name)) for name in ROWS},
     }
@@ -51,7 +52,7 @@ def recall(path: Path) -> Written:
             "marks": [(at, words) for at, words in facts["marks"]],
             "states": [_state(state) for state in facts["states"]],
             "changes": facts["changes"] and [Change(**change) for change in facts["changes"]],
-            "cpu": [(at, used) for at, used in facts["cpu"]],
+            **{name: [(at, used) for at, used in facts[name]] for name in ("cpu", "memory") if name in facts},
             "log": log,
             **rows,
         }

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from perfgate.experiment.faults.written import BEFORE_S, READ_AGAIN
+from perfgate.experiment.faults.written import BEFORE_S, NOTHING_DONE, READ_AGAIN
 from perfgate.model import FaultScenario
 from perfgate.model.errors import TargetError
 from perfgate.model.load import JournaledLoad
@@ -57,7 +57,7 @@ class Scene:
     def hold(self, seconds: float | None = None) -> None:
         """Let the load go on for so long, or as long as the fault says."""
         held_s = self.row.fault.hold_s if seconds is None else seconds
-        self.load.follow_until(time.monotonic() + held_s, "with the fault")
+        self.load.follow_until(time.monotonic() + held_s, self.row.fault.about.meanwhile)
 
     def until(self, come: Callable[[State], bool], what: str) -> None:
         """Let the load go on until the brokers say so. Raises TargetError when they do not."""
@@ -246,6 +246,14 @@ def consumers_away(scene: Scene) -> None:
     deadline = time.monotonic() + CATCH_UP_WITHIN * scene.row.fault.hold_s
     while scene.load.unread() > 2 * usual and time.monotonic() < deadline:
         scene.load.follow_until(time.monotonic() + LOOK_EVERY_S, "reading what was left unread")
+
+
+@script("time")
+def endure(scene: Scene) -> None:
+    """Nothing is done but let the load go on."""
+    scene.mark(NOTHING_DONE)
+    scene.hold()
+    scene.mark("the time is over")
 
 
 @script("client-crash")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,8 @@ BEFORE_S = 10.0
 """So long before the fault says what is normal."""
 READ_AGAIN = "consumers read again"
 """Marks that those come back who stayed away."""
+NOTHING_DONE = "nothing is done"
+"""Marks that the load only goes on, until the next mark."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,7 +28,8 @@ class Written:
 
     `sends` and `outcomes` of every producer; `receipts` of the consumers that read along; `log` of the fresh one.
     `changes`: by the controllers' log, None where it was out of reach; `cpu`: seconds of CPU that every broker had
-    used at a moment, by its id, as long as it was there. `groups` of consumers, whose receipts follow one another.
+    used at a moment, by its id, as long as it was there; `memory`: bytes that it held then. `groups` of consumers,
+    whose receipts follow one another.
     """
 
     start: float
@@ -42,6 +46,17 @@ class Written:
     cpu: Sequence[tuple[float, Mapping[str, float]]]
     end: float
     groups: int = 1
+    memory: Sequence[tuple[float, Mapping[str, float]]] = ()
+
+    @property
+    def endured(self) -> tuple[float, float] | None:
+        """From when to when the load only went on; None where something was done to it."""
+        begin, words = self.marks[0]
+        return (begin, self.marks[-1][0]) if words == NOTHING_DONE else None
+
+    def cores(self, begin: float, end: float) -> float | None:
+        """Return the CPU seconds per second of all brokers together; see :func:`cores`."""
+        return cores(self.cpu, begin, end)
 
     @property
     def read_again(self) -> float | None:
@@ -57,6 +72,22 @@ class Record:
     partition: npt.NDArray[np.int64]
     acknowledged: npt.NDArray[np.bool_]
     heard: Times
+
+
+def cores(cpu: Sequence[tuple[float, Mapping[str, float]]], begin: float, end: float) -> float | None:
+    """Return the CPU seconds per second of all brokers together; None without two looks in that time.
+
+    A broker counts between two looks at which it was there; the counter of one that was started again begins anew.
+    """
+    looks = [(at, used) for at, used in cpu if begin <= at <= end]
+    if len(looks) < 2:
+        return None
+    spent = sum(
+        used - before.get(broker, 0.0) if used >= before.get(broker, 0.0) else used
+        for (_, before), (_, after) in pairwise(looks)
+        for broker, used in after.items()
+    )
+    return spent / (looks[-1][0] - looks[0][0])
 
 
 def sends_of(sends: Rows, outcomes: Rows) -> Sends:

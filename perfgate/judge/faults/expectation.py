@@ -87,6 +87,7 @@ EXPECTED: Mapping[str, Callable[[Case], Expectation]] = {
     "scale-out": _moved,
     "consumer-kill": _unmoved,
     "consumers-away": _unmoved,
+    "time": _unmoved,
     "client-crash": _unmoved,
 }
 """What a kind of fault costs those who send."""

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.experiment.assembly import unmeasured
-from perfgate.experiment.faults.analysis import analyse, cores, schedule_delay_s, spoilt_latencies
+from perfgate.experiment.faults.analysis import analyse, schedule_delay_s, spoilt_latencies
 from perfgate.experiment.faults.recording import history_path, judged_again, keep, recall
 from perfgate.experiment.faults.scripts import with_newcomer
-from perfgate.experiment.faults.written import Written
+from perfgate.experiment.faults.written import Written, cores
 from perfgate.host.session import run_in_session
 from perfgate.judge.faults.expectation import expected_outage
 from perfgate.judge.faults.rules import durability_of, judge_fault

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from perfgate.experiment.faults.scripts import STILL_S
 from perfgate.experiment.faults.steps import LOGGED
 from perfgate.judge.messages import number
 from perfgate.report.html import build_report
@@ -121,3 +122,31 @@ def test_what_was_left_unread_is_read_on_and_the_other_group_keeps_up(tmp_path: 
     assert not any(count for kind, count in failover["integrity"].items() if kind not in ("unknown", "appeared"))
     assert f"note: {row}: " in done.output
     assert f"{metrics['unread_records']:,.0f} records unread, read in" in done.output
+
+
+@pytest.mark.slow
+def test_a_slow_follower_is_waited_for_by_consumers_and_not_by_producers_without_its_promise(tmp_path: Path) -> None:
+    row = "slow-follower-acks-1"
+    done = gate(tmp_path, "-k", row, "--family", "failover", "--broker-warmup", "5", "--relations-only")
+    entry = done.scenario(row)
+    assert entry["verdict"] != "INVALID", done.output
+    (measured,) = entry["rounds"]
+    metrics, failover = measured["metrics"], measured["failover"]
+    assert metrics["full_isr_s"] == pytest.approx(failover["marks"][-1][0], abs=1), "it was in sync all the time"
+    assert metrics["leader_changes"] == 0, "it leads nothing when it gets slow"
+    still_ms = 1e3 * STILL_S
+    assert metrics["end_to_end_during_ms.p99"] > max(0.8 * still_ms, metrics["end_to_end_before_ms.p99"])
+    assert metrics["latency_during_ms.p50"] < metrics["end_to_end_during_ms.p50"]
+
+
+@pytest.mark.slow
+def test_what_a_dead_member_of_a_share_group_had_goes_to_the_others(tmp_path: Path) -> None:
+    row = "consumer-kill-share"
+    done = gate(tmp_path, "-k", row, "--family", "failover", "--broker-warmup", "5", "--relations-only")
+    entry = done.scenario(row)
+    assert entry["verdict"] != "INVALID", done.output
+    (measured,) = entry["rounds"]
+    metrics = measured["metrics"]
+    assert metrics["receive_outage_s.max"] < 15 + 5 + 60, "the lock, and a slow machine"
+    assert metrics["lag_drained_s"] < 60, "all of it was given to somebody in the end"
+    assert metrics["lost_records"] == metrics["duplicated_records"] == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from perfgate.load.history import RECEIPT, Rows, read_journal, receipts_path
 from perfgate.load.processes import Generators
-from perfgate.model import Consumers
+from perfgate.model import Consumers, FaultScenario
 from perfgate.model.load import LoadError, LoadSpec, Observer
 from perfgate.systems.kafka.load.instructions import (
     CONSUME,
@@ -27,7 +27,7 @@ READ_BYTES_PER_S = 5e6
 LEAST_READ_S = 30.0
 END_LEAD_S = 0.5
 MOST_S = 3600.0
-"""No round with a fault takes as long: what a load may last when nobody ends it."""
+"""No round with a fault takes so much longer than the fault is held: what a load may last when nobody ends it."""
 
 
 class JournaledGenerators:
@@ -45,8 +45,10 @@ class JournaledGenerators:
     def __enter__(self) -> JournaledGenerators:
         self._folder.mkdir(parents=True, exist_ok=True)
         workers = {**consumers_of(self._spec), **producers_of(self._spec)}
+        row = self._spec.scenario
+        most_s = MOST_S + (row.fault.hold_s if isinstance(row, FaultScenario) else 0.0)
         self._generators = Generators(
-            {name: {**worker, "history": str(self._folder), "most_s": MOST_S} for name, worker in workers.items()}
+            {name: {**worker, "history": str(self._folder), "most_s": most_s} for name, worker in workers.items()}
         )
         self._generators.follow(PRODUCE)
         return self

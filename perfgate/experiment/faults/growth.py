@@ -1,0 +1,55 @@
+"""What becomes of latency, CPU and memory while a load goes on for long: a line through each of them. Pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from perfgate.experiment.faults.outage import Interval
+from perfgate.experiment.faults.written import Record, Written
+
+PARTS, LEAST_S, FEWEST = 30, 10.0, 3
+"""The time is cut into so many parts, of no less than so many seconds each; fewer than FEWEST make no line."""
+
+
+def growth(values: Sequence[float]) -> float | None:
+    """Return the end of the line through positive values at equal distances over its start; None where there is none.
+
+    The line has the median of the slopes between all pairs of values (Theil and Sen), so that single bad values do not
+    bend it.
+    """
+    if len(values) < FEWEST or min(values) <= 0:
+        return None
+    slope = float(np.median([(b - a) / (j - i) for (i, a), (j, b) in itertools.combinations(enumerate(values), 2)]))
+    start = float(np.median([value - slope * at for at, value in enumerate(values)]))
+    return (start + slope * (len(values) - 1)) / start if start > 0 else None
+
+
+def growth_metrics(written: Written, records: Record) -> dict[str, float]:
+    """Return how p99, CPU per record and memory of all brokers grew over the time in which nothing was done."""
+    if (span := written.endured) is None:
+        return {}
+    parts = _parts(span)
+    due, latency = records.due[records.acknowledged], (records.heard - records.due)[records.acknowledged]
+    found: dict[str, list[float]] = {"p99_growth": [], "cpu_per_record_growth": [], "memory_growth": []}
+    for opens, closes in parts:
+        here = (due >= opens) & (due < closes)
+        used = written.cores(opens, closes)
+        memory = [sum(by_broker.values()) for at, by_broker in written.memory if opens <= at < closes]
+        if here.any():
+            found["p99_growth"].append(float(np.percentile(latency[here], 99.0)))
+            if used is not None:
+                found["cpu_per_record_growth"].append(used * (closes - opens) / int(here.sum()))
+        if memory:
+            found["memory_growth"].append(float(np.mean(memory)))
+    grown = {name: growth(values) for name, values in found.items() if len(values) == len(parts)}
+    return {name: value for name, value in grown.items() if value is not None}
+
+
+def _parts(span: Interval) -> list[Interval]:
+    begin, end = span
+    count = max(1, min(PARTS, int((end - begin) / LEAST_S)))
+    edges = np.linspace(begin, end, count + 1).tolist()
+    return list(itertools.pairwise(edges))

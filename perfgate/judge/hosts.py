@@ -1,0 +1,65 @@
+"""Load hosts that differ from the others by more than chance: a rule over the rounds of a scenario. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from perfgate.judge.messages import number
+from perfgate.model import Round
+from perfgate.model.histogram import latency_metrics
+from perfgate.model.hosts import HostReport
+
+BY_CHANCE = 0.05
+"""Most likely, by chance alone, is that any host of a scenario is named."""
+WORTH_TELLING = 1.1
+QUESTIONS = 2
+
+Figures = Sequence[Mapping[str, float]]
+"""Of each round, a figure of every host by its name; more is worse."""
+
+
+def differing_hosts(rounds: Sequence[Round]) -> list[str]:
+    """Return a line for each host that was the worst of all in every round, in records a process or in p99.
+
+    Where hosts do not differ, each is the worst of a round with a chance of one in their number, independently of the
+    other rounds: that one of them is it in all of them has the chance hosts ** (1 - rounds).
+    """
+    reports = [r.hosts for r in rounds if r.hosts]
+    slow = [{host.name: 1 / max(_each(host), 1e-9) for host in hosts} for hosts in reports]
+    late = [
+        {
+            host.name: latency_metrics([host.latency_histogram])["latency_ms.p99"]
+            for host in hosts
+            if host.latency_histogram
+        }
+        for hosts in reports
+    ]
+    lines = []
+    for figures, told in ((slow, "records a process are the fewest"), (late, "p99 is the highest")):
+        if (found := always_worst(figures)) is not None:
+            name, factor = found
+            lines.append(f"load host {name}: its {told} in all {len(reports)} rounds, {number(factor)} x the others'")
+    return lines
+
+
+def always_worst(figures: Figures) -> tuple[str, float] | None:
+    """Return the host that is the worst in every round, and how many times the others' median figure its own is.
+
+    None where there is none, where that may be chance, or where it makes no difference worth telling.
+    """
+    if not figures or any(set(one) != set(figures[0]) or len(one) < 2 for one in figures):
+        return None
+    worst = {max(one, key=lambda name: one[name]) for one in figures}
+    if len(worst) > 1 or QUESTIONS * len(figures[0]) ** (1 - len(figures)) > BY_CHANCE:
+        return None
+    (name,) = worst
+    factor = statistics.median(
+        one[name] / max(statistics.median(value for other, value in one.items() if other != name), 1e-9)
+        for one in figures
+    )
+    return (name, factor) if factor >= WORTH_TELLING else None
+
+
+def _each(host: HostReport) -> float:
+    return host.done_in_window / max(host.processes, 1)

@@ -1,0 +1,73 @@
+"""Load hosts that differ: named when they always do, and by chance as rarely as is said."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from perfgate.experiment.assembly import unmeasured
+from perfgate.judge.hosts import BY_CHANCE, QUESTIONS, always_worst, differing_hosts
+from perfgate.model import Round
+from perfgate.model.histogram import LatencyRecorder, encode
+from perfgate.model.hosts import HostReport
+
+
+def report(name: str, done: int, latency_s: float) -> HostReport:
+    recorder = LatencyRecorder()
+    recorder.record(np.full(100, latency_s))
+    return HostReport(
+        name=name,
+        processes=2,
+        done_in_window=done,
+        cpu_cores=0.1,
+        latency_histogram=encode(recorder.histogram()),
+        clock_ahead_ms=0.0,
+        clock_bound_ms=0.1,
+        clock_off_by_ms=0.1,
+        started_late_ms=1.0,
+    )
+
+
+def rounds(count: int, *, slow: int = 1_000, late: float = 0.010) -> list[Round]:
+    """Three hosts of which the third may be slow or late; the first and the second are worst in turn."""
+    return [
+        replace(
+            unmeasured(index, ""),
+            hosts=(
+                report("load-1", 1_000 - index % 2, 0.010 + 1e-4 * (index % 2)),
+                report("load-2", 1_000 - (index + 1) % 2, 0.010 + 1e-4 * ((index + 1) % 2)),
+                report("load-3", slow, late),
+            ),
+        )
+        for index in range(1, count + 1)
+    ]
+
+
+def test_a_host_that_is_always_the_worst_is_named_with_how_much() -> None:
+    assert differing_hosts(rounds(7)) == []
+    (slow,) = differing_hosts(rounds(7, slow=500))
+    assert slow.startswith("load host load-3: its records a process are the fewest in all 7 rounds, 2")
+    (late,) = differing_hosts(rounds(7, late=0.030))
+    assert late.startswith("load host load-3: its p99 is the highest in all 7 rounds, ")
+    assert len(differing_hosts(rounds(7, slow=500, late=0.030))) == 2
+
+
+def test_too_few_rounds_or_hosts_or_too_little_is_chance() -> None:
+    assert differing_hosts(rounds(4, slow=500)) == [], "three hosts: 2 x 3 ** -3 = 0.07"
+    assert differing_hosts(rounds(5, slow=500)), "2 x 3 ** -4 = 0.025"
+    assert differing_hosts(rounds(7, slow=950)) == [], "5 % fewer"
+    assert differing_hosts([]) == differing_hosts([unmeasured(1, "")] * 9) == []
+    one = [replace(r, hosts=r.hosts[:1]) for r in rounds(9)]
+    assert differing_hosts(one) == []
+
+
+@pytest.mark.parametrize(("hosts", "count"), [(2, 7), (3, 5), (8, 4)])
+def test_hosts_that_are_alike_are_named_no_more_often_than_is_said(hosts: int, count: int) -> None:
+    chance = random.Random(1)
+    nights = 20_000
+    named = sum(
+        always_worst([{str(n): chance.expovariate(1.0) for n in range(hosts)} for _ in range(count)]) is not None
+        for _ in range(nights)
+    )
+    assert named / nights <= BY_CHANCE / QUESTIONS + 0.005
