@@ -180,11 +180,15 @@ ROWS = (
     ),
     row(
         "consumer-kill-share",
-        "a consumer of a share group dies; what it had not accepted goes to others (KIP-932)",
+        "a consumer of a share group dies; what it had goes to others (KIP-932)",
         "consumer-kill",
-        hold_s=25,
         consumers=Consumers(membership="share", processes=3),
-        broker={"group.share.record.lock.duration.ms": 15_000},
+        broker={
+            "group.share.session.timeout.ms": 6_000,
+            "group.share.min.session.timeout.ms": 6_000,
+            "group.share.heartbeat.interval.ms": 2_000,
+            "group.share.min.heartbeat.interval.ms": 2_000,
+        },
     ),
     row(
         "client-crash",

