@@ -21,6 +21,8 @@ SHOWN = (
     ("records_per_s", "records/s"),
     ("received_records_per_s", "read/s"),
     ("latency_ms.p99", "p99 ms"),
+    ("end_to_end_latency_ms.p50", "send to receipt p50 ms"),
+    ("end_to_end_latency_ms.p99", "send to receipt p99 ms"),
     ("broker_cpu_us_per_record", "us CPU/record"),
 )
 HEAD = """# The catalogue
