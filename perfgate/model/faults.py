@@ -24,13 +24,15 @@ class FaultKind:
 
     `commands`: those of a target file's `[faults]` that bring it about on real brokers; None: no command can.
     `brokers_down`: so many at a time. `ends_load`: a part of the load is gone for good, so that nothing gets to be as
-    before. `leaves_unread`: consumers stay away, and have to catch up.
+    before. `leaves_unread`: consumers stay away, and have to catch up. `harmless`: nothing is done to anybody, so that
+    real brokers need no permission for it.
     """
 
     commands: tuple[Action, ...] | None
     brokers_down: int = 1
     ends_load: bool = False
     leaves_unread: bool = False
+    harmless: bool = False
     meanwhile: str = "with the fault"
     """What is said of the time for which it is held."""
 
@@ -48,7 +50,7 @@ FAULTS: Mapping[str, FaultKind] = {
     "scale-out": FaultKind(commands=None),  # a target file declares no spare broker
     "consumer-kill": FaultKind(commands=(), brokers_down=0),
     "consumers-away": FaultKind(commands=(), brokers_down=0, leaves_unread=True, meanwhile="with nobody reading"),
-    "time": FaultKind(commands=(), brokers_down=0, meanwhile="going on"),
+    "time": FaultKind(commands=(), brokers_down=0, harmless=True, meanwhile="going on"),
     "client-crash": FaultKind(commands=(), brokers_down=0, ends_load=True),
 }
 

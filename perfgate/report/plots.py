@@ -81,6 +81,8 @@ def _in_sync(axes: Axes, failover: Failover, partitions: int, end: float) -> Non
 @styled
 def fault_timeline_figure(name: str, failover: Failover) -> Figure:
     """Return the same as a figure."""
+    from matplotlib.ticker import StrMethodFormatter
+
     count = len(failover.p99_ms)
     edges = [failover.seconds_from + second for second in range(count + 1)]
     middles = [edge + 0.5 for edge in edges[:-1]]
@@ -104,6 +106,7 @@ def fault_timeline_figure(name: str, failover: Failover) -> Figure:
     if failover.unread:  # of consumers that stayed away: no broker did
         replicas.plot([edge + 1 for edge in edges[: len(failover.unread)]], failover.unread, color=BLUE, marker=".")
         replicas.set_ylim(bottom=0)
+        replicas.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         replicas.set_ylabel("records\nunread")
     else:
         _in_sync(replicas, failover, len(partitions), edges[-1])
@@ -122,7 +125,8 @@ def fault_timeline_figure(name: str, failover: Failover) -> Figure:
             axes.axvline(at, color=PURPLE, linewidth=1, linestyle="--")
     for at, words in failover.marks:
         taken.annotate(words, (at, len(partitions)), rotation=20, fontsize="small", color=PURPLE, annotation_clip=False)
-    figure.suptitle(f"{name}: records taken (red: partition down), latency, replicas and leaders", fontsize="medium")
+    middle = "unread records" if failover.unread else "replicas"
+    figure.suptitle(f"{name}: records taken (red: partition down), latency, {middle} and leaders", fontsize="medium")
     return figure
 
 

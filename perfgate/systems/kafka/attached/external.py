@@ -269,6 +269,8 @@ class ExternalTarget:
         )
 
     def _no_fault(self, scenario: FaultScenario) -> str | None:
+        if scenario.fault.about.harmless:
+            return None
         if not self._faults_allowed:
             return "faults on real brokers need --allow-faults"
         if reason := lacking(scenario.fault.kind, self._described.faults, self._brokers):
