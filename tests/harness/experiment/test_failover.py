@@ -394,6 +394,19 @@ def without(taken: Measurement, *metrics: str) -> Measurement:
     return replace(taken, rounds=(replace(one, metrics={k: v for k, v in one.metrics.items() if k not in metrics}),))
 
 
+def test_a_stored_limit_that_noise_made_wide_does_not_hide_what_is_beyond_the_prediction() -> None:
+    predicted_s = expected_outage(faulty()).high_s
+    late = replace(
+        measured(faulty(), history()).rounds[0], metrics={**analyse(history())[1], "outage_s.max": 1.05 * predicted_s}
+    )
+    taken = Measurement(scenario=faulty(), rounds=(late,), rtt_ms={})
+    wide = replace(threshold("outage_s.max", 0.8 * predicted_s), reach=0.5)
+    assert wide.limit > 1.05 * predicted_s
+    assert judge_fault(faulty(), taken, [wide]).verdict is Verdict.REGRESSED
+    usual = replace(threshold("outage_s.max", 1.1 * predicted_s), reach=0.5)
+    assert judge_fault(faulty(), taken, [usual]).verdict is Verdict.PASS, "what is usual there was stored with a reason"
+
+
 def test_a_round_that_never_recovered_is_red_where_recovery_is_held() -> None:
     taken = measured(faulty(), history())
     outcome = judge_fault(faulty(), without(taken, "recovery_s"), [threshold("recovery_s", 20.0)])

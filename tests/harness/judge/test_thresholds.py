@@ -17,7 +17,7 @@ from perfgate.judge.thresholds import (
     profile_facts,
     published_of,
 )
-from perfgate.model import CROSS_ZONE, SAME_ZONE, PairRelation, Profile, RangeRelation, Scenario, Verdict
+from perfgate.model import CROSS_ZONE, SAME_ZONE, PairRelation, Profile, RangeRelation, Scenario, Verdict, parted
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.proposal import suggested_name
 from perfgate.systems.kafka.attached.external import ExternalTarget
@@ -41,14 +41,17 @@ records_per_s = { baseline = 1000, tolerance = 0.1 }
 """
 
 
-def test_every_shipped_profile_holds_rate_and_cpu_of_every_white_paper_row() -> None:
-    profiles = load_profiles(SHIPPED)
-    assert {name for name, one in profiles.items() if not one.reference} == {"dms-c6-large-2"}
-    for profile in (one for one in profiles.values() if not one.reference):
-        assert set(profile.thresholds) == set(ROWS)
-        for name, thresholds in profile.thresholds.items():
-            held = {threshold.metric.name for threshold in thresholds}
-            assert all(held.intersection(group) for group in required(ROWS[name].load))
+def test_every_shipped_profile_holds_every_white_paper_row_or_faults_alone() -> None:
+    profiles = {name: one for name, one in load_profiles(SHIPPED).items() if not one.reference}
+    assert set(profiles) == {"dms-c6-large-2", "embedded-2c-amd-epyc"}
+    paper = profiles["dms-c6-large-2"].thresholds
+    assert set(paper) == set(ROWS)
+    for name, thresholds in paper.items():
+        held = {threshold.metric.name for threshold in thresholds}
+        assert all(held.intersection(group) for group in required(ROWS[name].load))
+    faults = profiles["embedded-2c-amd-epyc"].thresholds
+    assert set(faults) <= {row.name for row in parted(SCENARIOS)[1]}
+    assert all("outage_s.max" in {one.metric.name for one in held} for held in faults.values())
 
 
 def test_every_shipped_profile_is_one_that_a_run_can_match() -> None:
