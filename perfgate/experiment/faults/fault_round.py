@@ -15,6 +15,7 @@ from perfgate.experiment.faults.analysis import (
     schedule_delay_s,
     spoilt_latencies,
 )
+from perfgate.experiment.faults.reading import stayed
 from perfgate.experiment.faults.recording import history_path, keep
 from perfgate.experiment.faults.scripts import SCRIPTS, Scene
 from perfgate.experiment.faults.written import BEFORE_S, Written
@@ -77,6 +78,8 @@ def fault_round(
         keep(history_path(folder, row.name, index), written)
         shutil.rmtree(journals)
         failover, metrics, accounting = analyse(written)
+        if reason := stayed(row, metrics):
+            flaws.append(reason)
         if (late := schedule_delay_s(written)) > AT_ONCE_S:
             # Less only widens the resolution of the outage; with so much no send can succeed "at once".
             flaws.append(f"the generator was late before the fault already: p99 of the schedule delay is {late:.3f} s")

@@ -1,4 +1,4 @@
-"""What becomes of latency, CPU and memory while a load goes on for long: a line through each of them. Pure."""
+"""Growth of latency, CPU and memory over a long load: a line through each of them. Pure."""
 
 from __future__ import annotations
 

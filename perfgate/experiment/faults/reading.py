@@ -1,8 +1,8 @@
-"""What those who read had of a fault: gaps, lag, what they caught up, and how late records came. Pure."""
+"""Reading during a fault: gaps, lag, catching up, and the latency from send to receipt. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +11,12 @@ import numpy.typing as npt
 from perfgate.experiment.faults.outage import BIN_S, Interval, Outage, Times, outage
 from perfgate.experiment.faults.written import Record, Written, by_partition
 from perfgate.load.history import Rows
+from perfgate.model import FaultScenario
 from perfgate.model.histogram import LatencyRecorder, encode, latency_metrics
 
 LAG_EVERY_S = 0.1
+STAYED_AWAY = 0.9
+"""Of the time that consumers are to read nothing: what was under way when they were told so comes a moment later."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,6 +85,14 @@ def reading_metrics(written: Written, records: Record, fault: float, lag: Lag) -
         read = int(((rows["at"] >= again) & (rows["at"] < lag.caught_up)).sum())
         metrics |= {"catch_up_records_per_s": read / took} if took else {}
     return metrics
+
+
+def stayed(row: FaultScenario, metrics: Mapping[str, float]) -> str:
+    """Return that consumers who were to stay away read on: what they cost then is the cost of nothing; else empty."""
+    gap, hold = metrics.get("receive_outage_s.max", 0.0), row.fault.hold_s
+    if not row.fault.about.leaves_unread or gap >= STAYED_AWAY * hold:
+        return ""
+    return f"the consumers did not stay away: {gap:.1f} s without a record is the longest that they had, of {hold:g} s"
 
 
 def end_to_end(written: Written, spans: dict[str, Interval]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What a round with a fault writes down, and the fate of each record by it. Pure."""
+"""The history of a round with a fault as it was written down, and the fate of each record by it. Pure."""
 
 from __future__ import annotations
 

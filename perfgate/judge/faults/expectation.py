@@ -1,4 +1,4 @@
-"""How long an outage should last by the brokers' own settings. Pure.
+"""Expected outages, by the brokers' own settings. Pure.
 
 A broker that falls silent is fenced when its session ends: broker.session.timeout.ms after its last heartbeat, of
 which there is one every broker.heartbeat.interval.ms; controllers find that out up to an eighth of the time-out later.

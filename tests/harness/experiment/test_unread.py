@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from perfgate.experiment.faults.analysis import analyse
+from perfgate.experiment.faults.reading import stayed
 from perfgate.experiment.faults.recording import keep, recall
 from perfgate.experiment.faults.written import READ_AGAIN, Written
 from perfgate.judge.rules import judge_scenario
@@ -70,6 +71,16 @@ def test_the_groups_that_stayed_are_told_apart_from_the_one_that_went() -> None:
         assert beside[f"end_to_end_{phase}_ms.p99"] == pytest.approx(55, abs=2)
     for name in ("unread_records", "catch_up_s", "receive_outage_s.max", "redelivered_records"):
         assert beside[name] == alone[name], "their receipts hide nothing"
+
+
+def test_consumers_that_never_stayed_away_have_measured_nothing() -> None:
+    row = taken().scenario
+    assert isinstance(row, FaultScenario)
+    written = away()
+    read_on = replace(written, receipts=history(down=False).receipts)
+    assert "the consumers did not stay away: 0.0 s" in stayed(row, analyse(read_on)[1])
+    assert stayed(row, analyse(written)[1]) == ""
+    assert stayed(faulty(), analyse(history(down=False))[1]) == "", "of another fault nothing is asked"
 
 
 def test_those_who_never_catch_up_are_red() -> None:

@@ -5,7 +5,7 @@ import re
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -104,14 +104,19 @@ def brokers_of(run: psutil.Process) -> list[str]:
     return found
 
 
+def one_fault(done: Finished, row: str) -> tuple[dict[str, Any], dict[str, float], dict[str, Any]]:
+    """Return a scenario's entry with the metrics and the history of its only round, once that is valid."""
+    entry = done.scenario(row)
+    assert entry["verdict"] != "INVALID", done.output
+    (measured,) = entry["rounds"]
+    return entry, measured["metrics"], measured["failover"]
+
+
 @pytest.mark.slow
 def test_what_was_left_unread_is_read_on_and_the_other_group_keeps_up(tmp_path: Path) -> None:
     row = "backlog-60s-two-groups"
     done = gate(tmp_path, "-k", row, "--family", "backlog", "--broker-warmup", "5", "--relations-only")
-    entry = done.scenario(row)
-    assert entry["verdict"] != "INVALID", done.output
-    (measured,) = entry["rounds"]
-    metrics, failover = measured["metrics"], measured["failover"]
+    entry, metrics, failover = one_fault(done, row)
     red = {judgement["metric"] for judgement in entry["judgements"] if judgement["verdict"] == "REGRESSED"}
     assert red <= THE_MACHINES, done.output
     assert metrics["unread_records"] > 0.9 * 60 * entry["load"]["rate"], "nothing was fetched ahead while they rested"
@@ -128,10 +133,7 @@ def test_what_was_left_unread_is_read_on_and_the_other_group_keeps_up(tmp_path: 
 def test_a_slow_follower_is_waited_for_by_consumers_and_not_by_producers_without_its_promise(tmp_path: Path) -> None:
     row = "slow-follower-acks-1"
     done = gate(tmp_path, "-k", row, "--family", "failover", "--broker-warmup", "5", "--relations-only")
-    entry = done.scenario(row)
-    assert entry["verdict"] != "INVALID", done.output
-    (measured,) = entry["rounds"]
-    metrics, failover = measured["metrics"], measured["failover"]
+    _, metrics, failover = one_fault(done, row)
     assert metrics["full_isr_s"] == pytest.approx(failover["marks"][-1][0], abs=1), "it was in sync all the time"
     assert metrics["leader_changes"] == 0, "it leads nothing when it gets slow"
     still_ms = 1e3 * STILL_S
@@ -143,10 +145,7 @@ def test_a_slow_follower_is_waited_for_by_consumers_and_not_by_producers_without
 def test_what_a_dead_member_of_a_share_group_had_goes_to_the_others(tmp_path: Path) -> None:
     row = "consumer-kill-share"
     done = gate(tmp_path, "-k", row, "--family", "failover", "--broker-warmup", "5", "--relations-only")
-    entry = done.scenario(row)
-    assert entry["verdict"] != "INVALID", done.output
-    (measured,) = entry["rounds"]
-    metrics = measured["metrics"]
+    _, metrics, _ = one_fault(done, row)
     assert 3 < metrics["receive_outage_s.max"] < 45, "its session, and not the default of one"
     assert "lag_drained_s" in metrics, "all of it was given to somebody in the end"
     assert metrics["lost_records"] == metrics["duplicated_records"] == 0
