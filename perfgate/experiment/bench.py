@@ -188,7 +188,8 @@ class Bench:
             )
         except (LoadError, TopicRefusedError) as error:
             return Finished(round=unmeasured(index, str(error)), repeatable=False)
-        return self.finished(scenario, index, result, before, after, [-1], sampler)
+        done = self.finished(scenario, index, result, before, after, [-1], sampler)
+        return replace(done, round=replace(done.round, broker_cpu_over_time=sampler.over_time()))
 
     def _ramp_round(self, scenario: Scenario, index: int, left: float | None, doing: str) -> Finished:
         done = ramp_round(
@@ -208,7 +209,7 @@ class Bench:
         assert faults is not None
         observer = self.watch.observer(scenario, sampler, self.watch.progress(f"{doing} {scenario.name}", None))
         try:
-            with self.topic(scenario, observer) as topic:
+            with self.ledger.during("fault rounds"), self.topic(scenario, observer) as topic:
                 spec = self.load_spec(scenario, topic)
                 done = fault_round(
                     scenario,

@@ -40,9 +40,14 @@ class LoadWatch:
             if measured:
                 self._ledger.begin("draining" if self._ledger.phase == WINDOWS else WINDOWS)
 
+        def check() -> None:
+            self._cluster.check()
+            if measured:
+                sampler.glance()
+
         return Observer(
             edge=edge,
-            check=self._cluster.check,
+            check=check,
             progress=progress,
             written=lambda: 0,
             settled=Settled(sampler.read, COMPILING) if sampler.read else lambda: True,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.metrics.health import EVIDENCE, Pairs, increase
+from perfgate.metrics.over_time import OverTime, of_gauges, of_scrapes
 from perfgate.metrics.prometheus import Prometheus, Series
 from perfgate.metrics.prometheus_source import PRESETS, PrometheusSource
 from perfgate.metrics.usage import CPU, Looks, cpu_metrics
@@ -52,6 +53,18 @@ class PrometheusSampler:
     def edge(self) -> None:
         """Note the moment on Prometheus' clock."""
         self._edges.append(self._prometheus.now())
+
+    def glance(self) -> None:
+        """Do nothing: Prometheus looks by itself."""
+
+    def over_time(self) -> OverTime:
+        """Return each broker's cores from one scrape to the next inside the last window; nothing when not known."""
+        opens, closes = self._edges[-2:]
+        try:
+            found = self._by_broker(self._prometheus.source, opens, closes)
+        except (Unavailable, ConfigurationError):
+            return {}  # `metrics` says why
+        return (of_gauges if self._prometheus.source.query else of_scrapes)(found, opens)
 
     def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
         """Return the cores of every broker, the busiest and all; nothing, with the reason, when they are not known."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from perfgate.metrics.over_time import GLANCE_EVERY_S, OverTime, of_looks
 from perfgate.model import MIB
 from perfgate.model.errors import TargetError
 
@@ -46,6 +47,12 @@ class Sampler(Protocol):
     def edge(self) -> None:
         """Note that a window opens or closes now. Raises TargetError when a broker is gone."""
 
+    def glance(self) -> None:
+        """Note what the brokers have used so far; called again and again while a window is open."""
+
+    def over_time(self) -> OverTime:
+        """Return each broker's cores over the time of the last window; empty where nobody can tell."""
+
     def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
         """Return the broker metrics over these windows, in which `records_per_s` were acknowledged.
 
@@ -71,6 +78,8 @@ class CounterSampler:
         self._read = read
         self._brokers = set(brokers)
         self._looks: list[Looks] = []
+        self._glances: list[Looks] = []
+        self._glanced_at = math.inf
 
     def edge(self) -> None:
         """Read every broker's counters now."""
@@ -78,6 +87,19 @@ class CounterSampler:
         if gone := self._brokers - set(looks):
             raise TargetError(f"broker {min(gone)} was gone when its CPU was read")
         self._looks.append(looks)
+        opens = len(self._looks) % 2 == 1
+        self._glances = [looks] if opens else [*self._glances, looks]
+        self._glanced_at = time.monotonic() if opens else math.inf
+
+    def glance(self) -> None:
+        """Read the counters where a window is open and the last look was GLANCE_EVERY_S ago."""
+        if time.monotonic() - self._glanced_at >= GLANCE_EVERY_S:
+            self._glances.append(self._read())
+            self._glanced_at = time.monotonic()
+
+    def over_time(self) -> OverTime:
+        """Return each broker's cores from one look to the next in the last window."""
+        return of_looks(self._glances) if self._glances else {}
 
     def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
         """Return the broker metrics over these windows."""
@@ -158,6 +180,15 @@ class Samplers:
         """Note the moment with every sampler."""
         for sampler in self._samplers:
             sampler.edge()
+
+    def glance(self) -> None:
+        """Let every sampler look."""
+        for sampler in self._samplers:
+            sampler.glance()
+
+    def over_time(self) -> OverTime:
+        """Return what the first knows that knows anything."""
+        return next((found for sampler in self._samplers if (found := sampler.over_time())), {})
 
     def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
         """Return what all of them know together; a reason only of one whose metrics no other one knows."""

@@ -245,6 +245,8 @@ class Round:
     (`latency_ms` for `latency_ms.p99`).
     `not_sustained` says how much of a paced load the brokers did not take, when they did not: a result, not a flaw.
     `usage_unavailable`: why the brokers' CPU (and more) is not among the metrics, when it is not.
+    `broker_cpu_over_time`: by broker id, pairs of the moment at which a part of the window ends (s since it opened) and
+    the cores used in it; empty where its source cannot tell.
     `steps`: those of a ramp, in their order; the metrics are those of the step at the knee then.
     `hosts`: what each load host did, where the load came from others than this machine (--hosts).
     """
@@ -261,6 +263,7 @@ class Round:
     reading: Reading | None = None
     not_sustained: str = ""
     usage_unavailable: str = ""
+    broker_cpu_over_time: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     failover: Failover | None = None
     steps: tuple[Step, ...] = ()
     hosts: tuple[HostReport, ...] = ()

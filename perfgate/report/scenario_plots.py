@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from perfgate.judge.messages import number
 from perfgate.judge.statistics import median_interval
-from perfgate.model import Judgement, Measurement, Outcome, metric_info
+from perfgate.model import Judgement, Measurement, Outcome, Round, metric_info
 from perfgate.model.histogram import latency_metrics
 from perfgate.report.style import BLACK, BLUE, CYCLE, GREY, LINES, MARKERS, ORANGE, RED, new_figure, plain_log, styled
 
@@ -126,29 +126,72 @@ def latency_figure(measurement: Measurement) -> Figure | None:
 
 @styled
 def cpu_figure(measurement: Measurement) -> Figure | None:
-    """Return the mean CPU of each broker in each round's window; None where no broker's was measured."""
-    names = {name for r in measurement.rounds for name in r.metrics if name.startswith(BROKER_CPU)}
-    brokers = sorted((n for n in names if n.removeprefix(BROKER_CPU).isdigit()), key=lambda n: int(n.split(".")[1]))
+    """Return the CPU of each broker over the time of all windows, one round after the other; None where none is known.
+
+    Where the source of the CPU tells no more than each window's mean, that mean over the rounds.
+    """
+    over_time = [r for r in measurement.rounds if r.broker_cpu_over_time]
+    brokers = _brokers_of(measurement)
     if not brokers:
         return None
 
-    rounds = [r.index for r in measurement.rounds]
     figure = new_figure(9, 3.4)
     axes = figure.subplots()
     looks = zip(itertools.cycle(CYCLE), itertools.cycle(MARKERS), itertools.cycle(LINES), strict=False)
-    for name, (colour, marker, line) in zip(brokers, looks, strict=False):
-        values = [r.metrics.get(name, math.nan) for r in measurement.rounds]
-        label = f"broker {name.removeprefix(BROKER_CPU)}"
-        axes.plot(rounds, values, marker=marker, linestyle=line, color=colour, label=label)
-    for before, after in itertools.pairwise(rounds):
-        axes.axvline((before + after) / 2, color=GREY, linewidth=0.6, linestyle=":")
-    axes.set_xticks(rounds)
+    for broker, (colour, marker, line) in zip(brokers, looks, strict=False):
+        xs, values = _cpu_over_time(over_time, broker) if over_time else _cpu_by_round(measurement.rounds, broker)
+        size = 3 if over_time else 6
+        label = f"broker {broker}"
+        axes.plot(xs, values, marker=marker, markersize=size, linestyle=line, color=colour, label=label)
     axes.set_ylim(bottom=0)
-    axes.set_xlabel("round (dotted: where one ends and the next begins)")
-    axes.set_ylabel("CPU of the round's\nwindow, cores")
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+    if over_time:
+        _mark_rounds(axes, over_time)
+    else:
+        rounds = [r.index for r in measurement.rounds]
+        for before, after in itertools.pairwise(rounds):
+            axes.axvline((before + after) / 2, color=GREY, linewidth=0.6, linestyle=":")
+        axes.set_xticks(rounds)
+        axes.set_xlabel("round (dotted: where one ends and the next begins)")
+        axes.set_ylabel("CPU of the round's\nwindow, cores")
     axes.set_title(f"{measurement.scenario.name}: CPU of each broker", fontsize="medium")
     return figure
+
+
+def _brokers_of(measurement: Measurement) -> list[str]:
+    names = {name for r in measurement.rounds for name in r.metrics if name.startswith(BROKER_CPU)}
+    return sorted((end for name in names if (end := name.removeprefix(BROKER_CPU)).isdigit()), key=int)
+
+
+def _cpu_by_round(rounds: Sequence[Round], broker: str) -> tuple[list[float], list[float]]:
+    return [r.index for r in rounds], [r.metrics.get(f"{BROKER_CPU}{broker}", math.nan) for r in rounds]
+
+
+def _cpu_over_time(rounds: Sequence[Round], broker: str) -> tuple[list[float], list[float]]:
+    """Return seconds of all windows and the cores there, with a gap in the line between two rounds."""
+    xs, values, begin = [], [], 0.0
+    for one in rounds:
+        for at, cores in one.broker_cpu_over_time.get(broker, ()):
+            xs.append(begin + at)
+            values.append(cores)
+        begin += one.window_s
+        xs.append(begin)
+        values.append(math.nan)
+    return xs, values
+
+
+def _mark_rounds(axes: Axes, rounds: Sequence[Round]) -> None:
+    ends = list(itertools.accumulate(one.window_s for one in rounds))
+    for end in ends[:-1]:
+        axes.axvline(end, color=GREY, linewidth=0.6, linestyle=":")
+    middles = [end - one.window_s / 2 for one, end in zip(rounds, ends, strict=True)]
+    above = axes.secondary_xaxis("top")
+    numbers = [str(one.index) for one in rounds]
+    above.set_xticks(middles, [f"round {numbers[0]}", *numbers[1:]])
+    above.tick_params(length=0, labelsize="small")
+    axes.set_xlim(0, ends[-1])
+    axes.set_xlabel("measured time, s (windows of the rounds one after the other; dotted: between two)")
+    axes.set_ylabel("CPU, cores")
 
 
 @styled

@@ -156,6 +156,14 @@ def _first(states: Sequence[State], since: float, wanted: str) -> float | None:
     return next((state.at for state in states if state.at > since and getattr(state, wanted)), None)
 
 
+def _whole_since(written: Written, fault: float, wanted: str) -> float | None:
+    """Return how long after the fault the brokers were `full` or `preferred` for good; 0.0 when they always were."""
+    held = [state for state in written.states if state.at <= fault][-1:]
+    if held and all(getattr(state, wanted) for state in (*held, *(s for s in written.states if s.at > fault))):
+        return 0.0
+    return _since(_first(written.states, written.marks[-1][0], wanted), fault)
+
+
 def _outage_metrics(lost: Outage, received: Outage | None) -> dict[str, float]:
     metrics = {
         "outage_s.max": lost.max_s,
@@ -203,8 +211,8 @@ def _recovery(records: Record, begin: float, fault: float, end: float, since: fl
 
 def _recovery_metrics(written: Written, records: Record, begin: float, fault: float) -> dict[str, float]:
     found = {
-        "full_isr_s": _since(_first(written.states, written.marks[-1][0], "full"), fault),
-        "preferred_leaders_s": _since(_first(written.states, written.marks[-1][0], "preferred"), fault),
+        "full_isr_s": _whole_since(written, fault, "full"),
+        "preferred_leaders_s": _whole_since(written, fault, "preferred"),
     }
     return {name: value for name, value in found.items() if value is not None} | _recovery(
         records, begin, fault, written.end, fault if written.read_again is None else written.read_again

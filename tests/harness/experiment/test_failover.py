@@ -103,6 +103,12 @@ def history(*, lose: int = 0, again: int = 0, down: bool = True) -> Written:
     )
 
 
+def test_replicas_that_never_fell_out_of_sync_did_not_have_to_come_back() -> None:
+    whole = [state(START, 1, (1, 2, 3), (1, 2, 3))]
+    _, metrics, _ = analyse(replace(history(), states=whole))
+    assert (metrics["full_isr_s"], metrics["preferred_leaders_s"]) == (0.0, 0.0)
+
+
 def test_a_known_history_gives_the_known_answer() -> None:
     failover, metrics, accounting = analyse(history())
     assert metrics["outage_s.max"] == pytest.approx(OUTAGE, abs=0.03)

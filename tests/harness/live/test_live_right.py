@@ -54,6 +54,17 @@ def test_a_paced_load_keeps_its_rate_and_its_schedule(plain: Finished) -> None:
     assert entry["generator"]["wake_delay_p99_ms_max"] > 0
 
 
+def test_cpu_over_time_adds_up_to_that_of_the_window(plain: Finished) -> None:
+    for recorded in plain.scenario("paced-slow")["rounds"]:
+        assert set(recorded["broker_cpu_over_time"]) == {"1", "2", "3"}
+        for broker, steps in recorded["broker_cpu_over_time"].items():
+            begins = [0.0, *(end for end, _ in steps)]
+            spent = sum(cores * (end - begin) for begin, (end, cores) in zip(begins, steps, strict=False))
+            assert len(steps) >= 2
+            assert begins[-1] == pytest.approx(recorded["window_s"], abs=1.0), "a slow machine reads late"
+            assert spent / begins[-1] == pytest.approx(recorded["metrics"][f"broker_cpu_cores.{broker}"], abs=0.02)
+
+
 def test_every_record_is_accounted_for(plain: Finished) -> None:
     for recorded in plain.scenario("paced-slow")["rounds"]:
         accounting = recorded["accounting"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from perfgate.metrics.over_time import OverTime
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.usage import CounterSampler, Looks, Sampler, Samplers
 from perfgate.model import METRICS
@@ -14,9 +15,16 @@ class Told:
 
     def __init__(self, metrics: Mapping[str, float], gives: Sequence[str] = (), unavailable: str = "") -> None:
         self.gives, self.unavailable, self._metrics, self.edges = gives or tuple(metrics), unavailable, metrics, 0
+        self.glances = 0
 
     def edge(self) -> None:
         self.edges += 1
+
+    def glance(self) -> None:
+        self.glances += 1
+
+    def over_time(self) -> OverTime:
+        return {"1": ((1.0, 0.5),)} if "broker_cpu_cores.sum" in self._metrics else {}
 
     def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
         return dict(self._metrics)
@@ -25,7 +33,8 @@ class Told:
 def together(*samplers: Told) -> Samplers:
     both = Samplers(samplers)
     both.edge()
-    assert all(one.edges for one in samplers)
+    both.glance()
+    assert all(one.edges and one.glances for one in samplers)
     return both
 
 
@@ -34,6 +43,7 @@ def test_the_first_that_knows_a_metric_is_believed() -> None:
     assert both.gives == ("broker_cpu_cores.sum", "isr_shrinks")
     assert both.metrics(1.0, [-1]) == {"broker_cpu_cores.sum": 1.0, "isr_shrinks": 3.0}
     assert not both.unavailable
+    assert together(Told({}), Told({"broker_cpu_cores.sum": 2.0})).over_time() == {"1": ((1.0, 0.5),)}
 
 
 def test_what_one_does_not_know_another_may() -> None:
@@ -50,6 +60,7 @@ def test_none_says_why() -> None:
     none: Sampler = Samplers((), "no [prometheus]")
     none.edge()
     assert (none.metrics(1.0, [-1]), none.unavailable, none.read) == ({}, "no [prometheus]", None)
+    assert none.over_time() == {}
 
 
 def test_a_sampler_gives_what_is_a_metric() -> None:

@@ -67,6 +67,27 @@ def test_latency_and_cpu_are_those_of_run_json(measured: Mapping[str, Measuremen
             assert drawn[f"broker {broker}"] == metrics[f"broker_cpu_cores.{broker}"]["rounds"]
 
 
+def test_cpu_over_time_has_every_round_after_the_one_before(measured: Mapping[str, Measurement]) -> None:
+    one = measured["batch-1k"]
+    over_time = {"1": ((1.0, 0.25), (2.0, 0.5)), "2": ((1.0, 0.75),)}
+    rounds = tuple(replace(r, broker_cpu_over_time=over_time) for r in one.rounds)
+    figure = cpu_figure(replace(one, rounds=rounds))
+    assert figure is not None
+    (axes,) = figure.axes
+    drawn = {line.get_label(): line for line in axes.get_lines()}
+    first = drawn["broker 1"]
+    window_s = rounds[0].window_s
+    assert heights(first)[:2] == [0.25, 0.5]
+    assert np.isnan(heights(first)[2]), "a gap between two rounds"
+    xs = np.asarray(first.get_xdata(), float).tolist()
+    assert (xs[0], xs[1], xs[3]) == (1.0, 2.0, window_s + 1.0)
+    assert heights(drawn["broker 2"])[0] == 0.75
+    ends = [line.get_xdata() for line in axes.get_lines() if line.get_linestyle() == ":" and len(heights(line)) == 2]
+    assert len(ends) == len(rounds) - 1
+    assert "s (windows" in axes.get_xlabel()
+    assert axes.get_ylabel() == "CPU, cores"
+
+
 def test_a_published_shape_is_scaled_to_the_run(measured: Mapping[str, Measurement]) -> None:
     family = [measured["batch-1k"], measured["batch-16k"]]
     figure = family_figure("batch-size", family, {"batch-1k": 10.0, "batch-16k": 40.0})

@@ -198,7 +198,13 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
                 "cluster": {**entry["declared"]["cluster"], "log_dirs": 1, "security": "plaintext"},
             },
             "rounds": [
-                {**r, "steps": [], "hosts": [], "accounting": {**r["accounting"], "markers": 0}}
+                {
+                    **r,
+                    "steps": [],
+                    "hosts": [],
+                    "broker_cpu_over_time": {},
+                    "accounting": {**r["accounting"], "markers": 0},
+                }
                 for r in entry["rounds"]
             ],
             "accounting": {**entry["accounting"], "markers": 0},

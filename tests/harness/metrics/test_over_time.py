@@ -1,0 +1,68 @@
+"""CPU over the time of a window: what the parts of it add up to is what the window as a whole says."""
+
+import itertools
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfgate.metrics.over_time import LEAST_APART_S, of_gauges, of_looks, of_scrapes
+from perfgate.metrics.usage import CounterSampler, Usage, broker_metrics
+
+GAPS = st.lists(st.floats(0.01, 3), min_size=1, max_size=12)
+CORES = st.floats(0, 4)
+
+
+def usage(at: float, cpu_s: float) -> Usage:
+    return Usage(at=at, cpu_s=cpu_s, rss_bytes=1, written_bytes=0)
+
+
+@given(gaps=GAPS, cores=st.lists(CORES, min_size=12, max_size=12))
+def test_the_parts_add_up_to_the_window(gaps: list[float], cores: list[float]) -> None:
+    at, cpu_s, looks = 100.0, 7.0, [{1: usage(100.0, 7.0)}]
+    for gap, used in zip(gaps, cores, strict=False):
+        at, cpu_s = at + gap, cpu_s + gap * used
+        looks.append({1: usage(at, cpu_s)})
+    steps = of_looks(looks)["1"]
+    begins = [0.0, *(end for end, _ in steps)]
+    spent = sum(value * (end - begin) for begin, (end, value) in zip(begins, steps, strict=False))
+    whole = broker_metrics([(looks[0], looks[-1])], 1.0)["broker_cpu_cores.1"]
+    assert begins[-1] == pytest.approx(at - 100.0, abs=0.01)
+    assert spent == pytest.approx(whole * (at - 100.0), abs=0.02 + 0.1 * len(steps))
+    assert len(steps) == 1 or all(end - begin >= LEAST_APART_S - 0.02 for begin, end in itertools.pairwise(begins))
+
+
+def test_a_broker_that_comes_later_or_goes_is_told_as_far_as_it_was_seen() -> None:
+    looks = [{1: usage(0, 0), 2: usage(0, 0)}, {1: usage(1, 0.5)}, {1: usage(2, 1.5), 2: usage(2, 1), 3: usage(2, 1)}]
+    assert of_looks(looks) == {"1": ((1, 0.5), (2, 1.0)), "2": ((2, 0.5),)}
+
+
+def test_scrapes_of_several_series_add_up_and_a_counter_may_begin_again() -> None:
+    series = {1: [[(10.0, 1.0), (12.0, 2.0), (14.0, 0.5)], [(10.0, 0.0), (12.0, 1.0), (14.0, 2.0)]]}
+    assert of_scrapes(series, 9.0) == {"1": ((3, 1.0), (5, 0.75))}
+    assert of_gauges({1: [[(10, 0.25)], [(10, 0.5)]]}, 9.0) == {"1": ((1, 0.75),)}
+
+
+def test_between_two_windows_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, asked = [0.0], []
+    monkeypatch.setattr("perfgate.metrics.usage.time.monotonic", lambda: now[0])
+
+    def read() -> Mapping[int, Usage]:
+        asked.append(now[0])
+        return {1: usage(now[0], now[0] / 2)}
+
+    sampler = CounterSampler(read, [1])
+    sampler.glance()
+    sampler.edge()
+    for now[0] in (0.4, 1.0, 1.4, 2.1, 3.0):
+        sampler.glance()
+    sampler.edge()
+    now[0] = 9.0
+    sampler.glance()
+    assert asked == [0.0, 1.0, 2.1, 3.0]
+    assert sampler.over_time() == {"1": ((1.0, 0.5), (2.1, 0.5), (3.0, 0.5))}
+    sampler.edge()
+    now[0] = 9.2
+    sampler.edge()
+    assert sampler.over_time() == {"1": ((0.2, 0.5),)}, "of the last window alone"
