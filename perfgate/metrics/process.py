@@ -19,14 +19,18 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 def process_sampler(pids: Callable[[], Mapping[int, int]]) -> CounterSampler:
     """Return a sampler of the processes with these ids, by broker id; a broker that restarts gets another."""
 
-    def read() -> dict[int, Usage]:
-        return {broker: usage for broker, pid in pids().items() if (usage := _usage(pid))}
+    def read(whole: bool = True) -> dict[int, Usage]:
+        return {broker: usage for broker, pid in pids().items() if (usage := _usage(pid, whole=whole))}
 
-    return CounterSampler(read, pids())
+    # To look through all threads of three brokers takes 11 ms of CPU; without that 1 ms.
+    return CounterSampler(read, pids(), glance=lambda: read(whole=False))
 
 
-def _usage(pid: int) -> Usage | None:
-    """Return the counters of a process; None when there is none of this id, or it has ended."""
+def _usage(pid: int, *, whole: bool) -> Usage | None:
+    """Return the counters of a process, those of its compiler threads if it is to be the `whole`.
+
+    None when there is none of this id, or it has ended.
+    """
     try:
         process = psutil.Process(pid)
         with process.oneshot():
@@ -38,7 +42,7 @@ def _usage(pid: int) -> Usage | None:
                 cpu_s=cpu.user + cpu.system,
                 rss_bytes=process.memory_info().rss,
                 written_bytes=process.io_counters().write_bytes,
-                compiling_s=compiling(pid),
+                compiling_s=compiling(pid) if whole else None,
             )
     except psutil.Error:
         return None

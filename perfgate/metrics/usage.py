@@ -72,10 +72,15 @@ class CounterSampler:
     gives: Sequence[str] = (*CPU, "broker_rss_mib.max", "broker_rss_mib.sum", "broker_disk_write_mib_per_s")
     unavailable = ""
 
-    def __init__(self, read: Callable[[], Looks], brokers: Iterable[int]) -> None:
-        """`read` leaves out the brokers that are gone; at an edge all `brokers` have to be there."""
+    def __init__(
+        self, read: Callable[[], Looks], brokers: Iterable[int], glance: Callable[[], Looks] | None = None
+    ) -> None:
+        """`read` leaves out the brokers that are gone; at an edge all `brokers` have to be there.
+
+        `glance` reads no more than a glance needs, where that is cheaper.
+        """
         self.read: Callable[[], Looks] | None = read
-        self._read = read
+        self._read, self._read_little = read, glance or read
         self._brokers = set(brokers)
         self._looks: list[Looks] = []
         self._glances: list[Looks] = []
@@ -94,7 +99,7 @@ class CounterSampler:
     def glance(self) -> None:
         """Read the counters where a window is open and the last look was GLANCE_EVERY_S ago."""
         if time.monotonic() - self._glanced_at >= GLANCE_EVERY_S:
-            self._glances.append(self._read())
+            self._glances.append(self._read_little())
             self._glanced_at = time.monotonic()
 
     def over_time(self) -> OverTime:
