@@ -34,7 +34,7 @@ from perfgate.report.comparisons import comparison_entry
 from perfgate.report.front import integrity_line
 from perfgate.report.plots import comparison_pictures, pictures
 from perfgate.report.published import PUBLISHED_COLUMNS, published_rows
-from perfgate.report.results import scenario_entry
+from perfgate.report.results import scenario_entry, without_histograms
 from perfgate.report.scenario_plots import Former
 
 JUDGED_COLUMNS = ("held against", "measured", "spread", "expected", "tolerance", "limit", "off", "published", "verdict")
@@ -343,7 +343,7 @@ def _attach_pictures(found: Mapping[str, bytes]) -> None:
 
 
 def _attach_json(name: str, value: object) -> None:
-    allure.attach(json.dumps(value, indent=1), name, AttachmentType.JSON)
+    allure.attach(without_histograms(value), name, AttachmentType.JSON)
 
 
 def _one_line(value: object) -> str:

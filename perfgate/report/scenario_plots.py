@@ -29,6 +29,8 @@ NINES = {
 }
 """Percentiles by metric: what a reader calls them, and how many nines they have; the largest stands a nine further."""
 BROKER_CPU = "broker_cpu_cores."
+MOST_MARKERS = 24
+"""More on one line are a blur, and half of the file."""
 Former = Mapping[str, Sequence[float]]
 NO_FORMER: Former = MappingProxyType({})
 """What former runs measured, by metric; here none."""
@@ -140,9 +142,8 @@ def cpu_figure(measurement: Measurement) -> Figure | None:
     looks = zip(itertools.cycle(CYCLE), itertools.cycle(MARKERS), itertools.cycle(LINES), strict=False)
     for broker, (colour, marker, line) in zip(brokers, looks, strict=False):
         xs, values = _cpu_over_time(over_time, broker) if over_time else _cpu_by_round(measurement.rounds, broker)
-        size = 3 if over_time else 6
-        label = f"broker {broker}"
-        axes.plot(xs, values, marker=marker, markersize=size, linestyle=line, color=colour, label=label)
+        often = 1 + len(xs) // MOST_MARKERS
+        axes.plot(xs, values, marker=marker, markevery=often, linestyle=line, color=colour, label=f"broker {broker}")
     axes.set_ylim(bottom=0)
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
     if over_time:
