@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,16 +16,17 @@ PARTS, LEAST_S, FEWEST = 30, 10.0, 3
 
 
 def growth(values: Sequence[float]) -> float | None:
-    """Return the end of the line through positive values at equal distances over its start; None where there is none.
+    """Return how many times the last of positive values at equal distances is the first; None where that has no answer.
 
-    The line has the median of the slopes between all pairs of values (Theil and Sen), so that single bad values do not
-    bend it.
+    By a line through their logarithms with the median of the slopes between all pairs (Theil and Sen), so that single
+    bad values do not bend it, and so that it has an answer however much they grow: a line through the values themselves
+    may begin below zero.
     """
     if len(values) < FEWEST or min(values) <= 0:
         return None
-    slope = float(np.median([(b - a) / (j - i) for (i, a), (j, b) in itertools.combinations(enumerate(values), 2)]))
-    start = float(np.median([value - slope * at for at, value in enumerate(values)]))
-    return (start + slope * (len(values) - 1)) / start if start > 0 else None
+    pairs = itertools.combinations(enumerate(np.log(values)), 2)
+    slope = float(np.median([(b - a) / (j - i) for (i, a), (j, b) in pairs]))
+    return math.exp(slope * (len(values) - 1))
 
 
 def growth_metrics(written: Written, records: Record) -> dict[str, float]:

@@ -15,6 +15,8 @@ from perfgate.model import FaultScenario
 from perfgate.model.histogram import LatencyRecorder, encode, latency_metrics
 
 LAG_EVERY_S = 0.1
+BEHIND_S = 2.0
+"""Who was behind in all of the last so many seconds was behind to the end; one look alone may be a pause."""
 STAYED_AWAY = 0.9
 """Of the time that consumers are to read nothing: what was under way when they were told so comes a moment later."""
 
@@ -72,10 +74,10 @@ def reading_metrics(written: Written, records: Record, fault: float, lag: Lag) -
     """
     rows = np.concatenate(first_group(written))
     metrics = {"redelivered_records": float(len(rows) - len(np.unique(_positions(rows))))}
-    late = lag.times[(lag.times >= fault) & (lag.behind > lag.usual)]
-    drained = float(late[-1] + LAG_EVERY_S) if len(late) else fault
-    if drained < lag.times[-1]:
-        metrics["lag_drained_s"] = drained - fault
+    behind = lag.behind > lag.usual
+    late = lag.times[(lag.times >= fault) & behind]
+    if not behind[-round(BEHIND_S / LAG_EVERY_S) :].all():
+        metrics["lag_drained_s"] = float(late[-1] + LAG_EVERY_S) - fault if len(late) else 0.0
     if (again := written.read_again) is None:
         return metrics
     metrics["unread_records"] = float(lag.behind[np.searchsorted(lag.times, again)])

@@ -11,7 +11,11 @@ from perfgate.model import TOLD_S, FaultScenario, Judgement, Measurement, Outcom
 
 Durability = Literal["nothing lost, duplicated or reordered", "nothing lost", "losses allowed"]
 OUTAGE, RECEIVING, RECOVERY, RATE_RECOVERY = "outage_s.max", "receive_outage_s.max", "recovery_s", "rate_recovery_s"
-CATCH_UP = "catch_up_s"
+CATCH_UP, DRAINED = "catch_up_s", "lag_drained_s"
+GROWN = {"p99_growth": (1.5, 2.0), "cpu_per_record_growth": (1.5, 2.0), "memory_growth": (1.25, 1.5)}
+"""What time alone may make of a figure, in times: more than the first is in doubt, more than the second is red. Speed
+wanders with the machine (by a half within a day: docs/verdict-quality.md), memory does not; measured in 30 min: 0.99,
+1.00 and 1.02. A stored threshold holds less."""
 RESOLUTION, BEFORE = "outage_resolution_s", "latency_before_ms.p99"
 TOLD_FACTOR = 5.0
 """The longest gap without a fault exceeds its p99 several times over: an outage below so many is not told from one."""
@@ -59,8 +63,8 @@ def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequen
         judgements.append(_predicted(measurement, RECEIVING, expected_receiving(row, usual_s)))
     if RECOVERY not in held and not row.fault.about.ends_load:
         judgements += _recovered(measurement)
-    if row.fault.about.leaves_unread:
-        judgements += _caught_up(measurement)
+    judgements += _kept_up(row, measurement)
+    judgements += [_grown(measurement, name) for name in GROWN if name not in held and _has(measurement, name)]
     verdicts = [judgement.verdict for judgement in judgements]
     order = (Verdict.REGRESSED, Verdict.INVALID, Verdict.INCONCLUSIVE, Verdict.PASS)
     verdict = next(v for v in order if v in verdicts)
@@ -211,11 +215,30 @@ def _recovered(measurement: Measurement) -> list[Judgement]:
     return []
 
 
-def _caught_up(measurement: Measurement) -> list[Judgement]:
-    """Return a judgement when consumers that had stayed away were still behind when the load ended."""
-    never = sum(CATCH_UP not in r.metrics for r in measurement.rounds)
+def _has(measurement: Measurement, metric: str) -> bool:
+    return any(metric in r.metrics for r in measurement.rounds)
+
+
+def _kept_up(row: FaultScenario, measurement: Measurement) -> list[Judgement]:
+    """Return a judgement when consumers were still behind when the load ended: in doubt where it ended too early."""
+    metric = CATCH_UP if row.fault.about.leaves_unread else DRAINED
+    read = [r for r in measurement.rounds if RECEIVING in r.metrics]
+    never = sum(metric not in r.metrics for r in read)
     if not never:
         return []
-    verdict = Verdict.REGRESSED if 2 * never > len(measurement.rounds) else Verdict.INCONCLUSIVE
-    reason = f"in {never} of {len(measurement.rounds)} rounds the consumers had not caught up when the load ended"
-    return [Judgement(verdict=verdict, metric=CATCH_UP, reason=reason)]
+    lasted = min(max(end for _, end in r.failover.phases.values()) for r in read if r.failover)
+    expected = expected_receiving(row, usual_latency_s(measurement))
+    long_enough = lasted > expected.high_s
+    verdict = Verdict.REGRESSED if 2 * never > len(read) and long_enough else Verdict.INCONCLUSIVE
+    reason = f"in {never} of {len(read)} rounds the consumers had not caught up when the load ended"
+    reason += "" if long_enough else f", {lasted:.0f} s after the fault, and {expected.why}"
+    return [Judgement(verdict=verdict, metric=metric, reason=reason)]
+
+
+def _grown(measurement: Measurement, metric: str) -> Judgement:
+    """Return whether time alone made a figure worse: by less than a machine may drift, by more, or by far more."""
+    doubtful, limit = GROWN[metric]
+    centre = statistics.median(r.metrics[metric] for r in measurement.rounds if metric in r.metrics)
+    verdict = Verdict.REGRESSED if centre > limit else Verdict.INCONCLUSIVE if centre > doubtful else Verdict.PASS
+    reason = f"x {centre:.2f} from the start of the load to its end; up to {doubtful:g} may be the machine's drift"
+    return Judgement(verdict=verdict, metric=metric, measured=centre, limit=limit, reason=reason)

@@ -88,7 +88,7 @@ def test_the_note_says_it_in_one_line() -> None:
 def test_a_line_is_found_whatever_one_value_is(
     start: float, times: float, count: int, bad: int, data: st.DataObject
 ) -> None:
-    line = np.linspace(start, start * times, count)
+    line = np.geomspace(start, start * times, count)
     assert growth(line.tolist()) == pytest.approx(times, rel=1e-6)
     if count >= 10:
         line[bad % count] = data.draw(st.floats(1e-3, 1e9))

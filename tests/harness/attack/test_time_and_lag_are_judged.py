@@ -1,0 +1,79 @@
+"""p99, CPU and memory that grew three times in half an hour, consumers that never caught up again: both were PASS."""
+
+from dataclasses import replace
+
+import pytest
+
+from perfgate.experiment.faults.growth import growth
+from perfgate.judge.faults.rules import GROWN
+from perfgate.judge.rules import judge_scenario
+from perfgate.model import Consumers, Fault, FaultScenario, Measurement, Verdict, settings
+from tests.harness.build import profile, threshold
+from tests.harness.experiment.test_failover import END, FAULT, faulty, history, measured, one_fault
+from tests.harness.experiment.test_growth import going_on, taken
+
+
+def grown(metric: str, *times: float) -> Measurement:
+    (one,) = taken(going_on()).rounds
+    rounds = tuple(replace(one, index=i, metrics={**one.metrics, metric: t}) for i, t in enumerate(times, 1))
+    return replace(taken(going_on()), rounds=rounds)
+
+
+@pytest.mark.parametrize("metric", GROWN)
+@pytest.mark.parametrize("place", range(4))
+def test_what_grows_with_time_alone_is_not_green(metric: str, place: int) -> None:
+    doubtful, limit = GROWN[metric]
+    times, verdict = [
+        (0.5, Verdict.PASS),
+        (doubtful, Verdict.PASS),
+        (limit, Verdict.INCONCLUSIVE),
+        (limit * 1.01, Verdict.REGRESSED),
+    ][place]
+    assert judge_scenario(grown(metric, times), None).verdict is verdict
+    assert judge_scenario(grown(metric, 0.9, times, times), None).verdict is verdict, "the median of the rounds"
+
+
+def test_a_stored_threshold_holds_less() -> None:
+    held = profile(threshold("memory_growth", 1.0, 0.1, name="kill-leader"))
+    assert judge_scenario(grown("memory_growth", 1.2), None).verdict is Verdict.PASS
+    assert judge_scenario(grown("memory_growth", 1.2), held).verdict is Verdict.REGRESSED
+
+
+@pytest.mark.parametrize("values", [[1.0, 1.0, 50.0], [0.01, 0.1, 10.0, 5000.0], [1.0, 2.0, 4.0, 8.0, 16.0]])
+def test_growth_that_bends_upwards_has_an_answer(values: list[float]) -> None:
+    """A straight line through them begins below zero: there was no figure then, and nothing to be judged."""
+    found = growth(values)
+    assert found is not None
+    assert found > 5
+
+
+@pytest.mark.parametrize("kind", ["kill-leader", "consumer-kill", "time"])
+@pytest.mark.parametrize(
+    ("behind", "verdict"),
+    [
+        ([False, False, False], Verdict.PASS),
+        ([True, False, False], Verdict.INCONCLUSIVE),
+        ([True, True, False], Verdict.REGRESSED),
+        ([True], Verdict.REGRESSED),
+    ],
+)
+def test_consumers_that_never_catch_up_are_not_green(kind: str, behind: list[bool], verdict: Verdict) -> None:
+    well = history(down=False)
+    slow = well.receipts[0].copy()
+    fell = slow["at"] >= FAULT
+    slow["at"][fell] = FAULT + (slow["at"][fell] - FAULT) * 1.5  # a third slower than what is written, to the end
+    group = Consumers(membership="group", config=settings({"session.timeout.ms": "6000"}))
+    row = replace(faulty(kind=kind), fault=Fault(kind=kind, hold_s=20.0), consumers=group)
+    outcome = judge_scenario(measured(row, *(replace(well, receipts=[slow]) if b else well for b in behind)), None)
+    assert outcome.verdict is verdict
+    assert any("had not caught up" in reason for reason in outcome.reasons) is (verdict is not Verdict.PASS)
+
+
+def test_one_pause_at_the_very_end_is_no_lag() -> None:
+    well = history(down=False)
+    paused = well.receipts[0].copy()
+    last = paused["at"] > END - 0.5
+    paused["at"][last] = END
+    row = FaultScenario.of(faulty(), Fault(kind="time", hold_s=20.0))
+    assert one_fault(replace(well, receipts=[paused])).metrics["lag_drained_s"] > 0
+    assert judge_scenario(measured(row, replace(well, receipts=[paused])), None).verdict is Verdict.PASS
