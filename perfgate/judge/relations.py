@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import replace
 
-from perfgate.judge.rules import SEVERITY, at_its_cap, invalid_reasons, many, spoilt, verdict_of, warming
-from perfgate.judge.statistics import error_factor, median_error, median_interval, spread
+from perfgate.judge.rules import SEVERITY, at_its_cap, invalid_reasons, spoilt, verdict_of, warming
+from perfgate.judge.statistics import error_factor, many, median_error, median_interval, spread
 from perfgate.model import Judgement, Measurement, Outcome, PairRelation, RangeRelation, Relation, Verdict
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -10,7 +9,7 @@ from dataclasses import replace
 from perfgate.judge.faults.rules import damage, judge_fault
 from perfgate.judge.messages import WARMING
 from perfgate.judge.noise import disturbed
-from perfgate.judge.statistics import median_error, median_interval, spread
+from perfgate.judge.statistics import many, median_error, median_interval, spread
 from perfgate.judge.warming import still_growing
 from perfgate.model import (
     DECIDES_PACED,
@@ -51,15 +50,6 @@ TOO_GOOD = 2
 COARSE = 0.7
 """A median whose standard error is more than this share of the limit's distance tells nothing: three rounds that spread
 as wide as the limit's distance, fifteen that spread more than twice as wide."""
-
-
-def many(rounds: int) -> int:
-    """Return how many rounds beyond the limit are too many for a green verdict: a third of them, at least two.
-
-    A broker that is slow in every second round or so hides behind the median. (One of three rounds is what the spread
-    is for.)
-    """
-    return max(2, math.ceil(rounds / 3))
 
 
 SEVERITY = (

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from perfgate.judge.faults.expectation import Expectation, expected_outage, expected_receiving
+from perfgate.judge.statistics import many
 from perfgate.model import TOLD_S, FaultScenario, Judgement, Measurement, Outcome, Scenario, Threshold, Verdict
 
 Durability = Literal["nothing lost, duplicated or reordered", "nothing lost", "losses allowed"]
@@ -54,8 +55,8 @@ def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequen
     usual_s = usual_latency_s(measurement)
     judgements = damage(row, measurement)
     held = {threshold.metric.name for threshold in thresholds}
-    judgements += [_against(measurement, threshold) for threshold in thresholds]
     expected = expected_outage(row, usual_s)
+    judgements += [_against(measurement, threshold, expected.high_s) for threshold in thresholds]
     stored = next((threshold for threshold in thresholds if threshold.metric.name == OUTAGE), None)
     if stored is None or stored.baseline <= expected.high_s < stored.limit:  # noise alone made it wider
         judgements.append(_predicted(measurement, OUTAGE, expected))
@@ -163,7 +164,11 @@ def _unclean(row: FaultScenario, measurement: Measurement) -> Judgement | None:
     return Judgement(verdict=Verdict.REGRESSED, metric=name, measured=most, limit=0.0, reason=reason)
 
 
-def _against(measurement: Measurement, threshold: Threshold) -> Judgement:
+def _against(measurement: Measurement, threshold: Threshold, predicted_s: float) -> Judgement:
+    """Hold the median of the rounds against the threshold; too many rounds beyond it are in doubt.
+
+    Of outages one is, where what the settings predict does not explain it either: each of them is what a fault cost.
+    """
     name, sign = threshold.metric.name, 1 if threshold.metric.better == "higher" else -1
     values = [r.metrics[name] for r in measurement.rounds if name in r.metrics]
     if len(values) < len(measurement.rounds):
@@ -176,9 +181,15 @@ def _against(measurement: Measurement, threshold: Threshold) -> Judgement:
         return Judgement(
             verdict=Verdict.INCONCLUSIVE, metric=name, measured=centre, limit=threshold.limit, reason=reason
         )
+    most, bar = (1, max(threshold.limit, predicted_s)) if name == OUTAGE else (many(len(values)), threshold.limit)
+    beyond = sum(sign * (value - bar) < 0 for value in values)
+    verdict = Verdict.PASS if sign * (centre - threshold.limit) >= 0 else Verdict.REGRESSED
+    if doubtful := verdict is Verdict.PASS and beyond >= most:
+        verdict = Verdict.INCONCLUSIVE
     return Judgement(
-        verdict=Verdict.PASS if sign * (centre - threshold.limit) >= 0 else Verdict.REGRESSED,
+        verdict=verdict,
         metric=name,
+        reason=f"{beyond} of {len(values)} rounds beyond {bar:g} {threshold.metric.unit}" if doubtful else "",
         measured=centre,
         limit=threshold.limit,
         baseline=threshold.baseline,

@@ -74,3 +74,31 @@ def test_a_row_without_a_stored_outage_says_so() -> None:
     assert "1 of these" in outage_note(taken, profile(threshold("recovery_s", 9.0, name="kill-leader")))
     assert outage_note(taken, profile(threshold("outage_s.max", 8.0, name="kill-leader"))) == ""
     assert outage_note({"batch-1k": measurement([1000, 1010])}, None) == ""
+
+
+def with_rounds(metric: str, *values: float) -> Measurement:
+    taken = measured(faulty(kind="stop-leader"), history(down=False))
+    (one,) = taken.rounds
+    rounds = tuple(replace(one, index=i, metrics={**one.metrics, metric: v}) for i, v in enumerate(values, 1))
+    return replace(taken, rounds=rounds)
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "verdict"),
+    [
+        ("outage_s.max", (1.4, 1.5, 1.6), Verdict.PASS),
+        # Within what the settings predict: 3 s where leaders move in good order.
+        ("outage_s.max", (1.4, 1.5, 2.6), Verdict.PASS),
+        ("outage_s.max", (1.4, 1.5, 30.0), Verdict.INCONCLUSIVE),
+        ("outage_s.max", (1.4, 1.5, 1.5, 1.6, 30.0), Verdict.INCONCLUSIVE),
+        ("outage_s.max", (1.4, 30.0, 30.0), Verdict.REGRESSED),
+        ("recovery_s", (1.4, 1.5, 30.0), Verdict.PASS),
+        ("recovery_s", (1.4, 1.5, 1.5, 30.0, 30.0), Verdict.INCONCLUSIVE),
+        ("recovery_s", (1.4, 30.0, 30.0), Verdict.REGRESSED),
+    ],
+)
+def test_no_median_hides_a_long_outage(metric: str, values: tuple[float, ...], verdict: Verdict) -> None:
+    """A minority of rounds far beyond a stored limit was green: kill a leader five times, 40 s without it twice."""
+    outcome = judge_scenario(with_rounds(metric, *values), profile(threshold(metric, 1.5, 0.5, name="kill-leader")))
+    assert outcome.verdict is verdict, outcome.judgements
+    assert verdict is not Verdict.INCONCLUSIVE or "rounds beyond" in outcome.reasons[0]

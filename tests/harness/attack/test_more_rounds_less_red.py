@@ -3,7 +3,8 @@ round."""
 
 import pytest
 
-from perfgate.judge.rules import judge_threshold, many
+from perfgate.judge.rules import judge_threshold
+from perfgate.judge.statistics import many
 from perfgate.model import Verdict
 from tests.harness.build import threshold
 
