@@ -15,10 +15,10 @@ from perfgate.model import (
     DECIDES_PACED,
     FaultScenario,
     Judgement,
-    Load,
     Measurement,
     Outcome,
     Profile,
+    Scenario,
     Threshold,
     Verdict,
 )
@@ -29,15 +29,22 @@ CPU = ("broker_cpu_us_per_record", "broker_cpu_cores.sum", "broker_cpu_cores.max
 DECIDES = {"paced": DECIDES_PACED, "ramp": "knee_records_per_s"}
 
 
-def required(load: Load) -> tuple[tuple[str, ...], ...]:
-    """Return what must be held for a scenario of this load: one metric of each group. A paced rate is declared.
+READERS = {"paced": "end_to_end_latency_ms.p99", "capped": "received_records_per_s"}
+"""What is held besides where consumers read along: producers may feel nothing of what these wait for."""
+
+
+def required(scenario: Scenario) -> tuple[tuple[str, ...], ...]:
+    """Return what must be held for a scenario: one metric of each group. A paced rate is declared.
 
     The service level of a ramp is relative to the latency of its first step, which is held for that. Where records are
     to time out it is how many do.
     """
+    load = scenario.load
     if load.times_out:
         return (("records_per_s",), CPU)  # a share near 1 hides how much less was taken
     also = (("unloaded_latency_ms.p99",),) if load.kind == "ramp" else ()
+    if scenario.consumers and load.kind in READERS:
+        also = (*also, (READERS[load.kind],))
     return ((DECIDES.get(load.kind, "records_per_s"),), *also, CPU)
 
 
@@ -227,7 +234,7 @@ def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome
     held = {judgement.metric for judgement in judgements}
     judgements += [
         Judgement(verdict=Verdict.MISSING, metric=group[0], reason="no threshold")
-        for group in required(measurement.scenario.load)
+        for group in required(measurement.scenario)
         if not held.intersection(group) and not (published and thresholds)  # a table holds what it holds
     ]
     notes = [f"{j.metric}: {j.reason}" for j in judgements if j.reason]

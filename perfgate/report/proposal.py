@@ -21,7 +21,7 @@ import tomlkit
 
 from perfgate.judge.limits import MOST_RUNS_WORTH_IT, noise_factor, reach_of, runs_needed
 from perfgate.judge.messages import number, percent
-from perfgate.judge.rules import DECIDES
+from perfgate.judge.rules import DECIDES, READERS
 from perfgate.judge.statistics import MEDIAN_ERROR_FACTOR
 from perfgate.judge.thresholds import (
     CANARY_KEYS,
@@ -37,8 +37,8 @@ from perfgate.report.results import load_run
 from perfgate.report.runs_alike import plain, runs_alike, unsound
 
 CPU_METRIC = "broker_cpu_us_per_record"
-LATENCIES = ("latency_ms.p99", "unloaded_latency_ms.p99")
-RATES = ("records_per_s", "knee_records_per_s")
+LATENCIES = ("latency_ms.p99", "unloaded_latency_ms.p99", READERS["paced"])
+RATES = ("records_per_s", "knee_records_per_s", READERS["capped"])
 FAULT_METRICS = (
     "outage_s.max",
     "recovery_s",
@@ -113,7 +113,8 @@ def _recorded(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
         return (RATES[0], CPU_METRIC)
     kind = entries[0]["load"]["kind"] if entries else ""
     also = ("unloaded_latency_ms.p99",) if kind == "ramp" else ()
-    return (DECIDES.get(kind, RATES[0]), *also, CPU_METRIC)
+    readers = (READERS[kind],) if kind in READERS else ()
+    return (DECIDES.get(kind, RATES[0]), *also, *readers, CPU_METRIC)
 
 
 def worse(found: Sequence[Proposed], profile: Profile | None) -> list[str]:

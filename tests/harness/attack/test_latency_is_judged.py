@@ -2,19 +2,22 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.ratio_file import load_ratios
+from perfgate.judge.rules import READERS, judge_scenario
 from perfgate.judge.thresholds import load_profile
-from perfgate.model import FaultScenario, Load, Measurement, Threshold, Verdict
+from perfgate.model import Consumers, FaultScenario, Load, Measurement, Threshold, Verdict
 from perfgate.report.proposal import Proposed, proposed, updated
 from tests.harness.build import measurement, profile, threshold
+from tests.harness.run_gate import ROOT
 from tests.scenarios.catalogue import FAMILIES
 
 PACED_METRICS = ("latency_ms.p99", "broker_cpu_us_per_record")
 P99 = replace(threshold("latency_ms.p99", 4.0, 0.5), scenario="paced-500")
+RATE = threshold("records_per_s", 500.0)
 CPU = replace(threshold("broker_cpu_us_per_record", 50.0), scenario="paced-500")
 
 
@@ -93,3 +96,62 @@ def test_a_latency_that_was_sent_late_is_no_baseline() -> None:
 
     found = {one.metric: one.values for one in proposed([run(False), run(True), run(False)])}
     assert found == {"latency_ms.p99": (4.0, 4.0), "broker_cpu_us_per_record": (4.0, 30.0, 4.0)}
+
+
+END_TO_END = "end_to_end_latency_ms.p99"
+READ = "received_records_per_s"
+
+
+def read_along(kind: Literal["paced", "capped"], received: float) -> Measurement:
+    """Return rounds of which producers feel nothing, whatever consumers wait for or miss."""
+    made = paced(4) if kind == "paced" else measurement([500.0] * 5, "paced-500")
+    name = READERS[kind]
+    rounds = tuple(replace(r, metrics={**r.metrics, name: received * (1 + 0.01 * r.index)}) for r in made.rounds)
+    return replace(made, scenario=replace(made.scenario, consumers=Consumers(membership="assigned")), rounds=rounds)
+
+
+HELD = {
+    "paced": (P99, CPU, replace(threshold(END_TO_END, 10.0, 0.5), scenario="paced-500")),
+    "capped": (replace(RATE, scenario="paced-500"), CPU, replace(threshold(READ, 500.0), scenario="paced-500")),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "received", "verdict"),
+    [
+        ("paced", 10.0, Verdict.PASS),
+        ("paced", 20.0, Verdict.REGRESSED),
+        ("paced", 1000.0, Verdict.REGRESSED),
+        ("capped", 495.0, Verdict.PASS),
+        ("capped", 250.0, Verdict.REGRESSED),
+    ],
+)
+def test_what_consumers_wait_for_is_judged(kind: Literal["paced", "capped"], received: float, verdict: Verdict) -> None:
+    """A hundred times as long from send to receipt, or half as much read, was green: the producers felt nothing."""
+    assert judge_scenario(read_along(kind, received), profile(*HELD[kind])).verdict is verdict
+
+
+@pytest.mark.parametrize("kind", ["paced", "capped"])
+def test_without_its_threshold_it_is_missing(kind: Literal["paced", "capped"]) -> None:
+    assert judge_scenario(read_along(kind, 10.0), profile(*HELD[kind][:-1])).verdict is Verdict.MISSING
+
+
+@pytest.mark.parametrize("kind", ["paced", "capped"])
+def test_thresholds_that_are_recorded_hold_what_consumers_wait_for(kind: str) -> None:
+    metrics = {name: {"value": 4.0} for name in ("latency_ms.p99", "records_per_s", END_TO_END, READ)}
+    entry = {
+        "name": "end-to-end-1k",
+        "verdict": "MISSING",
+        "declared": {"fault": None},
+        "load": {"kind": kind},
+        "metrics": metrics,
+        "rounds": [{}],
+    }
+    found = {one.metric for one in proposed([{"scenarios": [entry]}] * 2)}
+    assert READERS[kind] in found
+    assert not found & set(READERS.values()) - {READERS[kind]}
+
+
+def test_a_reference_holds_it_too() -> None:
+    held = {ratio.metric.name for ratio in load_ratios(ROOT / "thresholds").default}
+    assert set(READERS.values()) <= held

@@ -181,7 +181,7 @@ def test_a_slow_first_step_raises_no_service_level() -> None:
     assert alone.metrics["unloaded_latency_ms.p99"] == 20.0
     held = profile(threshold("unloaded_latency_ms.p99", 2.0, 0.5, name="knee"))
     assert judge_scenario(of(alone), held).verdict is Verdict.REGRESSED
-    assert ("unloaded_latency_ms.p99",) in required(RAMP.load)
+    assert ("unloaded_latency_ms.p99",) in required(RAMP)
 
 
 def test_a_knee_that_the_generator_bounds_is_not_judged() -> None:
@@ -228,7 +228,7 @@ def test_the_knee_is_held_against_its_threshold(knee: float, verdict: Verdict) -
     )
     outcome = judge_scenario(of(found), limits)
     assert outcome.verdict is verdict
-    assert required(RAMP.load)[0] == ("knee_records_per_s",)
+    assert required(RAMP)[0] == ("knee_records_per_s",)
 
 
 def test_a_ramp_is_recorded_whole_and_read_back() -> None:

@@ -48,7 +48,7 @@ def test_every_shipped_profile_holds_every_white_paper_row_or_faults_alone() -> 
     assert set(paper) == set(ROWS)
     for name, thresholds in paper.items():
         held = {threshold.metric.name for threshold in thresholds}
-        assert all(held.intersection(group) for group in required(ROWS[name].load))
+        assert all(held.intersection(group) for group in required(ROWS[name]))
     faults = profiles["embedded-2c-amd-epyc"].thresholds
     assert set(faults) <= {row.name for row in parted(SCENARIOS)[1]}
     assert all("outage_s.max" in {one.metric.name for one in held} for held in faults.values())
