@@ -19,7 +19,7 @@ from perfgate.judge.compare.sequential import (
     units_needed,
 )
 from perfgate.judge.compare.sequential import estimate as estimate_of
-from perfgate.judge.rules import at_its_cap, invalid_reasons, spoilt
+from perfgate.judge.rules import READERS, at_its_cap, invalid_reasons, spoilt
 from perfgate.model import (
     DECIDES_PACED,
     METRICS,
@@ -29,11 +29,14 @@ from perfgate.model import (
     Measurement,
     MetricEffect,
     MetricInfo,
+    Scenario,
 )
 
 NOT_THE_SAME = {"latency_ms.p99": 1.5, "broker_cpu_us_per_record": 1.1}
 """A candidate is not the same whose metric is so many times the baseline's, the whole interval beyond. A rate at its
 cap, or one that the client limits, tells neither what its records wait for nor what they cost the brokers."""
+NOT_THE_SAME_READ = {"paced": 1.5, "capped": 0.95}
+"""So it is with what consumers that read along are given (READERS)."""
 PATHS = "the client's paths to the two clusters differ"
 FALSE_DISCOVERIES = 0.05
 """Share of the secondary metrics called notable that may be so by chance (Benjamini and Hochberg 1995)."""
@@ -109,7 +112,7 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
     beside = tuple(replace(_metric_effect(x.metric, x.found), verdict=x.effect) for x in judged if x is not lead)
     others = _others(comparison, metrics, found.units)
     if effect is Effect.SAME:
-        worse = _not_the_same(metric, others)
+        worse = _not_the_same(comparison.scenario, metric, others)
         effect, reasons = (Effect.SLOWER, worse) if worse else (effect, _not_looked_at(comparison, metrics, others))
     if before:
         effect, reasons = (
@@ -194,13 +197,26 @@ def _failed(measurement: Measurement) -> bool:
     return any(r.broken or r.accounting.failed_total or r.accounting.unresolved for r in measurement.rounds)
 
 
-def _not_the_same(primary: MetricInfo, others: Sequence[MetricEffect]) -> tuple[str, ...]:
+def _held_beside(scenario: Scenario) -> dict[str, float]:
+    """Return how many times what it was each metric may be in a scenario that is the same."""
+    kind = scenario.load.kind
+    read = {READERS[kind]: NOT_THE_SAME_READ[kind]} if scenario.consumers and kind in READERS else {}
+    return {name: factor for name, factor in NOT_THE_SAME.items() if kind != "backlog" or name != DECIDES_PACED} | read
+
+
+def _beyond(effect: MetricEffect, factor: float) -> bool:
+    low, high = effect.interval
+    return low > factor - 1 if effect.metric.better == "lower" else high < factor - 1
+
+
+def _not_the_same(scenario: Scenario, primary: MetricInfo, others: Sequence[MetricEffect]) -> tuple[str, ...]:
     """Return what got so much worse that a scenario whose primary metric is the same is not."""
+    held = _held_beside(scenario)
     return tuple(
         f"{primary.name} is the same, but {other.metric.name} is {other.estimate * 100:+.0f} % "
         f"({other.interval[0] * 100:+.0f} .. {other.interval[1] * 100:+.0f} %), beyond {(factor - 1) * 100:+.0f} %"
         for other in others
-        if (factor := NOT_THE_SAME.get(other.metric.name)) and other.interval[0] > factor - 1
+        if (factor := held.get(other.metric.name)) and _beyond(other, factor)
     )
 
 
@@ -209,11 +225,9 @@ def _not_looked_at(
 ) -> tuple[str, ...]:
     """Return which metrics a scenario that is the same should have been looked at by, and could not be."""
     known = {*(metric.name for metric in decided_by), *(other.metric.name for other in others)}
-    if comparison.scenario.load.kind == "backlog":
-        known.add("latency_ms.p99")  # nothing is sent
     return tuple(
         f"{name} was not valid in every round: whether it got worse is not known"
-        for name in NOT_THE_SAME
+        for name in _held_beside(comparison.scenario)
         if name not in known
     )
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 from unittest.mock import Mock
 
 import pytest
@@ -12,7 +12,7 @@ from perfgate.experiment.comparing import Comparing
 from perfgate.experiment.ledger import Ledger
 from perfgate.judge.compare.advice import comparison_message
 from perfgate.judge.compare.comparisons import judge_comparison
-from perfgate.model import Change, ClusterSpec, Comparison, Consumers, Effect, Scenario, changed
+from perfgate.model import Change, ClusterSpec, Comparison, Consumers, Effect, Load, Measurement, Scenario, changed
 from tests.harness.build import scenario
 from tests.harness.judge.test_comparisons import comparison
 
@@ -53,6 +53,36 @@ def test_what_got_much_worse_is_not_the_same(
     assert words in " ".join(outcome.reasons)
     if words:
         assert words in comparison_message(outcome, "a change")
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric", "factor", "effect"),
+    [
+        ("capped", "received_records_per_s", 0.5, Effect.SLOWER),
+        ("capped", "received_records_per_s", 0.98, Effect.SAME),
+        ("capped", "received_records_per_s", 2.0, Effect.SAME),
+        ("paced", "end_to_end_latency_ms.p99", 20.0, Effect.SLOWER),
+        ("paced", "end_to_end_latency_ms.p99", 1.2, Effect.SAME),
+        ("paced", "end_to_end_latency_ms.p99", 0.1, Effect.SAME),
+    ],
+)
+def test_what_consumers_wait_for_is_not_the_same_either(
+    kind: Literal["capped", "paced"], metric: str, factor: float, effect: Effect
+) -> None:
+    found = comparison(1.0)
+
+    def reading(side: Measurement, times: float) -> Measurement:
+        row = replace(side.scenario, consumers=Consumers(membership="assigned"), load=Load(kind=kind, rate=1e6))
+        value = 100.0 * times
+        rounds = tuple(
+            replace(r, metrics={**r.metrics, metric: value * (1 + 0.01 * (-1) ** r.index)}) for r in side.rounds
+        )
+        return replace(side, scenario=row, rounds=rounds)
+
+    read = replace(found, baseline=reading(found.baseline, 1.0), candidate=reading(found.candidate, factor))
+    outcome = judge_comparison(with_latency(read, 1.0))
+    assert outcome.effect is effect, outcome.reasons
+    assert (metric in " ".join(outcome.reasons)) is (effect is Effect.SLOWER)
 
 
 def test_what_could_not_be_looked_at_is_said() -> None:
