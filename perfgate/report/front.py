@@ -30,10 +30,12 @@ def front_html(
     messages: Mapping[str, str],
     drifts: Sequence[str],
     before: Mapping[str, Any] | None,
+    notes: Sequence[str] = (),
 ) -> str:
     """Return the six answers of a run.json.
 
-    `messages`: the message of a scenario or relation, by its name; `before`: the run.json of the run before.
+    `messages`: the message of a scenario or relation, by its name; `before`: the run.json of the run before; `notes`:
+    what else to know before a verdict is believed.
     """
     rows = worst_first(document)
     listed, same = ([row for row in rows if (row.verdict in COLLAPSED) is alike] for alike in (False, True))
@@ -53,7 +55,7 @@ def front_html(
         + "<h3>Since when</h3>"
         + _list(drifts or ["No drift in the recorded runs of this kind. Each test's History tab has its former runs."])
         + "<h3>Can I trust it</h3>"
-        + _list(trust(document))
+        + _list([*trust(document), *notes])
         + "<h3>What to do next</h3>"
         + _list(_next(document, [row.name for row in listed], messages))
     )

@@ -42,6 +42,13 @@ def test_what_is_off_stands_first_and_what_holds_is_folded(document: dict[str, A
     assert "<td>PASS</td>" not in page
 
 
+def test_what_else_to_know_stands_beside_whether_to_trust_it(document: dict[str, Any]) -> None:
+    page = front_html(document, {}, [], None, [f"load host {HOSTILE}: its p99 is the highest in all 7 rounds"])
+    places = [page.index(words) for words in ("Can I trust it", "its p99 is the highest", "What to do next")]
+    assert places == sorted(places)
+    assert "<script" not in page
+
+
 def test_no_name_makes_markup(document: dict[str, Any]) -> None:
     document["target"]["kafka_version"] = document["profile"] = HOSTILE
     document["environment"]["cpu_model"] = document["scenarios"][0]["name"] = HOSTILE
