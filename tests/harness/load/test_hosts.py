@@ -1,5 +1,6 @@
 """Load hosts: real Dask clusters on this machine, with generator processes that speak the protocol and send nothing."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -42,6 +43,19 @@ class Late(Agent):
 
     async def start(self, specs: Mapping[str, Mapping[str, object]], worker: Sequence[str]) -> None:
         await super().start({name: {**spec, "fake_late_s": 0.1} for name, spec in specs.items()}, worker)
+
+
+class Together(Agent):
+    """An agent that starts nothing before the one of the other host has been asked to."""
+
+    async def start(self, specs: Mapping[str, Mapping[str, object]], worker: Sequence[str]) -> None:
+        folder = Path(os.environ["TOGETHER"])
+        (folder / str(os.getpid())).touch()
+        for _ in range(40):
+            if len(list(folder.iterdir())) == 2:
+                return await super().start(specs, worker)
+            await asyncio.sleep(0.1)
+        raise LoadError("the other host was not asked")
 
 
 class OtherVersion(Agent):
@@ -105,6 +119,15 @@ def test_nothing_is_left_after_a_round(result: LoadResult) -> None:
 def test_roles_are_dealt_out_anew_so_that_a_host_reads_what_it_wrote() -> None:
     names = ["consumer-1", "consumer-2", "producer-1", "producer-2", "producer-3"]
     assert list(dealt(names, "ab").values()) == ["a", "b", "a", "b", "a"]
+
+
+def test_hosts_are_started_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In turn, the generators of the first of 64 hosts heard nothing of the run for 10 s, and ended."""
+    monkeypatch.setenv("TOGETHER", str(tmp_path))
+    with dask_hosts("local:2", worker=STAYS, agents=(Together,)) as transport:
+        specs: dict[str, dict[str, object]] = {"producer-1": {}, "producer-2": {}}
+        with Generators(specs, transport) as running:
+            running.wait_for("ready", 30, observer([]))
 
 
 def listeners() -> list[threading.Thread]:
