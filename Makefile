@@ -13,6 +13,7 @@ COMPRESSION ?= 1
 READS ?= 1
 RUNS ?= 10
 ACCEPT ?=
+PART ?= load_engine hosts
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -34,7 +35,7 @@ help:
 	@echo 'make capacity RATE=20000 SIZE=1024 REPLICAS=3 RETENTION=7d   brokers, disk, bandwidth, from a measured knee   [RUN=results/latest]'
 	@echo 'make test    test the suite itself              [ARGS="-k thresholds"]'
 	@echo 'make test-slow   the rest of them: every target, old Kafka, long faults'
-	@echo 'make bench   measure the load engine beside Kafka'"'"'s own tools, about 25 min [ARGS="--only produce-16k --rounds 7"]'
+	@echo 'make bench   measure the load engine beside Kafka'"'"'s own tools, about 25 min, and what load hosts cost, 8 min   [PART=hosts] [ARGS="--rounds 7"]'
 	@echo 'make report  build a run'"'"'s HTML report again     [RUN=results/<run-id>]'
 	@echo 'make catalogue   docs/catalogue.md again, from the declarations and relations'
 	@echo 'make lint    ruff and mypy --strict'
@@ -72,8 +73,8 @@ test: $(VENV)/.dev
 test-slow: $(VENV)/.dev
 	@$(PY) -m pytest tests/harness -m slow $(ARGS)
 
-bench: $(VENV)/.run
-	@$(PY) -m benchmarks.load_engine $(ARGS)
+bench: $(VENV)/.dev
+	@set -e; for part in $(PART); do $(PY) -m benchmarks.$$part $(ARGS); done
 
 catalogue: $(VENV)/.run
 	@$(PY) -m tests.scenarios.document

@@ -1,7 +1,7 @@
 """This suite's load engine beside Kafka's own tools and librdkafka's: same brokers, same settings, interleaved rounds.
 
-``make bench ARGS="--rounds 7 --window 4 --only produce-16k"``. Of each round the tools' rates and client CPU
-per record are paired; the table shows medians and the paired ratio with its interval (order statistics).
+``make bench PART=load_engine ARGS="--rounds 7 --window 4 --only produce-16k"``. Of each round the tools' rates and
+client CPU per record are paired; the table shows medians and the paired ratio with its interval (order statistics).
 """
 
 from __future__ import annotations
@@ -309,7 +309,7 @@ def main() -> None:
     cases = [case for case in CASES if not options.only or case.name in options.only]
     document = json.loads(RESULTS.read_text()) if RESULTS.exists() and options.only else {"cases": {}}
     facts = {
-        "command": f"make bench ARGS='--rounds {options.rounds} --window {options.window:g}'",
+        "command": f"make bench PART=load_engine ARGS='--rounds {options.rounds} --window {options.window:g}'",
         "environment": environment_facts(),
         "kafka_version": DEFAULT_KAFKA_VERSION,
         "window_s": options.window,
