@@ -44,7 +44,7 @@ SATURATING = replace(CASES[0], name="saturating")
 PACED = replace(CASES[0], name="paced", load=Load(kind="paced", rate=20_000))
 SPREAD_RATE = 2_000
 AGENTS = (1, 2, 4, 8)
-IDLE_AGENTS = (8, 32, 64)
+IDLE_AGENTS = (8, 16, 32)
 IDLE_GENERATOR = ("-m", "benchmarks.idle_generator")
 WARM_S = 2.0
 BROKER_WARMUP_S = 30.0
