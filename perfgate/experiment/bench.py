@@ -14,6 +14,7 @@ from pathlib import Path
 
 from perfgate.experiment.assembly import Finished, done_in_window, round_of, sends_failed, timed_out_share, unmeasured
 from perfgate.experiment.faults.fault_round import fault_round
+from perfgate.experiment.host_validity import host_flaws
 from perfgate.experiment.ledger import Ledger
 from perfgate.experiment.load_watch import LoadWatch
 from perfgate.experiment.ramp import UNKNOWN, Known, known_after, ramp_round
@@ -67,18 +68,19 @@ class Bench:
         say: Say,
         histories: Path,
         ledger: Ledger,
+        shares_cores: bool = True,
     ) -> None:
         """`sampler` is asked for a new one for every round; `tier` gives windows and warm-ups.
 
         `engine`: what writes backlogs, takes turns and journals records, whichever `driver` makes the other loads.
 
         `run_id` begins the name of every topic and marks every record; `histories`: where rounds with a fault leave
-        what became of each of them; `ledger`: where the time goes.
+        what became of each of them; `ledger`: where the time goes; `shares_cores`: the brokers are on this machine.
         """
         self._histories = histories
         self.ledger = ledger
         self._cluster = cluster
-        self._driver, self.engine = driver, engine
+        self._driver, self.engine, self._shares_cores = driver, engine, shares_cores
         self.new_sampler = sampler
         self._tier = tier
         self._run_id = run_id
@@ -242,7 +244,12 @@ class Bench:
     ) -> Finished:
         accounting = accounting_of(result.sent, before, after)
         broker_metrics = sampler.metrics(done_in_window(result) / result.window_s, windows)
-        found = (*found, *flaws(row.load, result, accounting, broker_metrics.get("broker_cpu_cores.max")))
+        busiest = broker_metrics.get("broker_cpu_cores.max")
+        found = (
+            *found,
+            *flaws(row.load, result, accounting, busiest),
+            *host_flaws(row.load, result, busiest, shares_cores=self._shares_cores),
+        )
         if reason := unhealthy(broker_metrics):
             found = (*found, Flaw(reason, brokers=True, perhaps_late=True))
         shortfall = not_sustained(row.load, result)

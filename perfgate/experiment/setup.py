@@ -33,6 +33,8 @@ class Setup:
     """Reads what the brokers of a cluster use."""
     limited: Callable[[Scenario], Scenario] = lambda scenario: scenario
     """Returns a scenario within what the target allows."""
+    shares_cores: bool = True
+    """Whether the brokers are on the machine of the run."""
     ledger: Ledger = field(default_factory=Ledger)
     """Where the run's time goes."""
     target_facts: dict[str, object] = field(default_factory=dict)
@@ -80,4 +82,5 @@ class Setup:
             say=self.say,
             histories=self.histories,
             ledger=self.ledger,
+            shares_cores=self.shares_cores,
         )

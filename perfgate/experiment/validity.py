@@ -48,12 +48,6 @@ TIMED_OUT = re.compile("_MSG_TIMED_OUT|REQUEST_TIMED_OUT")
 LATE_TURNS = 0.5
 """Share of one side's turns whose records may still be under way when the other side's measured window opens."""
 
-START_LIMIT_MS = 50.0
-"""So long after the agreed moment each load host has begun."""
-CLOCK_SHARE = 0.1
-"""An end-to-end latency across clocks that are not known to this share of its median says nothing."""
-
-
 NO_TURNS = "the loads did not take turns"
 
 
@@ -120,32 +114,9 @@ def flaws(
     if result.received:
         found += _reading_flaws(result.received, result.sent)
     found += _thread_flaws(result, busiest_broker_cores)
-    found += host_flaws(result)
     if reason := throttled(result):
         found.append(Flaw(reason))
     return tuple(found)
-
-
-def host_flaws(result: LoadResult) -> list[Flaw]:
-    """Return what was wrong with load hosts: one that began late, clocks that are not known well enough."""
-    found = []
-    for host in result.hosts:
-        if host.started_late_ms + host.clock_bound_ms > START_LIMIT_MS:
-            reason = (
-                f"the load hosts did not start together: {host.name} began {host.started_late_ms:,.1f} ms after the "
-                f"agreed moment, give or take {host.clock_bound_ms:,.1f} ms (limit {START_LIMIT_MS:g} ms)"
-            )
-            found.append(Flaw(reason, generator=True))
-    if len(result.hosts) > 1 and result.sent and result.received:
-        off_by_ms = sum(sorted(host.clock_off_by_ms for host in result.hosts)[-2:])
-        median_ms = latency_metrics([result.received.latency]).get("latency_ms.p50", 0.0)
-        if off_by_ms > CLOCK_SHARE * median_ms:
-            reason = (
-                f"the clocks of the load hosts are known to {off_by_ms:,.2f} ms, over {CLOCK_SHARE:.0%} of the "
-                f"median, which is {median_ms:,.2f} ms"
-            )
-            found.append(Flaw(reason, generator=True, metrics=LATENCIES[1:]))
-    return found
 
 
 def throttled(result: LoadResult) -> str:
@@ -269,9 +240,9 @@ def _generator_flaws(load: Load, result: LoadResult, sent: Sent) -> list[Flaw]:
         return [Flaw(reason)]
     if sent.pushback_s > 0:
         return []
-    delay, limit = schedule_delay_p99_ms(sent), schedule_delay_limit_ms(sent, result.wake_delay_p99_ms)
+    delay, limit = schedule_delay_p99_ms(sent), schedule_delay_limit_ms(sent.latency, result.wake_delay_p99_ms)
     late = "no record was sent in the window" if delay is None else f"p99 of the schedule delay is {delay:,.1f} ms"
-    late += f" (limit {limit:.1f} ms{_woken(result)})"
+    late += f" (limit {limit:.1f} ms{woken(result)})"
     if short or delay is None or sent.unsent:
         late += f", {offered:,.0f} records/s offered"
         late += f", {sent.unsent:,} records unsent" if sent.unsent else ""
@@ -285,7 +256,7 @@ def _generator_flaws(load: Load, result: LoadResult, sent: Sent) -> list[Flaw]:
     return [Flaw(reason, generator=not load.times_out, metrics=spoilt)]
 
 
-def _woken(result: LoadResult) -> str:
+def woken(result: LoadResult) -> str:
     delay = result.wake_delay_p99_ms
     return "" if delay is None else f"; this machine woke other threads {delay:.1f} ms late"
 
@@ -298,16 +269,16 @@ def _offered_too_little(load: Load, result: LoadResult, sent: Sent) -> bool:
     return sent.attempted_in_window < RATE_REACHED * load.rate * free_s - late
 
 
-def schedule_delay_limit_ms(sent: Sent, wake_delay_ms: float | None = None) -> float:
+def schedule_delay_limit_ms(latency_histogram: str, wake_delay_ms: float | None = None) -> float:
     """Return how late a paced load may be sent (p99) where the machine wakes threads so late (p99), in ms."""
-    latency = latency_metrics([sent.latency]).get("latency_ms.p99", 0.0)
+    latency = latency_metrics([latency_histogram]).get("latency_ms.p99", 0.0)
     machine = min(WAKE_FACTOR * (wake_delay_ms or 0.0), WAKE_SHARE * latency)
     return min(SCHEDULE_DELAY_LIMIT_MS, max(SCHEDULE_DELAY_FLOOR_MS, SCHEDULE_DELAY_SHARE * latency, machine))
 
 
 def _thread_flaws(result: LoadResult, busiest_broker_cores: float | None) -> list[Flaw]:
-    if busiest_broker_cores is None or busiest_broker_cores >= BROKERS_IDLE_CORES:
-        return []
+    if result.hosts or busiest_broker_cores is None or busiest_broker_cores >= BROKERS_IDLE_CORES:
+        return []  # of load hosts each is looked at
     if result.busiest_thread_cores < THREAD_LIMIT_CORES:
         return []
     reason = (

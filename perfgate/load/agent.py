@@ -7,11 +7,15 @@ import hashlib
 import platform
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import cast
 
+from perfgate.host.machine_use import boot_id, look, speeds, use
 from perfgate.load.local import LocalProcess, LocalTransport, ended
 from perfgate.load.transport import Message
+from perfgate.model.hosts import MachineUse
 
 SILENT_S = 8.0
 """The run asks what there is to hear several times a second; one that has not for so long is gone."""
@@ -36,6 +40,7 @@ class Agent:
         self._something = asyncio.Event()
         self._asked = 0.0
         self._watching: asyncio.Task[None] | None = None
+        self._measuring: asyncio.Task[MachineUse | None] | None = None
 
     def now(self) -> float:
         """Return the time on this host's monotonic clock."""
@@ -84,8 +89,19 @@ class Agent:
         return taken
 
     async def tell(self, name: str, message: Mapping[str, object]) -> None:
-        """Pass a message on to one process."""
+        """Pass a message on to one process. The window that it tells of is measured here too."""
         self._processes[name].tell(message)
+        if "window" in message and self._measuring is None:
+            opens, closes = cast(tuple[float, float], message["window"])
+            self._measuring = asyncio.get_running_loop().create_task(self._measure(opens, closes))
+
+    async def machine(self, run_boot_id: str) -> MachineUse | None:
+        """Return what this machine did in the window, once that has closed; None when nobody can tell.
+
+        `run_boot_id`: of the machine that the run is on.
+        """
+        found = await self._measuring if self._measuring else None
+        return found and replace(found, with_run=run_boot_id == boot_id())
 
     async def kill(self, name: str) -> None:
         """Kill one process without waiting for its end."""
@@ -97,10 +113,21 @@ class Agent:
 
     async def end(self) -> None:
         """End every process."""
-        if self._watching:
-            self._watching.cancel()
+        for task in (self._watching, self._measuring):
+            if task:
+                task.cancel()
+        self._measuring = None
         processes, self._processes = self._processes, {}
         await asyncio.to_thread(ended, processes)
+
+    async def _measure(self, opens: float, closes: float) -> MachineUse | None:
+        try:
+            await asyncio.sleep(opens - self.now())
+            before = look()
+            await asyncio.sleep(closes - self.now())
+            return use(before, look(), speeds(), with_run=False)
+        except (OSError, ValueError, LookupError):  # this system counts otherwise, or a processor came or went
+            return None
 
     async def _watch(self) -> None:
         while time.monotonic() - self._asked < SILENT_S:

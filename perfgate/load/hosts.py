@@ -14,11 +14,13 @@ from typing import Any, TypeVar
 import dask
 from distributed import Client, LocalCluster
 
+from perfgate.host.machine_use import boot_id
 from perfgate.load.agent import Agent, fingerprint
 from perfgate.load.clocks import Estimate, Exchange, estimate, interpolated, off_by
 from perfgate.load.local import WORKER
 from perfgate.load.transport import Heard, HostClock, Message
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.hosts import MachineUse
 from perfgate.model.load import LoadError
 
 LEAD_S = 0.5
@@ -196,6 +198,11 @@ class DaskTransport:
             off_s = off_by(used, host.before, after)
             found[host] = HostClock(host.name, ahead_s=seen.offset, bound_s=seen.bound, used_s=used, off_by_s=off_s)
         return {name: found[host] for name, host in self._placed.items()}
+
+    def machines(self) -> dict[str, MachineUse]:
+        """Return what each load host's machine did in the window, by the host's name. Raises LoadError."""
+        told = {host.name: host.ask("machine", boot_id()) for host in dict.fromkeys(self._placed.values())}
+        return {name: one for name, one in told.items() if one is not None}
 
 
 def dealt(names: Iterable[str], hosts: Sequence[H]) -> dict[str, H]:

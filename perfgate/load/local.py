@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from perfgate.load.transport import Heard, HostClock
+from perfgate.model.hosts import MachineUse
 
 ROOT = Path(__file__).parents[2]
 WORKER = ("-m", "perfgate.systems.kafka.load.worker")
@@ -99,6 +100,10 @@ class LocalTransport:
 
     def clocks(self, at: float) -> dict[str, HostClock]:
         """Return no host: there is but the one clock."""
+        return {}
+
+    def machines(self) -> dict[str, MachineUse]:
+        """Return no host."""
         return {}
 
 

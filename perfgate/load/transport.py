@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from perfgate.model.hosts import MachineUse
+
 Message = Mapping[str, Any]
 Heard = Callable[[str, Message | None], None]
 """Takes the name of a process and what it says, from any thread; None: it says no more."""
@@ -57,4 +59,10 @@ class Transport(Protocol):
         """Return the host of each process started last, with its clock at a moment since; empty: none but this one.
 
         `at` in s on the run's monotonic clock. Raises LoadError.
+        """
+
+    def machines(self) -> Mapping[str, MachineUse]:
+        """Return what each load host's machine did in the window, by the host's name; after its end. Raises LoadError.
+
+        Empty: nobody but this machine.
         """

@@ -52,6 +52,7 @@ from perfgate.model.judged import (
     Verdict as Verdict,
 )
 from perfgate.model.hosts import HostReport as HostReport
+from perfgate.model.hosts import MachineUse as MachineUse
 from perfgate.model.measured import (
     COMPILING as COMPILING,
     DECIDES_PACED as DECIDES_PACED,

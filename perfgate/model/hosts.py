@@ -8,13 +8,35 @@ from perfgate.model.declared import Count
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class MachineUse:
+    """What a load host's machine did in a round's window, whichever process it did it for.
+
+    `with_run`: it is the machine of the run. Shares are of 1: of all processors, of the busiest one; what a hypervisor
+    took counts as used. `network`: the interface that came nearest to the speed it states, in its busier direction;
+    empty, and `network_share` None, where none states one. `tcp_sent`: segments; `tcp_sent_again` come on top.
+    """
+
+    with_run: bool
+    cores: Count
+    cpu_share: float
+    busiest_core_share: float
+    sent_mib_per_s: float
+    received_mib_per_s: float
+    network: str
+    network_share: float | None
+    tcp_sent: Count
+    tcp_sent_again: Count
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class HostReport:
     """What one load host did in one round's window, and its clock against that of the machine the run is on.
 
     `done_in_window`: records acknowledged, or received where nothing is sent; `latency_histogram` of its producers.
     `clock_ahead_ms` at the start, give or take `clock_bound_ms`; times that were translated by it were wrong by
     `clock_off_by_ms` at most, the round over. `started_late_ms`: how long after the agreed moment the last of its
-    clients began.
+    clients began. `busiest_thread_cores` of its generators; `pushback_share` of the window, of its average producer;
+    `schedule_delay_p99_ms` of its paced records. `machine`: None where its counters were not read.
     """
 
     name: str
@@ -26,3 +48,7 @@ class HostReport:
     clock_bound_ms: float
     clock_off_by_ms: float
     started_late_ms: float
+    busiest_thread_cores: float = 0.0
+    pushback_share: float = 0.0
+    schedule_delay_p99_ms: float | None = None
+    machine: MachineUse | None = None

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from perfgate.experiment.validity import host_flaws
+from perfgate.experiment.host_validity import host_flaws
 from perfgate.load.agent import Agent
 from perfgate.load.hosts import DaskTransport, dask_hosts, dealt
 from perfgate.load.processes import Generators
@@ -105,10 +105,19 @@ def test_hosts_begin_together_whatever_their_clocks_show_and_a_late_one_is_named
     right, ahead, late = result.hosts
     assert -5 < right.started_late_ms < 50
     assert -5 < ahead.started_late_ms < 50, "without correction it would have begun 250 ms early"
-    (flaw,) = host_flaws(result)
+    (flaw,) = host_flaws(THREE.scenario.load, result, shares_cores=True)
     assert late.started_late_ms > 100
     assert "host-3 began 1" in flaw.reason
     assert not flaw.metrics
+
+
+def test_each_host_tells_what_its_machine_did_in_the_window(result: LoadResult) -> None:
+    for host in result.hosts:
+        assert host.machine is not None
+        assert host.machine.with_run
+        assert host.machine.cores == psutil.cpu_count()
+        assert 0 < host.machine.cpu_share <= host.machine.busiest_core_share < 1.5, "jiffies: coarse in a short window"
+        assert host.machine.tcp_sent > 0, "the control connection alone sends some"
 
 
 def test_nothing_is_left_after_a_round(result: LoadResult) -> None:

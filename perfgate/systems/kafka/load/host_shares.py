@@ -6,28 +6,42 @@ from collections.abc import Mapping
 
 from perfgate.load.transport import HostClock, Message
 from perfgate.model.histogram import encode, merged
-from perfgate.model.hosts import HostReport
+from perfgate.model.hosts import HostReport, MachineUse
 
 
 def host_reports(
-    clocks: Mapping[str, HostClock], began: Mapping[str, float], results: Mapping[str, Message]
+    clocks: Mapping[str, HostClock],
+    began: Mapping[str, float],
+    results: Mapping[str, Message],
+    machines: Mapping[str, MachineUse],
+    *,
+    window_s: float,
 ) -> tuple[HostReport, ...]:
-    """Return a report for each host; all by the name of a process. Empty where `clocks` is.
+    """Return a report for each host; `machines` by its name, all others by that of a process. Empty where `clocks` is.
 
     `began`: s after the agreed moment, as translated by the offset that was used.
     """
     names: dict[HostClock, list[str]] = {}
     for name, clock in clocks.items():
         names.setdefault(clock, []).append(name)
-    return tuple(_report(clock, own, began, results) for clock, own in names.items())
+    return tuple(
+        _report(clock, own, began, results, machines.get(clock.host), window_s) for clock, own in names.items()
+    )
 
 
 def _report(
-    clock: HostClock, names: list[str], began: Mapping[str, float], results: Mapping[str, Message]
+    clock: HostClock,
+    names: list[str],
+    began: Mapping[str, float],
+    results: Mapping[str, Message],
+    machine: MachineUse | None,
+    window_s: float,
 ) -> HostReport:
     own = [results[name] for name in names]
     sent = [result for result in own if "acked_in_window" in result]
-    latencies = [result["latency"] for result in sent if result.get("latency")]
+    pushed_back = [result["pushback_in_window_s"] / result["clients"] / window_s for result in sent]
+    delays = merged([result["schedule_delay"] for result in sent if result.get("schedule_delay")])
+    late = delays.get_total_count()
     return HostReport(
         name=clock.host,
         processes=len(own),
@@ -35,9 +49,17 @@ def _report(
         if sent
         else sum(result["received_in_window"] for result in own),
         cpu_cores=sum(result["cpu_cores"] for result in own),
-        latency_histogram=encode(merged(latencies)) if latencies else "",
+        latency_histogram=_added([result["latency"] for result in sent if result.get("latency")]),
         clock_ahead_ms=clock.ahead_s * 1e3,
         clock_bound_ms=clock.bound_s * 1e3,
         clock_off_by_ms=clock.off_by_s * 1e3,
         started_late_ms=(max(began[name] for name in names) + clock.used_s - clock.ahead_s) * 1e3,
+        busiest_thread_cores=max(result["busiest_thread_cores"] for result in own),
+        pushback_share=sum(pushed_back) / len(pushed_back) if pushed_back else 0.0,
+        schedule_delay_p99_ms=delays.get_value_at_percentile(99.0) / 1e3 if late else None,
+        machine=machine,
     )
+
+
+def _added(latencies: list[str]) -> str:
+    return encode(merged(latencies)) if latencies else ""

@@ -105,7 +105,10 @@ class LibrdkafkaDriver:
             generators.tell(CONSUME, stop=True)
             received = generators.wait_for("result", DRAIN_MARGIN_S, observer, only=CONSUME, phase="ending consumers")
             began = {name: message["at"] - start for name, message in generators.said("started").items()}
-            hosts = host_reports(self._transport.clocks(start), began, generators.said("result"))
+            machines = self._transport.machines()
+            hosts = host_reports(
+                self._transport.clocks(start), began, generators.said("result"), machines, window_s=closes - opens
+            )
         result = _load_result(
             sent, received, warmup_s=opens - start, steady=steady, window_s=closes - opens, groups=groups
         )

@@ -1,0 +1,110 @@
+"""Validity of a round's load on several hosts: a common start, known clocks, and no host at its limit. Pure."""
+
+from __future__ import annotations
+
+from perfgate.experiment.validity import (
+    BROKERS_IDLE_CORES,
+    LATENCIES,
+    THREAD_LIMIT_CORES,
+    Flaw,
+    schedule_delay_limit_ms,
+    woken,
+)
+from perfgate.model import HostReport, Load
+from perfgate.model.histogram import latency_metrics
+from perfgate.model.load import LoadResult
+
+START_LIMIT_MS = 50.0
+"""So long after the agreed moment each load host has begun."""
+CLOCK_SHARE = 0.1
+"""An end-to-end latency across clocks that are not known to this share of its median says nothing."""
+CPU_LIMIT = 0.95
+"""Share of all processors. What is left is a twentieth of one window: records wait for a processor, not for brokers."""
+NETWORK_LIMIT = 0.9
+"""Share of an interface's speed. Its counters hold 98 % of what is on the wire at most (1,514 of 1,538 bytes), and an
+average over the window of nine tenths is the whole link for a good part of it."""
+SENT_AGAIN_LIMIT, FEWEST_SENT_AGAIN = 0.01, 100
+"""Share of the TCP segments. A connection that loses one of a hundred has some twelve segments under way (Mathis et al.
+1997: 1.22 / sqrt(loss)), whatever the brokers could take. Fewer than a hundred may be one burst."""
+DELAY_FACTOR = 2.0
+"""One host's schedule delay may be so many times the limit of all: its p99 is of fewer records, and of several hosts
+the latest is looked at."""
+
+
+def host_flaws(
+    load: Load, result: LoadResult, busiest_broker_cores: float | None = None, *, shares_cores: bool = False
+) -> list[Flaw]:
+    """Return what was wrong with load hosts. `shares_cores`: the brokers are on the machine of the run."""
+    found = []
+    for host in result.hosts:
+        if host.started_late_ms + host.clock_bound_ms > START_LIMIT_MS:
+            reason = (
+                f"the load hosts did not start together: {host.name} began {host.started_late_ms:,.1f} ms after the "
+                f"agreed moment, give or take {host.clock_bound_ms:,.1f} ms (limit {START_LIMIT_MS:g} ms)"
+            )
+            found.append(Flaw(reason, generator=True))
+        for why in _at_its_limit(host, busiest_broker_cores, shares_cores=shares_cores):
+            found.append(Flaw(f"generator saturated on {host.name}: {why}", generator=True))
+        if why := _late(host, result):
+            spoilt = LATENCIES if result.received else LATENCIES[:1]
+            reason = f"generator saturated on {host.name}: {why}"
+            found.append(Flaw(reason, generator=not load.times_out, metrics=spoilt))
+    return [*found, *_clock_flaws(result)]
+
+
+def _clock_flaws(result: LoadResult) -> list[Flaw]:
+    if not (len(result.hosts) > 1 and result.sent and result.received):
+        return []
+    off_by_ms = sum(sorted(host.clock_off_by_ms for host in result.hosts)[-2:])
+    median_ms = latency_metrics([result.received.latency]).get("latency_ms.p50", 0.0)
+    if off_by_ms <= CLOCK_SHARE * median_ms:
+        return []
+    reason = (
+        f"the clocks of the load hosts are known to {off_by_ms:,.2f} ms, over {CLOCK_SHARE:.0%} of the "
+        f"median, which is {median_ms:,.2f} ms"
+    )
+    return [Flaw(reason, generator=True, metrics=LATENCIES[1:])]
+
+
+def _at_its_limit(host: HostReport, busiest_broker_cores: float | None, *, shares_cores: bool) -> list[str]:
+    """Return what of the host was at its limit. A machine that has the brokers too is theirs to use up."""
+    found = []
+    idle = busiest_broker_cores is not None and busiest_broker_cores < BROKERS_IDLE_CORES
+    if idle and host.busiest_thread_cores >= THREAD_LIMIT_CORES:
+        found.append(
+            f"a thread used {host.busiest_thread_cores:.2f} of a core, while the busiest broker used "
+            f"{busiest_broker_cores:.2f}"
+        )
+    machine = host.machine
+    if machine is None or (machine.with_run and shares_cores):
+        return found
+    if machine.cpu_share > CPU_LIMIT:
+        found.append(
+            f"its {machine.cores} cores were {machine.cpu_share:.0%} busy (limit {CPU_LIMIT:.0%}), of which its "
+            f"generators used {host.cpu_cores:.2f} cores"
+        )
+    if machine.network_share is not None and machine.network_share > NETWORK_LIMIT:
+        found.append(
+            f"{machine.network} carried {machine.network_share:.0%} of its speed (limit {NETWORK_LIMIT:.0%}; "
+            f"{machine.sent_mib_per_s:,.0f} MiB/s sent, {machine.received_mib_per_s:,.0f} received)"
+        )
+    again, sent = machine.tcp_sent_again, machine.tcp_sent + machine.tcp_sent_again
+    if again >= FEWEST_SENT_AGAIN and again > SENT_AGAIN_LIMIT * sent:
+        found.append(
+            f"its network lost packets: {again:,} of {sent:,} TCP segments ({again / sent:.1%}, limit "
+            f"{SENT_AGAIN_LIMIT:.0%}) were sent again"
+        )
+    return found
+
+
+def _late(host: HostReport, result: LoadResult) -> str:
+    """Return how late the host sent what a schedule asked for; empty when it did not, or when its buffer was full."""
+    if host.schedule_delay_p99_ms is None or result.sent is None or result.sent.pushback_s > 0:
+        return ""
+    limit_ms = DELAY_FACTOR * schedule_delay_limit_ms(host.latency_histogram, result.wake_delay_p99_ms)
+    if host.schedule_delay_p99_ms <= limit_ms:
+        return ""
+    return (
+        f"p99 of its schedule delay is {host.schedule_delay_p99_ms:,.1f} ms (limit {limit_ms:.1f} ms{woken(result)}), "
+        "although its buffer never pushed back"
+    )
