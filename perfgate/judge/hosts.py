@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from perfgate.judge.messages import number
-from perfgate.model import Round
+from perfgate.model import Measurement, Round
 from perfgate.model.histogram import latency_metrics
 from perfgate.model.hosts import HostReport
 
@@ -17,6 +17,11 @@ QUESTIONS = 2
 
 Figures = Sequence[Mapping[str, float]]
 """Of each round, a figure of every host by its name; more is worse."""
+
+
+def host_notes(measured: Mapping[str, Measurement]) -> list[str]:
+    """Return the lines of all scenarios' differing hosts, each with the scenario's name."""
+    return [f"{name}: {line}" for name, one in measured.items() for line in differing_hosts(one.rounds)]
 
 
 def differing_hosts(rounds: Sequence[Round]) -> list[str]:

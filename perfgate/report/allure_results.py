@@ -11,6 +11,7 @@ import allure
 from allure_commons.types import AttachmentType
 
 from perfgate.judge.compare.advice import MEANING, effect_text, signed
+from perfgate.judge.hosts import differing_hosts
 from perfgate.judge.messages import number, off_baseline, percent
 from perfgate.judge.rules import spoilt
 from perfgate.model import (
@@ -73,7 +74,7 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
     allure.dynamic.description_html(
         _paragraph(outcome.message.partition("\n")[0] or outcome.verdict.value)
         + _paragraph(f"{scenario.summary}.")
-        + _reasons(outcome)
+        + _reasons(outcome, *differing_hosts(measurement.rounds))
         + _paragraph(integrity_line([entry["accounting"]], [entry]))
         + _table(JUDGED_COLUMNS, [_judged_row(judgement, published) for judgement in outcome.judgements])
         + _table(("metric", "value", "unit", "each round"), rows)
@@ -228,8 +229,7 @@ def attach_comparison(comparison: Comparison, outcome: ComparisonOutcome) -> Non
     )
     _attach_pictures(comparison_pictures(outcome, comparison.planned_units))
     _attach_json("comparison", comparison_entry(comparison, outcome))
-    tail = comparison.candidate.broker_log_tail
-    if tail:
+    if tail := comparison.candidate.broker_log_tail:
         allure.attach(tail, "broker log tail", AttachmentType.TEXT)
     allure.attach(outcome.message, "verdict", AttachmentType.TEXT)
 
@@ -261,8 +261,8 @@ def attached_pictures(folder: Path) -> dict[str, bytes]:
 
 def write_environment(folder: Path, facts: Mapping[str, object]) -> None:
     """Write what the report's environment and categories panels show."""
-    lines = [f"{key}={_one_line(value)}" for key, value in facts.items()]
-    (folder / "environment.properties").write_text("\n".join(lines) + "\n")
+    lines = "".join(f"{key}={_one_line(value)}\n" for key, value in facts.items())
+    (folder / "environment.properties").write_text(lines)
     (folder / "categories.json").write_text(json.dumps(CATEGORIES, indent=1))
 
 
@@ -321,8 +321,8 @@ def _rtt(measurement: Measurement) -> str:
     return "not measured" if value is None else f"{value:.2f} ms"
 
 
-def _reasons(outcome: Outcome) -> str:
-    return "".join(_paragraph(reason) for reason in outcome.reasons)
+def _reasons(outcome: Outcome, *notes: str) -> str:
+    return "".join(map(_paragraph, (*outcome.reasons, *notes)))
 
 
 def _paragraph(text: str) -> str:

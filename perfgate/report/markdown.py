@@ -11,7 +11,7 @@ from perfgate.judge.messages import number, percent
 from perfgate.model import Effect, Verdict, metric_info
 from perfgate.model.secret import redacted
 
-MOST_ROWS, MOST_REASONS = 16, 5
+MOST_ROWS, MOST_REASONS, MOST_NOTES = 16, 5, 2
 """With the lines around them at most forty lines."""
 LONGEST_CELL = 160
 NO_WIDTH = "\u200b"
@@ -44,23 +44,27 @@ class Row(NamedTuple):
     what: str
 
 
-def summary(document: Mapping[str, Any], sentences: Mapping[str, str]) -> str:
+def summary(document: Mapping[str, Any], sentences: Mapping[str, str], notes: Sequence[str] = ()) -> str:
     """Return the Markdown text for a run.json, at most forty lines whatever the run holds.
 
     `sentences`: what the message of a scenario or relation begins with, by its name; the worst one's is the headline.
+    `notes`: what is no verdict; the first ones are shown, in place of rows.
     Names and reasons come from brokers, files and errors: whatever they hold, they make no markup and no cells.
     """
     rows = worst_first(document)
     listed = [row for row in rows if row.verdict not in COLLAPSED]
     lines = [f"**{headline(document, listed, sentences)}**", ""]
     if listed:
+        most = MOST_ROWS - (MOST_NOTES + 1 if notes else 0)
         lines += ["| verdict | of | what |", "|---|---|---|"]
-        lines += [f"| {row.verdict} | {cell(row.name)} | {cell(row.what)} |" for row in listed[:MOST_ROWS]]
-        lines += [f"| ... | {len(listed) - MOST_ROWS} more | see run.json |"] * (len(listed) > MOST_ROWS)
+        lines += [f"| {row.verdict} | {cell(row.name)} | {cell(row.what)} |" for row in listed[:most]]
+        lines += [f"| ... | {len(listed) - most} more | see run.json |"] * (len(listed) > most)
         lines.append("")
     counts = Counter(row.verdict for row in rows if row.verdict in COLLAPSED)
     if counts:
         lines += [", ".join(f"{count} {verdict}" for verdict, count in counts.items()) + ".", ""]
+    lines += [f"- note: {cell(note)}" for note in notes[:MOST_NOTES]]
+    lines += [""] if notes else []
     lines += _not_run(document["not_run"])
     lines += [f"MODIFIED: {cell(', '.join(document['modified']))}", ""] if document["modified"] else []
     lines += [f"- left behind: {cell(text)}" for text in document["left_behind"][:MOST_REASONS]]

@@ -137,7 +137,13 @@ def test_the_fullest_run_has_at_most_forty_lines() -> None:
     absent = [{"name": f"n{n}", "reason": f"reason {n}"} for n in range(60)]
     many = [f"broker {n}" for n in range(60)]
     run = document(exit_code=7, scenarios=rows, not_run=absent, left_behind=many, modified=many)
-    assert len(summary(run, {}).splitlines()) <= 40
+    for notes in ((), many):
+        assert len(summary(run, {}, notes).splitlines()) <= 40
+
+
+def test_notes_stand_below_the_verdicts() -> None:
+    text = summary(document(scenarios=[judged("a", "PASS")]), {}, ["a: load host load-3: its p99 | is the highest"])
+    assert "\n1 PASS.\n\n- note: a: load host load-3: its p99 \\| is the highest\n\n" in text
 
 
 @given(

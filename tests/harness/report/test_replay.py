@@ -660,3 +660,22 @@ def test_a_tier_takes_the_ranges_that_its_scenarios_show(tmp_path: Path) -> None
         "rate-limit-range",
     }
     assert ranges["full"] - ranges["nightly"] == {"replicas-range", "producer-threads-range", "consumer-threads-range"}
+
+
+def test_a_load_host_that_is_always_the_worst_stands_in_every_report(document: dict[str, Any], tmp_path: Path) -> None:
+    run = json.loads(json.dumps(document))
+    entry = run["scenarios"][0]
+    host = {"processes": 1, "cpu_cores": 0.1, "latency_histogram": "", "started_late_ms": 1.0}
+    clock = {"clock_ahead_ms": 0.0, "clock_bound_ms": 0.1, "clock_off_by_ms": 0.1}
+    for r in entry["rounds"]:
+        r["hosts"] = [
+            {"name": f"load-{n}", "done_in_window": 600 if n == 7 else 1000, **host, **clock} for n in range(1, 9)
+        ]
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(run))
+    found = gate(tmp_path / "results", f"--replay={path}", "-k", entry["name"])
+    words = f"load host load-7: its records a process are the fewest in all {len(entry['rounds'])} rounds, 1.67 x"
+    assert f"note: {entry['name']}: {words}" in " ".join(found.output.split())
+    (folder,) = found.results.glob("2*")
+    assert words in (folder / "summary.md").read_text()
+    assert words in found.allure[entry["name"]]["descriptionHtml"]
