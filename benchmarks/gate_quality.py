@@ -111,8 +111,9 @@ def relations_alone() -> Iterator[Path]:
 
 
 def slowed_enough(series: Series, run: Mapping[str, Any]) -> bool:
-    """Tell whether the run measured the link of its series on the way to the brokers."""
-    return series.link_ms is None or all(entry["link"]["rtt_ms"] >= series.link_ms for entry in run["scenarios"])
+    """Tell whether the run measured the link of its series on the way to the brokers; one of no scenario did not."""
+    rtts_ms = [entry["link"]["rtt_ms"] for entry in run["scenarios"]]
+    return series.link_ms is None or min(rtts_ms, default=0.0) >= series.link_ms
 
 
 def record(series: Series) -> None:

@@ -1,4 +1,4 @@
-"""What load hosts cost: the transport beside local pipes, how closely hosts begin, and the controlling side alone.
+"""The cost of load hosts: the transport beside local pipes, how closely hosts begin, and the controlling side alone.
 
 ``make bench PART=hosts ARGS="--rounds 7 --only cost"``. All hosts are agents of this machine (`--hosts=local:N`).
 """

@@ -1,4 +1,4 @@
-"""What the measurements of benchmarks/hosts.py say: ratios, lines over the number of hosts, hosts for a rate. Pure."""
+"""Figures from what benchmarks/hosts.py measured: ratios, lines over the number of hosts, hosts for a rate. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an experiment works with: a target, a driver, the tier and the scenarios."""
+"""The set-up of an experiment: a target, a driver, the tier and the scenarios."""
 
 from __future__ import annotations
 

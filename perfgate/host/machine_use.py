@@ -1,4 +1,4 @@
-"""What this machine as a whole did between two looks: processors, network against its speed, segments sent again."""
+"""Use of this machine as a whole between two looks: processors, network against its speed, segments sent again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a load host did in a round."""
+"""Reports of load hosts: what each did in a round."""
 
 from __future__ import annotations
 

@@ -36,3 +36,4 @@ def test_a_run_whose_link_was_not_that_long_is_no_run_of_the_series(rtt_ms: floa
     (plain,) = (one for one in ALL if one.name == "unchanged")
     assert slowed_enough(longest, run) is slowed
     assert slowed_enough(plain, run)
+    assert not slowed_enough(longest, {"scenarios": []})

@@ -1,4 +1,4 @@
-"""What each load host did: the results of its processes added up."""
+"""Load hosts' shares of a round: the results of each one's processes added up."""
 
 from __future__ import annotations
 
