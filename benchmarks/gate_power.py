@@ -9,6 +9,7 @@ the first one's deviation, because a machine's state does not end with a fresh c
 from __future__ import annotations
 
 import math
+import statistics
 import sys
 from collections import Counter
 
@@ -20,6 +21,7 @@ from perfgate.judge.limits import ROWS, reach_of
 from perfgate.judge.rules import judge_threshold, verdict_of
 from perfgate.judge.thresholds import LARGEST_REACH
 from perfgate.model import METRICS, MetricInfo, Outcome, Threshold, Verdict
+from perfgate.model.summary import centre
 from perfgate.report.proposal import TOLERANCE as STATED
 
 TOLERANCE = STATED["records_per_s"]
@@ -46,9 +48,9 @@ class Lab:
     def _threshold(self, metric: MetricInfo) -> Threshold:
         deviations = self._random.normal(0.0, self._between, (PROFILE_RUNS, 1))
         noise = self._random.normal(0.0, self._within, (PROFILE_RUNS, self._rounds))
-        runs = np.median(BASELINE * np.exp(deviations + noise), axis=1)
-        baseline = float(np.median(runs))
-        spread = float(runs.std(ddof=1)) / baseline
+        runs = [centre(rounds) for rounds in (BASELINE * np.exp(deviations + noise)).tolist()]
+        baseline = statistics.median(runs)
+        spread = statistics.stdev(runs) / baseline
         reach = min(LARGEST_REACH, reach_of(TOLERANCE, spread, PROFILE_RUNS))
         return Threshold(
             scenario="row",

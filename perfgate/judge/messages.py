@@ -240,7 +240,7 @@ def _judgement_lines(judgement: Judgement, rounds: int) -> list[str]:
     off = off_baseline(judgement) or 0.0
     lines = [
         f"{head} ({info.label})",
-        f"  measured   {number(judgement.measured)} {info.unit} (median of {rounds} rounds, "
+        f"  measured   {number(judgement.measured)} {info.unit} (centre of {rounds} rounds, "
         f"spread {percent(judgement.spread)}, {number(low)} .. {number(high)})",
         f"  expected   {number(judgement.baseline)} {info.unit}, {_allowance(judgement)}: "
         f"{bound} {number(judgement.limit)}",

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-from perfgate.judge.statistics import MEDIAN_ERROR_FACTOR, spread
+from perfgate.judge.statistics import CENTRE_ERROR_FACTOR, spread
 from perfgate.model import FEWEST_READINGS, CanaryReading
 
 CANARY_LEAST: Mapping[str, float] = {"deflate_mib_per_s": 0.6, "loopback_per_s": 0.5}
@@ -54,7 +54,7 @@ def _brokers_were_it(reading: CanaryReading, name: str, before: float) -> bool:
 
 
 def hopeless(values: Sequence[float], rounds: int, reach: float) -> bool:
-    """Return whether, halfway or later, all `rounds` rounds would leave the median's error wider than `reach`."""
+    """Return whether, halfway or later, all `rounds` rounds would leave their centre's error wider than `reach`."""
     if len(values) < max(FEWEST_ROUNDS, (rounds + 1) // 2):
         return False
-    return MEDIAN_ERROR_FACTOR * spread(values) / math.sqrt(rounds) > reach
+    return CENTRE_ERROR_FACTOR * spread(values) / math.sqrt(rounds) > reach

@@ -9,7 +9,7 @@ from dataclasses import replace
 from perfgate.judge.faults.rules import damage, judge_fault
 from perfgate.judge.messages import WARMING
 from perfgate.judge.noise import disturbed
-from perfgate.judge.statistics import many, median_error, median_interval, spread
+from perfgate.judge.statistics import centre_error, many, median_interval, spread
 from perfgate.judge.warming import still_growing
 from perfgate.model import (
     DECIDES_PACED,
@@ -22,6 +22,7 @@ from perfgate.model import (
     Threshold,
     Verdict,
 )
+from perfgate.model.summary import centre
 
 CPU = ("broker_cpu_us_per_record", "broker_cpu_cores.sum", "broker_cpu_cores.max")
 
@@ -55,8 +56,8 @@ TOO_GOOD = 2
 
 
 COARSE = 0.7
-"""A median whose standard error is more than this share of the limit's distance tells nothing: three rounds that spread
-as wide as the limit's distance, fifteen that spread more than twice as wide."""
+"""A centre whose standard error is more than this share of the limit's distance tells nothing: three rounds that spread
+1.2 times as wide as the limit's distance, fifteen that spread 2.6 times as wide."""
 
 
 SEVERITY = (
@@ -117,21 +118,20 @@ def spoilt_metrics(measurement: Measurement) -> dict[str, str]:
 def judge_threshold(values: Sequence[float], threshold: Threshold, *, published: bool = False) -> Judgement:
     """Hold the rounds' `values` of one metric against its threshold; one `published` is of another machine.
 
-    REGRESSED: the median lies beyond the limit by more than its own standard error, or its whole interval does, and
-    the rounds do not get better by more than the limit's distance (then the brokers still warm up). PASS:
-    the median keeps the limit by at least that error, which is no larger than COARSE of the limit's distance, keeps the
-    tolerance too where noise between runs put the limit further off, and fewer than :func:`many` rounds lie beyond the
-    limit. IMPROVED: it passes, and the whole interval lies as far off on the
-    good side; but not TOO_GOOD times as far, unless another machine was measured. All else, what is no number too, is
-    INCONCLUSIVE.
+    REGRESSED: their centre lies beyond the limit by more than its own standard error, or the interval of their median
+    does as a whole, and the rounds do not get better by more than the limit's distance (then the brokers still warm
+    up). PASS: the centre keeps the limit by at least that error, which is no larger than COARSE of the limit's
+    distance, keeps the tolerance too where noise between runs put the limit further off, and fewer than :func:`many`
+    rounds lie beyond the limit. IMPROVED: it passes, and the whole interval lies as far off on the good side; but not
+    TOO_GOOD times as far, unless another machine was measured. All else, what is no number too, is INCONCLUSIVE.
     """
     sign = 1 if threshold.metric.better == "higher" else -1
-    centre, width, interval = statistics.median(values), spread(values), median_interval(values)
+    middle, width, interval = centre(values), spread(values), median_interval(values)
     worst_end, best_end = interval if sign > 0 else interval[::-1]
-    margin, error = sign * (centre - threshold.limit), median_error(values)
+    margin, error = sign * (middle - threshold.limit), centre_error(values)
     better_limit = threshold.baseline * (1 + sign * threshold.reach)
     beyond = sum(sign * (value - threshold.limit) < 0 for value in values)
-    gain = sign * (centre / threshold.baseline - 1)
+    gain = sign * (middle / threshold.baseline - 1)
     reason = ""
     # Conditions of a green verdict are written so that what is no number (NaN) does not fulfil them.
     if sign * (best_end - threshold.limit) < 0 or margin < -error:
@@ -139,10 +139,10 @@ def judge_threshold(values: Sequence[float], threshold: Threshold, *, published:
         if growth := still_growing(values, threshold.metric.better, threshold.reach):
             verdict = Verdict.INCONCLUSIVE
             reason = f"{WARMING}: it got {growth * 100:.0f} % better from the first round to the last"
-    elif not error <= COARSE * threshold.reach * centre:
+    elif not error <= COARSE * threshold.reach * middle:
         verdict, reason = Verdict.INCONCLUSIVE, "the rounds spread too wide for the limit's distance"
     elif not margin >= error:
-        verdict, reason = Verdict.INCONCLUSIVE, "the limit lies within the error of the median"
+        verdict, reason = Verdict.INCONCLUSIVE, "the limit lies within the error of the centre"
     elif not gain >= -threshold.tolerance:
         verdict = Verdict.INCONCLUSIVE
         reason = (
@@ -164,7 +164,7 @@ def judge_threshold(values: Sequence[float], threshold: Threshold, *, published:
     return Judgement(
         verdict=verdict,
         metric=threshold.metric.name,
-        measured=centre,
+        measured=middle,
         spread=width,
         interval=interval,
         limit=threshold.limit,

@@ -32,7 +32,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 def metrics_csv(document: Mapping[str, Any], measurements: Mapping[str, Measurement]) -> str:
     """Return the table for a run.json and its measurements by scenario: RFC 4180, with a head.
 
-    Names, units and `spread` are run.json's. `value`: the median of so many `rounds`; of a latency the percentile of
+    Names, units and `spread` are run.json's. `value`: the centre of so many `rounds`; of a latency the percentile of
     all of them, of counted records their sum. What was not valid or not measured has no row.
     """
     text = io.StringIO()

@@ -118,7 +118,8 @@ class FirstLook:
 
 @strict
 class MetricEntry:
-    """`value`: median of the rounds, for latencies the percentile of all rounds' histograms added up."""
+    """`value`: Hodges-Lehmann centre of the rounds, of faults their median; for latencies the percentile of all rounds'
+    histograms added up."""
 
     value: float | None
     unit: str

@@ -13,6 +13,7 @@ from perfgate.judge.messages import number
 from perfgate.judge.statistics import median_interval
 from perfgate.model import Judgement, Measurement, Outcome, Round, metric_info
 from perfgate.model.histogram import latency_metrics
+from perfgate.model.summary import centre
 from perfgate.report.style import BLACK, BLUE, CYCLE, GREY, LINES, MARKERS, ORANGE, RED, new_figure, plain_log, styled
 
 if TYPE_CHECKING:
@@ -50,9 +51,9 @@ def scenario_pictures(
 
 @styled
 def rounds_figure(measurement: Measurement, outcome: Outcome | None, former: Former = NO_FORMER) -> Figure | None:
-    """Return each judged metric's rounds as points, with median, its interval, baseline and limit; else the rate's.
+    """Return each judged metric's rounds as points with their centre, baseline and limit; else the rate's.
 
-    Each former run is a thin line beside the bold one of this run.
+    The band is the interval of their median. Each former run is a thin line beside the bold one of this run.
     """
     judged = {one.metric: one for one in (outcome.judgements if outcome else ())}
     series = {name: _rounds(measurement, name) for name in judged or ("records_per_s", "broker_cpu_us_per_record")}
@@ -73,9 +74,9 @@ def _draw_rounds(
     axes: Axes, name: str, values: Mapping[int, float], judgement: Judgement | None, former: Sequence[float]
 ) -> None:
     info, numbers = metric_info(name), list(values.values())
-    median, (low, high) = statistics.median(numbers), median_interval(numbers)
+    middle, (low, high) = centre(numbers), median_interval(numbers)
     axes.axhspan(low, high, color=BLUE, alpha=0.15, linewidth=0, label="interval of the median")
-    axes.axhline(median, color=BLUE, linewidth=2, label=f"median {number(median)}")
+    axes.axhline(middle, color=BLUE, linewidth=2, label=f"centre {number(middle)}")
     axes.plot(list(values), numbers, "o", color=BLACK, markersize=6, label="a round", zorder=3)
     for place, value in enumerate(former):
         label = None if place else f"{len(former)} former run{'s'[: len(former) > 1]}"
@@ -87,7 +88,7 @@ def _draw_rounds(
     if judgement and judgement.limit is not None:
         axes.axhline(judgement.limit, color=RED, linestyle="-.", label=f"limit {number(judgement.limit)}")
         edges.append(judgement.limit)
-    room = (max(edges) - min(edges)) * 0.15 or abs(median) * 0.05 or 1.0
+    room = (max(edges) - min(edges)) * 0.15 or abs(middle) * 0.05 or 1.0
     bottom, top = min(edges) - room, max(edges) + room
     if judgement and judgement.limit is not None and info is not None:
         beyond = (bottom, judgement.limit) if info.better == "higher" else (judgement.limit, top)
@@ -202,19 +203,19 @@ def family_figure(family: str, measurements: Sequence[Measurement], published: M
     `published`: records/s by scenario. Its shape is drawn: scaled so that its median is this run's, because the
     published figures are of other hardware.
     """
-    kept = [(m, _median(m, "records_per_s")) for m in measurements]
+    kept = [(m, _centre(m, "records_per_s")) for m in measurements]
     kept = [(m, rate) for m, rate in kept if not math.isnan(rate)]
     if len(kept) < 2:
         return None
 
     labels = [" ".join(str(v) for v in dict(m.scenario.factor).values()) or m.scenario.name for m, _ in kept]
     places = range(len(kept))
-    cpu = [_median(m, "broker_cpu_us_per_record") for m, _ in kept]
+    cpu = [_centre(m, "broker_cpu_us_per_record") for m, _ in kept]
     with_cpu = not all(map(math.isnan, cpu))
     figure = new_figure(9, 5.5 if with_cpu else 3.2)
     rate_axes, *others = figure.subplots(1 + with_cpu, sharex=True, squeeze=False).flat
     rates = [rate for _, rate in kept]
-    rate_axes.plot(places, rates, "o-", color=BLUE, label="this run, median of the rounds")
+    rate_axes.plot(places, rates, "o-", color=BLUE, label="this run, centre of the rounds")
     pairs = [(x, published[m.scenario.name], rate) for x, (m, rate) in enumerate(kept) if m.scenario.name in published]
     if len(pairs) > 1:
         scale = statistics.median(here / there for _, there, here in pairs if there)
@@ -239,6 +240,6 @@ def _rounds(measurement: Measurement, name: str) -> dict[int, float]:
     return {r.index: r.metrics[name] for r in measurement.rounds if math.isfinite(r.metrics.get(name, math.nan))}
 
 
-def _median(measurement: Measurement, name: str) -> float:
+def _centre(measurement: Measurement, name: str) -> float:
     values = list(_rounds(measurement, name).values())
-    return statistics.median(values) if values else math.nan
+    return centre(values) if values else math.nan

@@ -142,7 +142,7 @@ def test_red_counts_when_a_second_look_is_red_too(second: list[float], verdict: 
     assert outcome.first_look is not None
     assert outcome.first_look.verdict is Verdict.REGRESSED
     message = scenario_message(outcome, measurement(second), profile(RATE, CPU))
-    assert "first measurement: records_per_s 710 (at least 900)" in message
+    assert "first measurement: records_per_s 754 (at least 900)" in message
 
 
 def test_a_limit_that_noise_widened_says_so() -> None:

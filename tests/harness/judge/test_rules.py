@@ -216,7 +216,7 @@ def test_the_message_of_a_regression_names_all_that_is_needed() -> None:
     for part in (
         "REGRESSED batch-1k",
         "records_per_s",
-        "700 records/s (median of 3 rounds, spread 1.4 %",
+        "700 records/s (centre of 3 rounds, spread 1.4 %",
         "1,000 records/s, tolerance 10.0 %: at least 900",
         "-30.0 % from the baseline",
         "test (thresholds/test.toml)",

@@ -55,9 +55,9 @@ def test_the_report_is_one_file_with_rows_numbers_relations_and_what_went_red(ru
     assert [category["name"] for category in red["categories"]] == ["Regressed"]
     (entry,) = [entry for entry in rows["scenarios"] if entry["name"] == "batch-1k"]
     rate = entry["judgements"][0]
-    held = f"<td>90,000</td><td>35.0 %</td><td>{rate['limit']:,.0f}</td><td>-68.0 %</td><td>-</td><td>REGRESSED</td>"
+    held = f"<td>90,000</td><td>35.0 %</td><td>{rate['limit']:,.0f}</td><td>-67.2 %</td><td>-</td><td>REGRESSED</td>"
     assert held in red["descriptionHtml"], "expected, tolerance, limit, off and what was published in one row"
-    assert red["descriptionHtml"].startswith("<p>REGRESSED batch-1k sends 68.0 % fewer")
+    assert red["descriptionHtml"].startswith("<p>REGRESSED batch-1k sends 67.2 % fewer")
 
 
 def test_a_changed_setting_does_not_break_a_scenarios_history(run_dir: Path, tmp_path: Path) -> None:
