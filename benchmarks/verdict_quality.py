@@ -31,7 +31,7 @@ from perfgate.judge.compare.comparisons import judge_comparison
 from perfgate.judge.compare.stopping import SequentialStopRule
 from perfgate.load.turns import pace
 from perfgate.model import Change, Scenario, Tier, with_changes
-from perfgate.model.load import LoadResult, LoadSpec, Observer, Pace
+from perfgate.model.load import Late, LoadResult, LoadSpec, Observer, Pace
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from tests.scenarios.catalogue import SCENARIOS
@@ -79,7 +79,7 @@ class SlowedDriver(LibrdkafkaDriver):
 
     def take_turns(
         self, specs: Mapping[str, LoadSpec], order: str, at: Pace, observer: Observer
-    ) -> tuple[dict[str, LoadResult], int]:
+    ) -> tuple[dict[str, LoadResult], Mapping[str, Late]]:
         edges = 0
         self._set_delay(self._delays[order[0]])
 

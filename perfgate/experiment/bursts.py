@@ -52,8 +52,7 @@ def burst(
     except (LoadError, TopicRefusedError) as error:
         return {side: Finished(round=unmeasured(index, str(error)), repeatable=False) for side in rows}
     turns = order.replace(" ", "")
-    own = turns.count("A")
-    overlap = [late_turns(late, own)] if late > LATE_TURNS * own else []
+    overlap = [late_turns(one.turns, one.of) for one in late.values() if one.turns > LATE_TURNS * one.of][:1]
     return {
         side: benches[side].finished(
             row,

@@ -46,7 +46,8 @@ the Java client's."""
 TIMED_OUT = re.compile("_MSG_TIMED_OUT|REQUEST_TIMED_OUT")
 """Names of the errors of records that time out, at the client or at a broker that waited for its followers."""
 LATE_TURNS = 0.5
-"""Share of one side's turns whose records may still be under way when the other side's measured window opens."""
+"""Share of one side's turns, of those that the other side's measured one follows, whose records may still be under
+way when that is measured. A burst has one or two of them a side."""
 
 NO_TURNS = "the loads did not take turns"
 

@@ -196,6 +196,17 @@ class Pace:
     buffer_kib: int
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Late:
+    """How many `turns` of one side, `of` those that the other side's measured turn follows, were late.
+
+    Their records were still under way when that was measured.
+    """
+
+    turns: int
+    of: int
+
+
 class JournaledLoad(Protocol):
     """A load whose every record is written down, from its start until it is told to stop.
 
@@ -242,8 +253,8 @@ class Engine(Driver, Protocol):
 
     def take_turns(
         self, specs: Mapping[str, LoadSpec], order: str, at: Pace, observer: Observer
-    ) -> tuple[dict[str, LoadResult], int]:
-        """Run two loads in turns; return each side's result and how many turns were late.
+    ) -> tuple[dict[str, LoadResult], Mapping[str, Late]]:
+        """Run two loads in turns; return each side's result and how many of its turns were late.
 
         `specs` by side, "A" and "B". The observer's `edge` is called as each measured turn opens and closes.
         """

@@ -18,7 +18,7 @@ from perfgate.load.turns import WARM_S, Turn, timetable
 from perfgate.load.wake import WakeProbe
 from perfgate.model import FaultScenario, Load, Scenario
 from perfgate.model.histogram import encode, merged
-from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer, Pace, Received, Sent
+from perfgate.model.load import Late, LoadError, LoadResult, LoadSpec, Observer, Pace, Received, Sent
 from perfgate.systems.kafka.load.client_versions import cannot_have
 from perfgate.systems.kafka.load.host_shares import host_reports
 from perfgate.systems.kafka.load.instructions import (
@@ -116,8 +116,8 @@ class LibrdkafkaDriver:
 
     def take_turns(
         self, specs: Mapping[str, LoadSpec], order: str, at: Pace, observer: Observer
-    ) -> tuple[dict[str, LoadResult], int]:
-        """Run two loads in turns; return each side's result and how many turns were late.
+    ) -> tuple[dict[str, LoadResult], Mapping[str, Late]]:
+        """Run two loads in turns; return each side's result and how many of its turns were late.
 
         `specs` by side, "A" and "B". The observer's `edge` is called as each measured turn opens and closes.
         """
@@ -154,7 +154,7 @@ class LibrdkafkaDriver:
             share = active / (own[side][-1].closes - own[side][0].starts)
             result = _load_result(sent, [], warmup_s=WARM_S, steady=True, window_s=window_s, share=share)
             found[side] = replace(result, wake_delay_p99_ms=woken_ms)
-        return found, max(result["late_turns"] for sent in results.values() for result in sent)
+        return found, {side: _late(turns, side, sent) for side, sent in results.items()}
 
     def fill(self, spec: LoadSpec, observer: Observer) -> None:
         """Write the scenario's backlog into its topic. Raises LoadError when not every record got there."""
@@ -189,6 +189,19 @@ def _wake_probe(load: Load) -> AbstractContextManager[WakeProbe | None]:
 
 def _times(turns: Sequence[Turn], side: str) -> list[list[float]]:
     return [[turn.starts, turn.opens, turn.closes] for turn in turns if turn.side == side]
+
+
+def _late(turns: Sequence[Turn], side: str, sent: Sequence[Message]) -> Late:
+    """Return how many of a side's turns that the other side's measured one follows were late, by any of its clients."""
+    own = [number for number, turn in enumerate(turns) if turn.side == side]
+    followed = [
+        index
+        for index, number in enumerate(own)
+        for after in turns[number + 1 : number + 2]
+        if after.side != side and after.closes > after.opens
+    ]
+    late = sum(any(result["late_turns"][index] for result in sent) for index in followed)
+    return Late(turns=late, of=len(followed))
 
 
 def _load_result(

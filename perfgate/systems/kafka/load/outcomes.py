@@ -29,6 +29,8 @@ class Outcomes:
         self._window, self._client = window, client
         self._partitions: int = spec["partitions"]
         self._paced = spec["load"] == "paced"
+        self._passed: list[float] = []
+        """Edges of the windows of earlier turns: what was due in them may have its outcome yet."""
         ring = 1 << under_way.bit_length()
         self._due, self._sent = np.zeros(ring), np.zeros(ring)
         self._mask = np.uint64(ring - 1)
@@ -60,6 +62,10 @@ class Outcomes:
             "due_in_window": self.due_in_window,
             "timed_out_in_window": self.timed_out_in_window,
         }
+
+    def next_turn(self) -> None:
+        """Note that the window is about to become that of the next turn."""
+        self._passed += [self._window.opens, self._window.closes]
 
     def made(self, sequences: npt.NDArray[np.uint64], due: npt.NDArray[np.float64]) -> None:
         """Note when each of these new records is due."""
@@ -99,15 +105,15 @@ class Outcomes:
             messages = messages[~failures]
         self.acked += len(messages)
         self.acked_by_partition += np.bincount(messages["partition"], minlength=self._partitions)
-        if heard < self._window.opens:
+        if heard < self._window.opens and not self._passed:
             return
-        if heard < self._window.closes:
+        if counted := self._window.holds(heard):
             self.acked_in_window += len(messages)
             self.acked_bytes_in_window += int(messages["len"].sum())
         slots = messages["private"] & self._mask
         if not self._paced:
             # Of the records accepted in the window many may be withdrawn, the slowest: that would flatter the latency.
-            if heard < self._window.closes:
+            if counted:
                 self._latency.record(heard - self._sent[slots])
             return
         due, counts = self._due[slots], self._in_window(messages["private"])
@@ -116,8 +122,9 @@ class Outcomes:
         self._send_latency.record(heard - self._sent[slots][counts])
 
     def _in_window(self, sequences: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-        due = self._due[sequences & self._mask]
-        found: npt.NDArray[np.bool_] = (due >= self._window.opens) & (due < self._window.closes)
+        edges = [*self._passed, self._window.opens, self._window.closes]
+        passed = np.searchsorted(edges, self._due[sequences & self._mask], side="right")
+        found: npt.NDArray[np.bool_] = passed % 2 == 1
         return found
 
     def count_failures(self, codes: npt.NDArray[np.int32]) -> None:

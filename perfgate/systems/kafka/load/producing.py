@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Mapping
@@ -82,7 +83,9 @@ class Sender:
         self._refused = self._messages[:0]
         self._refused_partition = 0
         self._refused_at = 0.0
-        self._given_up = self._late_turns = 0
+        self._given_up = 0
+        self._late_turns: list[int] = []
+        """Of each turn, 1 where its records were still under way after the gap."""
         self.pushback_s = self.pushback_in_window_s = self.stalled_in_window_s = self._committing_in_window_s = 0.0
         self._came_round = 0.0
         self.client = Client(clib.PRODUCER, {**spec["client"], **id_of(spec, number)}, spec["topic"])
@@ -119,6 +122,8 @@ class Sender:
             if not self._turns and not self.outcomes.journal and not self._transactions.used:
                 self._withdraw()
         self._drain()
+        if self._turns:
+            self._late_turns.append(int(now() > self._window.closes + self._gap_s))
         self._commit()
 
     @property
@@ -167,10 +172,12 @@ class Sender:
                 self.client.wait(min(starts - moment, PATIENCE_S))
             busy = busy and lib.rd_kafka_outq_len(self.client.handle) > 0
             late = late or (busy and now() > over)
-        self._late_turns += late
+        if self._window.closes < math.inf:
+            self._late_turns.append(int(late))
+            self.outcomes.next_turn()
         self._window.set(opens, closes)
         self._schedule = Schedule(starts + self._shift - self._next / self._rate, self._rate)
-        self._came_round = now()
+        self._came_round = starts  # from then on it is to send, also where it was woken later
         while (moment := self._round_again()) < closes:
             self._hear()
             self._offer(moment)
