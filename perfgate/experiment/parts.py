@@ -129,7 +129,8 @@ def _burst(
     at = pace(list(row.sides.values()), slowest)
     gap_s = max(at.gap_s, min(at.gap_s * row.gap_times, LARGEST_GAP_S), GAP_TIMES * switch.slowest_s)
     at = replace(at, gap_s=gap_s)
-    done = burst(benches, row.sides, order, at, row.parts_done + 1, left, partial(switch.along, order))
+    along = partial(switch.along, order, turn_s=at.gap_s + at.window_s)
+    done = burst(benches, row.sides, order, at, row.parts_done + 1, left, along)
     return [(side, switch.in_time(finished, at.gap_s)) for side, finished in done.items()]
 
 

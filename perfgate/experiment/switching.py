@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+import time
 from dataclasses import replace
 
 from perfgate.experiment.assembly import Finished
@@ -44,7 +46,7 @@ class Switch:
         self.sides = sides
         self._settings: LiveSettings | None = None
         self._values: Settings = ()
-        self._last_s = 0.0
+        self._last_s = self._late_s = 0.0
         self.slowest_s = 0.0
         """So long the brokers took, at the most, until the last one said that the change takes effect."""
 
@@ -70,25 +72,37 @@ class Switch:
         self._last_s = max(self._last_s, took_s)
         self.slowest_s = max(self.slowest_s, took_s)
 
-    def along(self, order: str, observer: Observer) -> Observer:
+    def along(self, order: str, observer: Observer, turn_s: float = math.inf) -> Observer:
         """Bring the brokers to the first turn's side; return the observer, which also changes the settings after each
-        turn that another side's follows.
+        turn that another side's follows. `turn_s`: from a window's opening to the next one's, in s.
         """
         self.to(order[0])
-        self._last_s, edges = 0.0, itertools.count(1)
+        self._last_s, self._late_s, edges, opened_at = 0.0, 0.0, itertools.count(1), math.inf
 
         def edge() -> None:
+            nonlocal opened_at
+            came = time.monotonic()
             observer.edge()
             turns, opened = divmod(next(edges), 2)
-            if not opened and turns < len(order):
+            if opened:
+                opened_at = came
+            elif turns < len(order) and self._settings is not None and self.sides != order[turns]:
                 self.to(order[turns])
+                self._late_s = max(self._late_s, time.monotonic() - opened_at - turn_s)
 
         return replace(observer, edge=edge)
 
     def in_time(self, finished: Finished, gap_s: float) -> Finished:
-        """Return a burst's round; one in which a change took longer than the gap between turns is to be repeated."""
-        if self._last_s <= gap_s:
+        """Return a burst's round; one in which a change was not done when the next window opened is to be repeated.
+
+        It may have begun late: this run's own thread had to get a processor first.
+        """
+        if self._last_s > gap_s:
+            took = f"the brokers took {self._last_s:.2f} s to take the change"
+            reason = f"{took}, more than the {gap_s:.2f} s between turns"
+        elif self._late_s > 0:
+            reason = f"a change was made {self._late_s:.2f} s after the window of the turn that it is for had opened"
+        else:
             return finished
-        reason = f"the brokers took {self._last_s:.2f} s to take the change, more than the {gap_s:.2f} s between turns"
         found = replace(finished.round, invalid=(*finished.round.invalid, reason))
         return Finished(round=found, repeatable=finished.repeatable or not finished.round.invalid)

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -141,3 +141,31 @@ def test_a_pool_of_threads_gets_there_in_steps_that_kafka_takes(now: int, wanted
 )
 def test_what_is_near_or_no_number_has_no_steps(now: str, wanted: str) -> None:
     assert list(steps(now, wanted)) == []
+
+
+@pytest.mark.parametrize(("late_s", "spoilt"), [(0.0, False), (0.3, False), (0.6, True)])
+def test_a_change_that_began_late_is_not_in_time_either(
+    late_s: float, spoilt: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy machine: counters were read for so long that the next side was measured with the other one's settings."""
+    clock = [0.0]
+    monkeypatch.setattr("perfgate.experiment.switching.time.monotonic", lambda: clock[0])
+    reading_s = [0.0, late_s, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+
+    def read() -> None:
+        clock[0] += reading_s.pop(0)
+
+    switch = Switch()
+    switch.rehearse(Brokers(took_s=itertools.repeat(0.0)), VALUES)
+    along = switch.along("ABBA", replace(observer([]), edge=read), turn_s=1.4)
+    for turn in range(4):
+        for moment in (1.4 * turn, 1.4 * turn + 1.0):
+            clock[0] = max(clock[0], moment)
+            along.edge()
+    found = switch.in_time(finished(), 0.4)
+    assert found.repeatable is spoilt
+    assert found.round.invalid == (
+        ("a change was made 0.20 s after the window of the turn that it is for had opened",) if spoilt else ()
+    )
+    switch.along("BAAB", observer([]), turn_s=1.4)
+    assert switch.in_time(finished(), 0.4) == finished(), "the next burst begins anew"
