@@ -115,6 +115,12 @@ def flaws(
     if result.received:
         found += _reading_flaws(result.received, result.sent)
     found += _thread_flaws(result, busiest_broker_cores)
+    if result.window_late_s > EDGE_SHARE * result.window_s:
+        reason = (
+            f"a generator heard of its window {result.window_late_s:.2f} of {result.window_s:.2f} s after it had "
+            "opened, and counted nothing until then"
+        )
+        found.append(Flaw(reason, generator=True))
     if reason := throttled(result):
         found.append(Flaw(reason))
     return tuple(found)

@@ -133,7 +133,8 @@ class LoadResult:
 
     `busiest_thread_cores`: of the one generator thread that used most. `sent` or `received` is None when the load
     has no such side. `wake_delay_p99_ms`: how late this machine woke a sleeping thread in the window (paced loads;
-    None: not measured). `hosts`: what each load host did, empty without --hosts.
+    None: not measured). `hosts`: what each load host did, empty without --hosts. `window_late_s`: for so long the
+    window was open when the last generator process heard of it.
     """
 
     warmup_s: float
@@ -146,6 +147,7 @@ class LoadResult:
     received: Received | None
     wake_delay_p99_ms: float | None = None
     hosts: tuple[HostReport, ...] = ()
+    window_late_s: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

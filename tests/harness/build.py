@@ -181,6 +181,7 @@ def load_result(
     busiest_thread_cores: float = 0.05,
     wake_delay_p99_ms: float | None = None,
     hosts: tuple[HostReport, ...] = (),
+    window_late_s: float = 0.0,
 ) -> LoadResult:
     """Return the result of a round of 2 s."""
     return LoadResult(
@@ -194,4 +195,5 @@ def load_result(
         received=received,
         wake_delay_p99_ms=wake_delay_p99_ms,
         hosts=hosts,
+        window_late_s=window_late_s,
     )

@@ -228,6 +228,7 @@ def _load_result(
         rss_mib=max(result["rss_mib"] for result in everything),
         sent=_sent(sent) if sent else None,
         received=_received(received, groups) if received else None,
+        window_late_s=max(result.get("window_late_s", 0.0) for result in everything),
     )
 
 

@@ -202,6 +202,7 @@ def run(control: Control, clients: Sequence[LoadClient]) -> None:
         **merged_histograms(clients),
         **(edges.usage.span() if control.window.closes < math.inf else {}),  # a backlog is written without a window
         clients=len(clients),
+        window_late_s=control.window.late_s,
     )
 
 
