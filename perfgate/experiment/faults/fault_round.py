@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from perfgate.experiment.assembly import unmeasured
+from perfgate.experiment.assembly import sends_failed, unmeasured
 from perfgate.experiment.faults.analysis import (
     AT_ONCE_S,
     analyse,
@@ -23,7 +23,7 @@ from perfgate.load.history import OUTCOME, RECEIPT, SEND, Rows, outcomes_path, r
 from perfgate.metrics.usage import UsageWatch
 from perfgate.model import FaultScenario, Round, Scenario
 from perfgate.model.errors import TargetError, TopicRefusedError
-from perfgate.model.load import Engine, JournaledLoad, LoadError, LoadSpec, Observer
+from perfgate.model.load import Engine, JournaledLoad, LoadError, LoadSpec, Observer, SendsFailedError
 from perfgate.model.nodes import Change, Faults
 from perfgate.model.target import Cluster, TopicKeeper
 
@@ -86,6 +86,8 @@ def fault_round(
     except (LoadError, TopicRefusedError, ValueError) as error:
         if not over:
             raise TargetError(f"round {index} of {row.name} was broken off in its fault: {error}") from error
+        if isinstance(error, SendsFailedError):
+            return sends_failed(index, error, own_brokers=cluster.emulates_links)
         return unmeasured(index, str(error))
     except TargetError as error:
         raise TargetError(f"round {index} of {row.name}: {error}") from error

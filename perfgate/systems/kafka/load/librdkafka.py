@@ -18,7 +18,7 @@ from perfgate.load.turns import WARM_S, Turn, timetable
 from perfgate.load.wake import WakeProbe
 from perfgate.model import FaultScenario, Load, Scenario
 from perfgate.model.histogram import encode, merged
-from perfgate.model.load import Late, LoadError, LoadResult, LoadSpec, Observer, Pace, Received, Sent
+from perfgate.model.load import Late, LoadError, LoadResult, LoadSpec, Observer, Pace, Received, SendsFailedError, Sent
 from perfgate.systems.kafka.load.client_versions import cannot_have
 from perfgate.systems.kafka.load.host_shares import host_reports
 from perfgate.systems.kafka.load.instructions import (
@@ -157,7 +157,10 @@ class LibrdkafkaDriver:
         return found, {side: _late(turns, side, sent) for side, sent in results.items()}
 
     def fill(self, spec: LoadSpec, observer: Observer) -> None:
-        """Write the scenario's backlog into its topic. Raises LoadError when not every record got there."""
+        """Write the scenario's backlog into its topic.
+
+        Raises LoadError when not every record got there, SendsFailedError when the brokers did not take some.
+        """
         records = spec.scenario.load.records
         load = Load(kind="capped", rate=min(FILL_RATE, spec.most_rate))
         one = replace(spec.scenario, producers=1, threads=1, load=load)
@@ -168,10 +171,14 @@ class LibrdkafkaDriver:
             generators.wait_for("ready", READY_TIMEOUT_S, observer)
             generators.tell(start=time.monotonic())
             (result,) = generators.wait_for("result", bound_s, observer, phase="writing the backlog")
-        if result["acked"] != records:
-            raise LoadError(
-                f"of the backlog's {records:,} records {result['acked']:,} were acknowledged: {result['errors']}"
-            )
+        if result["acked"] == records:
+            return
+        reason = f"of the backlog's {records:,} records {result['acked']:,} were acknowledged: {result['errors']}"
+        if not (failed := result["failed"]):
+            raise LoadError(reason)
+        code = next(iter(failed)) if len(failed) == 1 else ""
+        not_taken = result["attempted"] - result["acked"]
+        raise SendsFailedError(reason, attempted=not_taken, failed=sum(failed.values()), code=code)
 
     def journaled(self, spec: LoadSpec, folder: Path, observer: Observer) -> JournaledGenerators:
         """Return a load that writes down in `folder` what happens to each record."""

@@ -1,0 +1,78 @@
+"""Brokers that took no record before a fault, or not all of a backlog, were INVALID, exit 6; others are BROKEN."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock, Mock
+
+import pytest
+
+from perfgate.experiment.assembly import sends_failed
+from perfgate.experiment.faults.fault_round import fault_round
+from perfgate.judge.rules import judge_scenario
+from perfgate.model import Fault, FaultScenario, Load, Measurement, Round, Verdict
+from perfgate.model.load import LoadError, SendsFailedError
+from perfgate.systems.kafka.load import librdkafka
+from tests.harness.build import measurement, scenario
+from tests.harness.load.test_worker_protocol import SPEC
+
+FAULTY = FaultScenario.of(replace(scenario(), load=Load(kind="paced", rate=100)), Fault(kind="kill-leader", hold_s=1))
+
+
+def before_the_fault(error: Exception, tmp_path: Path, *, own: bool) -> Round:
+    engine = MagicMock()
+    engine.journaled.return_value.__enter__.return_value.begin.side_effect = error
+    engine.journaled.return_value.__exit__.return_value = None
+    cluster = MagicMock(emulates_links=own)
+    cluster.watch.return_value.__exit__.return_value = None
+    usage: Any = MagicMock()
+    usage.__exit__.return_value = None
+    spec = replace(SPEC, scenario=FAULTY)
+    return fault_round(FAULTY, cluster, Mock(), Mock(), engine, spec, 1, Mock(), usage, tmp_path)
+
+
+def judged(found: Round) -> Verdict:
+    taken: Measurement = replace(measurement([1000.0]), scenario=FAULTY, rounds=(found,))
+    return judge_scenario(taken, None).verdict
+
+
+@pytest.mark.parametrize(
+    ("error", "own", "verdict"),
+    [
+        (SendsFailedError("every record failed", attempted=500, failed=500), True, Verdict.BROKEN),
+        (SendsFailedError("every record failed", attempted=500, failed=500), False, Verdict.INVALID),
+        (LoadError("the generator process gave no ready"), True, Verdict.INVALID),
+    ],
+)
+def test_brokers_that_take_nothing_before_a_fault_are_broken(
+    error: Exception, own: bool, verdict: Verdict, tmp_path: Path
+) -> None:
+    assert judged(before_the_fault(error, tmp_path, own=own)) is verdict
+
+
+@pytest.mark.parametrize(
+    ("failed", "late", "verdict"),
+    [
+        ({"UNKNOWN_SERVER_ERROR": 3}, False, Verdict.BROKEN),
+        ({"_MSG_TIMED_OUT": 3}, True, Verdict.BROKEN),
+        ({"_MSG_TIMED_OUT": 2, "UNKNOWN_SERVER_ERROR": 1}, False, Verdict.BROKEN),
+        ({}, False, None),
+    ],
+)
+def test_brokers_that_do_not_take_a_backlog_are_broken(
+    failed: dict[str, int], late: bool, verdict: Verdict | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = MagicMock()
+    running.__exit__.return_value = None
+    result = {"acked": 7, "attempted": 10, "failed": failed, "errors": {}}
+    running.__enter__.return_value.wait_for.return_value = [result]
+    monkeypatch.setattr(librdkafka, "Generators", lambda *_: running)
+    row = replace(scenario(), load=Load(kind="backlog", records=10))
+    with pytest.raises(LoadError, match="of the backlog's 10 records 7 were acknowledged") as caught:
+        librdkafka.LibrdkafkaDriver().fill(replace(SPEC, scenario=row), Mock())
+    assert isinstance(caught.value, SendsFailedError) is (verdict is not None)
+    if isinstance(caught.value, SendsFailedError):
+        found = sends_failed(1, caught.value, own_brokers=True)
+        assert (found.accounting.attempted, found.accounting.failed_total) == (3, 3), "of those that were not taken"
+        assert bool(found.perhaps_late) is late, "a machine that is busy with something else excuses that alone"
+        assert judge_scenario(replace(measurement([1.0]), rounds=(found,)), None).verdict is verdict
