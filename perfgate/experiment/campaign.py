@@ -15,6 +15,9 @@ from perfgate.model import FEWEST_READINGS, Measurement, Relation, Scenario, par
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.stopping import StopRule
 
+AGAIN = -1
+"""Stands for the confirmation run where others stand for a block."""
+
 
 @dataclass
 class Campaign:
@@ -36,19 +39,28 @@ class Campaign:
     _blocks: list[tuple[Scenario, ...]] = field(default_factory=list)
     _done: dict[int, dict[str, Measurement]] = field(default_factory=dict)
     """Measurements by their block's number."""
+    _failed: dict[int, Exception] = field(default_factory=dict)
+    """What ended a block's measurement, or (AGAIN) the confirmation run: it is not begun anew for each scenario, hours
+    of the same error."""
 
     def measure(self, scenario: Scenario, family: str = "") -> Measurement:
         """Return the scenario's measurement, of its own family's block or of this one's; the first call measures that.
 
-        A relation is judged on what its family's block measured: one round after the other.
+        A relation is judged on what its family's block measured: one round after the other. Raises what the first call
+        raised again.
         """
         number = self._block_of(scenario, family or scenario.families[0])
+        if number in self._failed:
+            raise self._failed[number]
         if number not in self._done:
             if (taken_over := self._taken_over(number)) is not None:
                 self._done[number] = taken_over
             else:
                 try:
                     self._done[number] = self._measure_block(self._blocks[number])
+                except Exception as error:
+                    self._failed[number] = error
+                    raise
                 finally:
                     self.setup.say.clear()
             for row in self._blocks[number]:
@@ -106,6 +118,8 @@ class Campaign:
 
         Where one of them is missing all of them are measured, for a relation takes both from the same cluster.
         """
+        if AGAIN in self._failed:
+            raise self._failed[AGAIN]
         if any(row.name not in self.measured_again for row in scenarios):
             names = {row.name for row in scenarios} | (set(red) - self.measured_again.keys())
             rows = [row for row in self.setup.scenarios if row.name in names]
@@ -115,6 +129,9 @@ class Campaign:
                 for cluster in dict.fromkeys(row.cluster for row in rows):
                     block = [row for row in rows if row.cluster == cluster]
                     self.measured_again.update(self._measure_block(block, again=True))
+            except Exception as error:
+                self._failed[AGAIN] = error
+                raise
             finally:
                 self.setup.say.clear()
             self.keep()

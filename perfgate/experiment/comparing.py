@@ -38,6 +38,8 @@ class Comparing:
     outside: OutsideChange | None = None
     """What makes a change that is not the suite's to make: commands, or a person."""
     _compared: dict[str, Comparison] = field(default_factory=dict)
+    _failed: Exception | None = None
+    """What ended the measurement: nothing is measured after it, or each scenario's test would take the whole budget."""
     _benches: int = 0
 
     def __post_init__(self) -> None:
@@ -65,7 +67,9 @@ class Comparing:
         return self.decides.cannot(scenario) or self.setup.cannot(scenario) or self.setup.cannot(candidate)
 
     def compare(self, scenario: Scenario) -> Comparison:
-        """Return the scenario's comparison; the first call measures all scenarios."""
+        """Return the scenario's comparison; the first call measures all scenarios. Raises what that raised again."""
+        if self._failed is not None:
+            raise self._failed
         if not self._compared:
             compared = [row for row in self.setup.scenarios if self.cannot(row) is None]
             try:
@@ -75,6 +79,9 @@ class Comparing:
                 for spec in dict.fromkeys(row.sides["A"].cluster for row in rows):
                     here = [row for row in rows if row.sides["A"].cluster == spec]
                     measure(here, self.budget_s * len(here) / len(rows))
+            except Exception as error:
+                self._failed = error
+                raise
             finally:
                 if self.outside is not None:
                     self.outside.close()  # while the brokers are there; where it fails the run's end tries again
@@ -189,8 +196,9 @@ class Comparing:
             benches = {
                 side: self._warm(clusters[side], [row.sides[side] for row in rows], rows, side) for side in SIDES
             }
-            for link in rows[0].rtt_ms["A"]:
-                one, other = (rows[0].rtt_ms[side][link] for side in SIDES)
+            for link, one in rows[0].rtt_ms["A"].items():
+                if (other := rows[0].rtt_ms["B"].get(link)) is None:
+                    continue  # the change is of the link
                 self.setup.say.note(
                     f"round trip, {link}: {one:.2f} ms as declared, {other:.2f} ms to the other cluster"
                 )
