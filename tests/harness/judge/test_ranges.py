@@ -205,7 +205,7 @@ def test_a_range_is_green_only_where_every_step_alone_is(levels: list[float], no
 @pytest.mark.parametrize("rounds", [3, 7, 15])
 def test_a_range_is_red_by_chance_no_more_often_than_one_pair(rounds: int) -> None:
     """All true ratios lie on their minimum, the worst that is right: so often is each of them red by chance."""
-    draw, runs, held = np.random.default_rng(7), 1500, shape(turn=4, at_least=None, step_at_least=0.9)
+    draw, runs, held = np.random.default_rng(7), 400, shape(turn=4, at_least=None, step_at_least=0.9)
     pair, red = held.steps[0], {"range": 0, "pair": 0}
     levels = list(itertools.accumulate([100.0] + [0.9] * 4, lambda a, b: a * b))
     for _ in range(runs):
