@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from perfgate.load.headers import (
+    HEADER,
+    LEAST_RECORD_BYTES,
+    Bytes,
+    CompactHeaders,
+    FullHeaders,
+    Stamped,
+    is_compact,
+    refuses_size,
+)
 from perfgate.model import Keys, Payload
 
-HEADER = np.dtype([("run", "<u8"), ("producer", "<u4"), ("crc", "<u4"), ("sequence", "<u8"), ("time_ns", "<i8")])
-"""The first 32 bytes of every record value. `crc` is the CRC-32 of the rest, `time_ns` on the run's monotonic clock."""
 POOL_BYTES = 4 << 20
 """Where records are compressed, bodies repeat after that many bytes: more than the window of any codec that Kafka has
 (zstd: 2 MiB). Otherwise after PLAIN_ROWS records: a pool that fits the CPU's cache is copied a third faster."""
@@ -27,13 +34,6 @@ RATIO_ERROR = 0.05
 PRINTABLE = np.frombuffer(bytes(range(32, 127)), np.uint8)
 PHRASE = b"the quick brown fox jumps over the lazy dog and runs away from it, "
 
-Bytes = npt.NDArray[np.uint8]
-
-
-def run_tag(run_id: str) -> int:
-    """Return the number that stands for a run in its records' headers."""
-    return int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:8], "little")
-
 
 class Values:
     """Record values in one piece of memory, row beside row, ready to be sent again and again with new headers."""
@@ -43,25 +43,24 @@ class Values:
     ) -> None:
         """Raises ValueError when a record cannot hold its header, or the payload cannot be made as declared."""
         bodies = _bodies(payload, record_bytes, np.random.default_rng([seed, producer]), compressed)
-        self.lengths: npt.NDArray[np.uint64] = np.array([HEADER.itemsize + len(body) for body in bodies], np.uint64)
+        compact = is_compact(payload, record_bytes)
+        header = LEAST_RECORD_BYTES if compact else HEADER.itemsize
+        self.lengths: npt.NDArray[np.uint64] = np.array([header + len(body) for body in bodies], np.uint64)
         stride = int(self.lengths.max())
         self.data: Bytes = np.zeros(stride * len(bodies), np.uint8)
         self.offsets: npt.NDArray[np.uint64] = np.arange(len(bodies), dtype=np.uint64) * np.uint64(stride)
-        self._headers = np.ndarray(len(bodies), HEADER, self.data.data, strides=(stride,))
-        self._headers["run"], self._headers["producer"] = run, producer
         for row, body in enumerate(bodies):
-            begin = row * stride + HEADER.itemsize
+            begin = row * stride + header
             self.data[begin : begin + len(body)] = np.frombuffer(body, np.uint8)
-            self._headers["crc"][row] = zlib.crc32(body)
+        kind = CompactHeaders if compact else FullHeaders
+        self._headers: Stamped = kind(self.data, stride, bodies, run=run, producer=producer)
 
     def __len__(self) -> int:
         return len(self.offsets)
 
     def stamp(self, row: int, sequences: npt.NDArray[np.uint64], times_s: npt.NDArray[np.float64] | float) -> None:
-        """Number the rows from `row` on and give each its time, in seconds on the monotonic clock."""
-        headers = self._headers[row : row + len(sequences)]
-        headers["sequence"] = sequences
-        headers["time_ns"] = np.multiply(times_s, 1e9)
+        """Number the rows from `row` on; those with room for it get their time, in seconds on the monotonic clock."""
+        self._headers.stamp(row, sequences, times_s)
 
 
 class KeyPool:
@@ -84,12 +83,9 @@ class KeyPool:
 def _bodies(payload: Payload, record_bytes: int, random: np.random.Generator, compressed: bool) -> list[bytes]:
     if payload.kind == "lines":
         return _lines(Path(payload.path))
-    if record_bytes < HEADER.itemsize:
-        raise ValueError(
-            f"record_bytes is {record_bytes}; a record needs at least {HEADER.itemsize} for its header of run, "
-            "producer, number and time"
-        )
-    body_bytes = record_bytes - HEADER.itemsize
+    if refused := refuses_size(payload, record_bytes):
+        raise ValueError(refused)
+    body_bytes = record_bytes - (LEAST_RECORD_BYTES if is_compact(payload, record_bytes) else HEADER.itemsize)
     rows = min(MAX_ROWS if compressed else PLAIN_ROWS, max(MIN_ROWS, POOL_BYTES // record_bytes))
     if payload.kind == "text":
         return _text(rows, body_bytes, payload.ratio, random)

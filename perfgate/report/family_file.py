@@ -10,7 +10,7 @@ from textwrap import fill
 from perfgate.model.observed import ObservedTopic
 
 LEAST_RECORD_BYTES = 32
-"""The header of every record's value."""
+"""With room for the time at which it was sent, which the latency from send to receipt goes by."""
 KEYED = 0.5
 """Share of the sample that has a key from which on the records of the scenario have one."""
 RANDOM_KEYS = 0.5
@@ -40,7 +40,7 @@ def family_text(topic: ObservedTopic, written: datetime) -> str:
             "record.bytes",
             max(LEAST_RECORD_BYTES, sample.record_bytes),
             f"median of the sample: {sample.record_bytes:,} B; p99 {sample.record_bytes_p99:,} B"
-            + (f"; a record has {LEAST_RECORD_BYTES} B at least" if sample.record_bytes < LEAST_RECORD_BYTES else ""),
+            + (f"; one with its time has {LEAST_RECORD_BYTES} B at least" if sample.record_bytes < LEAST_RECORD_BYTES else ""),
         ),
         ("record.keys", _keys(topic), f"{sample.keyed:,} of the sample have a key, {sample.keys:,} different ones"),
         ("record.payload", _payload(topic), f"gzip made the sample's values {sample.gzip_ratio:.1f} times smaller"),

@@ -141,7 +141,7 @@ FAMILIES: tuple[Family, ...] = (
         nightly={"record-100": of_size(100), "record-10000": of_size(10_000)},
         full={
             f"record-{size}": of_size(size)
-            for size in (40, 60, 80, 150, 200, 400, 512, 800, 1_024, 2_000, 2_048, 4_096, 5_000, 8_192)
+            for size in (10, 20, 40, 60, 80, 150, 200, 400, 512, 800, 1_024, 2_000, 2_048, 4_096, 5_000, 8_192)
         },
         source=f"{R3}; {R4}; {R5}",
     ),

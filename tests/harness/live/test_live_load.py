@@ -16,7 +16,7 @@ from fixtures.wiring import make_driver
 from perfgate.experiment.assembly import timed_out_share
 from perfgate.experiment.validity import accounting_of, flaws
 from perfgate.host.waiting import NotYet, poll_until
-from perfgate.load.payload import run_tag
+from perfgate.load.headers import run_tag
 from perfgate.model import (
     DEFAULT_KAFKA_VERSION,
     SAME_ZONE,

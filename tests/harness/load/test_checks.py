@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.load.checks import Positions, Sequences
-from perfgate.load.payload import HEADER, KEY_BYTES, KeyPool, Values, gzip_ratio, run_tag
+from perfgate.load.headers import HEADER, run_tag
+from perfgate.load.payload import KEY_BYTES, KeyPool, Values, gzip_ratio
 from perfgate.model import Keys, Payload
 
 Log = list[tuple[int, int, int]]
@@ -126,8 +127,10 @@ def test_a_value_has_its_size_and_says_who_sent_it_when(first: int, time_s: floa
 
 
 def test_a_record_too_small_for_its_header_is_refused() -> None:
-    with pytest.raises(ValueError, match="record_bytes is 10; a record needs at least 32"):
-        values(Payload(), 10)
+    with pytest.raises(ValueError, match="record_bytes is 9; a record needs at least 10"):
+        values(Payload(), 9)
+    with pytest.raises(ValueError, match="record_bytes is 31; text of a stated ratio needs at least 32"):
+        values(text(4.0), 31)
 
 
 def test_random_bodies_do_not_compress_even_over_the_largest_window() -> None:

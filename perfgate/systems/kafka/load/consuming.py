@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfgate.load.checks import Positions, Sequences
-from perfgate.load.payload import HEADER
+from perfgate.load.headers import reading
 from perfgate.load.window import Window, now
 from perfgate.model.histogram import LatencyRecorder
 from perfgate.systems.kafka.load import clib
@@ -25,8 +25,6 @@ BATCH = 4_096
 PATIENCE_S = 0.05
 GROUP_TIMEOUT_S = 30
 SEEK_TIMEOUT_MS = 10_000
-
-read_headers = clib.reader(HEADER)
 
 
 class Reader:
@@ -45,6 +43,9 @@ class Reader:
         self._positions = Positions(self._partitions) if followed else None
         self._pointers = np.zeros(BATCH, np.uint64)
         self._receipts = Receipts(spec, number, window, self._sequences.check)
+        self._start = 0.0
+        self._headers = reading(spec, lambda: self._start - self._receipts.ahead)
+        self._read_values = clib.reader(np.dtype(f"V{self._headers.bytes}"))
         self._stopped = False
         self._laps_read = self._fetches = 0
         self._fetch_ms = 0.0
@@ -91,6 +92,7 @@ class Reader:
     def run(self, start: float) -> None:
         """Read until told to stop."""
         precise_timers()
+        self._start = start
         time.sleep(max(0.0, start - now()))
         while not self._stopped:
             self._rest_or_go_on()
@@ -157,11 +159,10 @@ class Reader:
         tally.read += (before := len(messages))
         if self._positions:
             self._positions.check(messages["partition"].astype(np.int64), messages["offset"])
-        # A tombstone or a record too short for a header is nobody's that this load knows.
-        messages = messages[messages["len"] >= HEADER.itemsize]
+        messages = messages[self._headers.whole(messages["len"].astype(np.int64))]
         tally.foreign += before - len(messages)
         tally.take(
-            read_headers(messages["payload"]),
+            self._headers.of(self._read_values(messages["payload"])),
             messages["partition"].astype(np.int64),
             messages["offset"],
             messages["len"].astype(np.int64),
@@ -170,8 +171,8 @@ class Reader:
         )
 
     def _body(self, message: npt.NDArray[np.void]) -> bytes:
-        begin = int(message["payload"]) + HEADER.itemsize
-        return ctypes.string_at(begin, int(message["len"]) - HEADER.itemsize)
+        begin = int(message["payload"]) + self._headers.bytes
+        return ctypes.string_at(begin, int(message["len"]) - self._headers.bytes)
 
     def _take_errors(self, messages: npt.NDArray[np.void]) -> None:
         for message in messages:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from perfgate.load.payload import run_tag
+from perfgate.load.headers import is_compact, run_tag
 from perfgate.model import Scenario, Settings, with_settings
 from perfgate.model.load import LoadSpec
 from perfgate.model.target import PREFIX
@@ -111,6 +111,8 @@ def consumers_of(spec: LoadSpec) -> dict[str, dict[str, object]]:
         "assigned": shares if consumers.membership == "assigned" else None,
         "share": share,
         "laps": backlog,
+        "compact_bytes": scenario.record_bytes if is_compact(scenario.payload, scenario.record_bytes) else 0,
+        "paced_rate": scenario.load.rate if scenario.load.kind == "paced" else 0.0,
         "transactions": scenario.transaction_ms > 0,
         "producers": 1 if backlog else scenario.producers * scenario.threads,
         "clients": consumers.threads,

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from perfgate.load.headers import HEADER, is_compact, refuses_size
 from perfgate.load.history import Rows
 from perfgate.load.local import LocalTransport
 from perfgate.load.processes import Generators
@@ -62,6 +63,8 @@ class LibrdkafkaDriver:
             return "a round with a fault is held against every offset of the log, and transactions leave gaps in them"
         if scenario.load.kind == "backlog" and scenario.transaction_ms:
             return "a backlog is checked for holes by its offsets, and transactions leave gaps in them"
+        if reason := _too_small(scenario):
+            return reason
         if scenario.consumers and scenario.consumers.membership == "share":
             return _cannot_share(scenario)
         return cannot_have(scenario.client_version) if scenario.client_version else None
@@ -237,6 +240,16 @@ def _load_result(
         received=_received(received, groups) if received else None,
         window_late_s=max(result.get("window_late_s", 0.0) for result in everything),
     )
+
+
+def _too_small(scenario: Scenario) -> str:
+    """Return why records are too small for what is measured of them; empty when they are not."""
+    if scenario.load.kind == "capped" and scenario.consumers and is_compact(scenario.payload, scenario.record_bytes):
+        return (
+            f"the latency from send to receipt is not known of records of {scenario.record_bytes} bytes that follow no "
+            f"schedule: their time needs {HEADER.itemsize} bytes"
+        )
+    return refuses_size(scenario.payload, scenario.record_bytes)
 
 
 def _cannot_share(scenario: Scenario) -> str | None:

@@ -28,7 +28,7 @@ class Receipts:
     def __init__(self, spec: dict[str, Any], number: int, window: Window, new: New) -> None:
         self._window, self._new = window, new
         self._run, self._producers = spec["run"], spec["producers"]
-        self._ahead: float = spec.get("ahead_s", 0.0)
+        self.ahead: float = spec.get("ahead_s", 0.0)
         """How far this host's clock is ahead of the run's, on which records bear their time."""
         history = spec.get("history")
         self._journal = Journal(str(receipts_path(Path(history), number))) if history else None
@@ -69,7 +69,7 @@ class Receipts:
         if heard < self._window.closes:
             self.received_in_window += new
             self.received_bytes_in_window += int(lengths.sum()) * new // len(lengths)
-        sent = headers["time_ns"] * 1e-9 + self._ahead
+        sent = headers["time_ns"] * 1e-9 + self.ahead
         counts = (sent >= self._window.opens) & (sent < self._window.closes)
         self.latency.record(heard - sent[counts])
 

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException, Message, ShareConsumer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from perfgate.load.checks import Distinct
-from perfgate.load.payload import HEADER
+from perfgate.load.headers import reading
 from perfgate.load.window import Window, now
 from perfgate.model.histogram import LatencyRecorder
 from perfgate.systems.kafka.load.client import precise_timers
@@ -40,6 +40,8 @@ class ShareReader:
         self._topic: str = spec["topic"]
         self._settings: dict[str, str] = {k: v for k, v in spec["client"].items() if k not in REFUSED}
         self._receipts = Receipts(spec, number, window, given.check)
+        self._start = 0.0
+        self._headers = reading(spec, lambda: self._start - self._receipts.ahead)
         self._stopped = False
         self._redelivered = 0
         self._failed: Counter[str] = Counter()
@@ -80,6 +82,7 @@ class ShareReader:
     def run(self, start: float) -> None:
         """Read until told to stop; what was read last is accepted as the member leaves."""
         precise_timers()
+        self._start = start
         while not self._stopped:
             try:
                 self._take(self._consumer.poll(PATIENCE_S))
@@ -130,19 +133,19 @@ class ShareReader:
             else:
                 self._note(error)
         values = [message.value() or b"" for message in records]
-        tally = self._receipts
+        tally, size = self._receipts, self._headers.bytes
         tally.read += len(records)
-        whole = [index for index, value in enumerate(values) if len(value) >= HEADER.itemsize]
+        whole = np.flatnonzero(self._headers.whole(np.array([len(value) for value in values], np.int64))).tolist()
         tally.foreign += len(records) - len(whole)
         if not whole:
             return
         self._redelivered += sum((records[index].delivery_count() or 1) > 1 for index in whole)
         tally.take(
-            np.frombuffer(b"".join(values[index][: HEADER.itemsize] for index in whole), HEADER),
+            self._headers.of(np.frombuffer(b"".join(values[index][:size] for index in whole), f"V{size}")),
             np.array([records[index].partition() for index in whole], np.int64),
             np.array([records[index].offset() for index in whole], np.int64),
             np.array([len(values[index]) for index in whole], np.int64),
-            lambda at: values[whole[at]][HEADER.itemsize :],
+            lambda at: values[whole[at]][size:],
             heard,
         )
 
