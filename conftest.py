@@ -3,6 +3,7 @@
 command_line  the options
 options       what was asked for, checked before anything starts
 selection     which scenarios and relations that selects, and what this run makes of them
+knee          the rates that are a share of what an earlier run found
 plan          the first line: what the run is about to do
 listing       or only a list of what is selected
 sources       where measurements come from: a recorded run (replay), or perfgate.experiment on a target (live, wiring)
@@ -16,6 +17,7 @@ pytest_plugins = (
     "fixtures.command_line",
     "fixtures.options",
     "fixtures.selection",
+    "fixtures.knee",
     "fixtures.plan",
     "fixtures.listing",
     "fixtures.sources",

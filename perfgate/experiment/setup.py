@@ -51,7 +51,7 @@ class Setup:
         """Return why the scenario cannot be measured, or None when it can."""
         if isinstance(scenario, FaultScenario) and scenario.groups > 1 and not scenario.fault.about.leaves_unread:
             return "a round with a fault follows every record to one group of consumers; the scenario has several"
-        return self.driver.cannot(scenario) or self.target.cannot(scenario)
+        return scenario.load.no_rate or self.driver.cannot(scenario) or self.target.cannot(scenario)
 
     def begun(
         self, cluster: Cluster, rows: Sequence[Scenario], *, again: bool = False, candidate: bool = False

@@ -16,6 +16,7 @@ Changes = tuple[tuple[str, Any], ...]
 SETTINGS = ("producer", "consumer", "topic", "broker")
 """What stands before a Kafka setting's name in a path."""
 MOST = 1_000_000_000
+MOST_OF_KNEE = 2.0
 MOST_TRANSACTION_MS = 30_000
 """A quarter of the time after which brokers abort it (transaction.timeout.ms) where a scenario states none."""
 
@@ -46,6 +47,38 @@ def _amount(least: float, most: float, unit: str) -> Callable[[str, object], flo
         return number
 
     return read
+
+
+SHARE_OF_KNEE = re.compile(r"(\d+(?:\.\d+)?) ?x ?knee")
+
+
+@dataclass(frozen=True, slots=True)
+class _OfKnee:
+    share: float
+
+
+def _rate(path: str, value: object) -> float | _OfKnee:
+    """Read records/s, or `SHARE x knee` for a share of the knee that was measured on the target."""
+    found = SHARE_OF_KNEE.fullmatch(value) if isinstance(value, str) else None
+    if found and 0 < float(found[1]) <= MOST_OF_KNEE:
+        return _OfKnee(float(found[1]))
+    try:
+        return _amount(0.01, MOST, "records/s")(path, value)
+    except ConfigurationError as error:
+        told = f'{error}, or a share of the knee, above 0 and up to {MOST_OF_KNEE:g}, as in "0.5 x knee"'
+        raise ConfigurationError(told) from None
+
+
+def _lay_rate(scenario: Scenario, value: float | _OfKnee) -> Scenario:
+    """Lay a rate over loads that have one; a share of the knee over paced loads alone."""
+    load = scenario.load
+    if isinstance(value, _OfKnee):
+        if load.kind != "paced":
+            return scenario
+        return replace(scenario, load=replace(load, rate=0.0, share_of_knee=value.share, knee=""))
+    if load.kind == "backlog":
+        return scenario
+    return replace(scenario, load=replace(load, rate=value, share_of_knee=0.0, knee=""))
 
 
 def _number(value: object) -> float | None:
@@ -161,7 +194,7 @@ PATHS: Mapping[str, _Path] = {
     "record.bytes": _Path(_whole(1 << 30), _own("record_bytes")),
     "record.payload": _Path(_payload, _own("payload")),
     "record.keys": _Path(_keys, _own("keys")),
-    "load.rate": _Path(_amount(0.01, MOST, "records/s"), _load("rate", "capped", "paced", "ramp")),
+    "load.rate": _Path(_rate, _lay_rate),
     "load.records": _Path(_whole(MOST), _load("records", "backlog")),
     "link": _Path(_link, lambda scenario, value: replace(scenario, link=LINKS[value])),
     "topic.partitions": _Path(_whole(100_000), _part("topic", "partitions")),

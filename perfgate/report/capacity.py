@@ -28,7 +28,9 @@ def measured_of(document: Mapping[str, Any], scenario: str = "") -> tuple[str, M
     if scenario and scenario not in found:
         raise ConfigurationError(f"{run} has no sound knee of {scenario!r}; it has {', '.join(found) or 'none'}")
     if not found:
-        raise ConfigurationError(f'{run} measured no knee; one that does: make gate TIER=full ARGS="-k knee"')
+        raise ConfigurationError(
+            f'{run} measured no knee; one that does: make gate TIER=full ARGS="--family rate-ramp"'
+        )
     if len(found) > 1 and not scenario:
         raise ConfigurationError(f"{run} measured several knees; name one with --scenario: {', '.join(found)}")
     entry = found[scenario or next(iter(found))]

@@ -40,7 +40,11 @@ def family_text(topic: ObservedTopic, written: datetime) -> str:
             "record.bytes",
             max(LEAST_RECORD_BYTES, sample.record_bytes),
             f"median of the sample: {sample.record_bytes:,} B; p99 {sample.record_bytes_p99:,} B"
-            + (f"; one with its time has {LEAST_RECORD_BYTES} B at least" if sample.record_bytes < LEAST_RECORD_BYTES else ""),
+            + (
+                f"; one with its time has {LEAST_RECORD_BYTES} B at least"
+                if sample.record_bytes < LEAST_RECORD_BYTES
+                else ""
+            ),
         ),
         ("record.keys", _keys(topic), f"{sample.keyed:,} of the sample have a key, {sample.keys:,} different ones"),
         ("record.payload", _payload(topic), f"gzip made the sample's values {sample.gzip_ratio:.1f} times smaller"),

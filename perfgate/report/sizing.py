@@ -81,7 +81,7 @@ def capacity(wanted: Wanted, measured: Measured) -> Sheet:
         raise ConfigurationError(
             f"records of {wanted.record_bytes:,} bytes are {max(size, 1 / size):.3g} x those measured "
             f"({measured.record_bytes:,} bytes); a sheet reaches {MOST_SIZE:g} x: measure them (--set record.bytes="
-            f"{wanted.record_bytes} -k knee)"
+            f"{wanted.record_bytes} --family rate-ramp)"
         )
     copies = wanted.replicas / measured.replicas
     on_wire = wanted.rate * wanted.record_bytes * wanted.compression

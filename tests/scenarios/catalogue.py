@@ -374,6 +374,8 @@ FAMILIES: tuple[Family, ...] = (
         base=END_TO_END,
         varies="load.rate",
         nightly={"end-to-end-1k": 1_000},
+        full={"end-to-end-half-knee": "0.5 x knee"},
+        says={"end-to-end-half-knee": "half the knee that an earlier run's rate-ramp found on this target"},
         source=R4,
     ),
     family(
