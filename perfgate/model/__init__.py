@@ -38,6 +38,7 @@ from perfgate.model.faults import (
     Fault as Fault,
     FaultScenario as FaultScenario,
     parted as parted,
+    record_lock_s as record_lock_s,
 )
 from perfgate.model.judged import (
     ComparisonOutcome as ComparisonOutcome,

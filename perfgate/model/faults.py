@@ -49,6 +49,7 @@ FAULTS: Mapping[str, FaultKind] = {
     "return": FaultKind(commands=("kill", "start")),
     "scale-out": FaultKind(commands=None),  # a target file declares no spare broker
     "consumer-kill": FaultKind(commands=(), brokers_down=0),
+    "consumer-slow": FaultKind(commands=(), brokers_down=0, meanwhile="with a slow consumer"),
     "consumers-away": FaultKind(commands=(), brokers_down=0, leaves_unread=True, meanwhile="with nobody reading"),
     "time": FaultKind(commands=(), brokers_down=0, harmless=True, meanwhile="going on"),
     "client-crash": FaultKind(commands=(), brokers_down=0, ends_load=True),
@@ -97,6 +98,16 @@ class FaultScenario(Scenario):
     def seconds(self, tier: Tier) -> float:
         """Return how long its rounds in this tier take, at about the most (s)."""
         return self.rounds(tier) * (ROUND_S + self.fault.hold_s)
+
+
+LOCK = "group.share.record.lock.duration.ms"
+LOCK_MS = 30_000.0
+"""Kafka's default of it."""
+
+
+def record_lock_s(row: Scenario) -> float:
+    """Return how long a member of a share group may take over a record before others are given it, in s."""
+    return float(dict(row.cluster.config).get(LOCK, LOCK_MS)) / 1e3
 
 
 def parted(scenarios: Iterable[Scenario]) -> tuple[list[Scenario], list[FaultScenario]]:

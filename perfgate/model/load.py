@@ -240,6 +240,9 @@ class JournaledLoad(Protocol):
     def wake_readers(self) -> None:
         """Have them read on from where they were."""
 
+    def slow_down(self, name: str, dwell_s: float) -> None:
+        """Have a member of a share group take so long over what each poll gives it; 0: no longer."""
+
     def unread(self) -> int:
         """Return how many acknowledged records the first group's consumers have not been given, by the last reports."""
 

@@ -81,6 +81,23 @@ def row(
     )
 
 
+def shared(name: str, summary: str) -> FaultScenario:
+    """Return a row whose records are locked for 2 s for the member of a share group that is given them."""
+    one = row(
+        name,
+        summary,
+        "consumer-slow",
+        hold_s=30,
+        consumers=Consumers(membership="share", processes=3),
+        broker={
+            "group.share.record.lock.duration.ms": 2_000,
+            "group.share.min.record.lock.duration.ms": 1_000,
+            "group.share.delivery.count.limit": 10,
+        },
+    )
+    return replace(one, topic=replace(one.topic, partitions=1))
+
+
 ROWS = (
     row("kill-leader", "a broker loses power (SIGKILL)", "kill-leader", repeats=5),
     row("stop-leader", "a broker is shut down in good order (SIGTERM)", "stop-leader", repeats=2),
@@ -189,6 +206,12 @@ ROWS = (
             "group.share.heartbeat.interval.ms": 2_000,
             "group.share.min.heartbeat.interval.ms": 2_000,
         },
+    ),
+    # One partition, so that all three members read it: each has the records that it is given, and others get those that
+    # it is too slow with. A record that was tried five times (the default) would be given up; ten is the most.
+    shared(
+        "consumer-slow-share",
+        "a consumer of a share group takes twice as long over records as its lock lasts: others get them (KIP-932)",
     ),
     row(
         "client-crash",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from perfgate.experiment.faults.accepting import accepting_metrics
 from perfgate.experiment.faults.growth import growth_metrics
 from perfgate.experiment.faults.integrity import ACKED, UNSENT, Integrity, Sends, check_integrity
 from perfgate.experiment.faults.outage import BIN_S, Interval, Outage, bins, outage, recovery, shares
@@ -62,6 +63,7 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
         **_latency_metrics(records, fault, spans),
         **_integrity_metrics(integrity),
         **(reading_metrics(written, records, fault, lag) if lag else {}),
+        **accepting_metrics(written),
         **end_to_end(written, spans),
         **_cpu_metrics(written, spans),
         **growth_metrics(written, records),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from perfgate.experiment.assembly import sends_failed, unmeasured
+from perfgate.experiment.faults.accepting import had_no_effect
 from perfgate.experiment.faults.analysis import (
     AT_ONCE_S,
     analyse,
@@ -19,7 +20,18 @@ from perfgate.experiment.faults.reading import stayed
 from perfgate.experiment.faults.recording import history_path, keep
 from perfgate.experiment.faults.scripts import SCRIPTS, Scene
 from perfgate.experiment.faults.written import BEFORE_S, Written
-from perfgate.load.history import OUTCOME, RECEIPT, SEND, Rows, outcomes_path, read_journal, receipts_path, sends_path
+from perfgate.load.history import (
+    ACCEPT,
+    OUTCOME,
+    RECEIPT,
+    SEND,
+    Rows,
+    accepts_path,
+    outcomes_path,
+    read_journal,
+    receipts_path,
+    sends_path,
+)
 from perfgate.metrics.usage import UsageWatch
 from perfgate.model import FaultScenario, Round, Scenario
 from perfgate.model.errors import TargetError, TopicRefusedError
@@ -78,8 +90,7 @@ def fault_round(
         keep(history_path(folder, row.name, index), written)
         shutil.rmtree(journals)
         failover, metrics, accounting = analyse(written)
-        if reason := stayed(row, metrics):
-            flaws.append(reason)
+        flaws += filter(None, (stayed(row, metrics), had_no_effect(row, metrics)))
         if (late := schedule_delay_s(written)) > AT_ONCE_S:
             # Less only widens the resolution of the outage; with so much no send can succeed "at once".
             flaws.append(f"the generator was late before the fault already: p99 of the schedule delay is {late:.3f} s")
@@ -164,4 +175,5 @@ def _written(
         end=load.end,
         groups=max(1, row.groups),
         memory=usage.memory,
+        accepts=[read_journal(accepts_path(journals, number), ACCEPT) for number in range(row.groups * each)],
     )

@@ -14,7 +14,7 @@ from perfgate.model import Measurement, Round
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.nodes import Change, State
 
-ROWS = ("sends", "outcomes", "receipts")
+ROWS = ("sends", "outcomes", "receipts", "accepts")
 
 
 def keep(path: Path, written: Written) -> None:
@@ -42,7 +42,7 @@ def recall(path: Path) -> Written:
     try:
         with np.load(path) as kept:
             facts = json.loads(str(kept["facts"]))
-            rows = {name: [kept[f"{name}-{n}"] for n in range(facts.pop(name))] for name in ROWS}
+            rows = {name: [kept[f"{name}-{n}"] for n in range(facts.pop(name, 0))] for name in ROWS}
             log = kept["log"]
     except (OSError, KeyError, ValueError) as error:
         raise ConfigurationError(f"{path}: not the history of a round ({error})") from error

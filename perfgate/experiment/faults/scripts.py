@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from perfgate.experiment.faults.written import BEFORE_S, NOTHING_DONE, READ_AGAIN
-from perfgate.model import FaultScenario
+from perfgate.model import FaultScenario, record_lock_s
 from perfgate.model.errors import TargetError
 from perfgate.model.load import JournaledLoad
 from perfgate.model.nodes import BACK, Action, Faults, State, Watch
@@ -22,6 +22,8 @@ CAUGHT_UP_RECORDS = 100
 STILL_S, GOING_S = 0.4, 0.1
 """What a slow broker does in turn: others wait for it so long at a time, far less than replica.lag.time.max.ms."""
 SETTLE_S = 3.0
+SLOW_LOCKS = 2.0
+"""A slow member of a share group takes so many times as long as its lock on the records lasts."""
 WORDS: Mapping[Action, str] = {"cut-off": "cut off", "heal": "mend the links of"}
 """What is noted of an action, where that is not its name."""
 
@@ -232,6 +234,17 @@ def consumer_kill(scene: Scene) -> None:
     scene.mark("kill consumer 1")
     scene.load.kill("consumer-1")
     scene.hold()
+
+
+@script("consumer-slow")
+def consumer_slow(scene: Scene) -> None:
+    """A member of a share group takes longer over records than its lock on them lasts: others get them as well."""
+    lock_s = record_lock_s(scene.row)
+    scene.mark("slow consumer 1 down")
+    scene.load.slow_down("consumer-1", SLOW_LOCKS * lock_s)
+    scene.hold()
+    scene.mark("consumer 1 as before")
+    scene.load.slow_down("consumer-1", 0.0)
 
 
 @script("consumers-away")

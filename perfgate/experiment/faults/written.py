@@ -29,7 +29,7 @@ class Written:
     `sends` and `outcomes` of every producer; `receipts` of the consumers that read along; `log` of the fresh one.
     `changes`: by the controllers' log, None where it was out of reach; `cpu`: seconds of CPU that every broker had
     used at a moment, by its id, as long as it was there; `memory`: bytes that it held then. `groups` of consumers,
-    whose receipts follow one another.
+    whose receipts follow one another. `accepts`: what became of the acceptances of a share group, by member.
     """
 
     start: float
@@ -47,6 +47,7 @@ class Written:
     end: float
     groups: int = 1
     memory: Sequence[tuple[float, Mapping[str, float]]] = ()
+    accepts: Sequence[Rows] = ()
 
     @property
     def endured(self) -> tuple[float, float] | None:

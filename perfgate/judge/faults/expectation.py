@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from perfgate.model import FaultScenario
+from perfgate.model import FaultScenario, record_lock_s
 
 SESSION_MS, HEARTBEAT_MS = 9000.0, 2000.0
 """Kafka's defaults of broker.session.timeout.ms and broker.heartbeat.interval.ms."""
@@ -84,6 +84,7 @@ EXPECTED: Mapping[str, Callable[[Case], Expectation]] = {
     "return": _moved,
     "scale-out": _moved,
     "consumer-kill": _unmoved,
+    "consumer-slow": _unmoved,
     "consumers-away": _unmoved,
     "time": _unmoved,
     "client-crash": _unmoved,
@@ -129,8 +130,14 @@ def _away(row: FaultScenario) -> Expectation:
     return Expectation(hold, hold + FIND_S, f"they stay away for {hold:g} s, then read on from where they were")
 
 
+def _slow(row: FaultScenario) -> Expectation:
+    lock_s = record_lock_s(row)
+    return Expectation(0.0, lock_s + FIND_S, f"the other members go on, and a slow one's locks last {lock_s:g} s")
+
+
 RECEIVING: Mapping[str, Callable[[FaultScenario], Expectation]] = {
     "consumer-kill": _shared_out,
+    "consumer-slow": _slow,
     "consumers-away": _away,
 }
 """What it costs those who receive, where that does not follow from the former."""

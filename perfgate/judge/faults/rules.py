@@ -29,6 +29,10 @@ UNPROMISED_S = 1.0
 """What a scenario may lose, or find twice, without a promise: what it sends in this time. A follower that is well asks
 for more at once and waits 0.5 s at most (replica.fetch.wait.max.ms), so that no more than that can be acknowledged by a
 leader alone; and no more is in the requests under way that are sent again. Measured for acks=1: 1 to 2 records."""
+ACCEPTED = {
+    "given_after_accepted_records": "were given to a member although one had accepted them",
+    "unaccepted_records": "were accepted by no member of the share group, though they were acknowledged in time",
+}
 METRIC = {"lost": "lost_records", "duplicated": "duplicated_records", "reordered": "reordered_records"}
 
 
@@ -64,7 +68,7 @@ def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequen
         judgements.append(_predicted(measurement, RECEIVING, expected_receiving(row, usual_s)))
     if RECOVERY not in held and not row.fault.about.ends_load:
         judgements += _recovered(measurement)
-    judgements += _kept_up(row, measurement)
+    judgements += _kept_up(row, measurement) + _accepted_once(row, measurement)
     judgements += [_grown(measurement, name) for name in GROWN if name not in held and _has(measurement, name)]
     verdicts = [judgement.verdict for judgement in judgements]
     order = (Verdict.REGRESSED, Verdict.INVALID, Verdict.INCONCLUSIVE, Verdict.PASS)
@@ -224,6 +228,20 @@ def _recovered(measurement: Measurement) -> list[Judgement]:
         reason = f"in {slow} of {len(rounds)} rounds the p99 was not as before when the load ended"
         return [Judgement(verdict=Verdict.PASS, metric=RECOVERY, reason=reason)]
     return []
+
+
+def _accepted_once(row: FaultScenario, measurement: Measurement) -> list[Judgement]:
+    """Return a judgement when a record was given once more after its acceptance, or when nobody accepted it.
+
+    Where brokers go on serving and no member dies: a dead one may have accepted more than it could say.
+    """
+    found = []
+    for metric, what in ACCEPTED.items() if row.fault.kind == "consumer-slow" else ():
+        if most := max((r.metrics.get(metric, 0.0) for r in measurement.rounds), default=0.0):
+            reason = f"in one round {most:,.0f} records {what}"
+            judged = Judgement(verdict=Verdict.REGRESSED, metric=metric, measured=most, limit=0.0, reason=reason)
+            found.append(judged)
+    return found
 
 
 def _has(measurement: Measurement, metric: str) -> bool:

@@ -149,3 +149,16 @@ def test_what_a_dead_member_of_a_share_group_had_goes_to_the_others(tmp_path: Pa
     assert 3 < metrics["receive_outage_s.max"] < 45, "its session, and not the default of one"
     assert "lag_drained_s" in metrics, "all of it was given to somebody in the end"
     assert metrics["lost_records"] == metrics["duplicated_records"] == 0
+
+
+@pytest.mark.slow
+def test_what_a_slow_member_of_a_share_group_keeps_for_too_long_goes_to_the_others_and_is_accepted_once(
+    tmp_path: Path,
+) -> None:
+    row = "consumer-slow-share"
+    done = gate(tmp_path, "-k", row, "--family", "failover", "--broker-warmup", "5", "--relations-only")
+    _, metrics, _ = one_fault(done, row)
+    assert metrics["redelivered_records"] > 0
+    assert metrics["late_accepts_records"] > 0, "others had accepted them by then"
+    assert metrics["given_after_accepted_records"] == metrics["unaccepted_records"] == 0
+    assert metrics["lost_records"] == metrics["duplicated_records"] == 0

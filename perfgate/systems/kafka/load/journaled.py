@@ -84,6 +84,10 @@ class JournaledGenerators:
         """Have them read on from where they were."""
         self._running.tell_each(self._first_group, rest=False)
 
+    def slow_down(self, name: str, dwell_s: float) -> None:
+        """Have a member of a share group take so long over what each poll gives it; 0: no longer."""
+        self._running.tell_each([name], dwell_s=dwell_s)
+
     def unread(self) -> int:
         """Return how many acknowledged records the first group's consumers have not been given, by the last reports."""
         return self._running.done(PRODUCE) - self._running.done_by(self._first_group)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from confluent_kafka import KafkaException, Message, ShareConsumer
+from confluent_kafka import KafkaException, Message, ShareConsumer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from perfgate.load.checks import Distinct
 from perfgate.load.headers import reading
+from perfgate.load.history import ACCEPT, Journal, accepts_path
 from perfgate.load.window import Window, now
 from perfgate.model.histogram import LatencyRecorder
 from perfgate.systems.kafka.load.client import precise_timers
@@ -32,11 +35,22 @@ GROUP = "group.id"
 class ShareReader:
     """Reads whatever records the brokers hand out to it; see :class:`perfgate.systems.kafka.load.worker.LoadClient`."""
 
-    def __init__(self, spec: dict[str, Any], number: int, window: Window, given: Distinct) -> None:
+    def __init__(
+        self,
+        spec: dict[str, Any],
+        number: int,
+        window: Window,
+        given: Distinct,
+        dwell_s: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         """Asks to become a member at once: each hears of its partitions with its second heartbeat, 5 s later.
 
-        So all members of a process wait together. `given`: what they were given. Raises KafkaClientError.
+        So all members of a process wait together. `given`: what they were given. `dwell_s`: how long this member takes
+        over the records of a poll before it accepts them. Raises KafkaClientError.
         """
+        self._dwell_s = dwell_s
+        history = spec.get("history")
+        self._accepts = Journal(str(accepts_path(Path(history), number))) if history else None
         self._topic: str = spec["topic"]
         self._settings: dict[str, str] = {k: v for k, v in spec["client"].items() if k not in REFUSED}
         self._receipts = Receipts(spec, number, window, given.check)
@@ -53,6 +67,8 @@ class ShareReader:
             self._consumer = ShareConsumer({**self._settings, **told})
         except (KafkaException, ValueError) as error:
             raise KafkaClientError(f"a share consumer refuses its settings: {error}") from None
+        if self._accepts:
+            self._consumer.set_acknowledgement_commit_callback(self._note_accepts)
         self._join()
 
     def _join(self) -> None:
@@ -85,7 +101,8 @@ class ShareReader:
         self._start = start
         while not self._stopped:
             try:
-                self._take(self._consumer.poll(PATIENCE_S))
+                if self._take(self._consumer.poll(PATIENCE_S)):
+                    self._dwell()
             except KafkaException as error:
                 self._note(error.args[0])
         self._consumer.close()
@@ -125,7 +142,23 @@ class ShareReader:
             "fetch_ms": 0.0,
         }
 
-    def _take(self, messages: Iterable[Message[bytes, bytes]]) -> None:
+    def _dwell(self) -> None:
+        """Be as slow as told: the group goes on hearing of this member meanwhile, as of any that works."""
+        began = now()
+        while not self._stopped and (left := began + self._dwell_s() - now()) > 0:
+            time.sleep(min(left, PATIENCE_S))
+
+    def _note_accepts(self, offsets: Mapping[TopicPartition, Collection[int]], refused: KafkaException | None) -> None:
+        """Write down what the brokers said to the acceptance of these records."""
+        rows = np.zeros(sum(map(len, offsets.values())), ACCEPT)
+        rows["at"], rows["error"] = now(), refused.args[0].code() if refused else 0
+        rows["partition"] = [partition.partition for partition, taken in offsets.items() for _ in taken]
+        rows["offset"] = [offset for taken in offsets.values() for offset in taken]
+        assert self._accepts is not None
+        self._accepts.write(rows)
+
+    def _take(self, messages: Iterable[Message[bytes, bytes]]) -> int:
+        """Take in what a poll gave; return how many records that are."""
         heard, records = now(), []
         for message in messages:
             if (error := message.error()) is None:
@@ -138,7 +171,7 @@ class ShareReader:
         whole = np.flatnonzero(self._headers.whole(np.array([len(value) for value in values], np.int64))).tolist()
         tally.foreign += len(records) - len(whole)
         if not whole:
-            return
+            return len(records)
         self._redelivered += sum((records[index].delivery_count() or 1) > 1 for index in whole)
         tally.take(
             self._headers.of(np.frombuffer(b"".join(values[index][:size] for index in whole), f"V{size}")),
@@ -148,6 +181,7 @@ class ShareReader:
             lambda at: values[whole[at]][size:],
             heard,
         )
+        return len(records)
 
     def _take_stats(self, text: str) -> None:
         self._partitions = json.loads(text).get("cgrp", {}).get("assignment_size", 0)

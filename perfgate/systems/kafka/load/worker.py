@@ -1,8 +1,9 @@
 """A generator process: runs the clients of one spec, a thread each. ``python -m perfgate.systems.kafka.load.worker``.
 
-Talks JSON lines with the run: first the spec comes in, then `start`, `window` and (consumers) `rest` and `stop`;
-`ready`, `progress` and `result` go out. When its standard input closes, the run is gone and so is this process; when
-the run says nothing for SILENT_S, or the spec's `most_s` are over, nobody watches what the load does, and it ends too.
+Talks JSON lines with the run: first the spec comes in, then `start`, `window` and (consumers) `rest`, `dwell_s` and
+`stop`; `ready`, `progress` and `result` go out. When its standard input closes, the run is gone and so is this process;
+when the run says nothing for SILENT_S, or the spec's `most_s` are over, nobody watches what the load does, and it ends
+too.
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ class Control:
         self.spec: dict[str, Any] = json.loads(sys.stdin.readline())
         self.window = Window()
         self.rest, self.stop = threading.Event(), threading.Event()
+        self.dwell_s = 0.0
+        """How long a member of a share group takes over what one poll gave it."""
         self._start = 0.0
         self._started = threading.Event()
         self._heard, self._ends_at = 0, now() + self.spec["most_s"]
@@ -92,6 +95,7 @@ class Control:
                 self.window.set(*message["window"])
             if "rest" in message:
                 (self.rest.set if message["rest"] else self.rest.clear)()
+            self.dwell_s = message.get("dwell_s", self.dwell_s)
             if "stop" in message:
                 self.stop.set()
         os._exit(RUN_IS_GONE)
@@ -239,7 +243,7 @@ def main() -> None:
             from perfgate.systems.kafka.load.sharing import ShareReader  # older clients have none
 
             given = Distinct(spec["producers"])
-            clients = [ShareReader(spec, number, control.window, given) for number in numbers]
+            clients = [ShareReader(spec, number, control.window, given, lambda: control.dwell_s) for number in numbers]
         else:
             clients = [Reader(spec, number, control.window, control.rest) for number in numbers]
         for client in clients:
