@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -161,3 +162,15 @@ def test_an_image_needs_the_containers_target(tmp_path: Path) -> None:
     done = gate(tmp_path / "results", PROBES, "--kafka-image", "apache/kafka:4.3.1")
     assert done.code == 2, done.output
     assert "need --target containers" in done.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("security", ["tls", "sasl-tls"])
+def test_clients_are_let_in_over_tls_and_scram(tmp_path: Path, engine: None, security: str) -> None:
+    done = on_containers(tmp_path, "-k", "paced-slow", "--set", f"cluster.security={security}", "--relations-only")
+    (entry,) = done.run["scenarios"]
+    assert done.measured, done.output
+    assert entry["declared"]["cluster"]["security"] == security
+    assert entry["accounting"]["acked"] == entry["accounting"]["offset_delta"] > 0
+    assert ours() == []
+    assert not list(Path(tempfile.gettempdir()).glob("kafka-perf-gate-keys-*"))

@@ -61,7 +61,7 @@ def test_the_names_of_the_catalogue_stay() -> None:
     assert {"acks", "batch-size", "cross-az", "failover", "latency", "replicas"} <= {one.name for one in FAMILIES}
     smoke = [row.name for row in SCENARIOS if row.tier == "smoke"]
     assert smoke == ["acks-all", "batch-1k", "batch-16k", "cross-az", "replicas-3", "paced-500", "consume-1"]
-    assert sum(isinstance(row, FaultScenario) for row in SCENARIOS) == 28
+    assert sum(isinstance(row, FaultScenario) for row in SCENARIOS) == 29
     assert len({row.name for row in SCENARIOS}) == len(SCENARIOS)
 
 

@@ -1,5 +1,6 @@
 """Secured listeners of the suite's own brokers: those of clients alone, and no password shown."""
 
+import stat
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from perfgate.model import ClusterSpec, Scenario, with_changes
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import redacted, revealed
 from perfgate.systems.kafka.java import find_java
+from perfgate.systems.kafka.managed.container_keys import ContainerKeys
 from perfgate.systems.kafka.managed.secured import Secured
 from tests.harness.build import scenario
 
@@ -35,9 +37,27 @@ def test_the_password_is_the_same_on_both_sides_and_shown_nowhere(scram: Secured
     assert password not in redacted(f"--add-scram {scram.format_options()[1]}")
 
 
+def test_a_container_finds_its_key_store_elsewhere_and_its_user_has_the_same_password(scram: Secured) -> None:
+    told = scram.broker_settings("SAMEZONE:PLAINTEXT", "/inside/keys.p12")
+    assert told["ssl.keystore.location"] == "/inside/keys.p12"
+    assert scram.store.exists()
+    password = revealed(scram.client_settings())["sasl.password"]
+    assert scram.credential() == f"SCRAM-SHA-512=[password={password}]"
+
+
+def test_the_keys_of_containers_are_nobody_elses_and_end_with_them() -> None:
+    keys = ContainerKeys("tls")
+    folder = keys.secured.store.parent
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(keys.secured.store.stat().st_mode) == 0o644, "another user reads it, mounted into a container"
+    keys.close()
+    assert not folder.exists()
+
+
 def test_tls_alone_has_no_user(tmp_path: Path) -> None:
     tls = Secured("tls", java=find_java(), folder=tmp_path)
     assert tls.format_options() == []
+    assert tls.credential() == ""
     assert [name for name, _ in tls.client_settings()] == ["security.protocol", "ssl.ca.location"]
     assert not [name for name in tls.broker_settings("SAMEZONE:PLAINTEXT") if "sasl" in name]
 

@@ -18,7 +18,7 @@ from testcontainers.core.network import Network
 
 from perfgate.host.alive import mark_of_this_process
 from perfgate.host.ports import HOST, free_ports
-from perfgate.model import CROSS_ZONE, ClusterSpec
+from perfgate.model import CROSS_ZONE, ClusterSpec, Settings
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.systems.kafka.managed.brokers import (
     HEAP,
@@ -29,6 +29,7 @@ from perfgate.systems.kafka.managed.brokers import (
     quorum_ids,
 )
 from perfgate.systems.kafka.managed.container_faults import ContainerFaults
+from perfgate.systems.kafka.managed.container_keys import ContainerKeys
 from perfgate.systems.kafka.managed.jvm import names_collector
 from perfgate.systems.kafka.managed.monitoring import (
     AGENT_CONFIG,
@@ -90,12 +91,15 @@ class ContainersCluster(OwnCluster):
         """What runs beside the brokers, by its name in words."""
         self._checked = 0.0
         self._started_s = 0.0
+        self._keys: ContainerKeys | None = None
 
     def start(self) -> None:
         """Make the network, start every container and wait until all brokers are ready."""
         begin = time.monotonic()
         cluster_id = new_cluster_id()
         self._logs.mkdir(parents=True, exist_ok=True)
+        if self.spec.security != ClusterSpec().security:
+            self._keys = ContainerKeys(self.spec.security)
         try:
             self._network.create()
             for node in (*controller_ids(self.spec), *self._ids):
@@ -109,6 +113,8 @@ class ContainersCluster(OwnCluster):
             ryuk = "" if testcontainers_config.ryuk_disabled else WITHOUT_RYUK
             raise TargetError(f"a container did not start: {words_of(error)}{ryuk}") from None
         addresses = self._addresses("SAMEZONE", "CROSSZONE").split(",")
+        if self._keys:
+            self._keys.add_user(self.faults, check=self.check, logged=lambda: self.log_tail(1))
         wait_until_ready(self, addresses, check=self.check, logged=lambda: self.log_tail(1))
         self._started_s = time.monotonic() - begin
         if self._monitoring.own:
@@ -129,6 +135,12 @@ class ContainersCluster(OwnCluster):
         if self._network._network is not None:
             with suppress(*DockerErrors):
                 self._network.remove()
+        if self._keys:
+            self._keys.close()
+
+    def client_settings(self) -> Settings:
+        """Return what secured listeners ask of a client; nothing where they are plain text."""
+        return self._keys.secured.client_settings() if self._keys else ()
 
     def agents(self) -> Mapping[str, int]:
         """Return the broker of every JMX exporter, by its address as the Prometheus calls it."""
@@ -194,6 +206,8 @@ class ContainersCluster(OwnCluster):
             log_dir=DATA,
         )
         container = DockerContainer(image_of(self.spec))
+        if self._keys and node in self._ids:
+            settings |= self._keys.given_to(container, settings["listener.security.protocol.map"])
         container.with_envs(
             CLUSTER_ID=cluster_id,
             KAFKA_HEAP_OPTS=" ".join(HEAP),

@@ -15,7 +15,7 @@ import docker.errors
 
 from perfgate.host.alive import is_alive
 from perfgate.host.disk import check_disk
-from perfgate.model import ClusterSpec, Scenario
+from perfgate.model import ClusterSpec
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.managed.container_cluster import OWNER, ContainersCluster, DockerErrors, image_of, words_of
 from perfgate.systems.kafka.managed.monitoring import exporter_jar
@@ -42,12 +42,6 @@ class ContainersTarget(OwnTarget[ContainersCluster]):
         """
         super().__init__(log_folder=log_folder, say=say, monitoring=monitoring)
         self._toxiproxy_image, self._note = toxiproxy_image, note
-
-    def cannot(self, scenario: Scenario) -> str | None:
-        """Return that a scenario asks for what only the embedded target's brokers are set up with."""
-        if scenario.cluster.security != ClusterSpec().security:
-            return "secured listeners are set up on the embedded target alone"
-        return None
 
     def check_room(self, at_a_time: float, in_all: float) -> None:
         """Raise ConfigurationError when the engine's folder has too little room, if the engine runs on this machine."""

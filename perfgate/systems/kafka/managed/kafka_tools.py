@@ -23,6 +23,12 @@ MOVE = JAVA.format(
     arguments='--bootstrap-server "$bootstrap" --execute --reassignment-json-file <(echo "$moves")',
 )
 
+USER = JAVA.format(
+    tools="org.apache.kafka.tools.ConfigCommand kafka.admin.ConfigCommand",
+    arguments='--bootstrap-server "$bootstrap" --alter --entity-type users --entity-name "$user" '
+    '--add-config "$credential"',
+)
+
 
 class KafkaTools(ABC):
     """One part of :class:`perfgate.model.nodes.Faults`."""
@@ -42,6 +48,10 @@ class KafkaTools(ABC):
         clock_s = time.monotonic() - time.time()
         dump = self.metadata_log()
         return changes(dump, topic, clock_s) if dump else None
+
+    def add_user(self, user: str, credential: str) -> None:
+        """Have the brokers know a user by this SCRAM credential. Raises TargetError."""
+        self.run_script(USER, {"user": user, "credential": credential})
 
     def move_replicas(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
         """Ask the controllers to move each partition's replicas to these brokers, and go on."""

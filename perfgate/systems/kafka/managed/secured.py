@@ -36,23 +36,26 @@ class Secured:
         Raises TargetError when no certificate can be made.
         """
         self._protocol, self._scram = PROTOCOLS[security], security == "sasl-tls"
-        self._password, self._store, self._authority = secrets.token_hex(16), folder / "keys.p12", folder / "keys.pem"
+        self._password, self.store, self._authority = secrets.token_hex(16), folder / "keys.p12", folder / "keys.pem"
         make = ["-genkeypair", "-keyalg", "EC", "-dname", "CN=kafka-perf-gate", "-validity", "30"]
         make += [part for extension in EXTENSIONS for part in ("-ext", extension)]
         for arguments in (make, ["-exportcert", "-rfc", "-file", str(self._authority)]):
-            keytool = [str(java.with_name("keytool")), *arguments, "-alias", "broker", "-keystore", str(self._store)]
+            keytool = [str(java.with_name("keytool")), *arguments, "-alias", "broker", "-keystore", str(self.store)]
             keytool += ["-storetype", "PKCS12", "-storepass:env", "KEYS"]
             code, said = run_in_session(keytool, KEYTOOL_TIMEOUT_S, {**os.environ, "KEYS": self._password})
             if code:
                 raise TargetError(f"keytool made no certificate: {said[-LAST_WORDS:].strip()}")
 
-    def broker_settings(self, protocols: str) -> dict[str, str]:
-        """Return the settings that secure a broker's listeners; `protocols`: its listener.security.protocol.map."""
+    def broker_settings(self, protocols: str, store: str = "") -> dict[str, str]:
+        """Return the settings that secure a broker's listeners; `protocols`: its listener.security.protocol.map.
+
+        `store`: where the broker finds the key store, if not at `self.store`.
+        """
         secured = {f"{name}:PLAINTEXT": f"{name}:{self._protocol}" for name in FOR_CLIENTS}
         found = {
             "listener.security.protocol.map": ",".join(secured.get(one, one) for one in protocols.split(",")),
             "ssl.keystore.type": "PKCS12",
-            "ssl.keystore.location": str(self._store),
+            "ssl.keystore.location": store or str(self.store),
             "ssl.keystore.password": self._password,
         }
         if self._scram:
@@ -61,6 +64,10 @@ class Secured:
             mechanism = MECHANISM.lower()
             found |= {f"listener.name.{name.lower()}.{mechanism}.sasl.jaas.config": module for name in FOR_CLIENTS}
         return found
+
+    def credential(self) -> str:
+        """Return the user's SCRAM credential as Kafka's configuration tool takes it; empty where there is no user."""
+        return f"{MECHANISM}=[password={self._password}]" if self._scram else ""
 
     def format_options(self) -> list[str]:
         """Return what formats a node's log folder with the user in it.
