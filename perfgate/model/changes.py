@@ -282,6 +282,8 @@ class Change:
     changes: Changes = ()
     commands: Commands | None = None
     """What makes the change outside of what the suite can change."""
+    cluster_file: str = ""
+    """The target file of real brokers on which the changed side is measured; empty: those of the run."""
 
     def settings(self, scope: str) -> Settings:
         """Return the Kafka settings of this scope that it changes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfgate.judge.compare.comparisons import PATHS
+from perfgate.judge.compare.paths import PATHS
 from perfgate.judge.compare.sequential import FEWEST_UNITS
 from perfgate.judge.messages import percent
 from perfgate.model import AS_USUAL, ComparisonOutcome, Deciding, Effect, MetricEffect

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 
 import numpy as np
 
+from perfgate.judge.compare.paths import not_taken_by_path, path_differs, paths_ms
 from perfgate.judge.compare.sequential import (
     FEWEST_UNITS,
     Estimate,
@@ -37,7 +37,6 @@ NOT_THE_SAME = {"latency_ms.p99": 1.5, "broker_cpu_us_per_record": 1.1}
 cap, or one that the client limits, tells neither what its records wait for nor what they cost the brokers."""
 NOT_THE_SAME_READ = {"paced": 1.5, "capped": 0.95}
 """So it is with what consumers that read along are given (READERS)."""
-PATHS = "the client's paths to the two clusters differ"
 FALSE_DISCOVERIES = 0.05
 """Share of the secondary metrics called notable that may be so by chance (Benjamini and Hochberg 1995)."""
 WORST_FIRST = (Effect.SLOWER, Effect.INCONCLUSIVE, Effect.FASTER, Effect.SAME)
@@ -96,7 +95,9 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
     before, after = (not_taken(m) for m in (comparison.baseline, comparison.candidate))
     if units < FEWEST_UNITS:
         if units and after and not before:
-            return replace(outcome, effect=Effect.SLOWER, units=units, reasons=(f"candidate: {after}",))
+            why = not_taken_by_path(comparison, primary_metric(comparison).name, decides.margin) if final else ""
+            effect = Effect.INCONCLUSIVE if why else Effect.SLOWER
+            return replace(outcome, effect=effect, units=units, reasons=(why or f"candidate: {after}",))
         why = f"{units} unit(s) were measured; an interval and a decision need {FEWEST_UNITS}"
         return replace(outcome, effect=Effect.INCONCLUSIVE, units=units, reasons=(why,))
     metrics = [METRICS[name] for name in decides.metrics] or [primary_metric(comparison)]
@@ -121,8 +122,8 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
         )
     elif after:
         effect, reasons = Effect.SLOWER, (f"candidate: {after}",)
-    more, paths = None, _paths(comparison)
-    if final and comparison.two_clusters and (why := _path_differs(comparison, lead, paths)):
+    more = None
+    if final and (why := path_differs(comparison, metric.name, found.mean, decides.margin)):
         effect, reasons = Effect.INCONCLUSIVE, (why,)
     elif effect is Effect.INCONCLUSIVE:
         more = max(0.0, lead.needs - 1) * comparison.minutes
@@ -139,7 +140,7 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
         more_minutes=more,
         unit_effects=tuple(math.expm1(value) for value in logs[metric]),
         reasons=reasons,
-        paths_ms=paths,
+        paths_ms=paths_ms(comparison),
         decides=decides,
     )
 
@@ -161,35 +162,6 @@ class _Judged:
     def needs(self) -> float:
         """How many times as many units an answer takes; 0 where there is one."""
         return units_needed(self.found) / self.found.units if self.effect is Effect.INCONCLUSIVE else 0.0
-
-
-def _paths(comparison: Comparison) -> tuple[float, float] | None:
-    """Return the client's round trips, in ms, to two clusters that exist."""
-    link = comparison.scenario.link.name
-    before, after = (m.rtt_ms.get(link) for m in (comparison.baseline, comparison.candidate))
-    return (before, after) if comparison.two_clusters and before and after else None
-
-
-def _path_differs(comparison: Comparison, lead: _Judged, paths: tuple[float, float] | None) -> str:
-    """Return why the client's paths to the two clusters may have made the effect; empty where they cannot have.
-
-    They add their difference to a latency, and bound the rate of a client that waits for its answers by their ratio.
-    """
-    if paths is None:
-        return f"{PATHS}: they were not measured"
-    before, after = paths
-    effect = max(abs(math.expm1(lead.found.mean)), comparison.decides.margin)
-    by_path = max(paths) / min(paths) - 1
-    if "latency_ms." in lead.metric.name:
-        values = [r.metrics[lead.metric.name] for r in comparison.baseline.rounds if lead.metric.name in r.metrics]
-        by_path = abs(after - before) / median(values)
-    if by_path <= effect:
-        return ""
-    return (
-        f"{PATHS} by more than the effect: a round trip takes {before:.2f} ms to the cluster as declared and "
-        f"{after:.2f} ms to the other, which may be {by_path * 100:.1f} % of {lead.metric.name}; measure from where "
-        "both are equally far"
-    )
 
 
 def _failed(measurement: Measurement) -> bool:

@@ -9,7 +9,8 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from perfgate.judge.compare.comparisons import judge_comparison, not_taken, unit_logs
+from perfgate.judge.compare.comparisons import judge_comparison, not_taken, primary_metric, unit_logs
+from perfgate.judge.compare.paths import PATHS, not_taken_by_path, path_differs, paths_ms
 from perfgate.judge.compare.sequential import FEWEST_UNITS, Estimate, first_told, scheduled
 from perfgate.judge.messages import scenario_lines
 from perfgate.judge.ratio_file import Ratios
@@ -18,6 +19,7 @@ from perfgate.judge.statistics import spread
 from perfgate.model import Comparison, Effect, Judgement, Outcome, Ratio, Verdict
 
 THE_REFERENCE = "the reference"
+SIDES = (THE_REFERENCE, "the candidate's cluster")
 NEXT = (
     "  next       look at what the two sides differ in (run.json, `reference`); if the loss is meant, state it for "
     "this scenario in {path}"
@@ -45,7 +47,8 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
     """Hold the candidate of a comparison against its baseline, the reference, by the scenario's ratios.
 
     BROKEN and INVALID are as in a comparison. `final`: nothing more will be measured. A ratio that is not known yet is
-    INCONCLUSIVE; a metric of the default table that the scenario has not is left out.
+    INCONCLUSIVE, and so is one that the client's paths to two clusters may have made; a metric of the default table
+    that the scenario has not is left out.
     """
     name = comparison.scenario.name
     compared = judge_comparison(comparison, final=final)
@@ -56,8 +59,12 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
     if compared.units and (before or after):
         # A rate that is declared to probe is beyond this machine when the reference's brokers do not take it either.
         unheld = Verdict.MISSING if comparison.scenario.load.probes else Verdict.INCONCLUSIVE
-        reasons = (f"the reference: {before}",) if before else (f"candidate: {after}",)
-        return Outcome(name=name, verdict=unheld if before else Verdict.REGRESSED, judgements=(), reasons=reasons)
+        if before:
+            return Outcome(name=name, verdict=unheld, judgements=(), reasons=(f"the reference: {before}",))
+        decides, margin = primary_metric(comparison).name, comparison.decides.margin
+        if final and (why := not_taken_by_path(comparison, decides, margin, SIDES)):
+            return Outcome(name=name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=(why, f"candidate: {after}"))
+        return Outcome(name=name, verdict=Verdict.REGRESSED, judgements=(), reasons=(f"candidate: {after}",))
     if compared.units < FEWEST_UNITS:
         return Outcome(name=name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=compared.reasons)
     judgements = tuple(
@@ -85,6 +92,9 @@ def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> 
         reason = "was not measured in every round of both sides"
         return Judgement(verdict=Verdict.INVALID, metric=metric.name, reason=reason)
     verdict, found = verdict_of_units(logs, comparison.planned_units, ratio, final=final)
+    why = "" if verdict else f"{found.units} units do not tell whether the limit is kept"
+    if final and (by_path := path_differs(comparison, metric.name, found.mean, abs(ratio.limit - 1), SIDES)):
+        verdict, why = Verdict.INCONCLUSIVE, by_path
     reference, here = ([r.metrics[metric.name] for r in m.rounds if metric.name in r.metrics] for m in sides)
     middle = statistics.median(reference)
     low, high = (middle * math.exp(end) for end in found.interval)
@@ -98,7 +108,7 @@ def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> 
         baseline=middle,
         tolerance=abs(ratio.limit - 1),
         against=THE_REFERENCE,
-        reason="" if verdict else f"{found.units} units do not tell whether the limit is kept",
+        reason=why,
     )
 
 
@@ -132,8 +142,10 @@ def reference_message(outcome: Outcome, comparison: Comparison, reference: str, 
     lines = scenario_lines(outcome, comparison.candidate)
     minutes = f"{comparison.minutes:.1f} min, {len(comparison.orders)} units"
     lines.append(f"  reference  {reference}, measured in turns with it ({minutes}); limits: {ratios.path}")
+    if paths := paths_ms(comparison):
+        lines.append(f"  paths      round trip {paths[0]:.2f} ms to the reference, {paths[1]:.2f} ms to the candidate")
     if outcome.verdict is Verdict.REGRESSED:
         lines.append(NEXT.format(path=ratios.path))
-    elif outcome.verdict is Verdict.INCONCLUSIVE:
+    elif outcome.verdict is Verdict.INCONCLUSIVE and not any(PATHS in reason for reason in outcome.reasons):
         lines.append(SHORT)
     return "\n".join(lines)

@@ -1,6 +1,7 @@
 """A comparison of two clusters: what the client's paths to them may have made is not concluded."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,9 @@ import pytest
 from perfgate.experiment.load_watch import LoadWatch
 from perfgate.judge.compare.advice import comparison_message
 from perfgate.judge.compare.comparisons import judge_comparison
-from perfgate.model import Comparison, Deciding, Effect
+from perfgate.judge.compare.reference import ReferenceStopRule, judge_against_reference, reference_message
+from perfgate.judge.ratio_file import load_ratios
+from perfgate.model import Comparison, Deciding, Effect, Load, Verdict
 from perfgate.model.errors import TargetError
 from perfgate.model.load import Progress
 from perfgate.model.meter import Meter
@@ -56,6 +59,55 @@ def test_a_path_that_differs_by_more_than_the_effect_concludes_nothing(
 def test_a_path_adds_its_difference_to_a_latency(after: float, effect: Effect) -> None:
     """p99 is 4 ms on both: 0.05 ms more path is little of it, though a twentieth of the path."""
     assert judge_comparison(on_two(1.0, 1.0, after, decides=P99)).effect is effect
+
+
+@pytest.mark.parametrize(
+    ("factor", "reference_ms", "here_ms", "verdict"),
+    [
+        (1.0, 1.0, 1.04, Verdict.PASS),
+        (1.0, 1.0, 1.1, Verdict.INCONCLUSIVE),
+        (0.8, 1.0, 1.1, Verdict.REGRESSED),
+        (0.8, 1.0, 1.4, Verdict.INCONCLUSIVE),
+        (0.8, 1.4, 1.0, Verdict.INCONCLUSIVE),
+        (1.0, 0.0, 1.0, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_so_it_is_with_a_reference_that_is_another_cluster(
+    factor: float, reference_ms: float, here_ms: float, verdict: Verdict, tmp_path: Path
+) -> None:
+    (tmp_path / "ratios.toml").write_text("[default]\nrecords_per_s = { at_least = 0.95 }\n")
+    ratios = load_ratios(tmp_path)
+    # As it is measured the reference is the change; the gate turns it.
+    measured = on_two(factor, reference_ms, here_ms).turned()
+    found = judge_against_reference(measured.turned(), ratios)
+    assert found.verdict is verdict
+    message = reference_message(found, measured.turned(), "old", ratios)
+    by_path = "the client's paths to the two clusters differ" in message
+    assert by_path is (verdict is Verdict.INCONCLUSIVE)
+    if by_path and reference_ms:
+        assert f"{reference_ms:.2f} ms to the reference and {here_ms:.2f} ms to the candidate's cluster" in message
+    assert "--budget" not in message, "more time would not help"
+    assert ReferenceStopRule(ratios).decided(measured), "it still ends early"
+
+
+@pytest.mark.parametrize(("here_ms", "red"), [(1.0, True), (30.0, False)])
+@pytest.mark.parametrize("units", [1, 10])
+def test_a_rate_that_a_far_cluster_does_not_take_may_be_the_paths_doing(
+    here_ms: float, red: bool, units: int, tmp_path: Path
+) -> None:
+    found = on_two(1.0, 1.0, here_ms, noise=(1.0, 1.01, 0.99, 1.0, 1.0, 1.01, 0.99, 1.0, 1.0, 1.0)[:units])
+    sides = {}
+    for side in ("baseline", "candidate"):
+        m = getattr(found, side)
+        short = "not sustained: took 900 of 1,000" if side == "candidate" else ""
+        rounds = tuple(replace(r, not_sustained=short) for r in m.rounds)
+        sides[side] = replace(m, rounds=rounds, scenario=replace(m.scenario, load=Load(kind="paced", rate=1000)))
+    found = replace(found, **sides)
+    assert judge_comparison(found).effect is (Effect.SLOWER if red else Effect.INCONCLUSIVE)
+    (tmp_path / "ratios.toml").write_text("[default]\nrecords_per_s = { at_least = 0.95 }\n")
+    outcome = judge_against_reference(found, load_ratios(tmp_path))
+    assert outcome.verdict is (Verdict.REGRESSED if red else Verdict.INCONCLUSIVE)
+    assert ("paths to the two clusters differ" in outcome.reasons[0]) is not red
 
 
 def test_on_the_same_brokers_the_link_is_what_is_compared() -> None:

@@ -1,0 +1,62 @@
+"""The client's paths to two clusters that exist: whether they alone may have made what was measured. Pure."""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean, median
+
+from perfgate.model import Comparison
+
+PATHS = "the client's paths to the two clusters differ"
+AS_DECLARED = ("the cluster as declared", "the other")
+"""What the two sides are called: that of the baseline, and that of the candidate."""
+
+
+def paths_ms(comparison: Comparison) -> tuple[float, float] | None:
+    """Return the client's round trips, in ms, to two clusters that exist: to the baseline's and the candidate's."""
+    link = comparison.scenario.link.name
+    before, after = (m.rtt_ms.get(link) for m in (comparison.baseline, comparison.candidate))
+    return (before, after) if comparison.two_clusters and before and after else None
+
+
+def path_differs(
+    comparison: Comparison, metric: str, log_effect: float, margin: float, sides: tuple[str, str] = AS_DECLARED
+) -> str:
+    """Return why the client's paths to the two clusters may have made the effect; empty where they cannot have.
+
+    They add their difference to a latency, and bound the rate of a client that waits for its answers by their ratio.
+    `log_effect`: logarithm of candidate over baseline. `margin`: what differs by less counts as the same, so that a
+    path that can make no more than that may hide no effect that counts.
+    """
+    if not comparison.two_clusters:
+        return ""
+    paths = paths_ms(comparison)
+    if paths is None:
+        return f"{PATHS}: they were not measured"
+    before, after = paths
+    by_path = max(paths) / min(paths) - 1
+    if "latency_ms." in metric:
+        values = [r.metrics[metric] for r in comparison.baseline.rounds if metric in r.metrics]
+        by_path = abs(after - before) / median(values) if values else by_path
+    if by_path <= max(abs(math.expm1(log_effect)), margin):
+        return ""
+    return (
+        f"{PATHS} by more than the effect: a round trip takes {before:.2f} ms to {sides[0]} and {after:.2f} ms to "
+        f"{sides[1]}, which may be {by_path * 100:.1f} % of {metric}; measure from where both are equally far"
+    )
+
+
+def not_taken_by_path(
+    comparison: Comparison, metric: str, margin: float, sides: tuple[str, str] = AS_DECLARED
+) -> str:
+    """Return why the paths may be why only the candidate's brokers did not take a paced load; empty where not.
+
+    `metric`: what decides such a load; its effect is the mean of the rounds that both sides have.
+    """
+    pairs = zip(comparison.baseline.rounds, comparison.candidate.rounds, strict=False)
+    logs = [
+        math.log(after.metrics[metric] / before.metrics[metric])
+        for before, after in pairs
+        if before.metrics.get(metric, 0) > 0 and after.metrics.get(metric, 0) > 0
+    ]
+    return path_differs(comparison, metric, fmean(logs) if logs else 0.0, margin, sides)
