@@ -60,12 +60,36 @@ def primary_metric(comparison: Comparison) -> MetricInfo:
 def unit_logs(comparison: Comparison, metric: str) -> tuple[float, ...]:
     """Return the logarithm of candidate over baseline of each whole unit; empty when a round lacks the metric."""
     sides = (comparison.baseline.rounds, comparison.candidate.rounds)
-    size, count = comparison.rounds_per_unit, min(map(len, sides)) // comparison.rounds_per_unit
+    size, count = comparison.rounds_per_unit, whole_units(comparison)
     before, after = ([r.metrics.get(metric, 0.0) for r in side[: size * count]] for side in sides)
     if not all(value > 0 for value in (*before, *after)):
         return ()
     logs = np.log(after) - np.log(before)
     return tuple(float(value) for value in logs.reshape(count, size).mean(axis=1))
+
+
+def whole_units(comparison: Comparison) -> int:
+    """Return how many units of the statistics both sides have."""
+    return min(len(comparison.baseline.rounds), len(comparison.candidate.rounds)) // comparison.rounds_per_unit
+
+
+def too_few(units: int) -> str:
+    """Return why so many units tell nothing."""
+    return f"{units} unit(s) were measured; an interval and a decision need {FEWEST_UNITS}"
+
+
+def unsound_load(comparison: Comparison) -> tuple[Effect, tuple[str, ...]] | None:
+    """Return BROKEN or INVALID with the reasons where a load was not valid, whatever it is judged by; else None."""
+    reasons = tuple(
+        f"{side}: {reason}"
+        for side, measurement in (("baseline", comparison.baseline), ("candidate", comparison.candidate))
+        for reason in invalid_reasons(measurement)
+        if measurement.rounds and any(r.invalid for r in measurement.rounds)
+    )
+    if not reasons:
+        return None
+    broken = _failed(comparison.candidate) and not _failed(comparison.baseline)
+    return Effect.BROKEN if broken else Effect.INVALID, reasons
 
 
 def judge_comparison(comparison: Comparison, *, final: bool = True) -> ComparisonOutcome:
@@ -76,30 +100,19 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
     paced load that the baseline's brokers take and the candidate's do not, in most rounds, is SLOWER whatever its
     latency says.
     """
-    name, pairs = comparison.scenario.name, min(len(comparison.baseline.rounds), len(comparison.candidate.rounds))
-    decides = comparison.decides
+    name, units, decides = comparison.scenario.name, whole_units(comparison), comparison.decides
     outcome = ComparisonOutcome(
         name=name, effect=Effect.INVALID, primary=None, minutes=comparison.minutes, decides=decides
     )
-    reasons = tuple(
-        f"{side}: {reason}"
-        for side, measurement in (("baseline", comparison.baseline), ("candidate", comparison.candidate))
-        for reason in invalid_reasons(measurement)
-        if measurement.rounds and any(r.invalid for r in measurement.rounds)
-    )
-    if reasons and _failed(comparison.candidate) and not _failed(comparison.baseline):
-        return replace(outcome, effect=Effect.BROKEN, reasons=reasons)
-    if reasons:
-        return replace(outcome, reasons=reasons)
-    units = pairs // comparison.rounds_per_unit
+    if unsound := unsound_load(comparison):
+        return replace(outcome, effect=unsound[0], reasons=unsound[1])
     before, after = (not_taken(m) for m in (comparison.baseline, comparison.candidate))
     if units < FEWEST_UNITS:
         if units and after and not before:
             why = not_taken_by_path(comparison, primary_metric(comparison).name, decides.margin) if final else ""
             effect = Effect.INCONCLUSIVE if why else Effect.SLOWER
             return replace(outcome, effect=effect, units=units, reasons=(why or f"candidate: {after}",))
-        why = f"{units} unit(s) were measured; an interval and a decision need {FEWEST_UNITS}"
-        return replace(outcome, effect=Effect.INCONCLUSIVE, units=units, reasons=(why,))
+        return replace(outcome, effect=Effect.INCONCLUSIVE, units=units, reasons=(too_few(units),))
     metrics = [METRICS[name] for name in decides.metrics] or [primary_metric(comparison)]
     logs = {metric: unit_logs(comparison, metric.name) for metric in metrics}
     if reasons := tuple(reason for metric in metrics for reason in _spoilt(comparison, metric.name)):

@@ -46,9 +46,7 @@ def path_differs(
     )
 
 
-def not_taken_by_path(
-    comparison: Comparison, metric: str, margin: float, sides: tuple[str, str] = AS_DECLARED
-) -> str:
+def not_taken_by_path(comparison: Comparison, metric: str, margin: float, sides: tuple[str, str] = AS_DECLARED) -> str:
     """Return why the paths may be why only the candidate's brokers did not take a paced load; empty where not.
 
     `metric`: what decides such a load; its effect is the mean of the rounds that both sides have.

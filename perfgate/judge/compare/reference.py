@@ -9,7 +9,14 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from perfgate.judge.compare.comparisons import judge_comparison, not_taken, primary_metric, unit_logs
+from perfgate.judge.compare.comparisons import (
+    not_taken,
+    primary_metric,
+    too_few,
+    unit_logs,
+    unsound_load,
+    whole_units,
+)
 from perfgate.judge.compare.paths import PATHS, not_taken_by_path, path_differs, paths_ms
 from perfgate.judge.compare.sequential import FEWEST_UNITS, Estimate, first_told, scheduled
 from perfgate.judge.messages import scenario_lines
@@ -46,17 +53,16 @@ class ReferenceStopRule:
 def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bool = True) -> Outcome:
     """Hold the candidate of a comparison against its baseline, the reference, by the scenario's ratios.
 
-    BROKEN and INVALID are as in a comparison. `final`: nothing more will be measured. A ratio that is not known yet is
-    INCONCLUSIVE, and so is one that the client's paths to two clusters may have made; a metric of the default table
-    that the scenario has not is left out.
+    BROKEN and INVALID are as in a comparison, but for a metric that only that would decide by. `final`: nothing more
+    will be measured. A ratio that is not known yet is INCONCLUSIVE, and so is one that the client's paths to two
+    clusters may have made; a metric of the default table that the scenario has not is left out.
     """
-    name = comparison.scenario.name
-    compared = judge_comparison(comparison, final=final)
-    if compared.effect in (Effect.BROKEN, Effect.INVALID):
-        verdict = Verdict.BROKEN if compared.effect is Effect.BROKEN else Verdict.INVALID
-        return Outcome(name=name, verdict=verdict, judgements=(), reasons=compared.reasons)
+    name, units = comparison.scenario.name, whole_units(comparison)
+    if unsound := unsound_load(comparison):
+        verdict = Verdict.BROKEN if unsound[0] is Effect.BROKEN else Verdict.INVALID
+        return Outcome(name=name, verdict=verdict, judgements=(), reasons=unsound[1])
     before, after = (not_taken(m) for m in (comparison.baseline, comparison.candidate))
-    if compared.units and (before or after):
+    if units and (before or after):
         # A rate that is declared to probe is beyond this machine when the reference's brokers do not take it either.
         unheld = Verdict.MISSING if comparison.scenario.load.probes else Verdict.INCONCLUSIVE
         if before:
@@ -65,8 +71,8 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
         if final and (why := not_taken_by_path(comparison, decides, margin, SIDES)):
             return Outcome(name=name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=(why, f"candidate: {after}"))
         return Outcome(name=name, verdict=Verdict.REGRESSED, judgements=(), reasons=(f"candidate: {after}",))
-    if compared.units < FEWEST_UNITS:
-        return Outcome(name=name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=compared.reasons)
+    if units < FEWEST_UNITS:
+        return Outcome(name=name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=(too_few(units),))
     judgements = tuple(
         judgement for ratio in ratios.of(name) if (judgement := judge_ratio(comparison, ratio, final=final)) is not None
     )

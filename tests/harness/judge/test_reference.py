@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.judge.compare.comparisons import judge_comparison
 from perfgate.judge.compare.reference import ReferenceStopRule, judge_against_reference, reference_message
 from perfgate.judge.ratio_file import Ratios, load_ratios
-from perfgate.model import Comparison, Load, Round, Verdict
+from perfgate.model import Comparison, Effect, Load, Round, Verdict
 from perfgate.model.errors import ConfigurationError
 from tests.harness.judge.test_comparisons import comparison
 
@@ -183,3 +184,18 @@ def test_a_metric_that_is_not_there_is_left_out_unless_it_is_the_scenarios_own(t
     assert judge_against_reference(found, load_ratios(tmp_path)).verdict is Verdict.MISSING
     (tmp_path / "ratios.toml").write_text(text.format("batch-1k"))
     assert judge_against_reference(found, load_ratios(tmp_path)).verdict is Verdict.INVALID
+
+
+def test_at_the_cap_brokers_whose_cpu_nobody_tells_are_held_by_what_is_known(ratios: Ratios) -> None:
+    """A comparison would decide by that CPU, so that it needs --on; of a gate the ratios are stated."""
+    found = comparison(1.0, noise=(1.0,) * 10, cap=1000.0)
+    for side in ("baseline", "candidate"):
+        found = changed(
+            found,
+            side,
+            lambda r: replace(r, metrics={k: v for k, v in r.metrics.items() if k != "broker_cpu_us_per_record"}),
+        )
+    assert judge_comparison(found).effect is Effect.INVALID
+    outcome = judge_against_reference(found, ratios)
+    assert outcome.verdict is Verdict.PASS, outcome.reasons
+    assert "broker_cpu_us_per_record" not in {one.metric for one in outcome.judgements}

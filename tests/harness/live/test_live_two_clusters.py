@@ -15,6 +15,8 @@ from tests.harness.secured import Secured, secured
 SHORT = ("-k", "capped-plain", "--broker-warmup", "5", "--warmup-max", "1", "--window", "1", "--budget", "30s")
 BY_LATENCY = ("--on", "latency_ms.p99")
 """Both sides reach the cap, and no Prometheus tells the brokers' CPU."""
+CPU_TOO = "broker_cpu_us_per_record = { at_most = 10 }"
+"""Of the default table: left out where nobody tells it."""
 
 
 def file_of(brokers: Secured, folder: Path, name: str, mib_per_s: int) -> Path:
@@ -39,7 +41,8 @@ class Two:
         return [brokers.admin.describe_cluster().result(timeout=60).cluster_id for brokers in (self.old, self.new)]
 
     def are_as_they_were(self) -> bool:
-        return not (topics(self.old) or topics(self.new) or list((state_dir() / "manifests").glob("*.jsonl")))
+        left = [path.name for path in (state_dir() / "manifests").glob("*.jsonl")]
+        return not (topics(self.old) or topics(self.new) or left)
 
 
 @pytest.fixture(scope="module")
@@ -89,15 +92,16 @@ def test_the_gate_holds_a_cluster_against_another_that_is_there(two: Two, tmp_pa
     reference.write_text(f'name = "the old fleet"\n[target]\nfile = "{two.new_file.name}"\n')
     limits = tmp_path / "thresholds"
     limits.mkdir()
-    for name in ("ratios.toml", "relations.toml"):
-        (limits / name).write_text((ROOT / "thresholds" / name).read_text())
-    (limits / "ratios.toml").write_text('[default]\n"latency_ms.p99" = { at_most = 10 }\n')
+    (limits / "relations.toml").write_text((ROOT / "thresholds" / "relations.toml").read_text())
+    wide = ("records_per_s = { at_least = 0.1 }", '"latency_ms.p99" = { at_most = 10 }', CPU_TOO)
+    (limits / "ratios.toml").write_text("\n".join(["[default]", *wide]))
     held = ("--reference", reference, f"--thresholds={limits}")
     done = gate(tmp_path / "results", PROBES, *SHORT, *held, "--target", two.old_file)
     assert done.code in (0, 6), done.output
     (scenario,), (beside,) = done.run["scenarios"], done.run["references"]
     assert (beside["change"], beside["method"], beside["two_clusters"]) == ("the old fleet", "turns", True)
     assert scenario["verdict"] in ("PASS", "IMPROVED", "INCONCLUSIVE"), scenario
+    assert {one["metric"] for one in scenario["judgements"]} == {"records_per_s", "latency_ms.p99"}
     see_each_measured_by_itself(done, two, (scenario, beside["measured"]))
     assert "held against the reference 'the old fleet', measured in turns with it" in done.output
     assert two.are_as_they_were()
