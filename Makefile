@@ -22,7 +22,7 @@ SAY = $(if $(filter -q% --quiet,$(ARGS)),:,echo)
 LOCK := uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help gate compare clean-up baseline thresholds history capacity test test-slow bench catalogue lint lock report clean
+.PHONY: help gate compare clean-up baseline thresholds pairs history capacity test test-slow bench catalogue lint lock report clean
 
 help:
 	@echo 'make gate    run the scenarios and judge them   [TARGET=embedded] [TIER=smoke|nightly|full] [ARGS="-k batch"]'
@@ -30,6 +30,7 @@ help:
 	@echo 'make compare CHANGE=changes/linger-5.toml   what would this change do?   [ARGS="--budget 10m -k batch-1k"]'
 	@echo 'make clean-up TARGET=FILE.toml   put back what ended runs have left on real brokers   [ARGS="--run RUN-ID"]'
 	@echo 'make baseline   the runs that thresholds of this machine need, then the thresholds   [RUNS=10] [TIER=smoke] [ACCEPT=1]'
+	@echo 'make pairs      by what recorded pairs of like clusters differ (A/A), so that three pairs tell   [ACCEPT=1]'
 	@echo 'make thresholds   what the recorded runs would change in thresholds/   [ARGS=--accept]'
 	@echo 'make history   the runs so far, what has drifted, and a page of them: results/history.html   [ARGS="--prune-before 2026-01-31"]'
 	@echo 'make capacity RATE=20000 SIZE=1024 REPLICAS=3 RETENTION=7d   brokers, disk, bandwidth, from a measured knee   [RUN=results/latest]'
@@ -59,6 +60,9 @@ baseline: $(VENV)/.run
 
 thresholds: $(VENV)/.run
 	@$(PY) -m perfgate.report.proposal $(ARGS)
+
+pairs: $(VENV)/.run
+	@$(PY) -m perfgate.report.recorded_pairs $(if $(ACCEPT),--accept) $(ARGS)
 
 history: $(VENV)/.run
 	@$(PY) -m perfgate.report.history $(ARGS)

@@ -1,7 +1,8 @@
 """Errors on units that are correlated or skewed, as tables: ``python -m benchmarks.unit_errors``.
 
 Draws comparisons in which nothing differs and judges them by the suite's rules; then comparisons that were moved.
-Units scatter by 50 %, so that no early SAME hides an error. Simulation; 3 min.
+Then pairs of clusters beside recorded ones. Units scatter by 50 %, so that no early SAME hides an error. Simulation;
+5 min.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections import Counter
 import numpy as np
 import numpy.typing as npt
 
-from perfgate.judge.compare.sequential import judge_units
+from perfgate.judge.compare.sequential import FEWEST_UNITS, judge_units
+from perfgate.model import RecordedPairs
 
 DRAWS = 20_000
 SCATTER = 0.5
@@ -36,6 +38,41 @@ MOVED = (
     (-0.105, 0.1, 85),
     (-0.052, 0.09, 85),
 )
+
+
+BESIDE = (
+    (3, 5, 1.0),
+    (3, 8, 1.0),
+    (3, 10, 1.0),
+    (4, 5, 1.0),
+    (4, 8, 1.0),
+    (4, 10, 1.0),
+    (9, 5, 1.0),
+    (9, 8, 1.0),
+    (9, 10, 1.0),
+    (3, 8, 1.5),
+    (4, 8, 1.5),
+    (3, 8, 2.0),
+    (4, 8, 2.0),
+)
+"""Pairs planned, pairs recorded, and by how many times those at hand scatter more."""
+PAIRS_MOVED = ((-0.1, 5), (-0.2, 3), (-0.2, 4), (-0.2, 5), (-0.3, 3), (-0.3, 4))
+OF_PAIRS = 0.05
+"""Pairs of the same version differ by some 5 %."""
+
+
+def beside_recorded(
+    planned: int, recorded: int, times: float, draws: int, mean: float = 0.0, scatter: float = SCATTER
+) -> Counter[int | None]:
+    """Return what was said of so many comparisons of pairs, each beside recorded pairs of its own."""
+    rng = np.random.default_rng((planned, recorded))
+    said = Counter[int | None]()
+    for _ in range(draws):
+        effects = tuple(rng.normal(0, scatter, recorded).tolist())
+        before = RecordedPairs(metric="records_per_s", rounds_per_unit=6, effects=effects)
+        logs = rng.normal(mean, scatter * times, planned).tolist()
+        said[judge_units(logs, planned, final=True, recorded=before if recorded else None)[0]] += 1
+    return said
 
 
 def drawn(kind: str, draws: int, units: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
@@ -70,7 +107,23 @@ def main() -> int:
         found = [judge_units(logs, planned, final=True) for logs in units]
         slower, used = (sum(d == -1 for d, _ in found) / len(found), np.mean([e.units for _, e in found]))
         print(f"| {effect * 100:+.1f} % | {scatter * 100:.0f} % | {planned} | {slower * 100:.1f} % | {used:.1f} |")
+    beside_tables()
     return 0
+
+
+def beside_tables() -> None:
+    """Print the tables of pairs beside recorded ones."""
+    print("\n| pairs planned | recorded | these scatter | false SLOWER in 1,000 | false FASTER in 1,000 |")
+    print("|---|---|---|---|---|")
+    for planned, recorded, times in BESIDE:
+        said = beside_recorded(planned, recorded, times, DRAWS)
+        rates = (f"{said[side] * 1000 / DRAWS:.2f}" for side in (-1, 1))
+        print(f"| {planned} | {recorded} | x {times:g} | {' | '.join(rates)} |", flush=True)
+    print("\n| moved by | pairs planned | SLOWER beside 8 recorded pairs | without |\n|---|---|---|---|")
+    for effect, planned in PAIRS_MOVED:
+        told = [beside_recorded(planned, n, 1.0, 2000, math.log1p(effect), OF_PAIRS)[-1] / 20 for n in (8, 0)]
+        alone = f"{told[1]:.1f} %" if planned >= FEWEST_UNITS else "never"
+        print(f"| {effect * 100:+.0f} % | {planned} | {told[0]:.1f} % | {alone} |", flush=True)
 
 
 if __name__ == "__main__":

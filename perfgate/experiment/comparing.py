@@ -15,7 +15,7 @@ from perfgate.experiment.parts import WARMING_PARTS, Compared, measure_part, nex
 from perfgate.experiment.setup import Setup
 from perfgate.experiment.switching import OF_CONNECTIONS, OF_SEGMENTS, Switch, live_values
 from perfgate.load.turns import SIDES
-from perfgate.model import AS_USUAL, Change, Comparison, Deciding, Scenario
+from perfgate.model import AS_USUAL, Change, Comparison, Deciding, RecordedPairs, Scenario
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
 from perfgate.model.stopping import ComparisonStopRule
 from perfgate.model.target import Cluster, OutsideChange
@@ -37,6 +37,8 @@ class Comparing:
     """Whether the target is two clusters that exist, one a side."""
     outside: OutsideChange | None = None
     """What makes a change that is not the suite's to make: commands, or a person."""
+    recorded: Mapping[str, Sequence[RecordedPairs]] = field(default_factory=dict)
+    """A/A pairs of this machine class, by scenario."""
     _compared: dict[str, Comparison] = field(default_factory=dict)
     _failed: Exception | None = None
     """What ended the measurement: nothing is measured after it, or each scenario's test would take the whole budget."""
@@ -73,7 +75,9 @@ class Comparing:
         if not self._compared:
             compared = [row for row in self.setup.scenarios if self.cannot(row) is None]
             try:
-                pairs = not self.against and self.change.concerns_brokers and not self._change_live(compared)
+                pairs = self.change.on_pairs or (
+                    not self.against and self.change.concerns_brokers and not self._change_live(compared)
+                )
                 measure = self._on_two if self.against else self._pairs if pairs else self._alternate
                 rows = [self._row(row, pairs=pairs) for row in compared]
                 for spec in dict.fromkeys(row.sides["A"].cluster for row in rows):
@@ -181,7 +185,7 @@ class Comparing:
                     measure_part(row, benches, switch, deadline - begin, next_order(row.orders, self._random))
                 )
                 row.seconds += time.monotonic() - begin
-                row.planned = row.planned or self._planned(share, row.part_s)
+                row.planned = row.planned or self._planned(share, row.part_s, row)
                 if self._decided(row):
                     open_rows.remove(row)
 
@@ -217,12 +221,13 @@ class Comparing:
             first = first[::-1] if open_rows[0].units % 2 else self._random.choice(("AB", "BA"))
             self._pair(open_rows, first, deadline)
             pair_s = time.monotonic() - begin
-            if not longest and (affords := int(budget_s / pair_s)) < self.stop.fewest_units:
-                self.setup.say.note(too_short(budget_s, pair_s, affords, self.stop.fewest_units))
+            needed = max(self.stop.fewest_units(self._comparison(row)) for row in open_rows)
+            if not longest and (affords := int(budget_s / pair_s)) < needed:
+                self.setup.say.note(too_short(budget_s, pair_s, affords, needed))
             longest = max(longest, pair_s)
             for row in list(open_rows):
                 row.seconds += (time.monotonic() - begin) / len(open_rows)
-                row.planned = row.planned or self._planned(budget_s, time.monotonic() - begin)
+                row.planned = row.planned or self._planned(budget_s, time.monotonic() - begin, row)
                 if self._decided(row):
                     open_rows.remove(row)
 
@@ -253,14 +258,15 @@ class Comparing:
                 rows[0].log_tail = clusters[side].log_tail()
                 bench.delete_backlogs()
 
-    def _planned(self, seconds: float, unit_s: float) -> int:
+    def _planned(self, seconds: float, unit_s: float, row: Compared) -> int:
         """Return how many units of `unit_s` the time affords; the looks follow from it."""
-        return max(self.stop.fewest_units, int(seconds / unit_s))
+        return max(self.stop.fewest_units(self._comparison(row)), int(seconds / unit_s))
 
     def _decided(self, row: Compared) -> bool:
         if row.unsound or row.units >= row.planned:
             return True
-        return self.stop.decided(self._comparison(row))
+        # To end when A/A pairs are alike would record too little of their scatter.
+        return not self.change.records_pairs and self.stop.decided(self._comparison(row))
 
     # --- common
 
@@ -289,17 +295,20 @@ class Comparing:
             )[row.name]
             for side, form in row.sides.items()
         }
+        size = row.per_part * row.parts
+        recorded = self.recorded.get(row.name, ()) if row.method == "pairs" else ()
         return Comparison(
             change=self.change.name,
             baseline=forms["A"],
             candidate=forms["B"],
             method=row.method,  # type: ignore[arg-type]  # one of the three that _row gives
-            rounds_per_unit=row.per_part * row.parts,
+            rounds_per_unit=size,
             planned_units=max(row.planned, row.units, 1),
             orders=tuple(row.orders),
             minutes=row.seconds / 60,
             decides=self.decides,
             two_clusters=self.against,
+            recorded=tuple(one for one in recorded if one.rounds_per_unit == size),
         )
 
 

@@ -17,6 +17,7 @@ from perfgate.model import (
     MetricInfo,
     Profile,
     Published,
+    RecordedPairs,
     Threshold,
     metric_info,
 )
@@ -26,6 +27,8 @@ from perfgate.model.structured import Positive, shallow, strict, structured, tom
 SHARE = "timed_out_share"
 
 MOST_RUNS = 1000
+ENOUGH_PAIRS = 5
+"""Fewer recorded pairs of clusters say little of their scatter."""
 LARGEST_REACH, LARGEST_LATENCY_REACH = 0.9, 9.0
 """A limit of a tenth of the baseline is as good as none; more noise than that needs more runs, not a wider limit. So is
 one of ten times a latency, whose p99 scatters more than a mean does."""
@@ -100,6 +103,18 @@ class _Entry:
             raise ConfigurationError(f"runs = {self.runs} must be two or more where a spread stands")
 
 
+@strict
+class _Pairs:
+    """What stands beside a metric in [pairs.<scenario>]."""
+
+    rounds_per_unit: Annotated[int, Ge(1), "must be a whole number from 1"]
+    effects: Annotated[
+        tuple[float, ...],
+        MinLen(ENOUGH_PAIRS),
+        f"must be a list of {ENOUGH_PAIRS} numbers or more, of each pair the logarithm of one side over the other",
+    ]
+
+
 CANARY_KEYS = tuple(one.name for one in fields(_Canary))
 
 
@@ -118,7 +133,10 @@ def load_profile(path: Path) -> Profile:
         raise ConfigurationError(f"{path}: table [profile] is missing; it says what the thresholds are valid for")
     facts = shallow(structured(_Facts, as_table(path, "profile", tables.pop("profile")), f"{path}: [profile]"))
     canary = shallow(structured(_Canary, as_table(path, "canary", tables.pop("canary", {})), f"{path}: [canary]"))
+    pairs = {name: _pairs(path, name, body) for name, body in as_table(path, "pairs", tables.pop("pairs", {})).items()}
     entries = {name: _entries(path, name, as_table(path, name, body)) for name, body in tables.items()}
+    if facts["reference"] and pairs:
+        raise ConfigurationError(f"{path}: is a reference, of which no pairs are recorded: leave [pairs] out")
     if not facts["reference"]:
         for name, found in entries.items():
             if wrong := [info.name for info, entry in found if entry.differs]:
@@ -133,6 +151,7 @@ def load_profile(path: Path) -> Profile:
         canary={k: v for k, v in canary.items() if v is not None},
         reference=facts["reference"],
         published={name: _published(path, hardware, found) for name, found in entries.items()} if hardware else {},
+        pairs=pairs,
     )
 
 
@@ -171,7 +190,7 @@ def match_profile(profiles: Mapping[str, Profile], facts: Mapping[str, str]) -> 
 
     Raises ConfigurationError when that leaves several, or none of those.
     """
-    matching = [one for one in profiles.values() if not one.reference and not _differing(one, facts)]
+    matching = [one for one in profiles.values() if matches(one, facts)]
     if len(matching) > 1:
         same = [profile for profile in matching if profile.facts.get(UNDER_TEST) == facts.get(UNDER_TEST)]
         if len(same) != 1:
@@ -181,6 +200,11 @@ def match_profile(profiles: Mapping[str, Profile], facts: Mapping[str, str]) -> 
             )
         return same[0]
     return matching[0] if matching else None
+
+
+def matches(profile: Profile, facts: Mapping[str, str]) -> bool:
+    """Return whether a run with these facts is of the profile's target and machine."""
+    return not profile.reference and not _differing(profile, facts)
 
 
 def all_but_one(profiles: Mapping[str, Profile], facts: Mapping[str, str]) -> list[tuple[Profile, str]]:
@@ -221,6 +245,17 @@ def _entries(path: Path, scenario: str, body: Mapping[str, Any]) -> list[tuple[M
         )
         for metric, entry in body.items()
     ]
+
+
+def _pairs(path: Path, scenario: str, body: object) -> tuple[RecordedPairs, ...]:
+    where = f"{path}: [pairs.{scenario}]"
+    return tuple(
+        RecordedPairs(
+            metric=known_metric(where, metric).name,
+            **shallow(structured(_Pairs, as_table(path, f"pairs.{scenario} {metric}", entry), f"{where} {metric}")),
+        )
+        for metric, entry in as_table(path, f"pairs.{scenario}", body).items()
+    )
 
 
 def _thresholds(path: Path, scenario: str, found: Sequence[tuple[MetricInfo, _Entry]]) -> tuple[Threshold, ...]:

@@ -12,6 +12,7 @@ from perfgate.model.compared import (
     AS_USUAL as AS_USUAL,
     Comparison as Comparison,
     Deciding as Deciding,
+    RecordedPairs as RecordedPairs,
 )
 from perfgate.model.declared import (
     CROSS_ZONE as CROSS_ZONE,

@@ -284,11 +284,18 @@ class Change:
     """What makes the change outside of what the suite can change."""
     cluster_file: str = ""
     """The target file of real brokers on which the changed side is measured; empty: those of the run."""
+    on_pairs: bool = False
+    """Whether it is measured on pairs of clusters, one a side, although the same brokers could serve both."""
 
     def settings(self, scope: str) -> Settings:
         """Return the Kafka settings of this scope that it changes."""
         named = ((setting_of(path), value) for path, value in self.changes)
         return tuple((found[1], str(value)) for found, value in named if found and found[0] == scope)
+
+    @property
+    def records_pairs(self) -> bool:
+        """Whether it changes nothing on pairs of clusters: what these scatter by is asked for, not a decision."""
+        return self.on_pairs and not self.changes
 
     @property
     def concerns_brokers(self) -> bool:

@@ -59,6 +59,18 @@ AS_USUAL = Deciding()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RecordedPairs:
+    """By what pairs of clusters of the same kind differed in a metric: A/A pairs, recorded on one class of machine.
+
+    `effects`: of each pair, the logarithm of one side over the other. `rounds_per_unit`: rounds of each side in a pair.
+    """
+
+    metric: str
+    rounds_per_unit: int
+    effects: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
     """A scenario as declared (baseline) and with the change (candidate), measured in turn.
 
@@ -81,6 +93,12 @@ class Comparison:
     decides: Deciding = AS_USUAL
     two_clusters: bool = False
     """Whether each side was measured on a cluster of its own that was there before, by turns or rounds."""
+    recorded: tuple[RecordedPairs, ...] = ()
+    """What tells of the scatter between pairs besides those measured, by metric; of method `pairs` alone."""
+
+    def recorded_of(self, metric: str) -> RecordedPairs | None:
+        """Return the recorded pairs of this metric, where there are any."""
+        return next((one for one in self.recorded if one.metric == metric), None)
 
     @property
     def scenario(self) -> Scenario:

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from perfgate.model.compared import AS_USUAL, Deciding
+from perfgate.model.compared import AS_USUAL, Deciding, RecordedPairs
 from perfgate.model.measured import MetricInfo
 
 
@@ -64,6 +64,8 @@ class Profile:
     reference: bool = False
     published: Mapping[str, tuple[Published, ...]] = field(default_factory=dict)
     """Of a profile whose figures were published, all of these by scenario."""
+    pairs: Mapping[str, tuple[RecordedPairs, ...]] = field(default_factory=dict)
+    """Recorded A/A pairs, by scenario."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -202,6 +204,8 @@ class ComparisonOutcome:
     unit_effects: tuple[float, ...] = ()
     """Of each unit, the share by which the primary metric differed."""
     reasons: tuple[str, ...] = ()
+    scatter: str = ""
+    """What the scatter between pairs of clusters rests on besides those measured, in words."""
     paths_ms: tuple[float, float] | None = None
     """The client's round trip to each of two clusters that exist."""
     decides: Deciding = AS_USUAL

@@ -26,8 +26,8 @@ class StopRule(Protocol):
 class ComparisonStopRule(Protocol):
     """Of a comparison's units."""
 
-    fewest_units: int
-    """With fewer nothing is said."""
+    def fewest_units(self, comparison: Comparison) -> int:
+        """Return with how many units something can be said; with fewer nothing is."""
 
     def decided(self, comparison: Comparison) -> bool:
         """Return whether what was measured so far decides; asked after every unit, answered at planned looks."""

@@ -221,13 +221,13 @@ def attach_comparison(comparison: Comparison, outcome: ComparisonOutcome) -> Non
         _paragraph(f"{outcome.effect.value}: {MEANING[outcome.effect]}.")
         + (_paragraph(effect_text(primary)) if primary else "")
         + _paragraph(spent + seen)
-        + "".join(_paragraph(reason) for reason in outcome.reasons)
+        + "".join(map(_paragraph, filter(None, (outcome.scatter, *outcome.reasons))))
         + _table(
             ("metric", "effect", "95 % interval", "as declared", "changed", ""),
             [_effect_row(comparison, effect, decides=effect is primary) for effect in effects],
         )
     )
-    _attach_pictures(comparison_pictures(outcome, comparison.planned_units))
+    _attach_pictures(comparison_pictures(outcome, comparison))
     _attach_json("comparison", comparison_entry(comparison, outcome))
     if tail := comparison.candidate.broker_log_tail:
         allure.attach(tail, "broker log tail", AttachmentType.TEXT)

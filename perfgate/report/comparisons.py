@@ -24,6 +24,8 @@ def change_entry(change: Change) -> dict[str, object]:
             entry[table] = {**cast("dict[str, object]", entry.get(table, {})), key: value}
         else:
             entry[path] = value
+    if change.on_pairs:
+        entry["pairs"] = True
     if change.commands:
         entry["commands"] = {
             name: redacted(text) for name, text in asdict(change.commands).items() if text and isinstance(text, str)

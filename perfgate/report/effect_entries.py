@@ -42,3 +42,5 @@ class RecordedComparison:
     decides: model.Deciding = model.AS_USUAL
     """Absent in older runs, as `two_clusters`."""
     two_clusters: bool = False
+    recorded: tuple[model.RecordedPairs, ...] = ()
+    """A/A pairs that told of the scatter between pairs too; absent in older runs."""

@@ -246,6 +246,8 @@ class ComparisonEntry(RecordedComparison):
     units: Count
     detectable: float | None
     more_minutes: float | None
+    scatter: str = ""
+    """What the scatter between pairs of clusters rests on besides those measured; absent in older runs."""
     unit_effects: tuple[Share, ...]
     reasons: Strings
     others: tuple[EffectEntry, ...]

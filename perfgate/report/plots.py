@@ -9,8 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfgate.judge.compare.sequential import MARGIN, estimate, looks_until
-from perfgate.model import ComparisonOutcome, Failover, Measurement, Outcome, Round
+from perfgate.judge.compare.sequential import (
+    FEWEST_BESIDE_RECORDED,
+    FEWEST_UNITS,
+    MARGIN,
+    estimate,
+    looks_until,
+)
+from perfgate.model import Comparison, ComparisonOutcome, Failover, Measurement, Outcome, RecordedPairs, Round
 from perfgate.report.scenario_plots import NO_FORMER, Former, family_figure, scenario_pictures
 from perfgate.report.style import BLACK, BLUE, GREEN, GREY, PURPLE, RED, SKY, new_figure, plain_log, png, styled, svg
 
@@ -24,24 +30,39 @@ HEADROOM = 1.5
 """The first intervals are as wide as the sky; the picture ends at so many times the largest unit."""
 
 
-def paired_rounds(unit_effects: Sequence[float], planned_units: int, metric: str, margin: float = MARGIN) -> bytes:
+def paired_rounds(
+    unit_effects: Sequence[float],
+    planned_units: int,
+    metric: str,
+    margin: float = MARGIN,
+    recorded: RecordedPairs | None = None,
+) -> bytes:
     """Return a PNG of each unit's difference in percent, and of the estimate with its interval as it came to be.
 
-    `margin`: the share either way that is called the same.
+    `margin`: the share either way that is called the same. `recorded`: A/A pairs that tell of the scatter too.
     """
-    return png(paired_rounds_figure(unit_effects, planned_units, metric, margin))
+    return png(paired_rounds_figure(unit_effects, planned_units, metric, margin, recorded))
 
 
 @styled
 def paired_rounds_figure(
-    unit_effects: Sequence[float], planned_units: int, metric: str, margin: float = MARGIN
+    unit_effects: Sequence[float],
+    planned_units: int,
+    metric: str,
+    margin: float = MARGIN,
+    recorded: RecordedPairs | None = None,
 ) -> Figure:
     """Return the same as a figure."""
     from matplotlib.ticker import MaxNLocator
 
     logs = [math.log1p(effect) for effect in unit_effects]
     numbers = range(1, len(logs) + 1)
-    running = [(n, estimate(logs, looks_until(n, planned_units, last=True))) for n in numbers if n > 1]
+    fewest = FEWEST_BESIDE_RECORDED if recorded else FEWEST_UNITS
+    running = [
+        (n, estimate(logs, looks_until(n, planned_units, last=True, fewest=fewest), recorded=recorded))
+        for n in numbers
+        if n > 1
+    ]
     figure = new_figure(9, 4)
     axes = figure.subplots()
     same = f"same: within {margin * 100:g} %"
@@ -194,11 +215,13 @@ def pictures(measurement: Measurement, outcome: Outcome | None, former: Former =
     return found
 
 
-def comparison_pictures(outcome: ComparisonOutcome, planned_units: int) -> dict[str, bytes]:
+def comparison_pictures(outcome: ComparisonOutcome, comparison: Comparison) -> dict[str, bytes]:
     """Return the picture of a comparison's units by file name; none where nothing was judged."""
     if not (outcome.unit_effects and outcome.primary):
         return {}
-    picture = paired_rounds(outcome.unit_effects, planned_units, outcome.primary.metric.name, outcome.decides.margin)
+    metric, margin = outcome.primary.metric.name, outcome.decides.margin
+    recorded = comparison.recorded_of(metric)
+    picture = paired_rounds(outcome.unit_effects, comparison.planned_units, metric, margin, recorded)
     return {f"{outcome.name}-paired-rounds.png": picture}
 
 

@@ -178,6 +178,16 @@ def narrower(new: Proposed, tolerance: float) -> str:
     return f"{tolerance * 100:g} % with {more} more run{'' if more == 1 else 's'}"
 
 
+def with_profile(text: str, facts: Mapping[str, str]) -> tomlkit.TOMLDocument:
+    """Return a thresholds file's document, with a table [profile] of these facts where it has none."""
+    document = tomlkit.parse(text)
+    if "profile" not in document:
+        profile = tomlkit.table()
+        profile.update({key: int(value) if key == "cores" else value for key, value in facts.items()})
+        document["profile"] = profile
+    return document
+
+
 def updated(
     text: str, facts: Mapping[str, str], found: Sequence[Proposed], runs: Sequence[Mapping[str, Any]], because: str = ""
 ) -> str:
@@ -185,12 +195,8 @@ def updated(
 
     A better baseline moves its anchor; a worse one only with a reason, `because`, which is kept.
     """
-    document = tomlkit.parse(text)
-    if "profile" not in document:
-        profile = tomlkit.table()
-        profile.update({key: int(value) if key == "cores" else value for key, value in facts.items()})
-        document["profile"] = profile
-    elif UNDER_TEST in document["profile"]:
+    document = with_profile(text, facts)
+    if UNDER_TEST in document["profile"]:
         document["profile"][UNDER_TEST] = facts[UNDER_TEST]
     if readings := canary_of(runs):
         document["canary"] = document.get("canary", tomlkit.table())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfgate.judge.compare.paths import PATHS
-from perfgate.judge.compare.sequential import FEWEST_UNITS
 from perfgate.judge.messages import percent
 from perfgate.model import AS_USUAL, ComparisonOutcome, Deciding, Effect, MetricEffect
 
@@ -74,6 +73,8 @@ def comparison_message(outcome: ComparisonOutcome, change: str) -> str:
             f"  measured   {outcome.pairs} pairs in {outcome.units} units, {outcome.minutes:.1f} min"
             + (f"; a slowdown of {percent(outcome.detectable)} would have shown" if outcome.detectable else "")
         )
+    if outcome.scatter:
+        lines.append(f"  scatter    {outcome.scatter}")
     if words := decided_by(outcome.decides):
         lines.append(f"  decides    {words}")
     if outcome.paths_ms:
@@ -91,7 +92,7 @@ def comparison_message(outcome: ComparisonOutcome, change: str) -> str:
 
 def _more(outcome: ComparisonOutcome) -> str:
     if outcome.more_minutes is None:
-        return f"give it more time (--budget): a decision needs {FEWEST_UNITS} units or more"
+        return "give it more time (--budget): a decision needs more units"
     return (
         f"about {max(1.0, outcome.more_minutes):.0f} min more would tell: raise --budget by that much for this scenario"
     )

@@ -6,11 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from perfgate.judge.compare.paths import not_taken_by_path, path_differs, paths_ms
 from perfgate.judge.compare.sequential import (
-    FEWEST_UNITS,
     Estimate,
     Rule,
     detectable,
@@ -19,6 +16,7 @@ from perfgate.judge.compare.sequential import (
     units_needed,
 )
 from perfgate.judge.compare.sequential import estimate as estimate_of
+from perfgate.judge.compare.units import fewest_units, scatter_text, too_few, unit_logs, whole_units
 from perfgate.judge.rules import READERS, at_its_cap, invalid_reasons, spoilt
 from perfgate.model import (
     DECIDES_PACED,
@@ -29,6 +27,7 @@ from perfgate.model import (
     Measurement,
     MetricEffect,
     MetricInfo,
+    RecordedPairs,
     Scenario,
 )
 
@@ -57,25 +56,9 @@ def primary_metric(comparison: Comparison) -> MetricInfo:
     return METRICS["records_per_s"]
 
 
-def unit_logs(comparison: Comparison, metric: str) -> tuple[float, ...]:
-    """Return the logarithm of candidate over baseline of each whole unit; empty when a round lacks the metric."""
-    sides = (comparison.baseline.rounds, comparison.candidate.rounds)
-    size, count = comparison.rounds_per_unit, whole_units(comparison)
-    before, after = ([r.metrics.get(metric, 0.0) for r in side[: size * count]] for side in sides)
-    if not all(value > 0 for value in (*before, *after)):
-        return ()
-    logs = np.log(after) - np.log(before)
-    return tuple(float(value) for value in logs.reshape(count, size).mean(axis=1))
-
-
-def whole_units(comparison: Comparison) -> int:
-    """Return how many units of the statistics both sides have."""
-    return min(len(comparison.baseline.rounds), len(comparison.candidate.rounds)) // comparison.rounds_per_unit
-
-
-def too_few(units: int) -> str:
-    """Return why so many units tell nothing."""
-    return f"{units} unit(s) were measured; an interval and a decision need {FEWEST_UNITS}"
+def deciding_metrics(comparison: Comparison) -> list[MetricInfo]:
+    """Return what decides: what the run asks for, else what tells of this load."""
+    return [METRICS[name] for name in comparison.decides.metrics] or [primary_metric(comparison)]
 
 
 def unsound_load(comparison: Comparison) -> tuple[Effect, tuple[str, ...]] | None:
@@ -107,20 +90,23 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
     if unsound := unsound_load(comparison):
         return replace(outcome, effect=unsound[0], reasons=unsound[1])
     before, after = (not_taken(m) for m in (comparison.baseline, comparison.candidate))
-    if units < FEWEST_UNITS:
+    metrics = deciding_metrics(comparison)
+    if units < (needed := fewest_units(comparison, [metric.name for metric in metrics])):
         if units and after and not before:
             why = not_taken_by_path(comparison, primary_metric(comparison).name, decides.margin) if final else ""
             effect = Effect.INCONCLUSIVE if why else Effect.SLOWER
             return replace(outcome, effect=effect, units=units, reasons=(why or f"candidate: {after}",))
-        return replace(outcome, effect=Effect.INCONCLUSIVE, units=units, reasons=(too_few(units),))
-    metrics = [METRICS[name] for name in decides.metrics] or [primary_metric(comparison)]
+        return replace(outcome, effect=Effect.INCONCLUSIVE, units=units, reasons=(too_few(units, needed),))
     logs = {metric: unit_logs(comparison, metric.name) for metric in metrics}
     if reasons := tuple(reason for metric in metrics for reason in _spoilt(comparison, metric.name)):
         return replace(outcome, units=units, reasons=reasons)
     if absent := [metric.name for metric in metrics if not logs[metric]]:
         return replace(outcome, reasons=tuple(f"{one} was not measured in every round" for one in absent))
     rule, planned = Rule(margin=decides.margin, share=1 / len(metrics)), comparison.planned_units
-    judged = [_Judged.of(metric, logs[metric], planned, rule, final=final) for metric in metrics]
+    judged = [
+        _Judged.of(metric, logs[metric], planned, rule, comparison.recorded_of(metric.name), final=final)
+        for metric in metrics
+    ]
     lead = min(judged, key=lambda one: (WORST_FIRST.index(one.effect), -one.needs))
     metric, found, effect, reasons = lead.metric, lead.found, lead.effect, ()
     beside = tuple(replace(_metric_effect(x.metric, x.found), verdict=x.effect) for x in judged if x is not lead)
@@ -153,6 +139,7 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
         more_minutes=more,
         unit_effects=tuple(math.expm1(value) for value in logs[metric]),
         reasons=reasons,
+        scatter=scatter_text(found, comparison.recorded_of(metric.name)),
         paths_ms=paths_ms(comparison),
         decides=decides,
     )
@@ -167,8 +154,17 @@ class _Judged:
     effect: Effect
 
     @classmethod
-    def of(cls, metric: MetricInfo, logs: Sequence[float], planned: int, rule: Rule, *, final: bool) -> _Judged:
-        decision, found = judge_units(logs, planned, final=final, rule=rule)
+    def of(
+        cls,
+        metric: MetricInfo,
+        logs: Sequence[float],
+        planned: int,
+        rule: Rule,
+        recorded: RecordedPairs | None,
+        *,
+        final: bool,
+    ) -> _Judged:
+        decision, found = judge_units(logs, planned, final=final, rule=rule, recorded=recorded)
         return cls(metric=metric, found=found, effect=_effect(decision, metric))
 
     @property
@@ -236,13 +232,11 @@ def not_taken(measurement: Measurement) -> str:
 
 
 def _metric_effect(metric: MetricInfo, found: Estimate) -> MetricEffect:
-    from scipy import stats  # half a second, which a run that compares nothing need not wait
-
     low, high = found.interval
     if found.error:
         from scipy import stats  # takes 0.7 s, and only a comparison needs it
 
-        p_value = 2 * float(stats.t.sf(abs(found.mean) / found.error, found.units - 1))
+        p_value = 2 * float(stats.t.sf(abs(found.mean) / found.error, found.freedom))
     else:
         p_value = 0.0 if found.mean else 1.0
     return MetricEffect(
@@ -259,9 +253,8 @@ def _others(comparison: Comparison, decided_by: Sequence[MetricInfo], units: int
     for name, metric in METRICS.items():
         logs = () if metric in decided_by or _spoilt(comparison, name) else unit_logs(comparison, name)[:units]
         if len(logs) >= 2:
-            effects.append(
-                _metric_effect(metric, estimate_of(logs, looks_until(len(logs), comparison.planned_units, last=True)))
-            )
+            looks = looks_until(len(logs), comparison.planned_units, last=True)
+            effects.append(_metric_effect(metric, estimate_of(logs, looks, recorded=comparison.recorded_of(name))))
     return tuple(effects)
 
 

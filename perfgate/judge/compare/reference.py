@@ -9,21 +9,15 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from perfgate.judge.compare.comparisons import (
-    not_taken,
-    primary_metric,
-    too_few,
-    unit_logs,
-    unsound_load,
-    whole_units,
-)
+from perfgate.judge.compare.comparisons import not_taken, primary_metric, unsound_load
 from perfgate.judge.compare.paths import PATHS, not_taken_by_path, path_differs, paths_ms
-from perfgate.judge.compare.sequential import FEWEST_UNITS, Estimate, first_told, scheduled
+from perfgate.judge.compare.sequential import Estimate, first_told, scheduled
+from perfgate.judge.compare.units import fewest_units, scatter_text, too_few, unit_logs, whole_units
 from perfgate.judge.messages import scenario_lines
 from perfgate.judge.ratio_file import Ratios
 from perfgate.judge.rules import spoilt, verdict_of
 from perfgate.judge.statistics import spread
-from perfgate.model import Comparison, Effect, Judgement, Outcome, Ratio, Verdict
+from perfgate.model import Comparison, Effect, Judgement, Outcome, Ratio, RecordedPairs, Verdict
 
 THE_REFERENCE = "the reference"
 SIDES = (THE_REFERENCE, "the candidate's cluster")
@@ -37,14 +31,16 @@ SHORT = "  next       give it longer: --budget (docs/nightly.md)"
 class ReferenceStopRule:
     """Ends a scenario's units at the planned look that shows each of its ratios to be kept, or one not to be."""
 
-    fewest_units = FEWEST_UNITS
-
     def __init__(self, ratios: Ratios) -> None:
         self._ratios = ratios
 
+    def fewest_units(self, comparison: Comparison) -> int:
+        """Return with how many units every ratio can be judged."""
+        return fewest_units(comparison, _held(comparison, self._ratios))
+
     def decided(self, comparison: Comparison) -> bool:
         """Return whether what was measured so far decides; `comparison` is of the reference as the change."""
-        if len(comparison.orders) not in scheduled(comparison.planned_units):
+        if len(comparison.orders) not in scheduled(comparison.planned_units, self.fewest_units(comparison)):
             return False
         outcome = judge_against_reference(comparison.turned(), self._ratios, final=False)
         return outcome.verdict is Verdict.REGRESSED or all(j.verdict.green for j in outcome.judgements)
@@ -71,8 +67,8 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
         if final and (why := not_taken_by_path(comparison, decides, margin, SIDES)):
             return Outcome(name=name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=(why, f"candidate: {after}"))
         return Outcome(name=name, verdict=Verdict.REGRESSED, judgements=(), reasons=(f"candidate: {after}",))
-    if units < FEWEST_UNITS:
-        return Outcome(name=name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=(too_few(units),))
+    if units < (needed := fewest_units(comparison, _held(comparison, ratios))):
+        return Outcome(name=name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=(too_few(units, needed),))
     judgements = tuple(
         judgement for ratio in ratios.of(name) if (judgement := judge_ratio(comparison, ratio, final=final)) is not None
     )
@@ -81,6 +77,13 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
         return Outcome(name=name, verdict=Verdict.MISSING, judgements=(), reasons=(reason,))
     notes = tuple(f"{j.metric}: {j.reason}" for j in judgements if j.reason)
     return Outcome(name=name, verdict=verdict_of(judgements), judgements=judgements, reasons=notes)
+
+
+def _held(comparison: Comparison, ratios: Ratios) -> list[str]:
+    """Return the metrics of which a ratio is stated and that any round has."""
+    rounds = (*comparison.baseline.rounds, *comparison.candidate.rounds)
+    names = [ratio.metric.name for ratio in ratios.of(comparison.scenario.name)]
+    return [name for name in names if any(name in r.metrics for r in rounds)]
 
 
 def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> Judgement | None:
@@ -94,10 +97,11 @@ def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> 
     if reason := next((reason for m in sides if (reason := spoilt(m, metric.name))), ""):
         return Judgement(verdict=Verdict.INVALID, metric=metric.name, reason=reason)
     logs = unit_logs(comparison, metric.name)
-    if len(logs) < FEWEST_UNITS:
+    if len(logs) < fewest_units(comparison, [metric.name]):
         reason = "was not measured in every round of both sides"
         return Judgement(verdict=Verdict.INVALID, metric=metric.name, reason=reason)
-    verdict, found = verdict_of_units(logs, comparison.planned_units, ratio, final=final)
+    recorded = comparison.recorded_of(metric.name)
+    verdict, found = verdict_of_units(logs, comparison.planned_units, ratio, final=final, recorded=recorded)
     why = "" if verdict else f"{found.units} units do not tell whether the limit is kept"
     if final and (by_path := path_differs(comparison, metric.name, found.mean, abs(ratio.limit - 1), SIDES)):
         verdict, why = Verdict.INCONCLUSIVE, by_path
@@ -114,12 +118,12 @@ def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> 
         baseline=middle,
         tolerance=abs(ratio.limit - 1),
         against=THE_REFERENCE,
-        reason=why,
+        reason="; ".join(filter(None, (why, scatter_text(found, recorded)))),
     )
 
 
 def verdict_of_units(
-    logs: Sequence[float], planned: int, ratio: Ratio, *, final: bool
+    logs: Sequence[float], planned: int, ratio: Ratio, *, final: bool, recorded: RecordedPairs | None = None
 ) -> tuple[Verdict | None, Estimate]:
     """Return the verdict of the first look that tells, if any does, and its estimate.
 
@@ -140,7 +144,7 @@ def verdict_of_units(
             return Verdict.IMPROVED
         return Verdict.PASS if low >= limit or (last and mean - found.error >= limit) else None
 
-    return first_told(logs, planned, kept, final=final)
+    return first_told(logs, planned, kept, final=final, recorded=recorded)
 
 
 def reference_message(outcome: Outcome, comparison: Comparison, reference: str, ratios: Ratios) -> str:

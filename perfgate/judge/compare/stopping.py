@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from perfgate.judge.compare.comparisons import judge_comparison
-from perfgate.judge.compare.sequential import FEWEST_UNITS, scheduled
+from perfgate.judge.compare.comparisons import deciding_metrics, judge_comparison
+from perfgate.judge.compare.sequential import scheduled
+from perfgate.judge.compare.units import fewest_units
 from perfgate.model import Comparison, Effect
 
 
 class SequentialStopRule:
     """Ends a comparison at the planned look at which the sequential test decides it."""
 
-    fewest_units = FEWEST_UNITS
+    def fewest_units(self, comparison: Comparison) -> int:
+        """Return with how many units what decides can be judged."""
+        return fewest_units(comparison, [metric.name for metric in deciding_metrics(comparison)])
 
     def decided(self, comparison: Comparison) -> bool:
         """Return whether what was measured so far decides; between the planned looks it does not."""
-        if len(comparison.orders) not in scheduled(comparison.planned_units):
+        if len(comparison.orders) not in scheduled(comparison.planned_units, self.fewest_units(comparison)):
             return False
         return judge_comparison(comparison, final=False).effect is not Effect.INCONCLUSIVE

@@ -11,10 +11,11 @@ import pytest
 from perfgate.host.cpu_quota import GROUPS
 from perfgate.model import ClusterSpec
 from perfgate.report.html import build_report
+from perfgate.report.recorded_pairs import main as record
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from tests.harness.browser import NEEDS_CHROMIUM, browser, page, see_picture
 from tests.harness.report.test_replay import SCHEMA
-from tests.harness.run_gate import PROBES, Finished, gate
+from tests.harness.run_gate import PROBES, ROOT, Finished, gate
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -213,3 +214,26 @@ def test_brokers_that_refuse_the_change_are_one_error(tmp_path: Path) -> None:
     assert done.code == 2, done.output
     assert "num.io.threads" in done.output
     assert "Traceback" not in done.output
+
+
+@pytest.mark.slow
+def test_nothing_on_pairs_of_clusters_is_measured_recorded_and_made_use_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limits = tmp_path / "thresholds"
+    limits.mkdir()
+    (limits / "relations.toml").write_text((ROOT / "thresholds" / "relations.toml").read_text())
+    stored = "records_per_s = { rounds_per_unit = 6, effects = [0.05, -0.05, 0.04, -0.06, 0.05] }"
+    (limits / "mine.toml").write_text(f'[profile]\ntarget = "embedded"\n[pairs.capped-plain]\n{stored}\n')
+    nothing = (ROOT / "changes" / "nothing-on-pairs.toml").read_text()
+    done = compare(tmp_path, nothing, "20s", f"--thresholds={limits}")
+    assert done.code in (0, 6), done.output
+    (found,) = done.run["comparisons"]
+    assert (found["method"], found["rounds_per_unit"]) == ("pairs", 6)
+    assert found["units"] >= 1
+    assert found["baseline"]["declared"]["cluster"] == found["candidate"]["declared"]["cluster"]
+    assert len(done.run["target"]["clusters"]) == 2 * found["units"]
+    assert [one["metric"] for one in found["recorded"]] == ["records_per_s"]
+    assert record([f"--results={tmp_path / 'results'}", f"--thresholds={limits}"]) == 1
+    assert "1 run(s): target embedded" in (said := capsys.readouterr().out)
+    assert f"{found['units']} pairs, " in said

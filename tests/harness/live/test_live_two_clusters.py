@@ -9,6 +9,7 @@ import pytest
 
 from perfgate.host.state import state_dir
 from tests.harness.live.test_live_brokers import topics
+from tests.harness.live.test_live_compare import GENEROUS
 from tests.harness.run_gate import PROBES, ROOT, Finished, gate
 from tests.harness.secured import Secured, secured
 
@@ -95,7 +96,7 @@ def test_the_gate_holds_a_cluster_against_another_that_is_there(two: Two, tmp_pa
     (limits / "relations.toml").write_text((ROOT / "thresholds" / "relations.toml").read_text())
     wide = ("records_per_s = { at_least = 0.1 }", '"latency_ms.p99" = { at_most = 10 }', CPU_TOO)
     (limits / "ratios.toml").write_text("\n".join(["[default]", *wide]))
-    held = ("--reference", reference, f"--thresholds={limits}")
+    held = ("--reference", reference, f"--thresholds={limits}", "--budget", GENEROUS)
     done = gate(tmp_path / "results", PROBES, *SHORT, *held, "--target", two.old_file)
     assert done.code in (0, 6), done.output
     (scenario,), (beside,) = done.run["scenarios"], done.run["references"]

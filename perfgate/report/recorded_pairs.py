@@ -1,0 +1,147 @@
+"""A/A pairs for a profile, from comparisons that changed nothing: ``python -m perfgate.report.recorded_pairs``.
+
+Shows by what pairs of clusters of the same kind differed; writes thresholds/<profile>.toml only with --accept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+
+from perfgate.judge.compare.units import unit_logs
+from perfgate.judge.messages import percent
+from perfgate.judge.rules import READERS, spoilt
+from perfgate.judge.thresholds import ENOUGH_PAIRS, load_profiles, match_profile, profile_facts
+from perfgate.model import DECIDES_PACED, Comparison, RecordedPairs
+from perfgate.model.errors import ConfigurationError
+from perfgate.report.comparisons import recorded_comparisons
+from perfgate.report.proposal import suggested_name, with_profile
+from perfgate.report.results import load_run
+
+KEPT = ("records_per_s", "broker_cpu_us_per_record", DECIDES_PACED, *READERS.values())
+"""What decides comparisons and is held against a reference."""
+NOTHING = {"name", "budget_s", "pairs"}
+"""What run.json says of a change that changes nothing on pairs of clusters."""
+UNSOUND = ("INVALID", "BROKEN")
+
+Found = dict[str, dict[str, RecordedPairs]]
+"""By scenario and metric."""
+
+
+def of_nothing(run: Mapping[str, Any]) -> bool:
+    """Return whether a run compared scenarios as declared with themselves, on pairs of clusters."""
+    change = run.get("change") or {}
+    return bool(change.get("pairs")) and set(change) <= NOTHING and not run["modified"] and not run["replay_of"]
+
+
+def pairs_of(runs: Sequence[Mapping[str, Any]]) -> Found:
+    """Return what pairs differed by in these runs, the oldest first; of pairs that were measured alike."""
+    found: Found = {}
+    for run in sorted(runs, key=lambda one: str(one["run_id"])):
+        sound = {entry["scenario"] for entry in run["comparisons"] if entry["verdict"] not in UNSOUND}
+        for name, comparison in recorded_comparisons(run).items():
+            if name not in sound or comparison.method != "pairs":
+                continue
+            for metric, effects in _effects(comparison).items():
+                kept = found.setdefault(name, {}).get(metric)
+                size = comparison.rounds_per_unit
+                before = kept.effects if kept and kept.rounds_per_unit == size else ()
+                found[name][metric] = RecordedPairs(metric=metric, rounds_per_unit=size, effects=(*before, *effects))
+    return found
+
+
+def _effects(comparison: Comparison) -> dict[str, tuple[float, ...]]:
+    sides = (comparison.baseline, comparison.candidate)
+    logs = {name: unit_logs(comparison, name) for name in KEPT if not any(spoilt(m, name) for m in sides)}
+    return {name: tuple(round(value, 5) for value in values) for name, values in logs.items() if values}
+
+
+def scatter_of(pairs: RecordedPairs) -> float:
+    """Return by what a pair differs, as a standard deviation of the logarithm: 0.05 is 5 %."""
+    return math.sqrt(sum(effect**2 for effect in pairs.effects) / len(pairs.effects))
+
+
+def with_pairs(text: str, facts: Mapping[str, str], found: Found, run_ids: Sequence[str]) -> str:
+    """Return the thresholds file `text` with these pairs instead of those of the same scenarios; all else stays."""
+    document = with_profile(text, facts)
+    table = document.setdefault("pairs", tomlkit.table(is_super_table=True))
+    for name, by_metric in found.items():
+        table[name] = tomlkit.table()
+        for metric, pairs in by_metric.items():
+            entry = tomlkit.inline_table()
+            entry.update({"rounds_per_unit": pairs.rounds_per_unit, "effects": list(pairs.effects)})
+            table[name][metric] = entry
+    today = datetime.now(UTC).date().isoformat()
+    return tomlkit.dumps(document).rstrip() + f"\n\n# {today}: A/A pairs of {', '.join(sorted(run_ids))}\n"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Show what recorded A/A pairs say of this target and machine; return the exit code."""
+    parser = argparse.ArgumentParser(description="A/A pairs for a profile, from the runs in the results folder.")
+    parser.add_argument("--results", default="results", type=Path, help="folder of the runs (default: results)")
+    parser.add_argument("--thresholds", default="thresholds", type=Path, help="folder of the threshold files")
+    parser.add_argument("--accept", action="store_true", help="write the file; without it nothing is written")
+    asked = parser.parse_args(argv)
+    try:
+        return _show(asked.results, asked.thresholds, accept=asked.accept)
+    except ConfigurationError as error:
+        print(f"no pairs: {error}", file=sys.stderr)
+        return 2
+
+
+def _show(results: Path, thresholds: Path, *, accept: bool) -> int:
+    runs = [run for run in _runs(results) if of_nothing(run)]
+    if not runs:
+        raise ConfigurationError(
+            f"{results} holds no run that compared nothing on pairs of clusters: make compare "
+            "CHANGE=changes/nothing-on-pairs.toml makes one"
+        )
+    newest = max(runs, key=lambda run: str(run["run_id"]))
+    facts = _facts(newest)
+    alike = [run for run in runs if _facts(run) == facts and run["tier"] == newest["tier"]]
+    ids = [str(run["run_id"]) for run in alike]
+    print(f"{len(alike)} run(s): {', '.join(f'{key} {value}' for key, value in facts.items())}")
+    all_found, enough = pairs_of(alike), Found()
+    for name, by_metric in all_found.items():
+        for metric, pairs in by_metric.items():
+            few = "" if len(pairs.effects) >= ENOUGH_PAIRS else f"; too few: {ENOUGH_PAIRS} are needed"
+            print(f"{name:<14}{metric:<28}{len(pairs.effects):>4} pairs, {percent(scatter_of(pairs))}{few}")
+            if not few:
+                enough.setdefault(name, {})[metric] = pairs
+    if not enough:
+        print("too few pairs: make compare CHANGE=changes/nothing-on-pairs.toml again, with a longer --budget")
+        return 1
+    profiles = load_profiles(thresholds)
+    used = match_profile(profiles, facts)
+    path = thresholds / f"{used.name if used else suggested_name(facts, profiles)}.toml"
+    if not accept:
+        print(f"nothing was written; to write {path}: make pairs ACCEPT=1")
+        return 0
+    path.write_text(with_pairs(path.read_text() if path.exists() else "", facts, enough, ids))
+    print(f'written: {path}; say so in the commit, and under "Thresholds" in CHANGELOG.md')
+    return 0
+
+
+def _runs(results: Path) -> list[Mapping[str, Any]]:
+    found: list[Mapping[str, Any]] = []
+    for path in sorted(results.glob("2*/run.json")):
+        try:
+            found.append(load_run(path))
+        except ConfigurationError:
+            continue  # of another version, or cut off: none of those asked for
+    return found
+
+
+def _facts(run: Mapping[str, Any]) -> dict[str, str]:
+    return profile_facts(run["target"], run["environment"], run["tier"], run["driver"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

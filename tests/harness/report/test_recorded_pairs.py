@@ -1,0 +1,109 @@
+"""A/A pairs of recorded runs: which runs count, and that a profile gets them by an explicit command alone."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfgate.judge.compare.comparisons import judge_comparison
+from perfgate.judge.compare.units import unit_logs
+from perfgate.judge.thresholds import load_profile
+from perfgate.model import Comparison
+from perfgate.report.comparisons import comparison_entry, recorded_comparisons
+from perfgate.report.recorded_pairs import main, of_nothing
+from perfgate.report.results import recorded_measurements
+from tests.harness.judge.test_recorded_pairs import recorded
+from tests.harness.run_gate import ROOT
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((ROOT / "tests/harness/data/run.json").read_text())
+    return found
+
+
+def compared(document: dict[str, Any], method: Any = "pairs") -> Comparison:
+    one, other = list(recorded_measurements(document).values())[:2]
+    return Comparison(
+        change="nothing",
+        baseline=one,
+        candidate=replace(other, scenario=one.scenario),
+        method=method,
+        rounds_per_unit=1,
+        planned_units=3,
+        orders=("ABBA BAAB",) * 3,
+        minutes=1.5,
+    )
+
+
+def written(folder: Path, number: int, document: dict[str, Any], change: dict[str, Any], **others: Any) -> None:
+    found = compared(document, others.pop("method", "pairs"))
+    run_id = f"2026112{number}T000000Z-0000"
+    entry = comparison_entry(found, judge_comparison(found))
+    run = {**document, "run_id": run_id, "change": change, "comparisons": [entry], "scenarios": [], **others}
+    (folder / run_id).mkdir(parents=True)
+    (folder / run_id / "run.json").write_text(json.dumps(run))
+
+
+AA = {"name": "nothing, on pairs of clusters", "budget_s": 600, "pairs": True}
+
+
+def test_recorded_pairs_survive_the_way_through_run_json(document: dict[str, Any]) -> None:
+    found = replace(compared(document), recorded=(recorded(),))
+    again = json.loads(json.dumps(comparison_entry(found, judge_comparison(found)), allow_nan=False))
+    read = recorded_comparisons({**document, "comparisons": [again]})[found.scenario.name]
+    assert read.recorded == found.recorded
+    assert judge_comparison(read) == judge_comparison(found)
+
+
+def test_pairs_are_written_when_they_are_accepted_and_only_then(
+    tmp_path: Path, document: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    results, thresholds = tmp_path / "results", tmp_path / "thresholds"
+    thresholds.mkdir()
+    asked = [f"--results={results}", f"--thresholds={thresholds}"]
+    assert main(asked) == 2
+    assert "make compare CHANGE=changes/nothing-on-pairs.toml makes one" in capsys.readouterr().err
+    name = compared(document).scenario.name
+    effects = [round(x, 5) for x in unit_logs(compared(document), "records_per_s")]
+    written(results, 1, document, AA)
+    assert main([*asked, "--accept"]) == 1
+    assert "too few: 5 are needed" in capsys.readouterr().out
+    written(results, 2, document, AA)
+    written(results, 3, document, {**AA, "producer": {"linger.ms": "5"}})
+    written(results, 4, document, AA, modified=["producer.linger.ms=5"])
+    written(results, 5, document, AA, driver="java")
+    (results / "20261125T000000Z-0000").rename(results / "20261101T000000Z-0000")  # older than those that it is unlike
+    run = json.loads((results / "20261101T000000Z-0000" / "run.json").read_text())
+    (results / "20261101T000000Z-0000" / "run.json").write_text(json.dumps({**run, "run_id": "20261101T000000Z-0000"}))
+    assert main(asked) == 0
+    said = capsys.readouterr().out
+    assert "2 run(s): " in said
+    assert f"{2 * len(effects):>4} pairs" in said
+    assert "nothing was written; to write " in said
+    assert not list(thresholds.iterdir())
+    assert main([*asked, "--accept"]) == 0
+    (path,) = thresholds.iterdir()
+    stored = {one.metric: one for one in load_profile(path).pairs[name]}
+    assert list(stored["records_per_s"].effects) == effects * 2
+    before = path.read_text().replace("[pairs.", "# a remark\n[pairs.", 1)
+    path.write_text(before)
+    assert main([*asked, "--accept"]) == 0
+    assert load_profile(path).pairs[name] == tuple(stored.values()), "replaced, not added to"
+    assert "# a remark" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("change", "counts"),
+    [
+        (AA, True),
+        (None, False),
+        ({"name": "nothing", "budget_s": 600}, False),
+        ({**AA, "commands": {"apply": "true"}}, False),
+        ({**AA, "link": "cross-zone"}, False),
+    ],
+)
+def test_only_nothing_on_pairs_counts(change: dict[str, Any] | None, counts: bool) -> None:
+    assert of_nothing({"change": change, "modified": [], "replay_of": None}) is counts
