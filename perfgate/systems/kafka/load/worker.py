@@ -113,9 +113,11 @@ class Control:
 
     @staticmethod
     def _end(reason: str) -> None:
-        sys.stderr.write(reason + "\n")  # a file: the pipe to a run that does not read would block
-        sys.stderr.flush()
-        os._exit(RUN_IS_SILENT)
+        try:
+            sys.stderr.write(reason + "\n")  # a file: the pipe to a run that does not read would block
+            sys.stderr.flush()
+        finally:
+            os._exit(RUN_IS_SILENT)  # of a full disk too
 
 
 class Edges:
