@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from perfgate.experiment.validity import (
     BROKERS_IDLE_CORES,
     LATENCIES,
@@ -37,12 +39,7 @@ def host_flaws(
     """Return what was wrong with load hosts. `shares_cores`: the brokers are on the machine of the run."""
     found = []
     for host in result.hosts:
-        if host.started_late_ms + host.clock_bound_ms > START_LIMIT_MS:
-            reason = (
-                f"the load hosts did not start together: {host.name} began {host.started_late_ms:,.1f} ms after the "
-                f"agreed moment, give or take {host.clock_bound_ms:,.1f} ms (limit {START_LIMIT_MS:g} ms)"
-            )
-            found.append(Flaw(reason, generator=True))
+        found += [Flaw(reason, generator=True) for reason in _out_of_step(host)]
         for why in _at_its_limit(host, busiest_broker_cores, shares_cores=shares_cores):
             found.append(Flaw(f"generator saturated on {host.name}: {why}", generator=True))
         if why := _late(host, result):
@@ -50,6 +47,40 @@ def host_flaws(
             reason = f"generator saturated on {host.name}: {why}"
             found.append(Flaw(reason, generator=not load.times_out, metrics=spoilt))
     return [*found, *_clock_flaws(result)]
+
+
+def fault_host_flaws(hosts: Sequence[HostReport]) -> list[str]:
+    """Return what was wrong with the load hosts of a round with a fault: their start and their clocks."""
+    return [reason for host in hosts for reason in _out_of_step(host)]
+
+
+def spoilt_by_clocks(hosts: Sequence[HostReport], metrics: Mapping[str, float]) -> dict[str, str]:
+    """Return which phases' latencies of a round with a fault the clocks say nothing of, with the reason.
+
+    All its times are held against the schedule of the run's clock: each is wrong by what one host's clock was off.
+    """
+    off_by_ms = max((host.clock_off_by_ms for host in hosts), default=0.0)
+    kinds = [name.removesuffix(".p50") for name in metrics if name.endswith("_ms.p50")]
+    return {
+        kind: f"the clocks of the load hosts are known to {off_by_ms:,.2f} ms, over {CLOCK_SHARE:.0%} of the median"
+        for kind in kinds
+        if kind.startswith(("latency_", "end_to_end_")) and off_by_ms > CLOCK_SHARE * metrics[f"{kind}.p50"]
+    }
+
+
+def _out_of_step(host: HostReport) -> list[str]:
+    found = []
+    if host.started_late_ms + host.clock_bound_ms > START_LIMIT_MS:
+        found.append(
+            f"the load hosts did not start together: {host.name} began {host.started_late_ms:,.1f} ms after the "
+            f"agreed moment, give or take {host.clock_bound_ms:,.1f} ms (limit {START_LIMIT_MS:g} ms)"
+        )
+    if host.clock_stepped_ms:
+        found.append(
+            f"the clock of the load host {host.name} stepped by {host.clock_stepped_ms:+,.1f} ms against that of the "
+            "run, in the round"
+        )
+    return found
 
 
 def _clock_flaws(result: LoadResult) -> list[Flaw]:

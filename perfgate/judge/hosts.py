@@ -30,7 +30,7 @@ def differing_hosts(rounds: Sequence[Round]) -> list[str]:
     Where hosts do not differ, each is the worst of a round with a chance of one in their number, independently of the
     other rounds: that one of them is it in all of them has the chance hosts ** (1 - rounds).
     """
-    reports = [r.hosts for r in rounds if r.hosts]
+    reports = [r.hosts for r in rounds if r.hosts and r.failover is None]  # those have no window for it
     slow = [{host.name: 1 / max(_each(host), 1e-9) for host in hosts} for hosts in reports]
     late = [
         {

@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import cast
 
 from perfgate.host.machine_use import boot_id, look, speeds, use
+from perfgate.host.time_service import time_service
+from perfgate.load.agent_folder import AgentFolder
 from perfgate.load.local import LocalProcess, LocalTransport, ended
 from perfgate.load.transport import Message
-from perfgate.model.hosts import MachineUse
+from perfgate.model.hosts import MachineUse, TimeService
+from perfgate.model.load import LoadError
 
 SILENT_S = 8.0
 """The run asks what there is to hear several times a second; one that has not for so long is gone."""
@@ -41,6 +44,8 @@ class Agent:
         self._asked = 0.0
         self._watching: asyncio.Task[None] | None = None
         self._measuring: asyncio.Task[MachineUse | None] | None = None
+        self._timing: asyncio.Task[TimeService | None] | None = None
+        self._folder: AgentFolder | None = None
 
     def now(self) -> float:
         """Return the time on this host's monotonic clock."""
@@ -55,7 +60,10 @@ class Agent:
         return self.now(), self.now()
 
     async def start(self, specs: Mapping[str, Mapping[str, object]], worker: Sequence[str]) -> None:
-        """Start a process for each spec; what an earlier round left is ended first."""
+        """Start a process for each spec; what an earlier round left is ended first.
+
+        Journals (`history`) go into a folder of this agent's. Raises LoadError; nothing that was started is left then.
+        """
         await self.end()
         loop, said, something = asyncio.get_running_loop(), list[tuple[str, Message | None]](), asyncio.Event()
         self._said, self._something = said, something
@@ -65,35 +73,42 @@ class Agent:
             loop.call_soon_threadsafe(something.set)
 
         self._asked = time.monotonic()
-        self._processes = LocalTransport(worker).start(specs, heard)
+        try:
+            self._processes = LocalTransport(worker).start(self._with_folder(specs), heard)
+        except OSError as error:  # a full disk has no room for what they say on their standard error
+            await self.end()
+            raise LoadError(f"its generators cannot be started: {error}") from error
         self._watching = loop.create_task(self._watch())
 
-    async def listen(self, patience_s: float) -> Sequence[tuple[str, Message | None]]:
+    async def listen(self, patience_s: float) -> tuple[float, float, Sequence[tuple[str, Message | None]]]:
         """Return what the processes have said since the last call, as soon as there is something.
 
-        Raises LookupError when no process was started: this agent is not the one that was given them.
+        With it goes when this request was received, and when it was answered: each call tells of the clock. Raises
+        LookupError when no process was started: this agent is not the one that was given them.
         """
         if not self._processes:
             raise LookupError(
                 "its agent has no generator process: it was started anew, or ended them for want of a run"
             )
-        self._asked = time.monotonic()
+        received, self._asked = self.now(), time.monotonic()
         try:
             await asyncio.wait_for(self._something.wait(), patience_s)
         except TimeoutError:
-            return ()
+            return received, self.now(), ()
         self._something.clear()
         count = len(self._said)
         taken = self._said[:count]
         del self._said[:count]
-        return taken
+        return received, self.now(), taken
 
     async def tell(self, name: str, message: Mapping[str, object]) -> None:
         """Pass a message on to one process. The window that it tells of is measured here too."""
         self._processes[name].tell(message)
         if "window" in message and self._measuring is None:
             opens, closes = cast(tuple[float, float], message["window"])
-            self._measuring = asyncio.get_running_loop().create_task(self._measure(opens, closes))
+            loop = asyncio.get_running_loop()
+            self._measuring = loop.create_task(self._measure(opens, closes))
+            self._timing = loop.create_task(asyncio.to_thread(time_service))  # before the window: it costs a process
 
     async def machine(self, run_boot_id: str) -> MachineUse | None:
         """Return what this machine did in the window, once that has closed; None when nobody can tell.
@@ -102,6 +117,23 @@ class Agent:
         """
         found = await self._measuring if self._measuring else None
         return found and replace(found, with_run=run_boot_id == boot_id())
+
+    async def time_service(self) -> TimeService | None:
+        """Return what chrony said of this host's wall clock when the window became known; None where nothing did."""
+        return await self._timing if self._timing else None
+
+    async def written(self) -> Mapping[str, int]:
+        """Return how many bytes each journal has."""
+        return {} if self._folder is None else await asyncio.to_thread(_sizes, self._folder.path)
+
+    async def read(self, name: str, begin: int, count: int) -> bytes:
+        """Return so many bytes of a journal from the byte `begin` on, or what there is. Raises LoadError."""
+        if self._folder is None or Path(name).name != name:
+            raise LoadError(f"it has no journal {name}")
+        try:
+            return await asyncio.to_thread(_part, self._folder.path / name, begin, count)
+        except OSError as error:
+            raise LoadError(f"its journal {name} cannot be read: {error}") from error
 
     async def kill(self, name: str) -> None:
         """Kill one process without waiting for its end."""
@@ -112,13 +144,27 @@ class Agent:
         return await asyncio.to_thread(self._processes[name].obituary)
 
     async def end(self) -> None:
-        """End every process."""
-        for task in (self._watching, self._measuring):
+        """End every process, and delete what they have written."""
+        for task in (self._watching, self._measuring, self._timing):
             if task:
                 task.cancel()
-        self._measuring = None
+        self._measuring = self._timing = None
+        await self._end_processes()
+
+    async def _end_processes(self) -> None:
         processes, self._processes = self._processes, {}
         await asyncio.to_thread(ended, processes)
+        folder, self._folder = self._folder, None
+        if folder:
+            await asyncio.to_thread(folder.delete)
+
+    def _with_folder(self, specs: Mapping[str, Mapping[str, object]]) -> Mapping[str, Mapping[str, object]]:
+        """Return the specs with this agent's own folder where they name one of the machine of the run."""
+        if not any(spec.get("history") for spec in specs.values()):
+            return specs
+        self._folder = AgentFolder()
+        own = {"history": str(self._folder.path)}
+        return {name: {**spec, **own} if spec.get("history") else spec for name, spec in specs.items()}
 
     async def _measure(self, opens: float, closes: float) -> MachineUse | None:
         try:
@@ -132,5 +178,14 @@ class Agent:
     async def _watch(self) -> None:
         while time.monotonic() - self._asked < SILENT_S:
             await asyncio.sleep(1)
-        processes, self._processes = self._processes, {}
-        await asyncio.to_thread(ended, processes)
+        await self._end_processes()
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_size for path in folder.iterdir()}
+
+
+def _part(path: Path, begin: int, count: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(begin)
+        return file.read(count)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+DRIFT = 500e-6
+"""Seconds a second. By no more than this does the kernel change a clock's frequency (adjtimex(2), `freq`), and a
+crystal is off by a fifth of it. What moves faster steps, or is being slewed so fast that its seconds are none."""
+LOOK_EVERY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +62,39 @@ def interpolated(before: Estimate, after: Estimate, at: float) -> Estimate:
 def off_by(used: float, before: Estimate, after: Estimate) -> float:
     """Return by how much the offset that was `used` from `before` until `after` can have been wrong at most."""
     return max(abs(seen.offset - used) + seen.bound for seen in (before, after))
+
+
+def stepped(seen: Sequence[Estimate]) -> float:
+    """Return by how much the clock has stepped among these estimates, which follow one another; 0.0: it has not.
+
+    Each is held against the first one and the one before it: what neither the bounds of both nor DRIFT explain is a
+    step. Of several the one that is explained least; above zero where the clock went ahead.
+    """
+    pairs = [pair for n in range(1, len(seen)) for pair in ((seen[0], seen[n]), (seen[n - 1], seen[n]))]
+    unexplained = [(abs(b.offset - a.offset) - _explained(a, b), b.offset - a.offset) for a, b in pairs]
+    most, step = max(unexplained, default=(0.0, 0.0))
+    return step if most > 0 else 0.0
+
+
+class Track:
+    """One clock over a round: the estimate before it, and one of every LOOK_EVERY_S since, from messages that pass."""
+
+    def __init__(self, before: Estimate) -> None:
+        self.before = before
+        self._seen, self._newest = [before], list[Exchange]()
+
+    def heard(self, exchange: Exchange) -> None:
+        """Take in one more exchange."""
+        self._newest.append(exchange)
+        if exchange.heard - self._newest[0].sent >= LOOK_EVERY_S:
+            newest, self._newest = self._newest, []
+            self._seen.append(estimate(newest))
+
+    def stepped(self, after: Estimate) -> float:
+        """Return by how much the clock has stepped until this last estimate; see :func:`stepped`."""
+        newest = self._newest
+        return stepped([*self._seen, *([estimate(newest)] if newest else []), after])
+
+
+def _explained(a: Estimate, b: Estimate) -> float:
+    return a.bound + b.bound + DRIFT * abs(b.at - a.at)

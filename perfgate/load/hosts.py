@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
 
 import dask
@@ -16,7 +17,8 @@ from distributed import Client, LocalCluster
 
 from perfgate.host.machine_use import boot_id
 from perfgate.load.agent import Agent, fingerprint
-from perfgate.load.clocks import Estimate, Exchange, estimate, interpolated, off_by
+from perfgate.load.clocks import Estimate, Exchange, Track, estimate, interpolated, off_by
+from perfgate.load.collecting import HostJournals
 from perfgate.load.local import WORKER
 from perfgate.load.transport import Heard, HostClock, Message
 from perfgate.model.errors import ConfigurationError
@@ -57,7 +59,7 @@ class _Host:
         try:
             self._actor = future.result(timeout=CONNECT_S)
             there = self.ask("version")
-            self.before = self.look()
+            self.begin_anew()
         except Exception as error:  # a missing package, say, arrives as whatever the worker raised
             raise ConfigurationError(f"--hosts: no agent can be started on {name} ({address}): {error!r}") from error
         if there != fingerprint():
@@ -67,11 +69,13 @@ class _Host:
             )
 
     def ask(self, method: str, *args: object) -> Any:
-        """Return what the agent answers. Raises LoadError, from then on at once, when it does not."""
+        """Return what the agent answers. Raises LoadError: what it says, or that it is lost, from then on at once."""
         if self._lost:
             raise LoadError(self._lost)
         try:
             return getattr(self._actor, method)(*args).result(timeout=ANSWER_S)
+        except LoadError as error:  # it is there, and says why not
+            raise LoadError(f"the load host {self.name}: {error}") from error
         except Exception as error:  # whatever it is, nobody knows what this host does
             ended = "" if self._client.status == "running" else "the connection to the Dask scheduler has ended; "
             self._lost = f"the load host {self.name} ({self._address}) is lost: {ended}{error!r}"
@@ -80,6 +84,30 @@ class _Host:
     def look(self) -> Estimate:
         """Return how far this host's clock is ahead now."""
         return estimate(itertools.starmap(Exchange, (self._exchange() for _ in range(EXCHANGES))))
+
+    def begin_anew(self) -> None:
+        """Look at the clock, as it is before a round, of which nothing has been brought here."""
+        self.clock = Track(self.look())
+        self.journals = HostJournals(self.name, self.ask)
+
+    @property
+    def before(self) -> Estimate:
+        """How far this host's clock was ahead before the round."""
+        return self.clock.before
+
+    def clock_at(self, at: float) -> HostClock:
+        """Return the clock at a moment of the round, by what it is now. Raises LoadError."""
+        after, used = self.look(), self.before.offset
+        seen = interpolated(self.before, after, at)
+        return HostClock(
+            self.name,
+            ahead_s=seen.offset,
+            bound_s=seen.bound,
+            used_s=used,
+            off_by_s=off_by(used, self.before, after),
+            stepped_s=self.clock.stepped(after),
+            service=self.ask("time_service"),
+        )
 
     def _exchange(self) -> tuple[float, float, float, float]:
         sent = time.monotonic()
@@ -119,6 +147,8 @@ class _Host:
         return [each + self.before.offset for each in value] if key == "window" else value + self.before.offset
 
     def _here(self, message: Message | None) -> Message | None:
+        if message and message["event"] == "failure":
+            return {**message, "reason": f"{message['reason']} (on {self.name})"}
         return {**message, "at": message["at"] - self.before.offset} if message and "at" in message else message
 
     def _listen(self, first: str, heard: Heard, ended: threading.Event) -> None:
@@ -126,7 +156,9 @@ class _Host:
             try:
                 if self._client.status != "running":
                     self._lost = "the connection to the Dask scheduler has ended: nobody leads the load hosts"
-                said = self.ask("listen", PATIENCE_S)
+                sent = time.monotonic()
+                received, replied, said = self.ask("listen", PATIENCE_S)
+                self.clock.heard(Exchange(sent, received, replied, time.monotonic()))
             except LoadError as error:
                 if not ended.is_set():
                     heard(first, {"event": "failure", "reason": str(error)})
@@ -179,7 +211,7 @@ class DaskTransport:
 
         try:
             for host in used:  # in turn: exchanges side by side would take longer, and bound less
-                host.before = host.look()
+                host.begin_anew()
             # Side by side: in turn, those of the first of 64 hosts heard nothing for 10 s, and gave the run up.
             with ThreadPoolExecutor(max(1, len(used))) as starting:
                 list(starting.map(start, used))
@@ -191,18 +223,20 @@ class DaskTransport:
 
     def clocks(self, at: float) -> dict[str, HostClock]:
         """Return the host of each process with its clock at a moment since the start. Raises LoadError."""
-        found = {}
-        for host in dict.fromkeys(self._placed.values()):
-            after = host.look()
-            seen, used = interpolated(host.before, after, at), host.before.offset
-            off_s = off_by(used, host.before, after)
-            found[host] = HostClock(host.name, ahead_s=seen.offset, bound_s=seen.bound, used_s=used, off_by_s=off_s)
+        found = {host: host.clock_at(at) for host in dict.fromkeys(self._placed.values())}
         return {name: found[host] for name, host in self._placed.items()}
 
     def machines(self) -> dict[str, MachineUse]:
         """Return what each load host's machine did in the window, by the host's name. Raises LoadError."""
         told = {host.name: host.ask("machine", boot_id()) for host in dict.fromkeys(self._placed.values())}
         return {name: one for name, one in told.items() if one is not None}
+
+    def collect(self, folder: Path) -> None:
+        """See :class:`perfgate.load.transport.Transport`."""
+        hosts = dict.fromkeys(self._placed.values())
+        looks = {host: host.look() for host in hosts}
+        with ThreadPoolExecutor(max(1, len(hosts))) as collecting:
+            list(collecting.map(lambda host: host.journals.bring(folder, host.before, looks[host]), hosts))
 
 
 def dealt(names: Iterable[str], hosts: Sequence[H]) -> dict[str, H]:

@@ -106,6 +106,9 @@ class LocalTransport:
         """Return no host."""
         return {}
 
+    def collect(self, folder: Path) -> None:
+        """Do nothing: the processes write there themselves."""
+
 
 def ended(processes: Mapping[str, LocalProcess]) -> None:
     """End all of these processes."""

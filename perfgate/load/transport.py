@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
-from perfgate.model.hosts import MachineUse
+from perfgate.model.hosts import MachineUse, TimeService
 
 Message = Mapping[str, Any]
 Heard = Callable[[str, Message | None], None]
@@ -18,7 +19,8 @@ class HostClock:
     """The clock of a load host against the run's own; all in s.
 
     It is `ahead_s` give or take `bound_s`. What was translated from one to the other, was by `used_s`, which was wrong
-    by `off_by_s` at most.
+    by `off_by_s` at most. `stepped_s`: it has moved by so much since the start, at once. `service`: what keeps the
+    host's wall clock says of that one; None: nothing does, or nobody can tell.
     """
 
     host: str
@@ -26,6 +28,8 @@ class HostClock:
     bound_s: float
     used_s: float
     off_by_s: float
+    stepped_s: float = 0.0
+    service: TimeService | None = None
 
 
 class Channel(Protocol):
@@ -65,4 +69,10 @@ class Transport(Protocol):
         """Return what each load host's machine did in the window, by the host's name; after its end. Raises LoadError.
 
         Empty: nobody but this machine.
+        """
+
+    def collect(self, folder: Path) -> None:
+        """Have all that the processes started last have written down so far (`history` of a spec) in this folder.
+
+        Times are on the run's own clock there. Raises LoadError, with the host, when something of it is not to be had.
         """

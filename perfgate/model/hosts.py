@@ -29,6 +29,22 @@ class MachineUse:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TimeService:
+    """What chrony says of a load host's wall clock; nothing of this engine's times is taken from that one.
+
+    `offset_ms`: so far it is from what chrony takes for the true time. `bound_ms`: it is no further from the time of
+    chrony's sources than this: |offset| + root dispersion + root delay / 2; None where it follows none.
+    """
+
+    stratum: Count
+    synchronised: bool
+    offset_ms: float
+    root_delay_ms: float
+    root_dispersion_ms: float
+    bound_ms: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class HostReport:
     """What one load host did in one round's window, and its clock against that of the machine the run is on.
 
@@ -37,6 +53,7 @@ class HostReport:
     `clock_off_by_ms` at most, the round over. `started_late_ms`: how long after the agreed moment the last of its
     clients began. `busiest_thread_cores` of its generators; `pushback_share` of the window, of its average producer;
     `schedule_delay_p99_ms` of its paced records. `machine`: None where its counters were not read.
+    `clock_stepped_ms`: its clock moved by so much at once. `time_service`: None where no chrony answered.
     """
 
     name: str
@@ -52,3 +69,5 @@ class HostReport:
     pushback_share: float = 0.0
     schedule_delay_p99_ms: float | None = None
     machine: MachineUse | None = None
+    clock_stepped_ms: float = 0.0
+    time_service: TimeService | None = None

@@ -213,11 +213,13 @@ class JournaledLoad(Protocol):
     """A load whose every record is written down, from its start until it is told to stop.
 
     Leaving the context ends every process. `start`, `end`: when the first and the last record were due (s on the
-    monotonic clock).
+    monotonic clock). `hosts`: what each load host did in the load's last moment, once it is finished; empty without
+    --hosts.
     """
 
     start: float
     end: float
+    hosts: tuple[HostReport, ...]
 
     def __enter__(self) -> Self:
         """Start the processes."""
@@ -246,10 +248,13 @@ class JournaledLoad(Protocol):
     def unread(self) -> int:
         """Return how many acknowledged records the first group's consumers have not been given, by the last reports."""
 
+    def collect(self) -> None:
+        """Have all that was written down so far here. Raises LoadError."""
+
     def finish(self) -> list[str]:
         """Offer no more records, wait until each has its outcome, and return what was wrong with the load itself.
 
-        Raises LoadError when that takes too long.
+        Raises LoadError when that takes too long, or when not all that was written down is here.
         """
 
 

@@ -20,6 +20,7 @@ from perfgate.experiment.faults.reading import stayed
 from perfgate.experiment.faults.recording import history_path, keep
 from perfgate.experiment.faults.scripts import SCRIPTS, Scene
 from perfgate.experiment.faults.written import BEFORE_S, Written
+from perfgate.experiment.host_validity import fault_host_flaws, spoilt_by_clocks
 from perfgate.load.history import (
     ACCEPT,
     OUTCOME,
@@ -90,6 +91,7 @@ def fault_round(
         keep(history_path(folder, row.name, index), written)
         shutil.rmtree(journals)
         failover, metrics, accounting = analyse(written)
+        flaws += fault_host_flaws(load.hosts)
         flaws += filter(None, (stayed(row, metrics), had_no_effect(row, metrics)))
         if (late := schedule_delay_s(written)) > AT_ONCE_S:
             # Less only widens the resolution of the outage; with so much no send can succeed "at once".
@@ -112,8 +114,9 @@ def fault_round(
         generator=None,
         latency_histogram="",
         failover=failover,
+        hosts=load.hosts,
         invalid=tuple(flaws),
-        invalid_metrics=spoilt_latencies(written, metrics),
+        invalid_metrics=spoilt_latencies(written, metrics) | spoilt_by_clocks(load.hosts, metrics),
     )
 
 
@@ -131,6 +134,7 @@ def _recovered(spec: LoadSpec, load: JournaledLoad, scene: Scene, journals: Path
     """Return whether the load is as before already, or never will be."""
     if scene.row.fault.about.ends_load:
         return True
+    load.collect()
     sends, outcomes = _producers(spec.scenario, journals)
     back = scene.marks[-1 if scene.row.fault.about.leaves_unread else 0][0]
     fault, until = scene.marks[0][0], time.monotonic()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from perfgate.experiment.host_validity import host_flaws
+from perfgate.experiment.host_validity import fault_host_flaws, host_flaws, spoilt_by_clocks
 from perfgate.load.transport import HostClock
 from perfgate.model import HostReport, Load, MachineUse
 from perfgate.model.histogram import merged
@@ -82,6 +82,9 @@ def test_a_report_adds_the_results_of_a_hosts_processes() -> None:
     assert report.pushback_share == pytest.approx(0.125), "of four clients two did so for a second of two, in turn"
     assert report.schedule_delay_p99_ms == pytest.approx(8, rel=0.01)
     assert host_reports({}, {}, {}, {}, window_s=2.0) == ()
+    killed = {"producer-1": replace(one, stepped_s=-0.5)}
+    (report,) = host_reports(killed, {"producer-1": 0.003}, {}, {}, window_s=2.0)
+    assert (report.processes, report.clock_stepped_ms) == (1, -500.0), "of a host whose one process was killed too"
 
 
 @pytest.mark.parametrize(
@@ -131,3 +134,26 @@ def test_a_host_that_sends_late_spoils_latencies_whatever_the_others_do() -> Non
     assert host_flaws(PACED, load_result(sent=sent(), hosts=(replace(late, schedule_delay_p99_ms=9.0),))) == []
     pushed = replace(told, sent=sent(pushback_s=0.5))
     assert host_flaws(PACED, pushed) == [], "its buffer was full: the brokers kept it waiting"
+
+
+def test_a_host_whose_clock_stepped_is_named_with_how_much_with_a_fault_too() -> None:
+    stepped = replace(HOST, name="load-7", clock_stepped_ms=-250.0)
+    (flaw,) = host_flaws(PACED, load_result(hosts=(HOST, stepped)))
+    assert "the clock of the load host load-7 stepped by -250.0 ms" in flaw.reason
+    assert (flaw.metrics, flaw.generator) == ((), True)
+    assert fault_host_flaws((HOST, stepped)) == [flaw.reason]
+    (late,) = fault_host_flaws((replace(HOST, started_late_ms=60.0),))
+    assert "host-1 began 60.0 ms after" in late
+    assert fault_host_flaws((HOST,)) == fault_host_flaws(()) == []
+
+
+def test_with_a_fault_latencies_are_refused_that_clocks_say_nothing_of() -> None:
+    """Each host's clock is known to 0.3 ms: over a tenth of 2 ms, not of 4."""
+    metrics = {
+        "latency_before_ms.p50": 4.0,
+        "latency_during_ms.p50": 2.0,
+        "end_to_end_after_ms.p50": 2.0,
+        "outage_s": 0,
+    }
+    assert set(spoilt_by_clocks((HOST, HOST), metrics)) == {"latency_during_ms", "end_to_end_after_ms"}
+    assert spoilt_by_clocks((), metrics) == {}

@@ -11,6 +11,7 @@ from perfgate.judge.hosts import BY_CHANCE, QUESTIONS, always_worst, differing_h
 from perfgate.model import Round
 from perfgate.model.histogram import LatencyRecorder, encode
 from perfgate.model.hosts import HostReport
+from tests.harness.experiment.test_failover import history, one_fault
 
 
 def report(name: str, done: int, latency_s: float) -> HostReport:
@@ -60,6 +61,9 @@ def test_too_few_rounds_or_hosts_or_too_little_is_chance() -> None:
     assert differing_hosts([]) == differing_hosts([unmeasured(1, "")] * 9) == []
     one = [replace(r, hosts=r.hosts[:1]) for r in rounds(9)]
     assert differing_hosts(one) == []
+    failover = one_fault(history()).failover
+    faults = [replace(r, failover=failover) for r in rounds(7, slow=500)]
+    assert differing_hosts(faults) == [], "their figures are of the load's last moment"
 
 
 @pytest.mark.parametrize(("hosts", "count"), [(2, 7), (3, 5), (8, 4)])

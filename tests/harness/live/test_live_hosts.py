@@ -17,6 +17,7 @@ from perfgate.model.histogram import latency_metrics
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from tests.harness.live_load import LiveLoad
+from tests.harness.run_gate import gate
 
 AHEAD_S = 0.25
 AHEAD_WORKER = f"""
@@ -77,3 +78,24 @@ def test_records_from_two_hosts_are_all_accounted_for(tmp_path: Path) -> None:
     assert result.received.negative_latencies == 0
     end_to_end = latency_metrics([result.received.latency])
     assert 0 < end_to_end["latency_ms.p50"] < AHEAD_S * 1e3 / 2
+
+
+@pytest.mark.slow
+def test_a_failover_from_two_hosts_is_told_as_from_one_machine(tmp_path: Path) -> None:
+    """A broker is killed; what became of each record is journaled on both hosts, and every one is accounted for."""
+    done = gate(
+        tmp_path,
+        *("--hosts=local:2", "--set", "producers.processes=2", "--set", "consumers.processes=2"),
+        *("-k", "kill-leader-session-3s", "--family", "failover", "--broker-warmup", "5", "--relations-only"),
+    )
+    entry = done.scenario("kill-leader-session-3s")
+    (measured,) = entry["rounds"]
+    metrics, failover = measured["metrics"], measured["failover"]
+    assert entry["verdict"] != "INVALID", done.output
+    assert 1.0 < metrics["outage_s.max"] < 60
+    assert metrics["outage_affected"] == 6
+    for kind in ("lost", "duplicated", "reordered", "phantom", "divergent"):
+        assert failover["integrity"][kind] == 0
+    assert metrics["end_to_end_before_ms.p50"] >= metrics["latency_before_ms.p50"] / 2
+    assert [(host["name"], host["processes"]) for host in measured["hosts"]] == [("host-1", 2), ("host-2", 2)]
+    assert [host["clock_stepped_ms"] for host in measured["hosts"]] == [0.0, 0.0]

@@ -26,7 +26,51 @@ say(event="result", attempted_in_window=5, acked_in_window=5, acked_bytes_in_win
     failed={}, errors={}, unresolved=0, unsent=0, withdrawn=0, throttled_ms=0, clients=1,
     cpu_cores=0.1, busiest_thread_cores=0.1, rss_mib=50)
 """
+JOURNALING = """
+import numpy as np
+from pathlib import Path
+from perfgate.load.history import OUTCOME, SEND, Journal, outcomes_path, sends_path
+""" + FAKE.replace(
+    'say(event="result"',
+    """
+if spec.get("history"):
+    folder = Path(spec["history"])
+    outcomes = Journal(str(outcomes_path(folder, spec["first"])))
+    Journal(str(sends_path(folder, spec["first"]))).write(np.array([(now(), 0, 10, 0)], SEND))
+    for sequence in range(10 - spec.get("fake_lost", 0)):
+        outcomes.write(np.array([(now(), sequence, sequence, 0, 0)], OUTCOME))
+say(event="result\"""",
+)
+"""Writes down what becomes of its ten records, at the end of the window; of `fake_lost` it does not."""
 MARK = "generator of test_hosts"
 WORKER = ("-c", f"# {MARK}\n{FAKE}")
 STAYS = ("-c", f"# {MARK}\n{FAKE[: FAKE.index('start =')]}\nfor line in sys.stdin: pass")
 """A generator that minds neither silence nor time: only the end of its pipe."""
+JOURNALS = ("-c", f"# {MARK}\n{JOURNALING}")
+FILLS = (
+    "-c",
+    f"# {MARK}"
+    """
+import os, resource, time
+from pathlib import Path
+import numpy as np
+from perfgate.load.history import SEND, Journal, sends_path
+from perfgate.systems.kafka.load import worker
+class Filling:
+    errors, done = {}, 0
+    def run(self, start):
+        journal = Journal(str(sends_path(Path(control.spec["history"]), 0)))
+        while True:
+            journal.write(np.zeros(1000, SEND))
+            self.done += 1000
+            time.sleep(0.001)
+    def progress(self):
+        return {"attempted": self.done, "done": self.done, "failed": 0}
+if limit := int(os.environ.get("FAKE_FSIZE", 0)):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+control = worker.Control()
+worker.emit("ready")
+worker.run(control, [Filling()])
+""",
+)
+"""Writes to its journal without an end, in the loop of the real generator process."""

@@ -1,10 +1,12 @@
 """Laws of clock estimates: whatever the delays, the true offset lies within the bound."""
 
+from itertools import accumulate
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.load.clocks import Estimate, Exchange, estimate, interpolated, off_by
+from perfgate.load.clocks import DRIFT, Estimate, Exchange, Track, estimate, interpolated, off_by, stepped
 
 DELAYS = st.floats(0, 10)
 MOMENTS = st.floats(0, 1e6)
@@ -55,3 +57,40 @@ def test_a_moment_outside_takes_the_nearer_end_and_one_look_is_enough() -> None:
 def test_without_an_exchange_nothing_is_known() -> None:
     with pytest.raises(ValueError, match="empty"):
         estimate([])
+
+
+def across(moments: list[float], delays: list[tuple[float, float]], clock: list[float]) -> list[Estimate]:
+    """Return what is seen of a clock that is ahead by `clock` at these moments."""
+    seen = zip(moments, clock, delays, strict=True)
+    return [Estimate(at, ahead + (there - back) / 2, (there + back) / 2) for at, ahead, (there, back) in seen]
+
+
+SHORT = st.tuples(st.floats(0, 0.1), st.floats(0, 0.1))
+
+
+@given(st.floats(-DRIFT, DRIFT), st.lists(st.tuples(st.floats(0.001, 1e3), SHORT), min_size=2, max_size=20))
+def test_no_drift_of_a_kept_clock_is_taken_for_a_step(
+    drift: float, looks: list[tuple[float, tuple[float, float]]]
+) -> None:
+    moments = list(accumulate(after for after, _ in looks))
+    seen = across(moments, [delays for _, delays in looks], [0.999 * drift * at for at in moments])
+    assert stepped(seen) == 0.0
+
+
+@given(st.floats(-10, 10), st.lists(SHORT, min_size=3, max_size=3))
+def test_a_step_beyond_what_bounds_and_drift_explain_is_found(step: float, delays: list[tuple[float, float]]) -> None:
+    seen = across([0, 10, 20], delays, [0, 0, step])
+    found = stepped(seen)
+    assert not found or abs(found - step) <= max(one.bound for one in seen[:2]) + seen[2].bound + ROUNDING_S
+    if abs(step) > 2 * (seen[1].bound + seen[2].bound) + DRIFT * 10 + ROUNDING_S:
+        assert found * step > 0, "with its direction"
+
+
+def test_a_clock_that_steps_and_steps_back_is_seen_by_the_messages_in_between() -> None:
+    before, after = Estimate(0, 0.0, 0.001), Estimate(31, 0.0, 0.001)
+    track = Track(before)
+    for at in range(30):
+        track.heard(exchanged(at, 0.25 if at > 10 else 0.0, 0.001, 0.2, 0.001))
+    assert stepped([before, after]) == 0.0, "by both ends alone it would not be"
+    assert track.stepped(after) == pytest.approx(0.25, abs=0.002)
+    assert Track(before).stepped(after) == 0.0

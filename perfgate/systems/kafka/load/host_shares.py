@@ -19,7 +19,8 @@ def host_reports(
 ) -> tuple[HostReport, ...]:
     """Return a report for each host; `machines` by its name, all others by that of a process. Empty where `clocks` is.
 
-    `began`: s after the agreed moment, as translated by the offset that was used.
+    `began`: s after the agreed moment, as translated by the offset that was used. A process that the run has killed
+    has no result.
     """
     names: dict[HostClock, list[str]] = {}
     for name, clock in clocks.items():
@@ -37,14 +38,14 @@ def _report(
     machine: MachineUse | None,
     window_s: float,
 ) -> HostReport:
-    own = [results[name] for name in names]
+    own = [results[name] for name in names if name in results]
     sent = [result for result in own if "acked_in_window" in result]
     pushed_back = [result["pushback_in_window_s"] / result["clients"] / window_s for result in sent]
     delays = merged([result["schedule_delay"] for result in sent if result.get("schedule_delay")])
     late = delays.get_total_count()
     return HostReport(
         name=clock.host,
-        processes=len(own),
+        processes=len(names),
         done_in_window=sum(result["acked_in_window"] for result in sent)
         if sent
         else sum(result["received_in_window"] for result in own),
@@ -54,10 +55,12 @@ def _report(
         clock_bound_ms=clock.bound_s * 1e3,
         clock_off_by_ms=clock.off_by_s * 1e3,
         started_late_ms=(max(began[name] for name in names) + clock.used_s - clock.ahead_s) * 1e3,
-        busiest_thread_cores=max(result["busiest_thread_cores"] for result in own),
+        busiest_thread_cores=max((result["busiest_thread_cores"] for result in own), default=0.0),
         pushback_share=sum(pushed_back) / len(pushed_back) if pushed_back else 0.0,
         schedule_delay_p99_ms=delays.get_value_at_percentile(99.0) / 1e3 if late else None,
         machine=machine,
+        clock_stepped_ms=clock.stepped_s * 1e3,
+        time_service=clock.service,
     )
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from perfgate.load.history import RECEIPT, Rows, read_journal, receipts_path
+from perfgate.load.history import OUTCOME, RECEIPT, SEND, Rows, outcomes_path, read_journal, receipts_path, sends_path
+from perfgate.load.local import LocalTransport
 from perfgate.load.processes import Generators
-from perfgate.model import Consumers, FaultScenario
+from perfgate.load.transport import Message, Transport
+from perfgate.model import Consumers, FaultScenario, HostReport
 from perfgate.model.load import LoadError, LoadSpec, Observer
+from perfgate.systems.kafka.load.host_shares import host_reports
 from perfgate.systems.kafka.load.instructions import (
     CONSUME,
     DRAIN_MARGIN_S,
@@ -33,22 +37,30 @@ MOST_S = 3600.0
 class JournaledGenerators:
     """See :class:`perfgate.model.load.JournaledLoad`."""
 
-    def __init__(self, spec: LoadSpec, folder: Path, observer: Observer) -> None:
-        """What happens to each record goes into files in `folder`; see :mod:`perfgate.load.history`."""
+    def __init__(self, spec: LoadSpec, folder: Path, observer: Observer, transport: Transport | None = None) -> None:
+        """What happens to each record goes into files in `folder`; see :mod:`perfgate.load.history`.
+
+        `transport`: where the processes run; None: on this host.
+        """
         self._spec, self._folder, self._observer = spec, folder, observer
+        self._transport = transport or LocalTransport()
+        self._workers: Mapping[str, Mapping[str, object]] = {}
         self._generators: Generators | None = None
         self.start = 0.0
         """When the first record was due, in s on the monotonic clock."""
         self.end = 0.0
         """When the last one was."""
+        self.hosts: tuple[HostReport, ...] = ()
+        """What each load host did, once the load is finished."""
 
     def __enter__(self) -> JournaledGenerators:
         self._folder.mkdir(parents=True, exist_ok=True)
-        workers = {**consumers_of(self._spec), **producers_of(self._spec)}
+        self._workers = {**consumers_of(self._spec), **producers_of(self._spec)}
         row = self._spec.scenario
         most_s = MOST_S + (row.fault.hold_s if isinstance(row, FaultScenario) else 0.0)
         self._generators = Generators(
-            {name: {**worker, "history": str(self._folder), "most_s": most_s} for name, worker in workers.items()}
+            {name: {**one, "history": str(self._folder), "most_s": most_s} for name, one in self._workers.items()},
+            self._transport,
         )
         self._generators.follow(PRODUCE)
         return self
@@ -97,20 +109,27 @@ class JournaledGenerators:
         consumers = self._spec.scenario.consumers
         return frozenset(f"{CONSUME}-{n + 1}" for n in range(consumers.processes)) if consumers else frozenset()
 
+    def collect(self) -> None:
+        """Have all that was written down so far in the folder. Raises LoadError."""
+        self._transport.collect(self._folder)
+
     def finish(self) -> list[str]:
         """Offer no more records, wait until each has its outcome, and return what was wrong with the load itself.
 
-        Raises LoadError when that takes too long.
+        Raises LoadError when that takes too long, or when a journal is not whole.
         """
-        # Both edges lie ahead: the processes read their own counters at each.
-        self.end = time.monotonic() + END_LEAD_S
-        self._running.tell(window=[self.end - END_LEAD_S / 2, self.end])
+        # Both edges lie ahead of every process: they read their own counters at each.
+        ahead_s = max(END_LEAD_S / 2, self._running.lead_s)
+        opens = time.monotonic() + ahead_s
+        self.end = opens + END_LEAD_S / 2
+        self._running.tell(window=[opens, self.end])
         bound_s = drain_s_of(self._spec.scenario) + DRAIN_MARGIN_S
         sent = self._running.wait_for(
             "result", bound_s, self._observer, only=PRODUCE, phase="waiting for every outcome"
         )
         self._running.tell(CONSUME, stop=True)
         read = self._running.wait_for("result", DRAIN_MARGIN_S, self._observer, only=CONSUME, phase="ending consumers")
+        self._collect_all()
         found = []
         if blocked := sum(result["pushback_s"] for result in sent):
             found.append(
@@ -122,6 +141,33 @@ class JournaledGenerators:
         if corrupt := sum(result["corrupt"] + result["foreign"] for result in read):
             found.append(f"the consumers were given {corrupt:,} records whose content is not what was sent")
         return found
+
+    def _collect_all(self) -> None:
+        """Have all journals here, and see that each is whole. Raises LoadError."""
+        self.collect()
+        began = {name: said["at"] - self.start for name, said in self._running.said("started").items()}
+        clocks, results = self._transport.clocks(self.start), self._running.said("result")
+        # Of a process that was killed there is what it knew until then, and nobody else to ask.
+        for name, result in results.items():
+            if reason := not_whole(self._folder, self._workers[name], result):
+                at = f" on the load host {clocks[name].host}" if name in clocks else ""
+                raise LoadError(f"the journal of {name}{at} is not whole: {reason}")
+        self.hosts = host_reports(clocks, began, results, {}, window_s=END_LEAD_S / 2)
+
+
+def not_whole(folder: Path, worker: Mapping[str, Any], result: Message) -> str:
+    """Return how a process's journals lack something of what it has counted; empty: they do not."""
+    numbers = range(worker["first"], worker["first"] + worker["clients"])
+    if worker["role"] == "produce":
+        sends = sum(int(read_journal(sends_path(folder, n), SEND)["count"].sum()) for n in numbers)
+        acked = sum(int((read_journal(outcomes_path(folder, n), OUTCOME)["error"] == 0).sum()) for n in numbers)
+        if acked != result["acked"]:
+            return f"{acked:,} of {result['acked']:,} acknowledgements are there"
+        # What found no room in the buffer was handed over, and written down, more than once.
+        return f"{sends:,} of {result['attempted']:,} sends are there" if sends < result["attempted"] else ""
+    known = sum(int((read_journal(receipts_path(folder, n), RECEIPT)["producer"] >= 0).sum()) for n in numbers)
+    due = result["read"] - result["foreign"]
+    return f"{known:,} of {due:,} receipts are there" if known != due else ""
 
 
 def read_everything(spec: LoadSpec, folder: Path, ends: Sequence[int], observer: Observer) -> Rows:

@@ -50,13 +50,11 @@ class LibrdkafkaDriver:
     takes_turns = True
 
     def __init__(self, transport: Transport | None = None) -> None:
-        """`transport`: where the generator processes of plain rounds run; None: on this host."""
+        """`transport`: where the generator processes of rounds run; None: on this host."""
         self._transport = transport or LocalTransport()
 
     def cannot(self, scenario: Scenario) -> str | None:
         """Return why this driver cannot express the scenario, or None when it can."""
-        if isinstance(scenario, FaultScenario) and not isinstance(self._transport, LocalTransport):
-            return "what becomes of each record is written down on the machine of the run; run it without --hosts"
         if scenario.client_version and not self._transport.here:
             return "another release of the client is fetched to the machine of the run alone; run it without --hosts"
         if isinstance(scenario, FaultScenario) and scenario.transaction_ms:
@@ -185,7 +183,7 @@ class LibrdkafkaDriver:
 
     def journaled(self, spec: LoadSpec, folder: Path, observer: Observer) -> JournaledGenerators:
         """Return a load that writes down in `folder` what happens to each record."""
-        return JournaledGenerators(spec, folder, observer)
+        return JournaledGenerators(spec, folder, observer, self._transport)
 
     def read_everything(self, spec: LoadSpec, folder: Path, ends: Sequence[int], observer: Observer) -> Rows:
         """Return what a fresh consumer is given of every partition up to its end offset, in the log's order."""

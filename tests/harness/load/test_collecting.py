@@ -1,0 +1,175 @@
+"""Journals of a load host: whole, in times of the run's clock, or refused by name; and the folder that they are in."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from perfgate.load import collecting
+from perfgate.load.agent import Agent
+from perfgate.load.agent_folder import PREFIX, AgentFolder
+from perfgate.load.clocks import Estimate
+from perfgate.load.collecting import HostJournals
+from perfgate.load.history import OUTCOME, RECEIPT, SEND, Journal, read_journal
+from perfgate.model.load import LoadError
+from perfgate.systems.kafka.load.journaled import not_whole
+
+AHEAD = Estimate(at=100.0, offset=50.0, bound=0.001)
+LATER = Estimate(at=200.0, offset=50.2, bound=0.001)
+NAME = "producer-0.sends"
+
+
+class WithFolder(Agent):
+    """An agent that has its folder already, as it has while its generators run."""
+
+    def __init__(self, folder: AgentFolder) -> None:
+        super().__init__()
+        self._folder = folder
+
+
+class GivesNothing(WithFolder):
+    async def read(self, name: str, begin: int, count: int) -> bytes:
+        return b""
+
+
+class SaysOtherName(WithFolder):
+    async def written(self) -> dict[str, int]:
+        return {"../producer-0.sends": 24}
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentFolder]:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = AgentFolder()
+    yield folder
+    folder.delete()
+    assert not list(tmp_path.glob(f"{PREFIX}*"))
+
+
+def journals(agent: Agent) -> HostJournals:
+    return HostJournals("load-1", lambda method, *args: asyncio.run(getattr(agent, method)(*args)))
+
+
+def wrote(own: AgentFolder, *moments: float) -> None:
+    journal = Journal(str(own.path / NAME))
+    journal.write(np.array([(at, 7, 1, 0) for at in moments], SEND))
+    journal.close()
+
+
+def test_all_of_it_comes_in_the_runs_time_as_often_as_it_is_asked_for(
+    own: AgentFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host's clock is ahead by 50 s, and gains 0.2 s in the 100 s of the round; a chunk is no whole row."""
+    monkeypatch.setattr(collecting, "CHUNK_BYTES", 7)
+    there, here = journals(WithFolder(own)), tmp_path / "here"
+    wrote(own, 150.0, 200.1)
+    there.bring(here, AHEAD, LATER)
+    wrote(own, 250.2)
+    there.bring(here, AHEAD, LATER)
+    rows = read_journal(here / NAME, SEND)
+    assert rows["at"] == pytest.approx([100.0, 150.0, 200.0], abs=1e-3)
+    assert set(rows["first"]) == {7}
+
+
+def cut(own: AgentFolder) -> None:
+    (own.path / NAME).write_bytes(b"1234")
+
+
+@pytest.mark.parametrize(
+    ("agent", "harm", "words"),
+    [
+        (WithFolder, lambda own: (own.path / NAME).unlink(), r"load-1 lost 48 bytes of producer-0\.sends"),
+        (WithFolder, cut, r"load-1 lost 44 bytes of producer-0\.sends"),
+        (GivesNothing, lambda own: wrote(own, 160.0), r"load-1 gave 48 of 72 bytes of producer-0\.sends"),
+        (SaysOtherName, lambda own: None, r"load-1 has written '\.\./producer-0\.sends', which is no journal"),
+    ],
+    ids=["gone", "cut", "gives-nothing", "other-name"],
+)
+def test_what_is_missing_is_told_with_the_host(
+    agent: type[WithFolder], harm: Callable[[AgentFolder], None], words: str, own: AgentFolder, tmp_path: Path
+) -> None:
+    wrote(own, 150.0, 151.0)
+    there = journals(WithFolder(own))
+    there.bring(tmp_path / "here", AHEAD, LATER)
+    there._ask = lambda method, *args: asyncio.run(getattr(agent(own), method)(*args))
+    harm(own)
+    with pytest.raises(LoadError, match=words):
+        there.bring(tmp_path / "here", AHEAD, LATER)
+
+
+def test_a_host_that_is_too_slow_is_not_waited_for(
+    own: AgentFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collecting, "LEAST_S", -60.0)
+    wrote(own, 150.0, 151.0)
+    with pytest.raises(LoadError, match=r"load-1 is too slow: 0 of 48 bytes of producer-0\.sends came"):
+        journals(WithFolder(own)).bring(tmp_path / "here", AHEAD, LATER)
+
+
+def test_no_other_file_of_the_host_is_given(own: AgentFolder) -> None:
+    for agent, name in ((WithFolder(own), "../../etc/passwd"), (WithFolder(own), "gone.sends"), (Agent(), NAME)):
+        with pytest.raises(LoadError, match=name):
+            asyncio.run(agent.read(name, 0, 10))
+
+
+def test_what_an_agent_left_that_was_killed_is_deleted_by_the_next_and_a_living_ones_is_not(
+    own: AgentFolder, tmp_path: Path
+) -> None:
+    wrote(own, 1.0)
+    dies = (
+        "import os, tempfile; from perfgate.load.agent_folder import AgentFolder\n"
+        "folder = AgentFolder(); (folder.path / 'x').touch(); print(folder.path, flush=True); os.kill(os.getpid(), 9)"
+    )
+    env = {"TMPDIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[3])}
+    dead = subprocess.run(
+        [sys.executable, "-c", dies], capture_output=True, text=True, env=env, timeout=60, check=False
+    )
+    left = Path(dead.stdout.strip())
+    assert (left / "x").exists(), dead.stderr
+    next_one = AgentFolder()
+    assert not left.exists()
+    assert (own.path / NAME).exists()
+    next_one.delete()
+
+
+def test_a_journal_that_does_not_fit_on_the_disk_is_an_error_not_a_shorter_journal(tmp_path: Path) -> None:
+    """The file system takes what there is room for and says so in the number alone; the next write would fail."""
+    writes = (
+        "import resource, sys; import numpy as np; from perfgate.load.history import SEND, Journal\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "Journal(sys.argv[1]).write(np.zeros(100, SEND))"
+    )
+    env = {"PYTHONPATH": str(Path(__file__).parents[3])}
+    command = [sys.executable, "-c", writes, str(tmp_path / NAME)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, check=False)
+    assert "OSError: [Errno 27] File too large" in done.stderr
+
+
+def row(kind: "np.dtype[np.void]", **values: int) -> "np.ndarray[tuple[int], np.dtype[np.void]]":
+    rows = np.zeros(1, kind)
+    for name, value in values.items():
+        rows[name] = value
+    return rows
+
+
+def test_a_journal_that_lacks_something_of_what_its_process_counted_is_not_whole(tmp_path: Path) -> None:
+    producer = {"role": "produce", "first": 2, "clients": 1}
+    for ending, rows in {
+        "sends": [row(SEND, count=3), row(SEND, count=1)],
+        "outcomes": [row(OUTCOME), row(OUTCOME), row(OUTCOME, error=-192)],
+    }.items():
+        (tmp_path / f"producer-2.{ending}").write_bytes(b"".join(one.tobytes() for one in rows))
+    assert not_whole(tmp_path, producer, {"attempted": 4, "acked": 2}) == ""
+    assert not_whole(tmp_path, producer, {"attempted": 4, "acked": 3}) == "2 of 3 acknowledgements are there"
+    assert not_whole(tmp_path, producer, {"attempted": 5, "acked": 2}) == "4 of 5 sends are there"
+    consumer = {"role": "consume", "first": 0, "clients": 2}
+    for number in (0, 1):
+        (tmp_path / f"consumer-{number}.receipts").write_bytes(row(RECEIPT).tobytes())
+    assert not_whole(tmp_path, consumer, {"read": 3, "foreign": 1}) == ""
+    assert not_whole(tmp_path, consumer, {"read": 3, "foreign": 0}) == "2 of 3 receipts are there"
+    (tmp_path / "consumer-1.receipts").unlink()
+    assert not_whole(tmp_path, consumer, {"read": 2, "foreign": 0}) == "1 of 2 receipts are there"
