@@ -14,7 +14,7 @@ from typing import cast
 
 from perfgate.host.machine_use import boot_id, look, speeds, use
 from perfgate.host.time_service import time_service
-from perfgate.load.agent_folder import AgentFolder
+from perfgate.load.agent_folder import AgentFolder, delete_left_over
 from perfgate.load.local import LocalProcess, LocalTransport, ended
 from perfgate.load.transport import Message
 from perfgate.model.hosts import MachineUse, TimeService
@@ -74,6 +74,7 @@ class Agent:
 
         self._asked = time.monotonic()
         try:
+            await asyncio.to_thread(delete_left_over)
             self._processes = LocalTransport(worker).start(self._with_folder(specs), heard)
         except OSError as error:  # a full disk has no room for what they say on their standard error
             await self.end()

@@ -16,20 +16,21 @@ PREFIX = "perfgate-journals-"
 
 
 class AgentFolder:
-    """A new folder in the folder for temporary files (TMPDIR); what no living agent holds any more is deleted first."""
+    """A new folder in the folder for temporary files (TMPDIR)."""
 
     def __init__(self) -> None:
         """Raises OSError when there is no room for it, say."""
-        parent = Path(tempfile.gettempdir())
-        delete_left_over(parent)
         while True:
-            self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-            self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-            with contextlib.suppress(OSError):
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if self.path.exists():
-                    return
-            os.close(self._lock)  # another agent took it for left over, before it was locked
+            self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
+            with contextlib.suppress(FileNotFoundError, BlockingIOError):  # another agent takes it for left over
+                self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+                try:
+                    fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    self.path.stat()
+                except OSError:
+                    os.close(self._lock)
+                    raise
+                return
 
     def delete(self) -> None:
         """Delete it, and all that is in it."""
@@ -37,9 +38,9 @@ class AgentFolder:
         os.close(self._lock)
 
 
-def delete_left_over(parent: Path) -> None:
-    """Delete the folders of agents of this user that have ended."""
-    for path in parent.glob(f"{PREFIX}*"):
+def delete_left_over() -> None:
+    """Delete the folders of this user's agents that have ended. Raises OSError without a folder for temporary files."""
+    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):  # another agent deletes it too
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:

@@ -1,22 +1,24 @@
 """Journals of a load host: whole, in times of the run's clock, or refused by name; and the folder that they are in."""
 
 import asyncio
+import importlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from perfgate.load import collecting
 from perfgate.load.agent import Agent
-from perfgate.load.agent_folder import PREFIX, AgentFolder
+from perfgate.load.agent_folder import PREFIX, AgentFolder, delete_left_over
 from perfgate.load.clocks import Estimate
 from perfgate.load.collecting import HostJournals
 from perfgate.load.history import OUTCOME, RECEIPT, SEND, Journal, read_journal
 from perfgate.model.load import LoadError
-from perfgate.systems.kafka.load.journaled import not_whole
+from perfgate.systems.kafka.load.journaled import load_flaws, not_whole
 
 AHEAD = Estimate(at=100.0, offset=50.0, bound=0.001)
 LATER = Estimate(at=200.0, offset=50.2, bound=0.001)
@@ -130,10 +132,31 @@ def test_what_an_agent_left_that_was_killed_is_deleted_by_the_next_and_a_living_
     )
     left = Path(dead.stdout.strip())
     assert (left / "x").exists(), dead.stderr
-    next_one = AgentFolder()
+    delete_left_over()
     assert not left.exists()
     assert (own.path / NAME).exists()
-    next_one.delete()
+
+
+@pytest.mark.parametrize("call", ["tempfile.mkdtemp", "os.open"])
+def test_a_new_folder_that_another_agent_takes_for_left_over_is_made_anew(
+    call: str, own: AgentFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two agents of one machine start side by side: the other one looks before this one holds its lock."""
+    module, _, name = call.partition(".")
+    function = getattr(importlib.import_module(module), name)
+
+    def then_deleted(*args: Any, **named: Any) -> object:
+        patch.undo()
+        found = function(*args, **named)
+        delete_left_over()
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(call, then_deleted)
+        made = AgentFolder()
+    assert made.path.exists()
+    assert own.path.exists()
+    made.delete()
 
 
 def test_a_journal_that_does_not_fit_on_the_disk_is_an_error_not_a_shorter_journal(tmp_path: Path) -> None:
@@ -173,3 +196,13 @@ def test_a_journal_that_lacks_something_of_what_its_process_counted_is_not_whole
     assert not_whole(tmp_path, consumer, {"read": 3, "foreign": 0}) == "2 of 3 receipts are there"
     (tmp_path / "consumer-1.receipts").unlink()
     assert not_whole(tmp_path, consumer, {"read": 2, "foreign": 0}) == "1 of 2 receipts are there"
+
+
+def test_a_process_that_heard_of_the_end_too_late_does_not_make_up_for_one_that_was_behind() -> None:
+    """Both were added up: 5 too few and 5 too many came to nothing; too many alone were "-5 never handed over"."""
+    late, early = ({"pushback_s": 0.0, "unsent": unsent} for unsent in (5, -5))
+    assert load_flaws([late, early], []) == [
+        "5 records of the schedule were never handed over",
+        "5 records were sent after the load's end, of which a generator process heard too late",
+    ]
+    assert load_flaws([{"pushback_s": 0.0, "unsent": 0}], [{"corrupt": 0, "foreign": 0}]) == []
