@@ -88,6 +88,7 @@ lock:
 	$(LOCK) requirements.txt -o requirements.lock
 	$(LOCK) requirements-dev.txt -o requirements-dev.lock
 	$(LOCK) requirements-hosts.txt -o requirements-hosts.lock
+	$(LOCK) requirements-agent.txt -o requirements-agent.lock
 
 lint: $(VENV)/.dev
 	@$(PY) -m ruff format --check . && $(PY) -m ruff check . && $(PY) -m mypy
