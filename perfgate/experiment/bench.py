@@ -26,7 +26,7 @@ from perfgate.experiment.validity import Flaw, accounting_of, flaws, not_sustain
 from perfgate.experiment.warm_up import Slice, bound_s, warm_up
 from perfgate.metrics.health import unhealthy
 from perfgate.metrics.usage import Sampler, UsageWatch
-from perfgate.model import SAME_ZONE, FaultScenario, Load, Round, Scenario, Tier
+from perfgate.model import SAME_ZONE, FaultScenario, Link, Load, Round, Scenario, Tier
 from perfgate.model.errors import TargetError, TopicRefusedError
 from perfgate.model.load import (
     Driver,
@@ -92,12 +92,12 @@ class Bench:
         """Of each scenario, what was seen while the cluster was warmed up."""
 
     def round_trips(self, scenarios: Sequence[Scenario]) -> dict[str, float]:
-        """Return the round trip of one request by link, in ms.
+        """Return the round trip of one request by link, in ms: from where the driver's clients on this link run.
 
         Raises TargetError when a link is not what it should be.
         """
         links = list(dict.fromkeys([SAME_ZONE, *(scenario.link for scenario in scenarios)]))
-        rtt: dict[str, float] = {link.name: self._cluster.rtt_ms(link) for link in links}
+        rtt: dict[str, float] = {link.name: self._rtt_ms(link) for link in links}
         for link in links:
             added = rtt[link.name] - rtt[SAME_ZONE.name]
             if self._cluster.emulates_links and added < LINK_SHARE * link.added_rtt_ms:
@@ -106,6 +106,15 @@ class Bench:
                     f"{rtt[SAME_ZONE.name]:.2f} ms, but adds {added:.2f} ms"
                 )
         return rtt
+
+    def _rtt_ms(self, link: Link) -> float:
+        if self._cluster.emulates_links:  # its brokers are on this machine, and so are all clients
+            return self._cluster.rtt_ms(link)
+        try:
+            there = self._driver.rtt_ms(link, self._cluster.bootstrap(link), self._cluster.client_settings())
+        except LoadError as error:
+            raise TargetError(str(error)) from error
+        return self._cluster.rtt_ms(link) if there is None else there
 
     def warm_up(self, scenarios: Sequence[Scenario]) -> None:
         """Load a new cluster until every scenario is warm; the tier's bound, in proportion to this machine, ends it.

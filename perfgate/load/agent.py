@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import platform
 import time
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import cast
 
 from perfgate.host.machine_use import boot_id, look, speeds, use
 from perfgate.host.time_service import time_service
+from perfgate.load import boot
 from perfgate.load.agent_folder import AgentFolder, delete_left_over
 from perfgate.load.local import LocalProcess, LocalTransport, ended
 from perfgate.load.transport import Message
@@ -28,10 +28,7 @@ PACKAGE = Path(__file__).parents[1]
 @cache
 def fingerprint() -> str:
     """Return what two hosts must have in common: the version of Python, and the text of this package."""
-    digest = hashlib.sha256()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        digest.update(f"{path.relative_to(PACKAGE)}\n".encode() + path.read_bytes())
-    return f"Python {platform.python_version()}, package {digest.hexdigest()[:12]}"
+    return boot.fingerprint(PACKAGE, platform.python_version())
 
 
 class Agent:

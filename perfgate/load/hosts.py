@@ -7,13 +7,14 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 import dask
 from distributed import Client, LocalCluster
+from distributed.security import Security
 
 from perfgate.host.machine_use import boot_id
 from perfgate.load.agent import Agent, fingerprint
@@ -21,6 +22,7 @@ from perfgate.load.clocks import Estimate, Exchange, Track, estimate, interpolat
 from perfgate.load.collecting import HostJournals
 from perfgate.load.local import WORKER
 from perfgate.load.transport import Heard, HostClock, Message
+from perfgate.model import Link
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.hosts import MachineUse
 from perfgate.model.load import LoadError
@@ -197,8 +199,26 @@ class DaskTransport:
     lead_s = LEAD_S
 
     def __init__(self, hosts: Sequence[_Host], *, here: bool, worker: Sequence[str] = WORKER) -> None:
-        self.here, self._hosts, self._worker = here, hosts, worker
+        self.here, self.size, self._hosts, self._worker = here, len(hosts), hosts, worker
         self._placed: dict[str, _Host] = {}
+
+    def on(self, link: Link) -> DaskTransport:
+        """Return itself: nobody says that hosts are in other zones."""
+        return self
+
+    def cannot(self, link: Link) -> str | None:
+        """Return None: these hosts take every link, across zones through a proxy."""
+        return None
+
+    def only(self, names: Collection[str]) -> DaskTransport:
+        """Return the transport of these hosts alone. Raises ConfigurationError when one is not there."""
+        there = [host.name for host in self._hosts]
+        if missing := [name for name in names if name not in there]:
+            raise ConfigurationError(
+                f"--hosts: the scheduler has no worker named {missing[0]!r}; it has {', '.join(there)}"
+            )
+        hosts = [host for host in self._hosts if host.name in names]
+        return DaskTransport(hosts, here=self.here, worker=self._worker)
 
     def start(self, specs: Mapping[str, Mapping[str, object]], heard: Heard) -> dict[str, _RemoteProcess]:
         """Start a process for each spec, by name. Raises LoadError; nothing that was started is left then."""
@@ -259,24 +279,33 @@ def dask_hosts(
         here = where.startswith(LOCAL)
         try:
             address = stack.enter_context(_own_cluster(int(where.removeprefix(LOCAL)))) if here else where
-            client = stack.enter_context(_client(address))
+            client = stack.enter_context(client_of(address))
         except (OSError, TimeoutError) as error:
             raise ConfigurationError(f"--hosts={where}: no Dask scheduler answers there: {error}") from error
         known = client.scheduler_info(n_workers=-1)["workers"]
         if not known:
             raise ConfigurationError(f"--hosts={where}: this scheduler has no worker; start one on each load host")
         names = {f"host-{facts['name'] + 1}" if here else str(facts["name"]): at for at, facts in known.items()}
-        kinds = itertools.chain(agents, itertools.repeat(agents[-1]))
-        hosts = [_Host(name, names[name], client, next(kinds)) for name in sorted(names, key=_in_order)]
-        yield DaskTransport(hosts, here=here, worker=worker)
+        in_order = {name: names[name] for name in sorted(names, key=_in_order)}
+        yield led_by(client, in_order, agents, here=here, worker=worker)
+
+
+def led_by(
+    client: Client, addresses: Mapping[str, str], agents: Sequence[type[Agent]], *, here: bool, worker: Sequence[str]
+) -> DaskTransport:
+    """Return the transport of these workers, by name, an agent started on each. Raises ConfigurationError."""
+    kinds = itertools.chain(agents, itertools.repeat(agents[-1]))
+    hosts = [_Host(name, address, client, next(kinds)) for name, address in addresses.items()]
+    return DaskTransport(hosts, here=here, worker=worker)
 
 
 def _in_order(name: str) -> tuple[int, str]:
     return len(name), name  # host-2 before host-10
 
 
-def _client(address: object) -> Client:
-    return Client(address, timeout=CONNECT_S, direct_to_workers=True)  # type: ignore[no-untyped-call]
+def client_of(address: object, security: Security | None = None) -> Client:
+    """Return a client of the scheduler at this address. Raises OSError, TimeoutError when none answers."""
+    return Client(address, timeout=CONNECT_S, direct_to_workers=True, security=security)  # type: ignore[no-untyped-call]
 
 
 def _own_cluster(count: int) -> LocalCluster:

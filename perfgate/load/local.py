@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from perfgate.load.transport import Heard, HostClock
+from perfgate.model import Link
 from perfgate.model.hosts import MachineUse
 
 ROOT = Path(__file__).parents[2]
@@ -81,11 +82,19 @@ class LocalTransport:
     """See :class:`perfgate.load.transport.Transport`."""
 
     lead_s = LEAD_S
-    here = True
+    here, size = True, 1
 
     def __init__(self, worker: Sequence[str] = WORKER) -> None:
         """`worker`: the arguments that Python is started with."""
         self._worker = worker
+
+    def on(self, link: Link) -> LocalTransport:
+        """Return itself: another zone is a proxy's doing."""
+        return self
+
+    def cannot(self, link: Link) -> str | None:
+        """Return None."""
+        return None
 
     def start(self, specs: Mapping[str, Mapping[str, object]], heard: Heard) -> dict[str, LocalProcess]:
         """Start a process for each spec, by name. Raises OSError when one cannot be started."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from perfgate.model import Link
 from perfgate.model.hosts import MachineUse, TimeService
 
 Message = Mapping[str, Any]
@@ -55,6 +56,14 @@ class Transport(Protocol):
     """A moment so far ahead reaches every process before it comes."""
     here: bool
     """Whether all processes are on the machine of the run."""
+    size: int
+    """How many hosts there are; so many processes of one role are on a host each."""
+
+    def on(self, link: Link) -> Transport:
+        """Return what starts the processes of clients on this link: in the zone that it comes from."""
+
+    def cannot(self, link: Link) -> str | None:
+        """Return why no process can be on this link; None when one can."""
 
     def start(self, specs: Mapping[str, Mapping[str, object]], heard: Heard) -> Mapping[str, Channel]:
         """Start a process for each spec, by name. Raises LoadError; nothing that was started is left then."""

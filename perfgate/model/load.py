@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
-from perfgate.model.declared import Load, Scenario, Settings
+from perfgate.model.declared import Link, Load, Scenario, Settings
 from perfgate.model.hosts import HostReport
 from perfgate.model.measured import Reading
 
@@ -184,6 +184,9 @@ class Driver(Protocol):
 
     def by_hand(self, scenario: Scenario) -> str:
         """Return the official command that makes the same load, or why there is none."""
+
+    def rtt_ms(self, link: Link, bootstrap: str, security: Settings) -> float | None:
+        """Return a request's round trip from where this driver's clients run on the link, in ms; None: from here."""
 
     def run(self, spec: LoadSpec, observer: Observer) -> LoadResult:
         """Run one round. Raises LoadError when no valid load came about, and whatever `observer.check` raises."""

@@ -230,6 +230,7 @@ def secured(
     cross_zone: bool = False,
     protocol: str = "SASL_SSL",
     monitoring: Monitoring = NOT_MONITORED,
+    kind: type[SecuredCluster] = SecuredCluster,
 ) -> Iterator[Secured]:
     """Start a cluster whose listeners for clients want TLS and SCRAM, and which denies what no list allows.
 
@@ -252,7 +253,7 @@ def secured(
     config |= {f"listener.name.{name}.scram-sha-512.sasl.jaas.config": SCRAM for name in ("samezone", "crosszone")}
     config |= {"ssl.client.auth": "required"} if protocol == "SSL" else {}
     spec = ClusterSpec(brokers=brokers, config=settings(config), kafka_version=version)
-    cluster = SecuredCluster(
+    cluster = kind(
         spec,
         java=find_java(),
         jars=kafka_jars(version),

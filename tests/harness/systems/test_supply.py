@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from perfgate.load.boot import LOCK
+from perfgate.load.file_hosts import PACKAGES
 from perfgate.model import DEFAULT_KAFKA_VERSION
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka import java
@@ -16,7 +18,8 @@ ROOT = Path(__file__).parents[3]
 PINNED = re.compile(r"^([A-Za-z0-9_.-]+)==([^\s;]+)")
 
 
-LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-hosts.lock", "requirements-no-deps.txt")
+MORE = ("requirements-dev.lock", "requirements-hosts.lock", "requirements-agent.lock")
+LOCKS = ("requirements.lock", *MORE, "requirements-no-deps.txt")
 
 
 def pins(name: str) -> dict[str, str]:
@@ -32,12 +35,19 @@ def test_the_lock_has_what_the_requirements_ask_for(name: str) -> None:
     assert {package: locked.get(package) for package in wanted} == wanted, "run: make lock"
 
 
-@pytest.mark.parametrize("other", ["requirements-dev.lock", "requirements-hosts.lock"])
-def test_the_locks_agree(other: str) -> None:
-    run, more = pins("requirements.lock"), pins(other)
+@pytest.mark.parametrize("other", MORE)
+@pytest.mark.parametrize("one", ["requirements.lock", "requirements-hosts.lock"])
+def test_the_locks_agree(one: str, other: str) -> None:
+    run, more = pins(one), pins(other)
     assert {name: more[name] for name in run.keys() & more.keys()} == {
         name: run[name] for name in run.keys() & more.keys()
     }
+
+
+def test_a_load_host_gets_what_it_is_checked_for() -> None:
+    """`install = true` installs this lock; without it a host is asked for the versions of these."""
+    wanted = [line for line in (ROOT / "requirements-agent.txt").read_text().splitlines() if line[:1].isalpha()]
+    assert {*PACKAGES, *wanted} <= pins(LOCK).keys()
 
 
 @pytest.mark.parametrize("name", LOCKS)

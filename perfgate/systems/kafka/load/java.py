@@ -17,7 +17,7 @@ import psutil
 
 from perfgate.host.guard import Guard
 from perfgate.host.usage import Usage
-from perfgate.model import MIB, Load, Scenario
+from perfgate.model import MIB, Link, Load, Scenario, Settings
 from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer, Received, Sent
 from perfgate.model.secret import revealed
 from perfgate.systems.kafka.load.java_tools import LAST_WORDS, Tools, read_so_far, tools_of
@@ -75,6 +75,9 @@ class JavaDriver:
     def latency_basis(self, load: Load) -> str:
         """Return from which moment the tools count latency."""
         return "none" if load.kind == "backlog" else "actual-send"
+
+    def rtt_ms(self, link: Link, bootstrap: str, security: Settings) -> None:
+        """Return None: the tools run on this machine."""
 
     def by_hand(self, scenario: Scenario) -> str:
         """Return the official command that makes the same load, or why there is none."""

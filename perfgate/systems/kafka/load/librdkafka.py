@@ -17,10 +17,11 @@ from perfgate.load.processes import Generators
 from perfgate.load.transport import Message, Transport
 from perfgate.load.turns import WARM_S, Turn, timetable
 from perfgate.load.wake import WakeProbe
-from perfgate.model import FaultScenario, Load, Scenario
+from perfgate.model import FaultScenario, Link, Load, Scenario, Settings
 from perfgate.model.histogram import encode, merged
 from perfgate.model.load import Late, LoadError, LoadResult, LoadSpec, Observer, Pace, Received, SendsFailedError, Sent
 from perfgate.systems.kafka.load.client_versions import cannot_have
+from perfgate.systems.kafka.load.host_round_trips import host_rtt_ms
 from perfgate.systems.kafka.load.host_shares import host_reports
 from perfgate.systems.kafka.load.instructions import (
     CONSUME,
@@ -57,6 +58,8 @@ class LibrdkafkaDriver:
         """Return why this driver cannot express the scenario, or None when it can."""
         if scenario.client_version and not self._transport.here:
             return "another release of the client is fetched to the machine of the run alone; run it without --hosts"
+        if reason := self._transport.cannot(scenario.link):
+            return reason
         if isinstance(scenario, FaultScenario) and scenario.transaction_ms:
             return "a round with a fault is held against every offset of the log, and transactions leave gaps in them"
         if scenario.load.kind == "backlog" and scenario.transaction_ms:
@@ -75,15 +78,24 @@ class LibrdkafkaDriver:
         """Return the official command that makes the same load, or why there is none."""
         return by_hand(scenario)
 
+    def rtt_ms(self, link: Link, bootstrap: str, security: Settings) -> float | None:
+        """Return the median over the load hosts of this link of a request's round trip, in ms; None: no other machine.
+
+        Raises LoadError when a host cannot tell.
+        """
+        if self._transport.here or self._transport.cannot(link):
+            return None
+        return host_rtt_ms(self._transport.on(link), link, bootstrap, security)
+
     def run(self, spec: LoadSpec, observer: Observer) -> LoadResult:
         """Run one round in new generator processes."""
-        drain_s = drain_s_of(spec.scenario)
+        transport, drain_s = self._transport.on(spec.scenario.link), drain_s_of(spec.scenario)
         backlog = spec.scenario.load.kind == "backlog"
         groups = spec.scenario.groups
         workers = {**consumers_of(spec), **({} if backlog else producers_of(spec))}
         # Of other machines it would say nothing.
-        probe = _wake_probe(spec.scenario.load) if self._transport.here else nullcontext()
-        with probe as wake, Generators(workers, self._transport) as generators:
+        probe = _wake_probe(spec.scenario.load) if transport.here else nullcontext()
+        with probe as wake, Generators(workers, transport) as generators:
             generators.follow(CONSUME if backlog else PRODUCE)
             generators.wait_for("ready", READY_TIMEOUT_S, observer)
             start = time.monotonic() + generators.lead_s
@@ -106,9 +118,9 @@ class LibrdkafkaDriver:
             generators.tell(CONSUME, stop=True)
             received = generators.wait_for("result", DRAIN_MARGIN_S, observer, only=CONSUME, phase="ending consumers")
             began = {name: message["at"] - start for name, message in generators.said("started").items()}
-            machines = self._transport.machines()
+            machines = transport.machines()
             hosts = host_reports(
-                self._transport.clocks(start), began, generators.said("result"), machines, window_s=closes - opens
+                transport.clocks(start), began, generators.said("result"), machines, window_s=closes - opens
             )
         result = _load_result(
             sent, received, warmup_s=opens - start, steady=steady, window_s=closes - opens, groups=groups

@@ -220,6 +220,18 @@ def _report(clients: Sequence[LoadClient]) -> None:
     emit("progress", at=now(), last_error=words, **counts)
 
 
+def _tell_round_trip(spec: Mapping[str, Any]) -> None:
+    from perfgate.model.errors import TargetError
+    from perfgate.systems.kafka.client.roundtrip import client_rtt_ms
+
+    try:
+        told = client_rtt_ms(spec["bootstrap"], tuple(spec["client"].items()), spec["link"])
+    except TargetError as error:
+        emit("failure", reason=str(error))
+        return
+    emit("result", rtt_ms=told)
+
+
 def main() -> None:
     """Run one round as the standard input says."""
     gc.disable()  # the loops make no reference cycles, and a collection is a pause in the schedule
@@ -228,6 +240,9 @@ def main() -> None:
     spec = control.spec
     if spec["client_path"]:
         sys.path.insert(0, spec["client_path"])
+    if spec["role"] == "round-trip":
+        _tell_round_trip(spec)
+        return
     from confluent_kafka import cimpl  # of the version that the scenario asks for
 
     from perfgate.systems.kafka.load.consuming import Reader

@@ -1,0 +1,144 @@
+"""The first program of a run on a load host: checks what is there, installs it where asked, and becomes the agent.
+
+It is sent over the standard input of a bare Python (3.11 or newer) and knows the standard library alone. Input and
+output are JSON lines; those of the output begin with MARK, because a login shell may print lines of its own. What goes
+wrong is said in one line, as {"event": "failed", "reason": ...}.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import io
+import json
+import os
+import platform
+import select
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+MARK = "perfgate "
+INSTALL_S = 900.0
+LOCK = "requirements-agent.lock"
+
+
+class Refused(Exception):
+    """The run cannot have an agent here, for this reason."""
+
+
+def fingerprint(package: Path, version: str) -> str:
+    """Return what two hosts must have in common: the version of Python, and the text of the package."""
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(f"{path.relative_to(package)}\n".encode() + path.read_bytes())
+    return f"Python {version}, package {digest.hexdigest()[:12]}"
+
+
+def say(**message: Any) -> None:
+    """Tell the run something."""
+    os.write(1, (MARK + json.dumps(message) + "\n").encode())
+
+
+def main() -> None:
+    """Talk with the run; what follows on the standard input is the agent's."""
+    stdin = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 - by number; unbuffered: the rest is not ours
+    asked = json.loads(stdin.readline())
+    say(event="hello", ssh=os.environ.get("SSH_CONNECTION", ""))
+    try:
+        if asked["install"]:
+            folder, python = _installed(stdin, asked)
+        else:
+            folder, python = Path(asked["folder"]).expanduser(), sys.executable
+            _check(folder, asked)
+        os.chdir(folder)
+        say(event="agent")
+        os.execv(python, [python, "-m", "perfgate.load.remote"])  # noqa: S606 - as meant: the agent takes its place
+    except (Refused, OSError, ValueError, tarfile.TarError) as error:
+        say(event="failed", reason=str(error))
+
+
+def _check(folder: Path, asked: dict[str, Any]) -> None:
+    if not (folder / "perfgate" / "load" / "remote.py").is_file():
+        raise Refused(f"there is no checkout of this suite in {folder}, or one without agents; or say install = true")
+    there = fingerprint(folder / "perfgate", platform.python_version())
+    if there != asked["fingerprint"]:
+        raise Refused(
+            f"has another version than this machine: {there} there ({sys.executable}, {folder}), "
+            f"{asked['fingerprint']} here; install the same Python and the same checkout on both, or say install = true"
+        )
+    for name, version in asked["packages"].items():
+        try:
+            found = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            raise Refused(f"{sys.executable} has no {name}; install {LOCK} there, or say install = true") from None
+        if found != version:
+            raise Refused(f"{sys.executable} has {name} {found}, and this machine {version}; install {LOCK} there")
+
+
+def _installed(stdin: io.FileIO, asked: dict[str, Any]) -> tuple[Path, str]:
+    """Return the folder of this version and its Python, made from what the run sends where it was not yet."""
+    mine = platform.python_version()
+    if mine != asked["python"]:
+        raise Refused(
+            f"{sys.executable} is Python {mine}, and this machine has {asked['python']}: name the same by python = ..."
+        )
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafka-perf-gate" / "hosts"
+    place = cache / f"{asked['key']}-{platform.machine()}"
+    if not (place / "complete").exists():
+        say(event="send")
+        size = json.loads(stdin.readline())["bytes"]
+        archive = bytearray()
+        while len(archive) < size:
+            if not (more := stdin.read(min(1 << 20, size - len(archive)))):
+                raise Refused("the run ended while it sent its package")
+            archive += more
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make(place, bytes(archive), asked["pip_options"])
+        say(event="installed")
+    return place, str(place / ".venv" / "bin" / "python")
+
+
+def _make(place: Path, archive: bytes, pip_options: list[str]) -> None:
+    """Make the folder beside its place, and rename it once it is whole: others may be doing the same."""
+    work = Path(tempfile.mkdtemp(prefix=f"{place.name}.", dir=place.parent))
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+            files.extractall(work)  # noqa: S202 - from the run, which may run anything here
+        _run([sys.executable, "-m", "venv", str(work / ".venv")], "making a virtual environment (python3-venv)")
+        pip = [str(work / ".venv" / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-input"]
+        pip += ["--disable-pip-version-check", "--require-hashes", "-r", str(work / LOCK)]
+        _run([*pip, *pip_options], f"installing {LOCK}")
+        (work / "complete").touch()
+        try:
+            work.rename(place)
+        except OSError:
+            if not (place / "complete").exists():
+                raise
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _run(command: list[str], doing: str) -> None:
+    """Run a command to its end; the run says nothing meanwhile, so that whatever can be read is its end."""
+    with tempfile.TemporaryFile() as printed:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed)
+        deadline = time.monotonic() + INSTALL_S
+        try:
+            while process.poll() is None:
+                if select.select([0], [], [], 0.1)[0]:
+                    raise Refused("the run has ended")
+                if time.monotonic() > deadline:
+                    raise Refused(f"{doing} took more than {INSTALL_S:.0f} s")
+        finally:
+            process.kill()
+            process.wait()
+        if process.returncode:
+            printed.seek(0)
+            lines = [line for line in printed.read().decode(errors="replace").splitlines() if line.strip()]
+            raise Refused(f"{doing} failed: {' / '.join(lines[-3:]) or f'exit code {process.returncode}'}")

@@ -1,0 +1,162 @@
+"""Strict parser for --hosts FILE.toml: unknown tables and keys, and keys that do not go together, are errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+from annotated_types import Ge, Le
+
+from perfgate.load.zones import Zones
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.structured import shallow, strict, structured, toml_of
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+SCHEDULER = re.compile(r"tcp://[^\s/]+:[0-9]{1,5}")
+DESTINATION = re.compile(r"[^\s-]\S*")
+"""OpenSSH would take what begins with "-" for an option."""
+Port = Annotated[int, Ge(1), Le(65535), "must be a port, 1 to 65535"]
+MOST_HOSTS = 64
+EXAMPLE = '[[host]], name = "load-1", ssh = "gate@10.0.0.7", install = true'
+
+
+@strict
+class LoadHost:
+    """One `[[host]]`: reached by OpenSSH, this machine (`local`), or a worker of the file's scheduler.
+
+    `ssh`: user@host, or an alias of the user's ssh_config; `ssh_options` as after `ssh -o`. `python`: the interpreter
+    there; `folder`: the checkout there. With `install` the suite puts itself there; `pip_options` are then given to
+    pip. `address`: where the run reaches the host; empty: as ssh did.
+    """
+
+    name: str
+    zone: str = ""
+    ssh: str = ""
+    local: bool = False
+    port: Port | None = None
+    identity: str = ""
+    ssh_options: tuple[str, ...] = ()
+    python: str = ""
+    folder: str = ""
+    address: str = ""
+    install: bool = False
+    pip_options: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """How messages call it."""
+        return f"{self.name} ({self.ssh or 'this machine'})"
+
+    @property
+    def interpreter(self) -> str:
+        """The Python that is started on the host; relative to the home folder there."""
+        usual = "python3" if self.install else f"{self.folder}/.venv/bin/python"
+        return (self.python or usual).removeprefix("~/")
+
+
+@strict
+class _Top:
+    brokers_zone: str = ""
+    scheduler: str = ""
+    address: str = ""
+    port: Port | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostsFile:
+    """The whole file. `scheduler`: a running one, whose workers the hosts are; empty: the run starts its own.
+
+    `address`: where the hosts reach the run; empty: where its ssh connections came from. `port` of the run's own
+    scheduler; None: any that is free.
+    """
+
+    path: Path
+    hosts: tuple[LoadHost, ...]
+    brokers_zone: str = ""
+    scheduler: str = ""
+    address: str = ""
+    port: int | None = None
+
+    @property
+    def zones(self) -> Zones:
+        """The zone of each host."""
+        return Zones(brokers=self.brokers_zone, of={host.name: host.zone for host in self.hosts})
+
+    @property
+    def here(self) -> bool:
+        """Whether all hosts are this machine."""
+        return all(host.local for host in self.hosts)
+
+
+def load_hosts_file(path: Path) -> HostsFile:
+    """Return what the file says. Raises ConfigurationError naming file, key, bad value and the legal ones."""
+    told = f"hosts file {path}"
+    document = toml_of(path, told, missing="docs/hosts.md has an example")
+    tables = document.pop("host", [])
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
+        raise ConfigurationError(f"{told}: lacks a table for each load host, as in {EXAMPLE}")
+    legal = [one.name for one in fields(_Top)]
+    if wrong := [key for key in document if key not in legal]:
+        raise ConfigurationError(f"{told}: unknown key {wrong[0]!r}; legal: {', '.join(legal)}, and tables [[host]]")
+    top = structured(_Top, document, f"{told}:")
+    hosts = tuple(_host(table, number, told, top) for number, table in enumerate(tables, 1))
+    file = HostsFile(
+        path=path,
+        hosts=hosts,
+        brokers_zone=top.brokers_zone,
+        scheduler=top.scheduler,
+        address=top.address,
+        port=top.port,
+    )
+    for fault in _faults(file):
+        raise ConfigurationError(f"{told}: {fault}")
+    return file
+
+
+def _host(table: dict[str, Any], number: int, told: str, top: _Top) -> LoadHost:
+    name = table.get("name")
+    host = structured(LoadHost, table, f"{told}: [[host]] {name if isinstance(name, str) else number}")
+    for fault in _host_faults(host, top):
+        raise ConfigurationError(f"{told}: [[host]] {host.name}: {fault}")
+    return host
+
+
+def _host_faults(host: LoadHost, top: _Top) -> Iterator[str]:
+    if not NAME.fullmatch(host.name):
+        yield f"name = {host.name!r} must be letters, digits, '.', '_' and '-'"
+    given = [key for key, value in shallow(host).items() if value not in ("", (), False, None)]
+    if top.scheduler:
+        if more := [key for key in given if key not in ("name", "zone")]:
+            yield f"has {more[0]}, and the file a scheduler, whose workers the hosts are: legal are name and zone"
+        return
+    if bool(host.ssh) is host.local:
+        yield 'needs either ssh = "user@host" or local = true'
+    if host.local and (more := [key for key in given if key not in ("name", "zone", "local")]):
+        yield f"has {more[0]}, which is for a host reached by ssh; with local = true legal are name and zone"
+    if host.ssh and not DESTINATION.fullmatch(host.ssh):
+        yield f'ssh = {host.ssh!r} must be "user@host" or an alias of ssh_config'
+    if host.ssh and bool(host.folder) is host.install:
+        yield "needs either folder (the checkout on the host) or install = true"
+    if host.pip_options and not host.install:
+        yield "pip_options is for install = true"
+    for option in host.ssh_options:
+        if not re.fullmatch(r"[A-Za-z]+[= ].+", option):
+            yield f'ssh_options: {option!r} must read like "ProxyJump=bastion"'
+    if bool(host.zone) is not bool(top.brokers_zone):
+        lacks, has = ("zone", "brokers_zone") if top.brokers_zone else ("brokers_zone", "zone")
+        yield f"the file states {has} and lacks {lacks}: state where the brokers are and where each host is, or neither"
+
+
+def _faults(file: HostsFile) -> Iterator[str]:
+    if file.scheduler and not SCHEDULER.fullmatch(file.scheduler):
+        yield f"scheduler = {file.scheduler!r} must be tcp://HOST:PORT"
+    if file.scheduler and (file.address or file.port):
+        yield "address and port are those of the run's own scheduler: leave them or scheduler out"
+    names = [host.name for host in file.hosts]
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        yield f"two hosts have the name {twice!r}"
+    if len(names) > MOST_HOSTS:
+        yield f"{len(names)} hosts, and one run leads {MOST_HOSTS} at most"

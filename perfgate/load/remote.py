@@ -1,0 +1,96 @@
+"""The process of an agent on a load host of a file: a Dask worker that ends with the run. ``-m perfgate.load.remote``.
+
+Its standard input is a pipe of the run, over ssh or not: first what to connect to, then a line every few seconds. When
+that ends, or says nothing for SILENT_S, the run is gone, and so are this process and all that it has started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import select
+import shutil
+import socket
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import dask
+import psutil
+from distributed import Worker
+
+from perfgate.load.boot import say
+from perfgate.load.hosts import SETTINGS
+from perfgate.load.tls import security
+from perfgate.model.secret import leave_no_core_dump
+
+SILENT_S = 60.0
+"""An agent ends its generators after 8 s without a run; a network that is back by then still has its worker."""
+REACHED_WITHIN_S = 5.0
+RUN_IS_GONE = 70
+
+
+def main() -> None:
+    """Work until the run ends."""
+    stdin = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 - by number, for the whole life
+    asked = json.loads(stdin.readline())
+    leave_no_core_dump()
+    folder = Path(tempfile.mkdtemp(prefix="kafka-perf-gate-"))
+    threading.Thread(target=_follow, args=(folder,), daemon=True).start()
+    try:
+        with dask.config.set({**SETTINGS, "temporary-directory": str(folder)}):
+            asyncio.run(_serve(asked, folder))
+    except Exception as error:  # whatever it is, the run is told, in one line
+        say(event="failed", reason=" ".join(str(error).split()) or repr(error))
+    _end(folder)
+
+
+async def _serve(asked: dict[str, Any], folder: Path) -> None:
+    host, port = asked["scheduler"]
+    try:
+        socket.create_connection((host, port), timeout=REACHED_WITHIN_S).close()
+    except OSError as error:
+        raise ConnectionError(
+            f"cannot reach the run at {host}, port {port}: {error}; open that port to this host (port = ... fixes it), "
+            "or state where hosts reach the run: address = ..."
+        ) from error
+    worker = Worker(
+        f"tls://{_bracketed(host)}:{port}",
+        name=asked["name"],
+        nthreads=1,
+        memory_limit=0,
+        host=asked["address"],
+        security=security(asked["certificate"], asked["key"]),
+        local_directory=str(folder),
+        silence_logs=logging.CRITICAL,
+    )
+    async with worker:
+        say(event="worker", address=worker.address)
+        await worker.finished()  # type: ignore[no-untyped-call]
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _follow(folder: Path) -> None:
+    """End this process once the run is gone."""
+    while select.select([0], [], [], SILENT_S)[0] and os.read(0, 4096):
+        pass
+    _end(folder)
+
+
+def _end(folder: Path) -> None:
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(RUN_IS_GONE)
+
+
+if __name__ == "__main__":
+    main()
