@@ -12,6 +12,7 @@ import socket
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import dask
 from distributed import LocalCluster
@@ -68,6 +69,10 @@ class ZonedTransport:
     def machines(self) -> Mapping[str, MachineUse]:
         """Return what all hosts' machines did."""
         return self._every.machines()
+
+    def collect(self, folder: Path) -> None:
+        """Have what the processes on all hosts have written down in this folder."""
+        self._every.collect(folder)
 
 
 @contextlib.contextmanager

@@ -195,7 +195,7 @@ class LibrdkafkaDriver:
 
     def journaled(self, spec: LoadSpec, folder: Path, observer: Observer) -> JournaledGenerators:
         """Return a load that writes down in `folder` what happens to each record."""
-        return JournaledGenerators(spec, folder, observer, self._transport)
+        return JournaledGenerators(spec, folder, observer, self._transport.on(spec.scenario.link))
 
     def read_everything(self, spec: LoadSpec, folder: Path, ends: Sequence[int], observer: Observer) -> Rows:
         """Return what a fresh consumer is given of every partition up to its end offset, in the log's order."""
