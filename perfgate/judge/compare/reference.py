@@ -21,6 +21,7 @@ from perfgate.model import Comparison, Effect, Judgement, Outcome, Ratio, Record
 
 THE_REFERENCE = "the reference"
 SIDES = (THE_REFERENCE, "the candidate's cluster")
+RATE = "records_per_s"
 NEXT = (
     "  next       look at what the two sides differ in (run.json, `reference`); if the loss is meant, state it for "
     "this scenario in {path}"
@@ -62,7 +63,7 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
         # A rate that is declared to probe is beyond this machine when the reference's brokers do not take it either.
         unheld = Verdict.MISSING if comparison.scenario.load.probes else Verdict.INCONCLUSIVE
         if before:
-            return Outcome(name=name, verdict=unheld, judgements=(), reasons=(f"the reference: {before}",))
+            return _beside_overload(comparison, ratios, unheld, before, final=final)
         decides, margin = primary_metric(comparison).name, comparison.decides.margin
         if final and (why := not_taken_by_path(comparison, decides, margin, SIDES)):
             return Outcome(name=name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=(why, f"candidate: {after}"))
@@ -77,6 +78,20 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
         return Outcome(name=name, verdict=Verdict.MISSING, judgements=(), reasons=(reason,))
     notes = tuple(f"{j.metric}: {j.reason}" for j in judgements if j.reason)
     return Outcome(name=name, verdict=verdict_of(judgements), judgements=judgements, reasons=notes)
+
+
+def _beside_overload(comparison: Comparison, ratios: Ratios, unheld: Verdict, before: str, *, final: bool) -> Outcome:
+    """Return the verdict where the reference's brokers did not take the rate, of which `before` tells.
+
+    What they took of it is the most they could: a candidate that took clearly less is slower all the same. `unheld` is
+    what is said otherwise, since latencies of an overload are those of a queue that grows.
+    """
+    name, reason = comparison.scenario.name, f"the reference: {before}"
+    rate = next((ratio for ratio in ratios.of(name) if ratio.metric.name == RATE), None)
+    found = judge_ratio(comparison, rate, final=final) if rate else None
+    if found is None or found.verdict is not Verdict.REGRESSED:
+        return Outcome(name=name, verdict=unheld, judgements=(), reasons=(reason,))
+    return Outcome(name=name, verdict=Verdict.REGRESSED, judgements=(found,), reasons=(reason,))
 
 
 def _held(comparison: Comparison, ratios: Ratios) -> list[str]:

@@ -103,6 +103,23 @@ def test_a_rate_that_is_not_taken(short: str, probes: bool, verdict: Verdict, ra
     assert "took 900 of 1,000" in outcome.reasons[0]
 
 
+@pytest.mark.parametrize("probes", [False, True])
+@pytest.mark.parametrize(("factor", "red"), [(0.1, True), (0.9, True), (1.0, False), (2.0, False)])
+def test_a_candidate_that_takes_far_less_of_an_overload_is_red(
+    factor: float, red: bool, probes: bool, ratios: Ratios
+) -> None:
+    """It was MISSING, and so green, with a tenth of what the reference took."""
+    found = comparison(factor, noise=NOISE)
+    for side in ("baseline", "candidate"):
+        row = replace(found.scenario, load=Load(kind="paced", rate=3000, probes=probes))
+        found = replace(found, **{side: replace(getattr(found, side), scenario=row)})
+        found = changed(found, side, lambda r: replace(r, not_sustained="not sustained"))
+    outcome = judge_against_reference(found, ratios)
+    assert (outcome.verdict is Verdict.REGRESSED) is red
+    assert not outcome.verdict.green
+    assert outcome.reasons[0] == "the reference: not sustained"
+
+
 def test_turning_a_comparison_twice_changes_nothing() -> None:
     found = replace(comparison(0.9, noise=NOISE), orders=("ABBA", "BAAB BAAB"))
     assert found.turned().orders == ("BAAB", "ABBA ABBA")

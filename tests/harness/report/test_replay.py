@@ -208,7 +208,7 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
                 for r in entry["rounds"]
             ],
             "accounting": {**entry["accounting"], "markers": 0},
-            "load": {**entry["load"], "probes": False, "times_out": False},
+            "load": {**entry["load"], "probes": False, "times_out": False, "share_of_knee": 0.0, "knee": ""},
         }
         for key in ("metrics", "rounds", "accounting", "load", "link", "declared", "generator"):
             assert again[key] == added.get(key, entry[key])
