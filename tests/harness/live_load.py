@@ -5,13 +5,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Generic, TypeVar
 
+from perfgate.host.waiting import poll_until
 from perfgate.model import SAME_ZONE, Scenario
+from perfgate.model.errors import TopicRefusedError
 from perfgate.model.load import Driver, LoadResult, LoadSpec, Observer
 from perfgate.systems.kafka.client.topics import Topics
 from perfgate.systems.kafka.managed.container_cluster import ContainersCluster
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 
 RUN_ID = "live"
+FENCED_S = 60.0
+"""Brokers that a stall of the machine left fenced, for it was longer than their session, have so long to come back."""
 C = TypeVar("C", EmbeddedCluster, ContainersCluster)
 
 
@@ -28,7 +32,14 @@ class LiveLoad(Generic[C]):
         """A topic as the row declares it, for the length of the block."""
         self._made += 1
         name = f"live-{self._made}"
-        self.topics.create(name, scenario.topic)
+        poll_until(
+            f"the brokers did not take the topic {name}",
+            lambda: self.topics.create(name, scenario.topic),
+            within_s=FENCED_S,
+            every_s=1,
+            not_yet=(TopicRefusedError,),
+            check=self.cluster.check,
+        )
         try:
             yield name
         finally:
