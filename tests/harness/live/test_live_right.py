@@ -47,6 +47,8 @@ def test_a_paced_load_keeps_its_rate_and_its_schedule(plain: Finished) -> None:
         "records": 0,
         "probes": False,
         "times_out": False,
+        "share_of_knee": 0.0,
+        "knee": "",
         "latency_basis": "intended-send",
     }
     assert statistics.median(entry["metrics"]["records_per_s"]["rounds"]) == pytest.approx(500, rel=0.1)
