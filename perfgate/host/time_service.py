@@ -1,4 +1,4 @@
-"""What chrony says of this machine's wall clock: `chronyc -c tracking`, where there is one."""
+"""chrony's word on this machine's wall clock: reader of `chronyc -c tracking`, where there is one."""
 
 from __future__ import annotations
 
