@@ -38,7 +38,7 @@ help:
 	@echo 'make test-slow   the rest of them: every target, old Kafka, long faults'
 	@echo 'make bench   measure the load engine beside Kafka'"'"'s own tools, about 25 min, and what load hosts cost, 8 min   [PART=hosts] [ARGS="--rounds 7"]'
 	@echo 'make report  build a run'"'"'s HTML report again     [RUN=results/<run-id>]'
-	@echo 'make catalogue   docs/catalogue.md again, from the declarations and relations'
+	@echo 'make catalogue   docs/catalogue.md again, from the declarations and relations; [ARGS="RUN.json ..."]: and its figures'
 	@echo 'make lint    ruff and mypy --strict'
 	@echo 'make lock    requirements*.lock again, after a change of requirements*.txt (needs uv)'
 	@echo 'make clean   remove .venv and the caches inside the checkout; results stay'
@@ -81,7 +81,7 @@ bench: $(VENV)/.dev
 	@set -e; for part in $(PART); do $(PY) -m benchmarks.$$part $(ARGS); done
 
 catalogue: $(VENV)/.run
-	@$(PY) -m tests.scenarios.document
+	@$(PY) -m tests.scenarios.document $(ARGS)
 
 lock:
 	@command -v uv >/dev/null || { echo 'this needs uv (pip install uv)'; exit 2; }

@@ -1,22 +1,27 @@
-"""docs/catalogue.md, made of the declarations, the relations and one recorded run: `make catalogue`."""
+"""docs/catalogue.md, made of the declarations, the relations and recorded runs: `make catalogue`."""
 
 from __future__ import annotations
 
+import argparse
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from perfgate.judge.messages import number
 from perfgate.judge.relation_file import load_relations
 from perfgate.model import FaultScenario, RangeRelation, Relation, Scenario
 from perfgate.model.catalogue import Family
+from perfgate.report.results import load_run
 from tests.scenarios.catalogue import FAMILIES
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "catalogue.md"
 MEASURED = ROOT / "benchmarks" / "results" / "catalogue.json"
-"""What one run measured: its machine, command, and metrics and ratios by name."""
+"""What runs measured: their machine and commands, metrics by scenario, and by relation the ratios and verdicts of each
+run that held it."""
 SHOWN = (
     ("records_per_s", "records/s"),
     ("received_records_per_s", "read/s"),
@@ -24,6 +29,9 @@ SHOWN = (
     ("end_to_end_latency_ms.p50", "send to receipt p50 ms"),
     ("end_to_end_latency_ms.p99", "send to receipt p99 ms"),
     ("broker_cpu_us_per_record", "us CPU/record"),
+    ("knee_records_per_s", "knee, records/s"),
+    ("unread_records", "unread"),
+    ("lag_drained_s", "read in s"),
 )
 HEAD = """# The catalogue
 
@@ -38,7 +46,8 @@ here. The page is made from `tests/scenarios/catalogue.py` and `thresholds/relat
 - A scenario that several families are compared with is listed where it is declared.
 - A relation is a ratio between two scenarios that must hold; the range is what is accepted. One over
   a factor's whole range is several such ratios, held together on those of its scenarios that a run
-  measures; the ratios measured are of the medians in the table above it.
+  measures; the ratios measured are of the medians in the table above it. `green in 5 of 5` counts the runs
+  that held the relation.
 """
 
 
@@ -72,13 +81,14 @@ def _family(family: Family, relations: Sequence[Relation], measured: Mapping[str
         yield _row("relation", "accepted", "measured", "published, and measured before")
         yield "|---|---|---|---|"
         for relation in own:
+            held = (measured or {}).get("relations", {}).get(relation.name, {})
             if isinstance(relation, RangeRelation):
                 text = f"{relation.claim} (`{relation.metric.name}` over {', '.join(relation.names)})"
                 found = _measured_steps(relation, figures)
             else:
                 text = f"{relation.claim} (`{relation.metric.name}` of {' / '.join(relation.names)})"
-                ratio = (measured or {}).get("relations", {}).get(relation.name)
-                found = f"{ratio:.2f}" if ratio else ""
+                found = _ratios(held.get("ratios", []))
+            found += _verdicts(held.get("verdicts", []))
             yield _row(text, relation.accepted, found, relation.source)
         yield ""
 
@@ -93,6 +103,17 @@ def _measured_steps(relation: RangeRelation, figures: Mapping[str, Mapping[str, 
     return ", ".join(ratios) + (f"; not measured: {', '.join(absent)}" if absent else "") if ratios else ""
 
 
+def _ratios(ratios: Sequence[float]) -> str:
+    if not ratios:
+        return ""
+    many = f" ({min(ratios):.2f} .. {max(ratios):.2f})" if len(ratios) > 1 else ""
+    return f"{median(ratios):.2f}{many}"
+
+
+def _verdicts(verdicts: Sequence[str]) -> str:
+    return f"; green in {verdicts.count('PASS')} of {len(verdicts)}" if verdicts else ""
+
+
 def _scenario(scenario: Scenario) -> tuple[str, str, str]:
     return f"`{scenario.name}`", scenario.tier, scenario.summary
 
@@ -105,8 +126,41 @@ def _row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def collected(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what `runs`, as run.json has them, measured, as MEASURED has it without machine and commands.
+
+    A scenario's metric is the median of the runs' values; rounds that are INVALID or BROKEN bring none.
+    """
+    values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    relations: dict[str, dict[str, list[Any]]] = defaultdict(lambda: {"ratios": [], "verdicts": []})
+    for run in runs:
+        for scenario in run["scenarios"]:
+            if scenario["verdict"] not in ("INVALID", "BROKEN"):
+                for name, _ in SHOWN:
+                    if (value := scenario["metrics"].get(name, {}).get("value")) is not None:
+                        values[scenario["name"]][name].append(value)
+        for held in (*run["relations"], *run["ranges"]):
+            relations[held["name"]]["verdicts"].append(held["verdict"])
+            if held.get("ratio") is not None:
+                relations[held["name"]]["ratios"].append(float(f"{held['ratio']:.4g}"))
+    return {
+        "scenarios": {
+            name: {metric: float(f"{median(found):.4g}") for metric, found in metrics.items()}
+            for name, metrics in values.items()
+        },
+        "relations": {name: dict(held) for name, held in relations.items()},
+    }
+
+
 def main() -> None:
-    """Write docs/catalogue.md."""
+    """Write docs/catalogue.md, and before it what the runs named measured."""
+    parser = argparse.ArgumentParser(prog="make catalogue", description=__doc__)
+    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN.json", help="runs whose figures to record anew")
+    runs = [load_run(path, "RUN.json") for path in parser.parse_args().runs]
+    if runs:
+        before = json.loads(MEASURED.read_text()) if MEASURED.exists() else {"machine": "", "commands": []}
+        kept = {name: before[name] for name in ("machine", "commands")}
+        MEASURED.write_text(json.dumps({**kept, **collected(runs)}, indent=1) + "\n")
     PAGE.write_text(current())
 
 

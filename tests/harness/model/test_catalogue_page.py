@@ -1,6 +1,7 @@
 """docs/catalogue.md says what is declared; every relation of it can be red."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,8 @@ from perfgate.judge.relations import judge_relation
 from perfgate.model import PairRelation, RangeRelation, Verdict
 from tests.harness.build import measurement, one_round, scenario
 from tests.harness.run_gate import ROOT
-from tests.scenarios.document import PAGE, current
+from tests.scenarios.catalogue import FAMILIES
+from tests.scenarios.document import PAGE, collected, current, page
 
 HERE = [r.here(shares_cores=True) for r in load_relations(ROOT / "thresholds" / "relations.toml")]
 STEPS = [step for r in HERE if isinstance(r, RangeRelation) for step in r.steps]
@@ -18,6 +20,23 @@ RELATIONS = [*(r for r in HERE if isinstance(r, PairRelation)), *STEPS]
 
 def test_the_page_is_what_the_declarations_say() -> None:
     assert PAGE.read_text() == current(), "make catalogue"
+
+
+def test_figures_are_the_medians_of_the_runs_and_say_in_how_many_a_relation_held() -> None:
+    def run(rate: float, ratio: float | None, held: str, verdict: str = "GREEN") -> dict[str, Any]:
+        entry = {"name": "replicas-3", "verdict": verdict, "metrics": {"records_per_s": {"value": rate}}}
+        return {
+            "scenarios": [entry],
+            "relations": [{"name": "replicas-rate", "ratio": ratio, "verdict": held}],
+            "ranges": [{"name": "replicas-range", "verdict": "PASS"}],
+        }
+
+    runs = [run(100, 2, "PASS"), run(400, 3, "PASS"), run(120, 4.5, "REGRESSED"), run(9e9, None, "INVALID", "INVALID")]
+    measured = collected(runs)
+    assert measured["scenarios"] == {"replicas-3": {"records_per_s": 120}}
+    shown = page(FAMILIES, HERE, {"machine": "one", "commands": ["two"], **measured})
+    assert "| 3.00 (2.00 .. 4.50); green in 2 of 4 |" in shown
+    assert "; green in 4 of 4 |" in shown
 
 
 def verdict(relation: PairRelation, ratio: float) -> Verdict:
