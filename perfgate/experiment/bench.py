@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from perfgate.experiment.assembly import Finished, done_in_window, round_of, sends_failed, timed_out_share, unmeasured
+from perfgate.experiment.canary import usable_cores
 from perfgate.experiment.faults.fault_round import fault_round
 from perfgate.experiment.host_validity import host_flaws
 from perfgate.experiment.ledger import Ledger
@@ -22,7 +23,14 @@ from perfgate.experiment.refusal import refusal_round
 from perfgate.experiment.room import WARM_TIMES
 from perfgate.experiment.round_topics import RoundTopics
 from perfgate.experiment.say import Say
-from perfgate.experiment.validity import Flaw, accounting_of, flaws, not_sustained, throttled
+from perfgate.experiment.validity import (
+    Flaw,
+    accounting_of,
+    flaws,
+    not_sustained,
+    processors_used_up,
+    throttled,
+)
 from perfgate.experiment.warm_up import Slice, bound_s, warm_up
 from perfgate.metrics.health import unhealthy
 from perfgate.metrics.usage import Sampler, UsageWatch
@@ -254,9 +262,12 @@ class Bench:
         accounting = accounting_of(result.sent, before, after)
         broker_metrics = sampler.metrics(done_in_window(result) / result.window_s, windows)
         busiest = broker_metrics.get("broker_cpu_cores.max")
+        used_up = self._shares_cores and processors_used_up(
+            result, broker_metrics.get("broker_cpu_cores.sum"), usable_cores()
+        )
         found = (
             *found,
-            *flaws(row.load, result, accounting, busiest),
+            *flaws(row.load, result, accounting, busiest, used_up=used_up),
             *host_flaws(row.load, result, busiest, shares_cores=self._shares_cores),
         )
         if reason := unhealthy(broker_metrics):

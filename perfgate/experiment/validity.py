@@ -35,6 +35,9 @@ THREAD_LIMIT_CORES = 0.95
 BROKERS_IDLE_CORES = 0.5
 """A generator thread at its limit while the busiest broker uses less than that was the bottleneck itself."""
 
+PROCESSORS_FULL, BROKERS_PART = 0.9, 0.5
+"""Where brokers and generators share a machine: the share of its processors that they use up between them, and what of
+that the brokers use at the least, for these to be what limits a capped load."""
 STALLED, STALLED_S = 0.05, 0.5
 """Share of the window for which generators may have stood still, but this time at the least: one pause of a busy
 machine. What brokers seem slower by beyond that is the generators'."""
@@ -104,14 +107,34 @@ def schedule_delay_p99_ms(sent: Sent) -> float | None:
     return float(delays.get_value_at_percentile(99.0)) / 1e3 if delays.get_total_count() else None
 
 
+def processors_used_up(result: LoadResult, brokers_cores: float | None, cores: int) -> bool:
+    """Return whether brokers and generators used up the `cores` of the machine that they share, the brokers most.
+
+    The rate is then what the brokers' need of processors leaves, as where a buffer pushes back: brokers that need more
+    for each record take fewer, and those that wait for something else leave processors free.
+    """
+    if brokers_cores is None or result.hosts:
+        return False
+    used = brokers_cores + result.cpu_cores
+    return used >= PROCESSORS_FULL * cores and brokers_cores >= BROKERS_PART * used
+
+
 def flaws(
-    load: Load, result: LoadResult, accounting: Accounting, busiest_broker_cores: float | None = None
+    load: Load,
+    result: LoadResult,
+    accounting: Accounting,
+    busiest_broker_cores: float | None = None,
+    *,
+    used_up: bool = False,
 ) -> tuple[Flaw, ...]:
-    """Return every reason why the round, or some of its metrics, are INVALID; empty when it is valid."""
+    """Return every reason why the round, or some of its metrics, are INVALID; empty when it is valid.
+
+    `used_up`: of :func:`processors_used_up`; a capped load has then offered what it could without its buffer's help.
+    """
     found = []
     if result.sent:
         found += _accounting_flaws(load, result.sent, accounting)
-        found += _generator_flaws(load, result, result.sent)
+        found += _generator_flaws(load, result, result.sent, used_up)
     if result.received:
         found += _reading_flaws(result.received, result.sent)
     found += _thread_flaws(result, busiest_broker_cores)
@@ -223,7 +246,7 @@ def _reading_flaws(received: Received, sent: Sent | None) -> list[Flaw]:
     return found
 
 
-def _generator_flaws(load: Load, result: LoadResult, sent: Sent) -> list[Flaw]:
+def _generator_flaws(load: Load, result: LoadResult, sent: Sent, used_up: bool) -> list[Flaw]:
     if sent.stalled_in_window_s > max(STALLED * result.window_s, STALLED_S):
         reason = (
             f"the generators stood still for {sent.stalled_in_window_s:.2f} of the window's {result.window_s:.2f} s: "
@@ -233,7 +256,7 @@ def _generator_flaws(load: Load, result: LoadResult, sent: Sent) -> list[Flaw]:
     offered = sent.attempted_in_window / result.window_s
     short = _offered_too_little(load, result, sent)
     if load.kind == "capped":
-        short = short and sent.pushback_in_window_s < PUSHED_BACK * result.window_s
+        short = short and not used_up and sent.pushback_in_window_s < PUSHED_BACK * result.window_s
         reason = (
             f"generator saturated: it offered {offered:,.0f} records/s of the cap of {load.rate:,.0f}, although its "
             "buffer did not push back; the brokers could have taken more"

@@ -1,6 +1,7 @@
 """The pure parts of the load: schedule, warm-up, histograms, payloads, validity."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from perfgate.experiment.assembly import round_of
-from perfgate.experiment.validity import accounting_of, flaws, not_sustained
+from perfgate.experiment.validity import accounting_of, flaws, not_sustained, processors_used_up
 from perfgate.load.schedule import OWED_S, Limit, Schedule
 from perfgate.load.steady import has_grown, has_stopped_growing, is_steady
 from perfgate.load.wake import WakeProbe, p99_ms
@@ -227,6 +228,25 @@ def test_a_capped_load_below_its_cap_with_push_back_was_limited_by_the_brokers()
     assert (
         flaws(CAPPED, load_result(sent=sent(attempted_in_window=500, pushback_in_window_s=1.5)), accounting(3000)) == ()
     )
+
+
+@pytest.mark.parametrize(
+    ("brokers_cores", "own_cores", "cores", "limit"),
+    [
+        (1.39, 0.57, 2, True),  # threads-3 on two cores: the brokers' need of processors is what limits it
+        (1.39, 0.57, 3, False),  # a processor was free: the generator could have offered more
+        (0.90, 1.06, 2, False),  # the generator took most of it
+        (None, 1.9, 2, False),
+    ],
+)
+def test_a_capped_load_that_finds_no_processor_because_of_the_brokers_was_limited_by_them(
+    brokers_cores: float | None, own_cores: float, cores: int, limit: bool
+) -> None:
+    result = replace(load_result(sent=sent(attempted_in_window=1800)), cpu_cores=own_cores)
+    used_up = processors_used_up(result, brokers_cores, cores)
+    assert used_up is limit
+    assert bool(flaws(CAPPED, result, accounting(3000), used_up=used_up)) is not limit
+    assert flaws(PACED, result, accounting(3000), used_up=used_up), "a schedule is kept or it is not"
 
 
 def test_a_generator_thread_at_its_limit_while_the_brokers_idle_was_the_limit_itself() -> None:
