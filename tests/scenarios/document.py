@@ -153,14 +153,14 @@ def collected(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write docs/catalogue.md, and before it what the runs named measured."""
+    """Write docs/catalogue.md, and before it what the runs named measured; what they did not stays as it was."""
     parser = argparse.ArgumentParser(prog="make catalogue", description=__doc__)
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN.json", help="runs whose figures to record anew")
     runs = [load_run(path, "RUN.json") for path in parser.parse_args().runs]
     if runs:
         before = json.loads(MEASURED.read_text()) if MEASURED.exists() else {"machine": "", "commands": []}
-        kept = {name: before[name] for name in ("machine", "commands")}
-        MEASURED.write_text(json.dumps({**kept, **collected(runs)}, indent=1) + "\n")
+        found = {name: {**before.get(name, {}), **values} for name, values in collected(runs).items()}
+        MEASURED.write_text(json.dumps({**before, **found}, indent=1) + "\n")
     PAGE.write_text(current())
 
 
