@@ -1,0 +1,254 @@
+"""The comparisons whose error rates are published: a line for each kind, and the entries that are recorded of them."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from perfgate.judge.rules import READERS
+from perfgate.model import DECIDES_PACED
+from perfgate.model.errors import ConfigurationError
+
+ROOT = Path(__file__).parents[1]
+RAW = Path(__file__).parent / "results" / "compare_quality.jsonl"
+SHIPPED = ROOT / "changes"
+KEPT = (
+    "records_per_s",
+    "broker_cpu_us_per_record",
+    DECIDES_PACED,
+    *READERS.values(),
+    "latency_ms.p50",
+    "client_cpu_us_per_record",
+    "broker_compile_share.max",
+)
+"""The metrics of each round that are recorded: what decides, what a SAME is held to besides, what people ask for."""
+DIGITS = 6
+UNSOUND = ("INVALID", "BROKEN")
+SIZED = ("dynamic-10", "static-20")
+"""The lines whose true effect is measured apart."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """One kind of comparison: `runs` live ones of a scenario with a change, each within `minutes`.
+
+    `change`: the text of its file. `must`: what it has to reach. `nothing`: nothing differs, so that SLOWER and FASTER
+    are wrong. `resampled`: effects and budgets (min) to draw comparisons for from its units; an effect of None leaves
+    the units as they were recorded, another is laid over units whose own mean effect is taken off.
+    """
+
+    name: str
+    change: str
+    scenario: str
+    runs: int
+    minutes: float
+    must: str = ""
+    nothing: bool = False
+    tier: str = "smoke"
+    arguments: tuple[str, ...] = ()
+    beside_recorded: bool = False
+    """Whether the A/A pairs that another line has recorded tell of the scatter too, where there are enough."""
+    resampled: tuple[tuple[float | None, float], ...] = ()
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """What the change file says."""
+        return tomllib.loads(self.change)
+
+    def is_of(self, entry: Mapping[str, Any]) -> bool:
+        """Return whether a recorded entry is of this line as it is now, whichever of its settings were changed."""
+        mine = (self.name, self.stated, self.scenario, self.minutes)
+        return mine == tuple(entry.get(key) for key in ("line", "change", "scenario", "budget_min"))
+
+
+def with_broker(name: str, settings: Mapping[str, str], *, pairs: bool = False) -> str:
+    """Return a change file that gives these settings to the brokers; `pairs`: at the start of clusters of their own."""
+    own = "pairs = true\n" if pairs else ""
+    lines = "".join(f'"{key}" = "{value}"\n' for key, value in settings.items())
+    return f'name = "{name}"\n{own}[broker]\n{lines}'
+
+
+def shipped(name: str) -> str:
+    """Return the text of a change file that is shipped."""
+    return (SHIPPED / f"{name}.toml").read_text(encoding="utf-8")
+
+
+KAFKA_3 = ("--kafka-version", "3.9.1")
+LINES = (
+    Line(
+        name="dynamic-same",
+        change=with_broker("num.io.threads as they are", {"num.io.threads": "8"}),
+        scenario="batch-1k",
+        runs=12,
+        minutes=5.0,
+        nothing=True,
+        must="0 of 12 false; <= 1 % resampled",
+        resampled=((0.0, 5.0), (-0.10, 5.0)),
+    ),
+    Line(
+        name="dynamic-10",
+        change=with_broker("brokers compress by lz4", {"compression.type": "lz4"}),
+        scenario="batch-1k",
+        runs=8,
+        minutes=5.0,
+        must="8 of 8 called within 5 min; >= 95 % resampled",
+        resampled=((None, 5.0), (-0.10, 5.0)),
+    ),
+    Line(
+        name="fresh-same",
+        change=shipped("nothing-on-pairs"),
+        scenario="batch-1k",
+        runs=6,
+        minutes=15.0,
+        nothing=True,
+        must="0 of 6 false, interval <= +-8 % in 15 min; <= 1 % resampled",
+        resampled=((0.0, 15.0), (-0.20, 10.0), (-0.10, 25.0)),
+    ),
+    Line(
+        name="static-20",
+        change=with_broker("brokers compress by zstd", {"compression.type": "zstd"}, pairs=True),
+        scenario="batch-1k",
+        runs=6,
+        minutes=10.0,
+        beside_recorded=True,
+        must="6 of 6 called within 10 min; >= 95 % resampled; 10 %: >= 90 % within 25 min",
+        resampled=((None, 10.0), (-0.20, 10.0), (-0.10, 25.0)),
+    ),
+    *(
+        Line(
+            name=f"version-{scenario}",
+            change=shipped("kafka-4.3"),
+            scenario=scenario,
+            runs=1,
+            minutes=30.0,
+            tier=tier,
+            arguments=KAFKA_3,
+            must="interval <= +-8 % in 30 min",
+        )
+        for scenario, tier in (("batch-1k", "smoke"), ("acks-all", "smoke"), ("end-to-end-1k", "nightly"))
+    ),
+    *(
+        Line(
+            name=f"example-{name}",
+            change=shipped(name),
+            scenario=scenario,
+            runs=1,
+            minutes=minutes,
+            beside_recorded=name in ("zgc", "heap-1g"),
+        )
+        for name, scenario, minutes in (
+            ("zgc", "batch-1k", 15.0),
+            ("heap-1g", "batch-1k", 15.0),
+            ("network-threads-8", "batch-1k", 10.0),
+            ("flush-10000", "batch-1k", 5.0),
+            ("io-threads-2", "batch-1k", 5.0),
+            ("linger-5", "batch-1k", 5.0),
+            ("compression-lz4", "batch-16k", 5.0),
+            ("acks-all", "replicas-3", 5.0),
+            ("client-2.11", "batch-1k", 5.0),
+            ("nothing", "batch-1k", 5.0),
+        )
+    ),
+)
+
+
+def chosen(
+    names: Sequence[str], minutes: Mapping[str, str], runs: Mapping[str, str], settings: Mapping[str, str]
+) -> list[Line]:
+    """Return the lines of these names (none: all), with other budgets, numbers of runs, or settings of the brokers.
+
+    Raises ConfigurationError for a name that is no line's.
+    """
+    known = {line.name: line for line in LINES}
+    for name in (*names, *minutes, *runs, *settings):
+        if name not in known:
+            raise ConfigurationError(f"{name!r} is no line; there are: {', '.join(known)}")
+    for name, value in minutes.items():
+        known[name] = replace(known[name], minutes=float(value))
+    for name, value in runs.items():
+        known[name] = replace(known[name], runs=int(value))
+    for name, value in settings.items():
+        line, (setting, _, to) = known[name], value.partition("=")
+        told = with_broker(f"{setting} {to}", {setting: to}, pairs=bool(line.stated.get("pairs")))
+        known[name] = replace(line, change=told)
+    return [line for name, line in known.items() if name in names or not names]
+
+
+def recorded(path: Path = RAW) -> list[dict[str, Any]]:
+    """Return what has been recorded; a last line that was cut off is left out."""
+    found = []
+    for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            found.append(json.loads(text))
+        except ValueError:
+            continue  # a run of this program was ended while it wrote
+    return found
+
+
+def note(entry: Mapping[str, Any], path: Path = RAW) -> None:
+    """Append an entry."""
+    path.parent.mkdir(exist_ok=True)
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    with path.open("a", encoding="utf-8") as lines:
+        lines.write(("\n" if text and not text.endswith("\n") else "") + json.dumps(entry) + "\n")
+
+
+def comparison_facts(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is kept of a run that compared one scenario: its verdict, its raw rounds, its machine."""
+    (found,) = document["comparisons"]
+    environment = document["environment"]
+    return {
+        "run": document["run_id"],
+        "started": document["started"],
+        "kafka": [found[side]["declared"]["cluster"]["kafka_version"] for side in ("baseline", "candidate")],
+        "machine": {key: environment[key] for key in ("cpu_model", "cores", "memory_mib", "kernel", "commit")},
+        **{
+            key: found[key]
+            for key in (
+                "verdict",
+                "metric",
+                "estimate",
+                "interval",
+                "reasons",
+                "method",
+                "units",
+                "planned_units",
+                "rounds_per_unit",
+                "orders",
+                "minutes",
+                "recorded",
+            )
+        },
+        "notable": [
+            [one["metric"], *map(_rounded, (one["estimate"], *one["interval"]))]
+            for one in found["others"]
+            if one["notable"] and one["metric"] in KEPT
+        ],
+        "discarded": len(found["baseline"]["discarded_rounds"]),
+        "invalid": sum(bool(one["invalid"]) for side in ("baseline", "candidate") for one in found[side]["rounds"]),
+        "rounds": {side: _columns(found[side]["rounds"]) for side in ("baseline", "candidate")},
+    }
+
+
+def _columns(rounds: Sequence[Mapping[str, Any]]) -> dict[str, list[float | None]]:
+    metrics = [name for name in KEPT if any(name in one["metrics"] for one in rounds)]
+    return {
+        name: [_rounded(one["metrics"][name]) if name in one["metrics"] else None for one in rounds] for name in metrics
+    }
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
+
+
+def log_interval(entry: Mapping[str, Any]) -> float | None:
+    """Return half the width of an entry's interval, as a logarithm; None where it has none."""
+    if not entry.get("interval"):
+        return None
+    low, high = (math.log1p(end) for end in entry["interval"])
+    return (high - low) / 2
