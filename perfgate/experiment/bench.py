@@ -183,8 +183,13 @@ class Bench:
         last = slices[-1] if slices else self._warm_slice(scenario, WARM_SLICE_S)
         return last.records_per_s if last else 0.0
 
-    def round(self, scenario: Scenario, index: int, left: float | None, doing: str) -> Finished:
-        """Measure one round; what went wrong is a reason in it. Raises TargetError when the target is unhealthy."""
+    def round(
+        self, scenario: Scenario, index: int, left: float | None, doing: str, *, least_s: float = 0.0
+    ) -> Finished:
+        """Measure one round; what went wrong is a reason in it. Raises TargetError when the target is unhealthy.
+
+        Its window is the tier's, or `least_s` if that is longer.
+        """
         progress = self.watch.progress(f"{doing} {scenario.name}", left)
         progress("creating its topic", None)
         if scenario.refusal:
@@ -199,7 +204,9 @@ class Bench:
                 before = self.topics.ends(topic, scenario)
                 written = self._written(scenario, topic)
                 with self.ledger.during("load start"):
-                    result = self._driver.run(self.load_spec(scenario, topic), replace(observer, written=written))
+                    spec = self.load_spec(scenario, topic)
+                    spec = replace(spec, window_s=max(spec.window_s, least_s))
+                    result = self._driver.run(spec, replace(observer, written=written))
                 after = self.topics.ends_after(topic, scenario, before, result)
         except SendsFailedError as error:
             return Finished(

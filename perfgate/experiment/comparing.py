@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from perfgate.experiment.assembly import measured_by
 from perfgate.experiment.bench import Bench
-from perfgate.experiment.parts import WARMING_PARTS, Compared, measure_part, next_order
+from perfgate.experiment.blame import failing, unhealthy_ends
+from perfgate.experiment.parts import QUADS, WARMING_PARTS, Compared, measure_part, next_order
 from perfgate.experiment.setup import Setup
 from perfgate.experiment.switching import OF_CONNECTIONS, OF_SEGMENTS, Switch, live_values
 from perfgate.load.turns import SIDES
 from perfgate.model import AS_USUAL, Change, Comparison, Deciding, RecordedPairs, Scenario
-from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
+from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.stopping import ComparisonStopRule
 from perfgate.model.target import Cluster, OutsideChange
 
@@ -143,7 +143,7 @@ class Comparing:
 
     def _alternate(self, rows: Sequence[Compared], budget_s: float) -> None:
         switch = Switch()
-        with _unhealthy_ends(rows, lambda: switch.sides, own=self.setup.target.own):
+        with unhealthy_ends(rows, lambda: switch.sides, own=self.setup.target.own):
             with self.setup.ledger.during("start"):
                 cluster = self.setup.target.cluster(rows[0].sides["A"].cluster)
             values = live_values(self.change, cluster)
@@ -176,6 +176,8 @@ class Comparing:
         """Give every undecided scenario a unit, again and again; a scenario that is decided at a look leaves."""
         open_rows = list(rows)
         share = (deadline - time.monotonic()) / len(rows)
+        for row in rows:
+            self._lengthened(row, share)
         while open_rows:
             for row in self._random.sample(open_rows, len(open_rows)):
                 begin = time.monotonic()
@@ -185,6 +187,8 @@ class Comparing:
                     measure_part(row, benches, switch, deadline - begin, next_order(row.orders, self._random))
                 )
                 row.seconds += time.monotonic() - begin
+                if self._lengthened(row, share):
+                    continue
                 row.planned = row.planned or self._planned(share, row.part_s, row)
                 if self._decided(row):
                     open_rows.remove(row)
@@ -193,7 +197,7 @@ class Comparing:
 
     def _on_two(self, rows: Sequence[Compared], budget_s: float) -> None:
         clusters = dict[str, Cluster]()
-        with _unhealthy_ends(rows, lambda: _failing(clusters, SIDES), own=False):
+        with unhealthy_ends(rows, lambda: failing(clusters, SIDES), own=False):
             with self.setup.ledger.during("start"):
                 for side, reach in zip(SIDES, (self.setup.target.cluster, self.setup.target.beside), strict=True):
                     clusters[side] = reach(rows[0].sides[side].cluster)
@@ -238,7 +242,7 @@ class Comparing:
         """
         target, clusters = self.setup.target, dict[str, Cluster]()
         target.close()
-        with _unhealthy_ends(rows, lambda: _failing(clusters, first), own=target.own):
+        with unhealthy_ends(rows, lambda: failing(clusters, first), own=target.own):
             with self.setup.ledger.during("start"):
                 for side, start in zip(first, (target.cluster, target.beside), strict=True):
                     clusters[side] = start(rows[0].sides[side].cluster)
@@ -248,15 +252,34 @@ class Comparing:
             orders: dict[str, list[str]] = {row.name: [] for row in rows}
             for row in rows:
                 row.may_warm = WARMING_PARTS
+                self._lengthened(row, deadline - time.monotonic())
             while left := [row for row in rows if len(orders[row.name]) < row.parts]:
                 for row in self._random.sample(left, len(left)):
                     order = next_order(orders[row.name], self._random)
                     orders[row.name].append(measure_part(row, benches, Switch(), deadline - time.monotonic(), order))
+                    if self._lengthened(row, deadline - time.monotonic()):
+                        orders[row.name].clear()
             for row in rows:
                 row.orders.append(" ".join(orders[row.name]))
             for side, bench in benches.items():
                 rows[0].log_tail = clusters[side].log_tail()
                 bench.delete_backlogs()
+
+    def _lengthened(self, row: Compared, budget_s: float) -> bool:
+        """Return whether the scenario is begun anew, with longer windows: the brokers' usage decides and takes them."""
+        window_s = self.setup.usage_window_s
+        comparison = self._comparison(row)
+        if row.window_s >= window_s or not any(n.startswith("broker_") for n in self.stop.decides_by(comparison)):
+            return False
+        row.lengthen(window_s, BLOCKS_PER_PAIR)
+        unit_s = row.parts * len(QUADS[0]) * window_s
+        needed = self.stop.fewest_units(comparison)
+        short = f"; {needed} units, which a decision needs, take longer than the budget: raise --budget"
+        self.setup.say.note(
+            f"{row.name}: brokers' CPU decides, which takes windows of {window_s:g} s to tell: "
+            f"a unit takes {unit_s / 60:.1f} min or more{short if needed * unit_s > budget_s else ''}"
+        )
+        return True
 
     def _planned(self, seconds: float, unit_s: float, row: Compared) -> int:
         """Return how many units of `unit_s` the time affords; the looks follow from it."""
@@ -318,32 +341,3 @@ def too_short(budget_s: float, pair_s: float, affords: int, needed: int) -> str:
         f"a pair of clusters takes {pair_s / 60:.1f} min, so {budget_s / 60:.0f} min afford {affords} of the {needed} "
         f"that a decision needs: --budget {math.ceil((needed + 1) * pair_s / 60)}m tells something"
     )
-
-
-@contextmanager
-def _unhealthy_ends(rows: Sequence[Compared], blamed: Callable[[], str], *, own: bool) -> Iterator[None]:
-    """Let a target that is no longer healthy end the scenarios' measurement, and be the reason why.
-
-    Where only one side is to be `blamed`, and the brokers are the suite's `own`, their failure is that side's.
-    """
-    try:
-        yield
-    except TargetError as error:
-        sides = blamed()
-        broken = own and isinstance(error, BrokersFailedError) and len(sides) == 1
-        for number, row in enumerate(rows):
-            reason = str(error) if not number else str(error).partition("\n")[0]
-            row.break_off(f"target unhealthy: {reason}", sides, broken=broken)
-
-
-def _failing(clusters: Mapping[str, Cluster], order: str) -> str:
-    """Return the sides whose brokers have failed; of clusters that start in this order, the one that did not."""
-    if len(clusters) < len(order):
-        return order[len(clusters)]
-    found = ""
-    for side, cluster in clusters.items():
-        try:
-            cluster.check()
-        except TargetError:
-            found += side
-    return found or order

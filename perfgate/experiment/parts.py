@@ -54,6 +54,8 @@ class Compared:
     """How long the newest burst or block took, without those that were measured again."""
     rtt_ms: dict[str, Mapping[str, float]] = field(default_factory=lambda: {side: {} for side in SIDES})
     log_tail: str = ""
+    window_s: float = 0.0
+    """Turns and rounds are measured for so long at the least."""
     decides: Deciding = AS_USUAL
 
     @property
@@ -73,6 +75,18 @@ class Compared:
         """Whether the scenario can no longer be decided; a paced load is decided by its latency, unless asked."""
         metrics = self.decides.metrics or ((DECIDES_PACED,) if self.sides["A"].load.kind == "paced" else ())
         return any(r.invalid or any(map(r.spoilt, metrics)) for rounds in self.rounds.values() for r in rounds)
+
+    def lengthen(self, window_s: float, most_parts: int) -> None:
+        """Measure turns and rounds for so long at the least, and no more than so many parts a unit, from now on.
+
+        What was measured before is not counted.
+        """
+        self.window_s, self.parts = window_s, min(self.parts, most_parts)
+        for side, rounds in self.rounds.items():
+            self.discarded[side] += rounds
+            rounds.clear()
+        self.orders.clear()
+        self.planned = 0
 
     def break_off(self, reason: str, sides: Sequence[str], *, broken: bool) -> None:
         """Note on these sides why nothing more can be measured; `broken`: their own brokers are to blame."""
@@ -128,7 +142,7 @@ def _burst(
     slowest = min(last) if last else min(benches[side].rate_of(form) for side, form in row.sides.items())
     at = pace(list(row.sides.values()), slowest)
     gap_s = max(at.gap_s, min(at.gap_s * row.gap_times, LARGEST_GAP_S), GAP_TIMES * switch.slowest_s)
-    at = replace(at, gap_s=gap_s)
+    at = replace(at, gap_s=gap_s, window_s=max(at.window_s, row.window_s))
     along = partial(switch.along, order, turn_s=at.gap_s + at.window_s)
     done = burst(benches, row.sides, order, at, row.parts_done + 1, left, along)
     return [(side, switch.in_time(finished, at.gap_s)) for side, finished in done.items()]
@@ -144,5 +158,5 @@ def _block(
         seen[side] += 1
         switch.to(side)
         doing = f"block {number}, side {side},"
-        measured.append((side, benches[side].round(row.sides[side], seen[side], left, doing)))
+        measured.append((side, benches[side].round(row.sides[side], seen[side], left, doing, least_s=row.window_s)))
     return measured

@@ -33,6 +33,8 @@ class Setup:
     """Reads what the brokers of a cluster use."""
     limited: Callable[[Scenario], Scenario] = lambda scenario: scenario
     """Returns a scenario within what the target allows."""
+    usage_window_s: float = 0.0
+    """The shortest window that tells what brokers used; 0: it can be read at any moment, or nobody tells it."""
     shares_cores: bool = True
     """Whether the brokers are on the machine of the run."""
     ledger: Ledger = field(default_factory=Ledger)

@@ -42,9 +42,13 @@ class PrometheusSampler:
     gives: Sequence[str] = (*CPU, *(evidence.metric for evidence in EVIDENCE))
     read: Callable[[], Looks] | None = None
 
-    def __init__(self, prometheus: Prometheus, brokers: Mapping[int, str]) -> None:
-        """`brokers`: the addresses (host:port) that the brokers advertise, by broker id."""
+    def __init__(self, prometheus: Prometheus, brokers: Mapping[int, str], scrape_interval_s: float = 0.0) -> None:
+        """`brokers`: the addresses (host:port) that the brokers advertise, by broker id.
+
+        `scrape_interval_s`: where it is known, no scrapes are waited for that a window has no room for.
+        """
         self._prometheus = prometheus
+        self._roomy_s = (FEWEST_SCRAPES - 1) * scrape_interval_s
         self._brokers = brokers
         self._edges: list[float] = []
         self.unavailable = ""
@@ -70,6 +74,10 @@ class PrometheusSampler:
         """Return the cores of every broker, the busiest and all; nothing, with the reason, when they are not known."""
         spans = [(self._edges[2 * window], self._edges[2 * window + 1]) for window in windows]
         self.unavailable = ""
+        shortest_s = min(closes - opens for opens, closes in spans)
+        if shortest_s < self._roomy_s:
+            self.unavailable = f"a window of {shortest_s:.1f} s has no room for {FEWEST_SCRAPES} scrapes of Prometheus"
+            return {}
         try:
             per_span = [self._cores(*span) for span in spans]
         except (Unavailable, ConfigurationError) as error:

@@ -39,6 +39,11 @@ class ReferenceStopRule:
         """Return with how many units every ratio can be judged."""
         return fewest_units(comparison, _held(comparison, self._ratios))
 
+    def decides_by(self, comparison: Comparison) -> list[str]:
+        """Return the metric that tells of the load as it is now, and those of which the scenario's own ratios are."""
+        own = [ratio.metric.name for ratio in self._ratios.of(comparison.scenario.name) if ratio.own]
+        return [primary_metric(comparison).name, *own]
+
     def decided(self, comparison: Comparison) -> bool:
         """Return whether what was measured so far decides; `comparison` is of the reference as the change."""
         if len(comparison.orders) not in scheduled(comparison.planned_units, self.fewest_units(comparison)):

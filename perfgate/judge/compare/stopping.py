@@ -13,7 +13,11 @@ class SequentialStopRule:
 
     def fewest_units(self, comparison: Comparison) -> int:
         """Return with how many units what decides can be judged."""
-        return fewest_units(comparison, [metric.name for metric in deciding_metrics(comparison)])
+        return fewest_units(comparison, self.decides_by(comparison))
+
+    def decides_by(self, comparison: Comparison) -> list[str]:
+        """Return the metrics that decide: those that were asked for, or what tells of the load as it is now."""
+        return [metric.name for metric in deciding_metrics(comparison)]
 
     def decided(self, comparison: Comparison) -> bool:
         """Return whether what was measured so far decides; between the planned looks it does not."""

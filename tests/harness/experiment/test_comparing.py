@@ -1,16 +1,25 @@
 """A comparison as a whole: what a person is told while it is measured."""
 
 import time
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
+from perfgate.experiment import comparing as module
 from perfgate.experiment.comparing import Comparing
 from perfgate.experiment.parts import Compared
-from perfgate.model import AS_USUAL, Change, RecordedPairs
-from tests.harness.build import scenario
+from perfgate.experiment.switching import Switch
+from perfgate.judge.compare.comparisons import judge_comparison
+from perfgate.judge.compare.reference import ReferenceStopRule
+from perfgate.judge.compare.stopping import SequentialStopRule
+from perfgate.judge.ratio_file import load_ratios
+from perfgate.model import AS_USUAL, Change, Deciding, Effect, Load, RecordedPairs
+from perfgate.model.stopping import ComparisonStopRule
+from tests.harness.build import one_round, scenario
 
 
 @pytest.mark.parametrize(("budget_s", "told"), [(480.0, True), (900.0, False)])
@@ -60,3 +69,71 @@ def test_recorded_pairs_are_of_the_same_scenario_and_length_and_nothing_on_pairs
     assert comparing._decided(row), "the budget is spent"
     row.method = "turns"
     assert comparing._comparison(row).recorded == ()
+
+
+CPU = "broker_cpu_us_per_record"
+BY_RATIOS = ReferenceStopRule(load_ratios(Path(__file__).parents[3] / "thresholds"))
+
+
+def compared_beside_prometheus(
+    monkeypatch: pytest.MonkeyPatch, rate: float, stop: ComparisonStopRule, decides: Deciding = AS_USUAL
+) -> tuple[Any, Compared, list[str]]:
+    """Compare a scenario capped at 1,000/s with itself, where windows of less than 5 s tell no CPU of brokers."""
+    said, noise = list[str](), iter(range(1000))
+    comparing: Any = Comparing.__new__(Comparing)
+    comparing.setup, comparing.against, comparing.decides = Mock(usage_window_s=5.0), False, decides
+    comparing.setup.say.note.side_effect = said.append
+    comparing.setup.driver = SimpleNamespace(latency_basis=lambda _: "", by_hand=lambda _: "")
+    comparing.change, comparing.stop, comparing.recorded = Change(name="nothing"), stop, {}
+    comparing._random = Mock(sample=lambda rows, _: rows, choice=lambda found: found[0])
+
+    def part(row: Compared, _benches: object, _switch: object, _left: float, order: str) -> str:
+        row.part_s = 10.0
+        for rounds in row.rounds.values():
+            found = one_round(len(rounds) + 1, rate)
+            scraped = row.window_s >= 5
+            cpu = {CPU: 50.0 + 0.1 * (next(noise) % 3)} if scraped else {}
+            rounds.append(replace(found, metrics={"records_per_s": rate, "latency_ms.p99": 5.0} | cpu))
+        return order
+
+    monkeypatch.setattr(module, "measure_part", part)
+    capped = replace(scenario(), load=Load(kind="capped", rate=1000.0))
+    row = Compared({"A": capped, "B": capped}, "turns", 1, decides=decides)
+    comparing._until_decided([row], time.monotonic() + 109, {}, Switch())
+    return comparing, row, said
+
+
+@pytest.mark.parametrize("stop", [SequentialStopRule(), BY_RATIOS], ids=["comparison", "reference"])
+def test_brokers_cpu_from_a_prometheus_decides_where_both_sides_reach_the_cap(
+    monkeypatch: pytest.MonkeyPatch, stop: ComparisonStopRule
+) -> None:
+    """It ended INVALID: no turn of a second holds four scrapes. A gate with a reference went by the rate alone."""
+    comparing, row, said = compared_beside_prometheus(monkeypatch, 1000.0, stop)
+    outcome = judge_comparison(comparing._comparison(row))
+    assert (outcome.effect, outcome.primary and outcome.primary.metric.name) == (Effect.SAME, CPU)
+    assert row.planned == 10, "of the units as long as they are now"
+    assert [len(rounds) for rounds in row.discarded.values()] == [1, 1], "the first, which showed the cap"
+    words = "brokers' CPU decides, which takes windows of 5 s to tell: a unit takes 0.3 min or more"
+    assert said == [f"{row.name}: {words}"]
+
+
+def test_turns_stay_short_where_the_rate_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    comparing, row, said = compared_beside_prometheus(monkeypatch, 900.0, SequentialStopRule())
+    assert not said
+    assert not row.discarded["A"]
+    assert judge_comparison(comparing._comparison(row)).effect is Effect.SAME
+
+
+def test_a_run_asked_to_decide_by_brokers_cpu_measures_no_short_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, row, said = compared_beside_prometheus(monkeypatch, 900.0, SequentialStopRule(), Deciding(metrics=(CPU,)))
+    assert len(said) == 1
+    assert not row.discarded["A"]
+
+
+def test_a_budget_that_is_too_short_for_the_scrapes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    comparing, row, said = compared_beside_prometheus(monkeypatch, 900.0, SequentialStopRule())
+    comparing.decides, comparing.setup.usage_window_s = Deciding(metrics=(CPU,)), 75.0
+    assert comparing._lengthened(row, 600.0)
+    assert said[0].endswith(
+        "5.0 min or more; 4 units, which a decision needs, take longer than the budget: raise --budget"
+    )

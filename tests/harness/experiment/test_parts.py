@@ -50,3 +50,32 @@ def test_turns_that_ran_into_one_another_are_given_a_longer_gap(monkeypatch: pyt
     first = gaps[0]
     assert gaps == pytest.approx([first, first * 1.5, first * 2.25, first * 2.25]), "and it stays so"
     assert row.repeated == 2
+
+
+def test_windows_are_as_long_as_what_decides_takes_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four scrapes of a Prometheus never lay in a turn of a second: brokers' CPU could not decide."""
+    paces: list[Pace] = []
+
+    def burst(_benches: Any, sides: Any, _order: str, at: Pace, *_: Any) -> dict[str, Finished]:
+        paces.append(at)
+        return {side: Finished(round=one_round(1, 12_000.0), repeatable=False) for side in sides}
+
+    monkeypatch.setattr(parts, "burst", burst)
+    row = Compared(dict.fromkeys("AB", scenario()), "pairs", 1, 6)
+    asked: list[float] = []
+
+    def one(*_: Any, least_s: float) -> Finished:
+        asked.append(least_s)
+        return Finished(round=one_round(1, 12_000.0), repeatable=False)
+
+    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0, round=one)
+    measure_part(row, dict.fromkeys("AB", bench), Switch(), 60, "ABBA")
+    row.orders, row.planned = ["ABBA"], 7
+    row.lengthen(5.0, 2)
+    assert (row.parts, row.units, row.parts_done, row.planned) == (2, 0, 0, 0), "what was too short does not count"
+    assert [len(found) for found in row.discarded.values()] == [1, 1]
+    measure_part(row, dict.fromkeys("AB", bench), Switch(), 60, "ABBA")
+    assert [at.window_s for at in paces] == [1.0, 5.0]
+    row.per_part = 2
+    measure_part(row, dict.fromkeys("AB", bench), Switch(), 60, "ABBA")
+    assert asked == [5.0] * 4

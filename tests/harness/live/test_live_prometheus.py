@@ -121,6 +121,22 @@ def test_a_gate_lengthens_its_rounds_for_prometheus(tmp_path: Path) -> None:
     assert metrics["isr_shrinks"]["value"] == 0
 
 
+@pytest.mark.slow
+@needs_prometheus
+def test_a_comparison_at_the_cap_goes_by_windows_that_prometheus_can_tell(tmp_path: Path) -> None:
+    """No turn of a second holds four scrapes: it was INVALID, "was not measured in every round"."""
+    change = tmp_path / "change.toml"
+    change.write_text('name = "nothing"\n')
+    asked = ("-k", "capped-plain", "--with-prometheus", *SHORT, f"--compare={change}", "--budget", "3m")
+    done = gate(tmp_path / "results", PROBES, *asked, "--set", "load.rate=2000")
+    assert "turns of 1 s hold too few scrapes of Prometheus" in done.output
+    assert "brokers' CPU decides, which takes windows of 5 s to tell" in done.output
+    (found,) = done.run["comparisons"]
+    assert (found["method"], found["metric"]) == ("turns", "broker_cpu_us_per_record"), done.output
+    assert found["verdict"] in ("SAME", "INCONCLUSIVE")
+    assert all(r["metrics"]["broker_cpu_us_per_record"] > 0 for r in found["candidate"]["rounds"])
+
+
 def scrapes(url: str) -> bool:
     """Return whether the Prometheus is there and has begun."""
     try:

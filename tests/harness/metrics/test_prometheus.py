@@ -4,6 +4,8 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+from typing import Any
 from urllib.parse import parse_qs, urlparse
 
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from perfgate.metrics.health import increase
 from perfgate.metrics.prometheus import Prometheus, _duration_s
-from perfgate.metrics.prometheus_sampler import inside
+from perfgate.metrics.prometheus_sampler import PrometheusSampler, inside
 from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.model.errors import ConfigurationError
 
@@ -53,6 +55,25 @@ def test_only_what_lies_inside_the_window_counts() -> None:
 @pytest.mark.parametrize(("text", "seconds"), [("15s", 15), ("1m30s", 90), ("500ms", 0.5), ("1h", 3600), ("x", 0)])
 def test_durations(text: str, seconds: float) -> None:
     assert _duration_s(text) == seconds
+
+
+@pytest.mark.parametrize(("interval_s", "asked"), [(1.0, 0), (0.2, 1), (0.0, 1)])
+def test_no_scrapes_are_waited_for_that_a_window_has_no_room_for(interval_s: float, asked: int) -> None:
+    """Each side of each burst of turns waited 3 s for four scrapes that are 1 s apart, in a window of 1 s."""
+    times, queries = iter([10.0, 11.0]), list[str]()
+
+    def instant(query: str, _at: float) -> list[object]:
+        queries.append(query)
+        raise ConfigurationError("refused")
+
+    source = PrometheusSource(url="http://x", preset="jmx-exporter")
+    prometheus: Any = SimpleNamespace(now=lambda: next(times), instant=instant, source=source)
+    sampler = PrometheusSampler(prometheus, {1: "kafka-1:9092"}, interval_s)
+    sampler.edge()
+    sampler.edge()
+    assert sampler.metrics(1000, [-1]) == {}
+    assert len(queries) == asked
+    assert asked or sampler.unavailable == "a window of 1.0 s has no room for 4 scrapes of Prometheus"
 
 
 class Answers(BaseHTTPRequestHandler):

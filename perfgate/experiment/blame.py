@@ -1,0 +1,39 @@
+"""Which side of a comparison its brokers' failure belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from perfgate.experiment.parts import Compared
+from perfgate.model.errors import BrokersFailedError, TargetError
+from perfgate.model.target import Cluster
+
+
+@contextmanager
+def unhealthy_ends(rows: Sequence[Compared], blamed: Callable[[], str], *, own: bool) -> Iterator[None]:
+    """Let a target that is no longer healthy end the scenarios' measurement, and be the reason why.
+
+    Where only one side is to be `blamed`, and the brokers are the suite's `own`, their failure is that side's.
+    """
+    try:
+        yield
+    except TargetError as error:
+        sides = blamed()
+        broken = own and isinstance(error, BrokersFailedError) and len(sides) == 1
+        for number, row in enumerate(rows):
+            reason = str(error) if not number else str(error).partition("\n")[0]
+            row.break_off(f"target unhealthy: {reason}", sides, broken=broken)
+
+
+def failing(clusters: Mapping[str, Cluster], order: str) -> str:
+    """Return the sides whose brokers have failed; of clusters that start in this order, the one that did not."""
+    if len(clusters) < len(order):
+        return order[len(clusters)]
+    found = ""
+    for side, cluster in clusters.items():
+        try:
+            cluster.check()
+        except TargetError:
+            found += side
+    return found or order
