@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from perfgate.judge.compare.paths import not_taken_by_path, path_differs, paths_ms
+from perfgate.judge.compare.paths import favour, favoured, not_taken_by_path, path_differs, paths_ms
 from perfgate.judge.compare.sequential import (
     Estimate,
     Rule,
@@ -27,7 +27,6 @@ from perfgate.model import (
     Measurement,
     MetricEffect,
     MetricInfo,
-    RecordedPairs,
     Scenario,
 )
 
@@ -102,11 +101,7 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
         return replace(outcome, units=units, reasons=reasons)
     if absent := [metric.name for metric in metrics if not logs[metric]]:
         return replace(outcome, reasons=tuple(f"{one} was not measured in every round" for one in absent))
-    rule, planned = Rule(margin=decides.margin, share=1 / len(metrics)), comparison.planned_units
-    judged = [
-        _Judged.of(metric, logs[metric], planned, rule, comparison.recorded_of(metric.name), final=final)
-        for metric in metrics
-    ]
+    judged = [_Judged.of(metric, logs[metric], comparison, 1 / len(metrics), final=final) for metric in metrics]
     lead = min(judged, key=lambda one: (WORST_FIRST.index(one.effect), -one.needs))
     metric, found, effect, reasons = lead.metric, lead.found, lead.effect, ()
     beside = tuple(replace(_metric_effect(x.metric, x.found), verdict=x.effect) for x in judged if x is not lead)
@@ -124,6 +119,8 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
     more = None
     if final and (why := path_differs(comparison, metric.name, found.mean, decides.margin)):
         effect, reasons = Effect.INCONCLUSIVE, (why,)
+    elif final and not effect.red and (hidden := [one.metric for one in judged if one.may_be_worse(comparison)]):
+        effect, reasons = Effect.INCONCLUSIVE, tuple(favoured(comparison, one) for one in hidden)
     elif effect is Effect.INCONCLUSIVE:
         more = max(0.0, lead.needs - 1) * comparison.minutes
     per_unit = len(comparison.orders[0].replace(" ", "")) // 2 if comparison.orders else comparison.rounds_per_unit
@@ -155,17 +152,30 @@ class _Judged:
 
     @classmethod
     def of(
-        cls,
-        metric: MetricInfo,
-        logs: Sequence[float],
-        planned: int,
-        rule: Rule,
-        recorded: RecordedPairs | None,
-        *,
-        final: bool,
+        cls, metric: MetricInfo, logs: Sequence[float], comparison: Comparison, share: float, *, final: bool
     ) -> _Judged:
-        decision, found = judge_units(logs, planned, final=final, rule=rule, recorded=recorded)
+        margin, hidden = comparison.decides.margin, favour(comparison, metric)
+        if hidden > math.log1p(margin):
+            hidden = 0.0  # more units would not help: it may end, and says so then
+        below, above = (hidden, 0.0) if metric.better == "higher" else (0.0, hidden)
+        decision, found = judge_units(
+            logs,
+            comparison.planned_units,
+            final=final,
+            rule=Rule(margin=margin, share=share, below=below, above=above),
+            recorded=comparison.recorded_of(metric.name),
+        )
         return cls(metric=metric, found=found, effect=_effect(decision, metric))
+
+    def may_be_worse(self, comparison: Comparison) -> bool:
+        """Return whether only the shorter path to the candidate keeps it from being worse by more than the margin.
+
+        Without a path there is none; what is not decided at all is not decided for that.
+        """
+        hidden, margin = favour(comparison, self.metric), math.log1p(self.found.rule.margin)
+        low, high = self.found.interval
+        worse = -low if self.metric.better == "higher" else high
+        return worse < margin <= worse + hidden
 
     @property
     def needs(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from statistics import fmean, median
 
-from perfgate.model import Comparison
+from perfgate.model import Comparison, MetricInfo
 
 PATHS = "the client's paths to the two clusters differ"
 AS_DECLARED = ("the cluster as declared", "the other")
@@ -43,6 +43,31 @@ def path_differs(
     return (
         f"{PATHS} by more than the effect: a round trip takes {before:.2f} ms to {sides[0]} and {after:.2f} ms to "
         f"{sides[1]}, which may be {by_path * 100:.1f} % of {metric}; measure from where both are equally far"
+    )
+
+
+def favour(comparison: Comparison, metric: MetricInfo) -> float:
+    """Return by how much, as a logarithm, a shorter path to the candidate's cluster may have bettered this metric.
+
+    It may hide so much of a slowdown; 0 where that path is not the shorter one.
+    """
+    paths = paths_ms(comparison)
+    if paths is None or paths[1] >= paths[0]:
+        return 0.0
+    before, after = paths
+    if "latency_ms." in metric.name:
+        values = [r.metrics[metric.name] for r in comparison.baseline.rounds if metric.name in r.metrics]
+        return math.log1p((before - after) / median(values)) if values else 0.0
+    return math.log(before / after)
+
+
+def favoured(comparison: Comparison, metric: MetricInfo, sides: tuple[str, str] = AS_DECLARED) -> str:
+    """Return that the shorter path may hide a slowdown beyond what counts as the same."""
+    before, after = paths_ms(comparison) or (0.0, 0.0)
+    return (
+        f"{PATHS}: a round trip takes {before:.2f} ms to {sides[0]} and {after:.2f} ms to {sides[1]}, which may hide a "
+        f"loss of {math.expm1(favour(comparison, metric)) * 100:.1f} % of {metric.name}; measure from where both are "
+        "equally far, or give it more time (--budget)"
     )
 
 

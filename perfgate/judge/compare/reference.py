@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Sequence
 
 from perfgate.judge.compare.comparisons import not_taken, primary_metric, unsound_load
-from perfgate.judge.compare.paths import PATHS, not_taken_by_path, path_differs, paths_ms
+from perfgate.judge.compare.paths import PATHS, favour, favoured, not_taken_by_path, path_differs, paths_ms
 from perfgate.judge.compare.sequential import Estimate, first_told, scheduled
 from perfgate.judge.compare.units import fewest_units, scatter_text, too_few, unit_logs, whole_units
 from perfgate.judge.messages import scenario_lines
@@ -121,8 +121,14 @@ def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> 
         reason = "was not measured in every round of both sides"
         return Judgement(verdict=Verdict.INVALID, metric=metric.name, reason=reason)
     recorded = comparison.recorded_of(metric.name)
-    verdict, found = verdict_of_units(logs, comparison.planned_units, ratio, final=final, recorded=recorded)
+    may_hide, most = favour(comparison, metric), abs(math.log(ratio.limit))
+    told = may_hide if may_hide <= most else 0.0  # more units would not help: it may end, and says so then
+    verdict, found = verdict_of_units(
+        logs, comparison.planned_units, ratio, final=final, recorded=recorded, may_hide=told
+    )
     why = "" if verdict else f"{found.units} units do not tell whether the limit is kept"
+    if final and may_hide and (verdict is None or verdict.green) and _hidden(found, ratio, may_hide):
+        verdict, why = Verdict.INCONCLUSIVE, favoured(comparison, metric, SIDES)
     if final and (by_path := path_differs(comparison, metric.name, found.mean, abs(ratio.limit - 1), SIDES)):
         verdict, why = Verdict.INCONCLUSIVE, by_path
     reference, here = ([r.metrics[metric.name] for r in m.rounds if metric.name in r.metrics] for m in sides)
@@ -142,24 +148,39 @@ def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> 
     )
 
 
+def _hidden(found: Estimate, ratio: Ratio, may_hide: float) -> bool:
+    """Return whether the limit is kept as it was measured, and not with what a shorter path may have hidden."""
+    sign = 1 if ratio.metric.better == "higher" else -1
+    kept_by = sign * (found.mean - math.log(ratio.limit)) - found.error
+    return 0 <= kept_by < may_hide
+
+
 def verdict_of_units(
-    logs: Sequence[float], planned: int, ratio: Ratio, *, final: bool, recorded: RecordedPairs | None = None
+    logs: Sequence[float],
+    planned: int,
+    ratio: Ratio,
+    *,
+    final: bool,
+    recorded: RecordedPairs | None = None,
+    may_hide: float = 0.0,
 ) -> tuple[Verdict | None, Estimate]:
     """Return the verdict of the first look that tells, if any does, and its estimate.
 
     `logs`: of each unit, the logarithm of candidate over reference. With m, their mean (better is positive), its
     standard error e and the limit's logarithm L: REGRESSED: m is known to be below 0 (the sequential test's error of
     0.001 over all looks), and m + e < L. PASS: the interval that allows for the looks lies above L; when nothing more
-    comes, m - e >= L, as the gate judges medians. IMPROVED: m is known to be above 0, and m - e > -L.
+    comes, m - e >= L, as the gate judges medians. IMPROVED: m is known to be above 0, and m - e > -L. Both after taking
+    `may_hide` off m, which something else than the candidate may have added.
     """
     sign = 1 if ratio.metric.better == "higher" else -1
     limit = sign * math.log(ratio.limit)
 
     def kept(found: Estimate, last: bool) -> Verdict | None:
         mean = sign * found.mean
-        low = min(sign * end for end in found.interval)
+        low = min(sign * end for end in found.interval) - may_hide
         if mean < -found.level * found.error and mean + found.error < limit:
             return Verdict.REGRESSED
+        mean -= may_hide
         if mean > found.level * found.error and mean - found.error > -limit:
             return Verdict.IMPROVED
         return Verdict.PASS if low >= limit or (last and mean - found.error >= limit) else None

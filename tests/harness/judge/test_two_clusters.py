@@ -40,6 +40,9 @@ def on_two(factor: float, before: float, after: float, **changes: Any) -> Compar
         (1.3, 1.4, 1.0, Effect.INCONCLUSIVE),
         (1.3, 1.0, 1.1, Effect.FASTER),
         (0.8, 1.0, 0.0, Effect.INCONCLUSIVE),
+        (1.0, 1.01, 1.0, Effect.SAME),
+        (0.96, 1.04, 1.0, Effect.SLOWER),
+        (1.02, 1.04, 1.0, Effect.SAME),
     ],
 )
 def test_a_path_that_differs_by_more_than_the_effect_concludes_nothing(
@@ -53,6 +56,55 @@ def test_a_path_that_differs_by_more_than_the_effect_concludes_nothing(
     assert judge_comparison(on_two(factor, before, after), final=False).effect is not Effect.INCONCLUSIVE, (
         "it still ends early"
     )
+
+
+WIDE = (1.0, 1.02, 0.98, 1.015, 0.985, 1.0, 1.02, 0.98, 1.01, 0.99)
+
+
+def test_a_shorter_path_hides_no_slowdown() -> None:
+    """The candidate's brokers may be 6 % slower where its path is 4 % shorter: it was SAME, within 5 %."""
+    near = on_two(1.0, 1.04, 1.0, noise=WIDE)
+    outcome = judge_comparison(near)
+    assert outcome.effect is Effect.INCONCLUSIVE
+    assert "which may hide a loss of 4.0 % of records_per_s" in outcome.reasons[0]
+    assert "next  " not in comparison_message(outcome, "on new"), "the reason says what to do"
+    assert judge_comparison(near, final=False).effect is Effect.INCONCLUSIVE, "more units may outweigh it"
+    assert judge_comparison(on_two(1.0, 1.0, 1.04, noise=WIDE)).effect is Effect.SAME, "a longer one hides none"
+    narrow = on_two(1.0, 1.04, 1.0, noise=[1 + (x - 1) / 10 for x in WIDE])
+    assert judge_comparison(narrow).effect is Effect.SAME
+
+
+def test_a_shorter_path_makes_nothing_faster() -> None:
+    """Of +22 % (interval from 6 % on) a path that is 17 % shorter may be the reason, and hide a loss of 10 %."""
+    noise = (1.05, 0.96, 1.04, 0.97, 1.03, 0.965, 1.045, 0.975, 1.0, 1.0)
+    far, near = (judge_comparison(on_two(1.22, before, 1.0, noise=noise)) for before in (1.0, 1.2))
+    assert (far.effect, near.effect) == (Effect.FASTER, Effect.INCONCLUSIVE)
+    assert "may hide a loss of 20.0 %" in near.reasons[0]
+
+
+def test_a_shorter_path_hides_no_longer_latency() -> None:
+    """p99 is about 4 ms on both; 0.16 ms of path less may hide as much."""
+
+    def found(after_ms: float) -> Comparison:
+        compared = on_two(1.0, 1.0, after_ms, decides=P99)
+        rounds = tuple(
+            replace(r, metrics={**r.metrics, "latency_ms.p99": 4.0 * x})
+            for r, x in zip(compared.candidate.rounds, WIDE, strict=True)
+        )
+        return replace(compared, candidate=replace(compared.candidate, rounds=rounds))
+
+    assert judge_comparison(found(0.99)).effect is Effect.SAME
+    outcome = judge_comparison(found(0.84))
+    assert outcome.effect is Effect.INCONCLUSIVE
+    assert "which may hide a loss of 4.0 % of latency_ms.p99" in outcome.reasons[0]
+
+
+@pytest.mark.parametrize(("reference_ms", "verdict"), [(1.0, Verdict.PASS), (1.04, Verdict.INCONCLUSIVE)])
+def test_a_shorter_path_keeps_no_limit(reference_ms: float, verdict: Verdict, tmp_path: Path) -> None:
+    (tmp_path / "ratios.toml").write_text("[default]\nrecords_per_s = { at_least = 0.95 }\n")
+    found = judge_against_reference(on_two(0.98, reference_ms, 1.0), load_ratios(tmp_path))
+    assert found.verdict is verdict
+    assert all("may hide a loss of 4.0 %" in reason for reason in found.reasons)
 
 
 @pytest.mark.parametrize(("after", "effect"), [(1.05, Effect.SAME), (3.0, Effect.INCONCLUSIVE)])
