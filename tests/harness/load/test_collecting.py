@@ -16,7 +16,7 @@ from perfgate.load.agent import Agent
 from perfgate.load.agent_folder import PREFIX, AgentFolder, delete_left_over
 from perfgate.load.clocks import Estimate
 from perfgate.load.collecting import HostJournals
-from perfgate.load.history import OUTCOME, RECEIPT, SEND, Journal, read_journal
+from perfgate.load.history import ACCEPT, OUTCOME, RECEIPT, SEND, Journal, read_journal
 from perfgate.model.load import LoadError
 from perfgate.systems.kafka.load.journaled import load_flaws, not_whole
 
@@ -194,6 +194,12 @@ def test_a_journal_that_lacks_something_of_what_its_process_counted_is_not_whole
         (tmp_path / f"consumer-{number}.receipts").write_bytes(row(RECEIPT).tobytes())
     assert not_whole(tmp_path, consumer, {"read": 3, "foreign": 1}) == ""
     assert not_whole(tmp_path, consumer, {"read": 3, "foreign": 0}) == "2 of 3 receipts are there"
+    (tmp_path / "consumer-1.accepts").write_bytes(b"".join(row(ACCEPT, error=e).tobytes() for e in (0, 122)))
+    member = {"read": 2, "foreign": 0}
+    assert not_whole(tmp_path, consumer, {**member, "accepts": 2}) == "", "a refusal is an answer too"
+    assert not_whole(tmp_path, consumer, {**member, "accepts": 3}) == "2 of 3 answers to acceptances are there"
+    (tmp_path / "consumer-1.accepts").unlink()
+    assert not_whole(tmp_path, consumer, {**member, "accepts": 2}) == "0 of 2 answers to acceptances are there"
     (tmp_path / "consumer-1.receipts").unlink()
     assert not_whole(tmp_path, consumer, {"read": 2, "foreign": 0}) == "1 of 2 receipts are there"
 

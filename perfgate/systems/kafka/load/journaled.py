@@ -8,7 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from perfgate.load.history import OUTCOME, RECEIPT, SEND, Rows, outcomes_path, read_journal, receipts_path, sends_path
+from perfgate.load.history import (
+    ACCEPT,
+    OUTCOME,
+    RECEIPT,
+    SEND,
+    Rows,
+    accepts_path,
+    outcomes_path,
+    read_journal,
+    receipts_path,
+    sends_path,
+)
 from perfgate.load.local import LocalTransport
 from perfgate.load.processes import Generators
 from perfgate.load.transport import Message, Transport
@@ -177,7 +188,12 @@ def not_whole(folder: Path, worker: Mapping[str, Any], result: Message) -> str:
         return f"{sends:,} of {result['attempted']:,} sends are there" if sends < result["attempted"] else ""
     known = sum(int((read_journal(receipts_path(folder, n), RECEIPT)["producer"] >= 0).sum()) for n in numbers)
     due = result["read"] - result["foreign"]
-    return f"{known:,} of {due:,} receipts are there" if known != due else ""
+    if known != due:
+        return f"{known:,} of {due:,} receipts are there"
+    # A member of a share group counts what it was told of its acceptances.
+    told = sum(len(read_journal(accepts_path(folder, n), ACCEPT)) for n in numbers)
+    due = result.get("accepts", 0)
+    return f"{told:,} of {due:,} answers to acceptances are there" if told != due else ""
 
 
 def read_everything(spec: LoadSpec, folder: Path, ends: Sequence[int], observer: Observer) -> Rows:

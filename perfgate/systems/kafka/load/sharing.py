@@ -57,7 +57,7 @@ class ShareReader:
         self._start = 0.0
         self._headers = reading(spec, lambda: self._start - self._receipts.ahead)
         self._stopped = False
-        self._redelivered = 0
+        self._redelivered = self._answers = 0
         self._failed: Counter[str] = Counter()
         self._errors: dict[str, str] = {}
         self._partitions = 0
@@ -140,6 +140,7 @@ class ShareReader:
             "errors": self._errors,
             "fetches": 0,
             "fetch_ms": 0.0,
+            "accepts": self._answers,
         }
 
     def _dwell(self) -> None:
@@ -156,6 +157,7 @@ class ShareReader:
         rows["offset"] = [offset for taken in offsets.values() for offset in taken]
         assert self._accepts is not None
         self._accepts.write(rows)
+        self._answers += len(rows)
 
     def _take(self, messages: Iterable[Message[bytes, bytes]]) -> int:
         """Take in what a poll gave; return how many records that are."""
