@@ -7,12 +7,15 @@ wrong is said in one line, as {"event": "failed", "reason": ...}.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import importlib.metadata
 import io
 import json
 import os
 import platform
+import re
 import select
 import shutil
 import subprocess
@@ -26,6 +29,10 @@ from typing import Any
 MARK = "perfgate "
 INSTALL_S = 900.0
 LOCK = "requirements-agent.lock"
+UNUSED_S, UNFINISHED_S = 14 * 86400.0, 86400.0
+"""What no run has used for so long is deleted, and what an installation that was killed has left, sooner."""
+MADE = re.compile(r"[0-9a-f]{16}-[^.]+(\..+)?")
+"""A folder that was made here; with a "." in its name, one that is not whole, or no longer."""
 
 
 class Refused(Exception):
@@ -90,7 +97,8 @@ def _installed(stdin: io.FileIO, asked: dict[str, Any]) -> tuple[Path, str]:
         )
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafka-perf-gate" / "hosts"
     place = cache / f"{asked['key']}-{platform.machine()}"
-    if not (place / "complete").exists():
+    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not hold(place):
         say(event="send")
         size = json.loads(stdin.readline())["bytes"]
         archive = bytearray()
@@ -98,10 +106,66 @@ def _installed(stdin: io.FileIO, asked: dict[str, Any]) -> tuple[Path, str]:
             if not (more := stdin.read(min(1 << 20, size - len(archive)))):
                 raise Refused("the run ended while it sent its package")
             archive += more
-        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
         _make(place, bytes(archive), asked["pip_options"])
+        if not hold(place):
+            raise Refused(f"{place} was deleted while it was made")
         say(event="installed")
+    (place / "complete").touch()
+    prune(cache, place)
     return place, str(place / ".venv" / "bin" / "python")
+
+
+def hold(place: Path) -> bool:
+    """Keep others from deleting this folder as long as this process lives, whatever program it becomes.
+
+    Return whether it is there, and whole.
+    """
+    try:
+        lock = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return False
+    fcntl.flock(lock, fcntl.LOCK_SH)  # one that is being deleted is gone then
+    if not (place / "complete").exists():
+        os.close(lock)
+        return False
+    os.set_inheritable(lock, True)
+    return True
+
+
+def prune(cache: Path, own: Path) -> None:
+    """Delete the folders of other versions that no agent uses, and that none has used for UNUSED_S."""
+    for path in cache.iterdir():
+        with contextlib.suppress(OSError):  # another run deletes it too; or it stays
+            if path != own and MADE.fullmatch(path.name) and path.is_dir() and not path.is_symlink() and _unused(path):
+                _delete(path)
+
+
+def _unused(path: Path) -> bool:
+    complete = path / "complete"
+    long_s = UNUSED_S if complete.exists() and "." not in path.name else UNFINISHED_S
+    return time.time() - (complete if complete.exists() else path).stat().st_mtime > long_s
+
+
+def _delete(path: Path) -> None:
+    lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _unused(path) and not _somebody_in(path):
+            # First out of the way: whoever looks for it makes it anew, and what is left of it is no installation.
+            gone = path.with_name(f"{path.name.partition('.')[0]}.gone-{os.getpid()}")
+            path.rename(gone)
+            shutil.rmtree(gone, ignore_errors=True)
+    finally:
+        os.close(lock)
+
+
+def _somebody_in(path: Path) -> bool:
+    """Return whether a process of this user works in the folder: agents of older versions hold no lock."""
+    for link in Path("/proc").glob("[0-9]*/cwd"):
+        with contextlib.suppress(OSError):  # of another user, or gone
+            if link.readlink().is_relative_to(path.resolve()):
+                return True
+    return False
 
 
 def _make(place: Path, archive: bytes, pip_options: list[str]) -> None:
