@@ -18,6 +18,7 @@ from perfgate.experiment.faults.fault_round import fault_round
 from perfgate.experiment.host_validity import host_flaws
 from perfgate.experiment.ledger import Ledger
 from perfgate.experiment.load_watch import LoadWatch
+from perfgate.experiment.one_host_fewer import OneHostFewer
 from perfgate.experiment.ramp import UNKNOWN, Known, known_after, ramp_round
 from perfgate.experiment.refusal import refusal_round
 from perfgate.experiment.room import WARM_TIMES
@@ -184,11 +185,19 @@ class Bench:
         return last.records_per_s if last else 0.0
 
     def round(
-        self, scenario: Scenario, index: int, left: float | None, doing: str, *, least_s: float = 0.0
+        self,
+        scenario: Scenario,
+        index: int,
+        left: float | None,
+        doing: str,
+        *,
+        least_s: float = 0.0,
+        fewer: OneHostFewer | None = None,
     ) -> Finished:
         """Measure one round; what went wrong is a reason in it. Raises TargetError when the target is unhealthy.
 
-        Its window is the tier's, or `least_s` if that is longer.
+        Its window is the tier's, or `least_s` if that is longer. `fewer`: as it runs on one load host fewer; None: on
+        all of them.
         """
         progress = self.watch.progress(f"{doing} {scenario.name}", left)
         progress("creating its topic", None)
@@ -204,8 +213,9 @@ class Bench:
                 before = self.topics.ends(topic, scenario)
                 written = self._written(scenario, topic)
                 with self.ledger.during("load start"):
-                    spec = self.load_spec(scenario, topic)
+                    spec = self.load_spec(fewer.scenario if fewer else scenario, topic)
                     spec = replace(spec, window_s=max(spec.window_s, least_s))
+                    spec = replace(spec, hosts=fewer.hosts) if fewer else spec
                     result = self._driver.run(spec, replace(observer, written=written))
                 after = self.topics.ends_after(topic, scenario, before, result)
         except SendsFailedError as error:

@@ -14,6 +14,7 @@ from perfgate.experiment.assembly import measured_by, unhealthy
 from perfgate.experiment.blocks import compared_with
 from perfgate.experiment.canary import read_canary
 from perfgate.experiment.ledger import WINDOWS
+from perfgate.experiment.one_host_fewer import OneHostFewer
 from perfgate.experiment.room import REPEATS, with_extra_rounds
 from perfgate.experiment.setup import Setup
 from perfgate.model import CanaryReading, Measurement, Round, Scenario
@@ -48,6 +49,9 @@ class Rounds:
         self._bench = setup.bench(cluster, run_id)
         self._done: dict[str, list[Round]] = {}
         self._discarded: dict[str, list[Round]] = {}
+        self._fewer = setup.fewer
+        self._done_on_fewer: dict[str, list[Round]] = {}
+        self._discarded_on_fewer: dict[str, list[Round]] = {}
         self._finished = 0
 
     @property
@@ -63,6 +67,8 @@ class Rounds:
         """
         self._done = {scenario.name: [] for scenario in scenarios}
         self._discarded = {scenario.name: [] for scenario in scenarios}
+        self._done_on_fewer = {scenario.name: [] for scenario in scenarios}
+        self._discarded_on_fewer = {scenario.name: [] for scenario in scenarios}
         rtt: dict[str, float] = {}
         try:
             self._bench.warm_up(scenarios)
@@ -97,7 +103,8 @@ class Rounds:
         self._ledger.move(sum(r.window_s for r in earlier), WINDOWS, "warm-up")
         reason = self._warming().get(measurement.scenario.name, "")
         judged = tuple(r for r in measurement.rounds if r not in earlier)
-        return replace(measurement, rounds=judged, warm_up=earlier, warming=reason)
+        fewer = tuple(r for r in self._done_on_fewer[measurement.scenario.name] if r.index > first or r.invalid)
+        return replace(measurement, rounds=judged, warm_up=earlier, warming=reason, one_host_fewer=fewer)
 
     def _warming(self) -> dict[str, str]:
         return self._stop.still_warming({name: rounds[-self._tier.rounds :] for name, rounds in self._done.items()})
@@ -119,22 +126,42 @@ class Rounds:
                 earlier = self._done[scenario.name]
                 if any(r.invalid for r in earlier) or self._stop.hopeless(scenario, earlier):
                     continue
-                left = self._time_left(begin, len(scenarios) * max(rounds, index))
+                total = sum(2 if self._fewer(row) else 1 for row in scenarios) * max(rounds, index)
+                left = self._time_left(begin, total)
                 self._measure_round(scenario, index, left, f"round {index}/{max(rounds, index)}")
         self._read_canary()
 
     def _measure_round(self, scenario: Scenario, index: int, left: float | None, doing: str) -> None:
-        """Add a round of the scenario; one that the generator alone spoilt is measured again.
+        """Add a round of the scenario, and beside it one on a load host fewer, where there is to be one.
 
-        REPEATS times a scenario, and as often where it spoilt no more than some of the round's metrics.
+        That one comes first in every other round, so that brokers that still get faster favour neither.
         """
-        discarded = self._discarded[scenario.name]
-        result = self._bench.round(scenario, index, left, doing)
+        fewer = self._fewer(scenario)
+        self._add_round(scenario, index, left, doing, fewer if index % 2 == 0 else None)
+        if fewer:
+            self._add_round(scenario, index, left, doing, None if index % 2 == 0 else fewer)
+
+    def _add_round(
+        self, scenario: Scenario, index: int, left: float | None, doing: str, fewer: OneHostFewer | None
+    ) -> None:
+        """Add a round, on one load host `fewer` or on all; one that the generator alone spoilt is measured again.
+
+        REPEATS times a scenario, and as often where it spoilt no more than some of the round's metrics. What a round on
+        one host fewer found invalid is not measured on fewer hosts again.
+        """
+        name = scenario.name
+        done, discarded = self._done[name], self._discarded[name]
+        if fewer:
+            done, discarded = self._done_on_fewer[name], self._discarded_on_fewer[name]
+            if any(r.invalid for r in (*done, *self._done[name])):
+                return
+            doing = f"{doing} on {fewer.hosts} load host{'s' if fewer.hosts > 1 else ''}:"
+        result = self._bench.round(scenario, index, left, doing, fewer)
         while result.repeatable and sum(bool(r.invalid) == bool(result.round.invalid) for r in discarded) < REPEATS:
             self._ledger.move(result.round.window_s, WINDOWS, "load start")
             discarded.append(result.round)
-            result = self._bench.round(scenario, index, left, doing)
-        self._done[scenario.name].append(result.round)
+            result = self._bench.round(scenario, index, left, doing, fewer)
+        done.append(result.round)
         self._finished += 1
 
     def _read_canary(self) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from perfgate.experiment.bench import Bench
 from perfgate.experiment.ledger import Ledger
+from perfgate.experiment.one_host_fewer import OneHostFewer
 from perfgate.experiment.say import Say
 from perfgate.metrics.usage import Sampler
 from perfgate.model import Change, FaultScenario, Scenario, Tier, changed
@@ -37,6 +38,8 @@ class Setup:
     """The shortest window that tells what brokers used; 0: it can be read at any moment, or nobody tells it."""
     shares_cores: bool = True
     """Whether the brokers are on the machine of the run."""
+    fewer: Callable[[Scenario], OneHostFewer | None] = lambda scenario: None
+    """Returns what confirms that the load hosts do not limit a scenario; None: nobody asks, or nothing does."""
     ledger: Ledger = field(default_factory=Ledger)
     """Where the run's time goes."""
     target_facts: dict[str, object] = field(default_factory=dict)

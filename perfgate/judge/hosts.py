@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from perfgate.judge.messages import number
-from perfgate.model import Measurement, Round
+from perfgate.model import Measurement, Outcome, Round
 from perfgate.model.histogram import latency_metrics
 from perfgate.model.hosts import HostReport
 
@@ -46,6 +46,12 @@ def differing_hosts(rounds: Sequence[Round]) -> list[str]:
             name, factor = found
             lines.append(f"load host {name}: its {told} in all {len(reports)} rounds, {number(factor)} x the others'")
     return lines
+
+
+def beside_reasons(outcome: Outcome, rounds: Sequence[Round]) -> list[str]:
+    """Return what is to be said of a scenario's load hosts, but for what its reasons say."""
+    found = outcome.more_hosts
+    return [*([found.words] if found and found.words not in outcome.reasons else []), *differing_hosts(rounds)]
 
 
 def always_worst(figures: Figures) -> tuple[str, float] | None:

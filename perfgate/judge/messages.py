@@ -138,6 +138,9 @@ def scenario_lines(outcome: Outcome, measurement: Measurement) -> list[str]:
         told = [f"{judgement.metric}: {judgement.reason}" for judgement in outcome.judgements]
         beside = outcome.reasons[:-1] if outcome.first_look else outcome.reasons
         lines += [f"  reason     {reason}" for reason in beside if reason not in told]
+    found = outcome.more_hosts
+    if found is not None and not any(found.words in line for line in lines):
+        lines.append(f"  hosts      {found.words}")
     if outcome.first_look is not None:
         lines.append(f"  looks      {outcome.reasons[-1]}; first measurement: {looked(outcome.first_look)}")
     return lines

@@ -7,7 +7,8 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import replace
 
-from perfgate.judge.rules import SEVERITY, at_its_cap, invalid_reasons, spoilt, verdict_of, warming
+from perfgate.judge.rates import at_its_cap, paired_ratios
+from perfgate.judge.rules import SEVERITY, invalid_reasons, spoilt, unsettled, verdict_of
 from perfgate.judge.statistics import error_factor, many, median_error, median_interval, spread
 from perfgate.model import Judgement, Measurement, Outcome, PairRelation, RangeRelation, Relation, Verdict
 
@@ -82,7 +83,7 @@ def _judge_pair(relation: PairRelation, measurements: Mapping[str, Measurement],
         if (why := spoilt(m, relation.metric.name))
     )
     paired = of.scenario.cluster == over.scenario.cluster
-    ratios = () if reasons else (paired_ratios if paired else unpaired_ratios)(relation.metric.name, of, over)
+    ratios = () if reasons else _ratios(relation.metric.name, of, over, paired=paired)
     rounds = max(len(of.rounds), len(over.rounds))
     unavailable = next((r.usage_unavailable for m in (of, over) for r in m.rounds if r.usage_unavailable), "")
     if not reasons and len(ratios) != rounds and unavailable:
@@ -120,7 +121,7 @@ def _judge_pair(relation: PairRelation, measurements: Mapping[str, Measurement],
     red_error = error * error_factor(min(len(of.rounds), len(over.rounds)), looks)
     least, most = relation.at_least, relation.at_most
     too_small, too_large = sum(ratio < least for ratio in ratios), sum(ratio > most for ratio in ratios)
-    reason = "; ".join(f"{m.scenario.name}: {warming(m)}" for m in (of, over) if m.warming)
+    reason = "; ".join(f"{m.scenario.name}: {why}" for m in (of, over) if (why := unsettled(m)))
     reason = reason or (_bounded(relation.metric.name, of) if centre < least else "")
     if reason:
         verdict = Verdict.INCONCLUSIVE
@@ -160,6 +161,10 @@ def _bounded(metric: str, of: Measurement) -> str:
     return f"{of.scenario.name} reached its cap of {load.rate:,.0f} records/s"
 
 
+def _ratios(metric: str, of: Measurement, over: Measurement, *, paired: bool) -> tuple[float, ...]:
+    return paired_ratios(metric, of.rounds, over.rounds) if paired else unpaired_ratios(metric, of, over)
+
+
 def unpaired_ratios(metric: str, of: Measurement, over: Measurement) -> tuple[float, ...]:
     """Return each round of the one scenario over the median of the other, whose rounds all have to be there."""
     below = [r.metrics[metric] for r in over.rounds if r.metrics.get(metric)]
@@ -176,9 +181,3 @@ def _unpaired(
     middle, (low, high) = statistics.median(below), median_interval(below, looks)
     widened = (interval[0] * middle / high, interval[1] * middle / low if low > 0 else math.inf)
     return widened, math.hypot(error, centre * median_error(below) / middle)
-
-
-def paired_ratios(metric: str, of: Measurement, over: Measurement) -> tuple[float, ...]:
-    """Return the ratio of the two scenarios in every round that both measured."""
-    below = {r.index: r.metrics[metric] for r in over.rounds if r.metrics.get(metric)}
-    return tuple(r.metrics[metric] / below[r.index] for r in of.rounds if metric in r.metrics and r.index in below)

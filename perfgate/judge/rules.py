@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from perfgate.judge.faults.rules import damage, judge_fault
 from perfgate.judge.messages import WARMING
+from perfgate.judge.more_hosts import more_hosts
 from perfgate.judge.noise import disturbed
 from perfgate.judge.statistics import centre_error, many, median_interval, spread
 from perfgate.judge.warming import still_growing
@@ -49,8 +50,6 @@ def required(scenario: Scenario) -> tuple[tuple[str, ...], ...]:
     return ((DECIDES.get(load.kind, "records_per_s"),), *also, CPU)
 
 
-AT_THE_CAP = 0.98
-"""Where a capped load reaches this share of its rate, the rate says nothing; what it costs the brokers does."""
 TOO_GOOD = 2
 """A gain of more than so many times the limit's distance is no gain of the brokers', until somebody says why."""
 
@@ -92,12 +91,6 @@ def sound_part(measurement: Measurement) -> Measurement | None:
     if len(sound) == len(measurement.rounds) or len(sound) < max(2, len(measurement.rounds) / 2):
         return None
     return replace(measurement, rounds=sound)
-
-
-def at_its_cap(measurement: Measurement) -> bool:
-    """Return whether its own cap held a capped load; a target file's limits may have lowered that."""
-    rates = [r.metrics["records_per_s"] for r in measurement.rounds if "records_per_s" in r.metrics]
-    return bool(rates) and statistics.median(rates) >= AT_THE_CAP * measurement.scenario.load.rate
 
 
 def spoilt(measurement: Measurement, metric: str) -> str:
@@ -177,6 +170,10 @@ def judge_threshold(values: Sequence[float], threshold: Threshold, *, published:
 
 def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome:
     """Judge every metric of a scenario that the profile holds, and say what it lacks."""
+    return replace(_judged(measurement, profile), more_hosts=more_hosts(measurement))
+
+
+def _judged(measurement: Measurement, profile: Profile | None) -> Outcome:
     row, name = measurement.scenario, measurement.scenario.name
     noise = disturbed(measurement.canary, profile.canary if profile else None)
     reasons = invalid_reasons(measurement)
@@ -184,8 +181,9 @@ def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome
     if lost and reasons:  # a round that does not count takes no lost record of another one back
         notes = [f"{j.metric}: {j.reason}" for j in lost]
         return Outcome(name=name, verdict=Verdict.REGRESSED, judgements=tuple(lost), reasons=(*notes, *reasons))
-    if broken := [f"round {r.index}: {reason}" for r in measurement.rounds for reason in r.broken]:
-        only_late = all(set(r.broken) <= set(r.perhaps_late) for r in measurement.rounds)
+    loaded = (*measurement.rounds, *measurement.one_host_fewer)
+    if broken := [f"round {r.index}: {reason}" for r in loaded for reason in r.broken]:
+        only_late = all(set(r.broken) <= set(r.perhaps_late) for r in loaded)
         if only_late and (excuse := disturbed(measurement.canary, None)):
             return Outcome(name=name, verdict=Verdict.INVALID, judgements=(), reasons=(*broken, excuse))
         return Outcome(name=name, verdict=Verdict.BROKEN, judgements=(), reasons=tuple(broken))
@@ -240,9 +238,9 @@ def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome
     notes = [f"{j.metric}: {j.reason}" for j in judgements if j.reason]
     notes += [f"{metrics} is not valid: {reason}" for metrics, reason in _spoilt_beside(measurement, held).items()]
     verdict = verdict_of(judgements)
-    if measurement.warming and verdict.green | (verdict is Verdict.MISSING):
-        # Without a threshold too: figures of cold brokers are no figures to go by.
-        verdict, notes = Verdict.INCONCLUSIVE, [*notes, warming(measurement)]
+    if (why := unsettled(measurement)) and verdict.green | (verdict is Verdict.MISSING):
+        # Without a threshold too: figures of cold brokers, or of generators, are no figures to go by.
+        verdict, notes = Verdict.INCONCLUSIVE, [*notes, why]
     return Outcome(name=name, verdict=verdict, judgements=tuple(judgements), reasons=tuple(notes))
 
 
@@ -255,6 +253,12 @@ def _spoilt_beside(measurement: Measurement, held: Collection[str]) -> dict[str,
 def warming(measurement: Measurement) -> str:
     """Return that the brokers were still warming up while the rounds were measured; empty when they were not."""
     return f"{WARMING}: {measurement.warming}" if measurement.warming else ""
+
+
+def unsettled(measurement: Measurement) -> str:
+    """Return why nothing green may be said of it: brokers that still warmed up, generators that may be the limit."""
+    found = more_hosts(measurement)
+    return "; ".join(filter(None, (warming(measurement), found.words if found and found.finding == "unknown" else "")))
 
 
 def _sustained(measurement: Measurement, *, held: bool) -> list[Judgement]:
@@ -298,4 +302,6 @@ def invalid_reasons(measurement: Measurement) -> tuple[str, ...]:
         return tuple(reasons)  # what a fault costs is held round by round: one tells
     if not reasons and len(measurement.rounds) < 2:
         reasons = ["one round was measured; a spread needs two"]
+    if (found := more_hosts(measurement)) and found.finding == "saturated":
+        reasons.append(found.words)
     return tuple(reasons)

@@ -54,6 +54,10 @@ class ZonedTransport:
         """Return what starts processes on the hosts that have this link."""
         return self._every.only(self._zones.hosts(link))
 
+    def first(self, count: int) -> DaskTransport:
+        """Return what starts processes on the first so many of all hosts."""
+        return self._every.first(count)
+
     def cannot(self, link: Link) -> str | None:
         """Return why no host has this link; None when one does."""
         return self._zones.cannot(link)

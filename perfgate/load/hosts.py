@@ -206,6 +206,10 @@ class DaskTransport:
         """Return itself: nobody says that hosts are in other zones."""
         return self
 
+    def first(self, count: int) -> DaskTransport:
+        """Return the transport of the first so many hosts alone."""
+        return DaskTransport(self._hosts[:count], here=self.here, worker=self._worker)
+
     def cannot(self, link: Link) -> str | None:
         """Return None: these hosts take every link, across zones through a proxy."""
         return None

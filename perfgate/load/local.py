@@ -92,6 +92,10 @@ class LocalTransport:
         """Return itself: another zone is a proxy's doing."""
         return self
 
+    def first(self, count: int) -> LocalTransport:
+        """Return itself: there is but this host."""
+        return self
+
     def cannot(self, link: Link) -> str | None:
         """Return None."""
         return None

@@ -62,6 +62,9 @@ class Transport(Protocol):
     def on(self, link: Link) -> Transport:
         """Return what starts the processes of clients on this link: in the zone that it comes from."""
 
+    def first(self, count: int) -> Transport:
+        """Return what starts processes on the first so many hosts alone."""
+
     def cannot(self, link: Link) -> str | None:
         """Return why no process can be on this link; None when one can."""
 

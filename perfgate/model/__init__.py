@@ -46,6 +46,7 @@ from perfgate.model.judged import (
     Effect as Effect,
     Judgement as Judgement,
     MetricEffect as MetricEffect,
+    MoreHosts as MoreHosts,
     Outcome as Outcome,
     Profile as Profile,
     Published as Published,

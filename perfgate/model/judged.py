@@ -5,8 +5,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from perfgate.model.compared import AS_USUAL, Deciding, RecordedPairs
+from perfgate.model.declared import Count
 from perfgate.model.measured import MetricInfo
 
 
@@ -122,6 +124,31 @@ class Judgement:
     """Of a relation over a range: the two scenarios whose ratio it is, `of / over`."""
 
 
+Finding = Literal["confirmed", "saturated", "unknown"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MoreHosts:
+    """What one load host more made of a load that is not paced: its rate on all `hosts` over that on `fewer_hosts`.
+
+    `saturated`: it rose by more than `at_most` times, so that generators were the limit; `confirmed`: it did not;
+    `unknown`: that cannot be told. Values and intervals are None where they were not measured.
+    """
+
+    finding: Finding
+    metric: str
+    hosts: Count
+    fewer_hosts: Count
+    value: float | None = None
+    interval: tuple[float, float] | None = None
+    fewer_value: float | None = None
+    fewer_interval: tuple[float, float] | None = None
+    ratio: float | None = None
+    ratio_interval: tuple[float, float] | None = None
+    at_most: float
+    words: str
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
     """The verdict over a scenario or a relation, with every judgement that led to it."""
@@ -138,6 +165,8 @@ class Outcome:
     """What was published of the scenario, on other hardware."""
     paired: bool = True
     """Of a relation: whether its two scenarios were measured on the same cluster, round by round."""
+    more_hosts: MoreHosts | None = field(default=None, compare=False)
+    """Whether one load host more changed the result, where that was measured."""
     steps: tuple[Outcome, ...] = ()
     """Of a relation over a range: the outcomes of its steps, in their order."""
 

@@ -51,7 +51,8 @@ class Progress:
 class LoadSpec:
     """One round of a scenario's load. `security` holds the client settings that the target itself asks for.
 
-    `most_rate`: how many records/s the target allows, whatever the scenario offers or owes.
+    `most_rate`: how many records/s the target allows, whatever the scenario offers or owes. `hosts`: of the load hosts
+    of its link the first so many have a part; 0: all.
     """
 
     scenario: Scenario
@@ -63,6 +64,7 @@ class LoadSpec:
     window_s: float
     warmup_max_s: float
     most_rate: float = math.inf
+    hosts: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -310,7 +310,9 @@ class Measurement:
     `discarded` holds rounds that the generator itself limited and that were measured again. `warm_up` holds rounds
     that are not judged because brokers were still warming up, which later rounds showed; `warming` says so of
     `rounds` themselves, with the figures, when it did not end. `rtt_ms` is the round
-    trip of one request by link name, measured before the rounds. `canary`: readings before, between and after them.
+    trip of one request by link name, measured before the rounds. `one_host_fewer`: rounds of the same numbers without
+    the last of the load hosts and what ran on it (--confirm-with-more-hosts). `canary`: readings before, between and
+    after them.
     `by_hand`: the official command that makes the same load.
     """
 
@@ -319,6 +321,7 @@ class Measurement:
     discarded: tuple[Round, ...] = ()
     warm_up: tuple[Round, ...] = ()
     warming: str = ""
+    one_host_fewer: tuple[Round, ...] = ()
     rtt_ms: Mapping[str, float]
     latency_basis: str = ""
     by_hand: str = ""

@@ -11,7 +11,7 @@ import allure
 from allure_commons.types import AttachmentType
 
 from perfgate.judge.compare.advice import MEANING, effect_text, signed
-from perfgate.judge.hosts import differing_hosts
+from perfgate.judge.hosts import beside_reasons
 from perfgate.judge.messages import number, off_baseline, percent
 from perfgate.judge.rules import spoilt
 from perfgate.model import (
@@ -74,7 +74,7 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
     allure.dynamic.description_html(
         _paragraph(outcome.message.partition("\n")[0] or outcome.verdict.value)
         + _paragraph(f"{scenario.summary}.")
-        + _reasons(outcome, *differing_hosts(measurement.rounds))
+        + _reasons(outcome, *beside_reasons(outcome, measurement.rounds))
         + _paragraph(integrity_line([entry["accounting"]], [entry]))
         + _table(JUDGED_COLUMNS, [_judged_row(judgement, published) for judgement in outcome.judgements])
         + _table(("metric", "value", "unit", "each round"), rows)

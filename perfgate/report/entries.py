@@ -105,6 +105,7 @@ class Recorded:
     discarded_rounds: tuple[model.Round, ...]
     warm_up_rounds: tuple[model.Round, ...] = ()
     warming: str = ""
+    one_host_fewer: tuple[model.Round, ...] = ()
     broker_log_tail: str
 
 
@@ -163,6 +164,8 @@ class ScenarioEntry(Recorded):
     first_look: FirstLook | None
     published: tuple[model.Published, ...] = ()
     """What was published of it, on other hardware: beside what was measured, never judged."""
+    more_hosts: model.MoreHosts | None = None
+    """What one load host more made of it (--confirm-with-more-hosts); null: that was not measured, or not judged."""
 
 
 @strict

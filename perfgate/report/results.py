@@ -114,6 +114,7 @@ def scenario_entry(measurement: Measurement, outcome: Outcome | None) -> dict[st
         "reading": _summed_reading(rounds),
         "first_look": _first_look(outcome),
         "published": outcome.published if outcome else (),
+        "more_hosts": outcome.more_hosts if outcome else None,
         "official_command": measurement.by_hand,
         "declared": Declared(added_rtt_ms=link.added_rtt_ms, **shared(Declared, scenario)),
         "discarded_rounds": measurement.discarded,
@@ -201,6 +202,7 @@ def recorded_measurement(entry: Mapping[str, Any]) -> Measurement:
         discarded=found.discarded_rounds,
         warm_up=found.warm_up_rounds,
         warming=found.warming,
+        one_host_fewer=found.one_host_fewer,
         rtt_ms=found.rtt_ms,
         latency_basis=found.load.latency_basis,
         by_hand=found.official_command,
@@ -211,7 +213,8 @@ def recorded_measurement(entry: Mapping[str, Any]) -> Measurement:
 
 def _check_stated(entry: Mapping[str, Any]) -> None:
     """Raise KeyError where an entry lacks what a default must not stand in for."""
-    declared, rounds = entry["declared"], [*entry["rounds"], *entry["discarded_rounds"]]
+    declared = entry["declared"]
+    rounds = [*entry["rounds"], *entry["discarded_rounds"], *entry.get("one_host_fewer", ())]
     found = {
         "Round": rounds,
         "Accounting": [r["accounting"] for r in rounds],

@@ -13,6 +13,7 @@ from perfgate.experiment import bench as benches
 from perfgate.experiment import rounds
 from perfgate.experiment.assembly import Finished
 from perfgate.experiment.ledger import Ledger
+from perfgate.experiment.one_host_fewer import OneHostFewer, one_host_fewer
 from perfgate.experiment.room import REPEATS, with_extra_rounds
 from perfgate.experiment.rounds import Rounds
 from perfgate.judge.stopping import GateStopRule
@@ -87,6 +88,8 @@ class Bench:
     gives: list[Round]
     warm_up_facts: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    loaded: list[tuple[int, int]] = field(default_factory=list)
+    """Of each round its number, and on how many load hosts; 0: all."""
 
     def warm_up(self, _scenarios: object) -> None: ...
 
@@ -101,7 +104,10 @@ class Bench:
     def note(self, text: str) -> None:
         self.notes.append(text)
 
-    def round(self, _scenario: Scenario, index: int, _left: object, _doing: str) -> Finished:
+    def round(
+        self, _scenario: Scenario, index: int, _left: object, _doing: str, fewer: OneHostFewer | None
+    ) -> Finished:
+        self.loaded.append((index, fewer.hosts if fewer else 0))
         given = self.gives.pop(0) if len(self.gives) > 1 else self.gives[0]
         spoilt = bool(given.invalid or given.invalid_metrics)
         return Finished(round=replace(given, index=index), repeatable=spoilt)
@@ -116,6 +122,10 @@ class FakeSetup:
     tier: Tier = TIER
     driver: LibrdkafkaDriver = field(default_factory=LibrdkafkaDriver)
     ledger: Ledger = field(default_factory=Ledger)
+    hosts: int = 1
+
+    def fewer(self, row: Scenario) -> OneHostFewer | None:
+        return one_host_fewer(replace(row, producers=self.hosts), self.hosts)
 
     def bench(self, _cluster: object, _run_id: str) -> Bench:
         return self.given
@@ -124,11 +134,11 @@ class FakeSetup:
         return ""
 
 
-def measured(monkeypatch: pytest.MonkeyPatch, bench: Bench) -> Measurement:
+def measured(monkeypatch: pytest.MonkeyPatch, bench: Bench, hosts: int = 1) -> Measurement:
     monkeypatch.setattr(
         rounds, "read_canary", lambda *_: CanaryReading(deflate_mib_per_s=60, loopback_per_s=1, pressure=0, steal=0)
     )
-    setup: Any = FakeSetup(bench)
+    setup: Any = FakeSetup(bench, hosts=hosts)
     stop = GateStopRule(profile=None, rounds=TIER.rounds)
     return Rounds(setup, setup, run_id="r", stop=stop).measure([scenario()])["batch-1k"]
 
@@ -200,3 +210,28 @@ def test_rounds_of_compiling_brokers_are_followed_by_others_and_not_judged(monke
     for_ever = measured(monkeypatch, Bench([cold]))
     assert len(for_ever.warm_up + for_ever.rounds) == with_extra_rounds(TIER, own=True)
     assert "50, 50 % of a broker's CPU compiled its code" in for_ever.warming
+
+
+def test_rounds_on_one_host_fewer_are_taken_beside_the_others_in_turns_first_and_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench([GOOD])
+    found = measured(monkeypatch, bench, hosts=3)
+    assert bench.loaded == [(1, 0), (1, 2), (2, 2), (2, 0)]
+    assert [r.index for r in found.rounds] == [r.index for r in found.one_host_fewer] == [1, 2]
+    assert measured(monkeypatch, Bench([GOOD])).one_host_fewer == ()
+
+
+def test_rounds_on_one_host_fewer_of_brokers_that_warmed_up_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    cold, warm = (replace(GOOD, metrics={**GOOD.metrics, "broker_compile_share.max": share}) for share in (0.5, 0))
+    found = measured(monkeypatch, Bench([cold, cold, cold, cold, warm]), hosts=2)
+    assert [r.index for r in found.rounds] == [r.index for r in found.one_host_fewer] == [3, 4]
+
+
+def test_what_is_invalid_on_one_host_fewer_is_not_measured_so_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench([GOOD, *[SATURATED] * (REPEATS + 1), GOOD])
+    found = measured(monkeypatch, bench, hosts=2)
+    assert bench.loaded == [(1, 0), *[(1, 1)] * (REPEATS + 1), (2, 0)]
+    assert ([bool(r.invalid) for r in found.rounds], len(found.one_host_fewer)) == ([False, False], 1)
+    assert found.one_host_fewer[0].invalid
+    assert found.discarded == ()

@@ -120,6 +120,11 @@ def test_each_host_tells_what_its_machine_did_in_the_window(result: LoadResult) 
         assert host.machine.tcp_sent > 0, "the control connection alone sends some"
 
 
+def test_a_load_on_the_first_hosts_alone_has_no_process_on_the_others(hosts: DaskTransport) -> None:
+    result = LibrdkafkaDriver(hosts).run(replace(THREE, hosts=2), observer([]))
+    assert [(host.name, host.processes) for host in result.hosts] == [("host-1", 2), ("host-2", 1)]
+
+
 def test_nothing_is_left_after_a_round(result: LoadResult) -> None:
     assert result
     assert not generators()

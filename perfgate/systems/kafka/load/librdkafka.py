@@ -90,6 +90,7 @@ class LibrdkafkaDriver:
     def run(self, spec: LoadSpec, observer: Observer) -> LoadResult:
         """Run one round in new generator processes."""
         transport, drain_s = self._transport.on(spec.scenario.link), drain_s_of(spec.scenario)
+        transport = transport.first(spec.hosts) if spec.hosts else transport
         backlog = spec.scenario.load.kind == "backlog"
         groups = spec.scenario.groups
         workers = {**consumers_of(spec), **({} if backlog else producers_of(spec))}

@@ -1,0 +1,152 @@
+"""--confirm-with-more-hosts: whether load hosts, not brokers, limited a load that is not paced. Pure.
+
+Rounds on all load hosts are paired with rounds on one host fewer, taken beside them on the same brokers. The ratios are
+held against a maximum as those of a relation are.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from perfgate.judge.messages import number
+from perfgate.judge.rates import AT_THE_CAP, at_its_cap, paired_ratios
+from perfgate.judge.statistics import many, median_error, median_interval
+from perfgate.model import Measurement, MoreHosts, Outcome, Round
+from perfgate.model.compared import SAME_WITHIN
+from perfgate.model.judged import Finding
+from perfgate.model.summary import centre
+
+SENT, RECEIVED = "records_per_s", "received_records_per_s"
+WORST_FIRST = ("saturated", "unknown", "confirmed")
+
+
+def more_hosts(measurement: Measurement) -> MoreHosts | None:
+    """Return what one load host more made of the load; None where it was not measured on one host fewer.
+
+    Where consumers read along and do not keep up, what they are given is looked at too; the worse finding counts.
+    """
+    if not measurement.one_host_fewer:
+        return None
+    metrics = [SENT, RECEIVED] if _fall_behind(measurement) else [SENT]
+    return min((_of(measurement, metric) for metric in metrics), key=lambda one: WORST_FIRST.index(one.finding))
+
+
+def most_ratio(measurement: Measurement) -> float:
+    """Return the largest ratio that counts as no rise.
+
+    It is the margin within which a comparison calls loads the same. Of many hosts one more adds less than that even
+    where they are the limit: then it is half of what the processes of that host would add (of the logarithm).
+    """
+    whole, fewer = (
+        max(sum(host.processes for host in r.hosts) for r in rounds)
+        for rounds in (measurement.rounds, measurement.one_host_fewer)
+    )
+    return min(1 + SAME_WITHIN, math.sqrt(whole / fewer)) if whole > fewer > 0 else 1 + SAME_WITHIN
+
+
+def notes_of(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return a line for each scenario whose limit is known, or might be known from more rounds.
+
+    Of one that was INVALID for it the reasons tell.
+    """
+    found = [(outcome.name, outcome.more_hosts) for outcome in outcomes if outcome.more_hosts]
+    return [f"{name}: {one.words}" for name, one in found if one.finding != "saturated"]
+
+
+def _of(measurement: Measurement, metric: str) -> MoreHosts:
+    """Return what one host more made of one metric.
+
+    saturated: the interval of the median ratio lies beyond the maximum as a whole, or the median by more than its
+    standard error. confirmed: the median keeps the maximum by at least that, and fewer than :func:`many` rounds lie
+    beyond; or the load reached its own cap. Else unknown.
+    """
+    of, over, most = measurement.rounds, measurement.one_host_fewer, most_ratio(measurement)
+    ratios = paired_ratios(metric, of, over)
+    if flaw := _flaw(metric, of, over, len(ratios)):
+        words = f"not confirmed with one load host fewer: {flaw}"
+        return _found("unknown", metric, of, over, at_most=most, words=words)
+    if metric == SENT and measurement.scenario.load.kind == "capped" and at_its_cap(measurement):
+        words = f"confirmed: its own cap of {measurement.scenario.load.rate:,.0f} records/s held it, not its load hosts"
+        return _found("confirmed", metric, of, over, ratios, at_most=most, words=words)
+    middle, error, interval = statistics.median(ratios), median_error(ratios), median_interval(ratios)
+    figures = f"{_figures(metric, of)} on {_hosts(of)} load hosts, {_figures(metric, over)} on {_hosts(over)} of them"
+    told = f"{figures}: {middle:.3g} x ({interval[0]:.3g} .. {interval[1]:.3g}, at most {most:.3g})"
+    # Conditions are written so that what is no number (NaN) confirms nothing.
+    if interval[0] > most or middle - error > most:
+        words = f"generator saturated: {told}; the generators, not the brokers, were the limit: give it more load hosts"
+        return _found("saturated", metric, of, over, ratios, at_most=most, words=words)
+    if middle + error <= most and sum(not ratio <= most for ratio in ratios) < many(len(ratios)):
+        words = f"confirmed with one load host fewer: {told}; the load hosts were not the limit"
+        return _found("confirmed", metric, of, over, ratios, at_most=most, words=words)
+    words = f"not confirmed with one load host fewer: {told}; rounds scatter too much to tell"
+    return _found("unknown", metric, of, over, ratios, at_most=most, words=words)
+
+
+def _flaw(metric: str, of: Sequence[Round], over: Sequence[Round], pairs: int) -> str:
+    """Return why the two loads cannot be held against one another; empty when they can."""
+    for r in over:
+        if reason := next(iter(r.invalid), "") or r.spoilt(metric):
+            return f"round {r.index} on {len(r.hosts) or 'these'} load hosts: {reason}"
+    if pairs < max(2, len(of)):
+        return f"{metric} was measured in {pairs} of {len(of)} rounds of both"
+    return ""
+
+
+def _found(
+    finding: Finding,
+    metric: str,
+    of: Sequence[Round],
+    over: Sequence[Round],
+    ratios: Sequence[float] = (),
+    *,
+    at_most: float,
+    words: str,
+) -> MoreHosts:
+    facts: dict[str, Any] = {}
+    if ratios:
+        above, below = _values(metric, of), _values(metric, over)
+        facts = {
+            "value": centre(above),
+            "interval": median_interval(above),
+            "fewer_value": centre(below),
+            "fewer_interval": median_interval(below),
+            "ratio": statistics.median(ratios),
+            "ratio_interval": median_interval(ratios),
+        }
+    return MoreHosts(
+        finding=finding,
+        metric=metric,
+        hosts=_hosts(of),
+        fewer_hosts=_hosts(over),
+        at_most=at_most,
+        words=words,
+        **facts,
+    )
+
+
+def _figures(metric: str, rounds: Sequence[Round]) -> str:
+    values = _values(metric, rounds)
+    low, high = median_interval(values)
+    what = "records/s read" if metric == RECEIVED else "records/s"
+    return f"{number(centre(values))} {what} ({number(low)} .. {number(high)})"
+
+
+def _values(metric: str, rounds: Sequence[Round]) -> list[float]:
+    return [r.metrics[metric] for r in rounds if metric in r.metrics]
+
+
+def _hosts(rounds: Sequence[Round]) -> int:
+    return max(len(r.hosts) for r in rounds)
+
+
+def _fall_behind(measurement: Measurement) -> bool:
+    """Return whether consumers who read along were given less than all that was sent, over the rounds."""
+    if measurement.scenario.load.kind != "capped" or not measurement.scenario.consumers:
+        return False
+    sent, received = (_values(metric, measurement.rounds) for metric in (SENT, RECEIVED))
+    if not sent or not received:
+        return True
+    return not statistics.median(received) >= AT_THE_CAP * measurement.scenario.groups * statistics.median(sent)
