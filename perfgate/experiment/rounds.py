@@ -156,11 +156,11 @@ class Rounds:
             if any(r.invalid for r in (*done, *self._done[name])):
                 return
             doing = f"{doing} on {fewer.hosts} load host{'s' if fewer.hosts > 1 else ''}:"
-        result = self._bench.round(scenario, index, left, doing, fewer)
+        result = self._bench.round(scenario, index, left, doing, fewer=fewer)
         while result.repeatable and sum(bool(r.invalid) == bool(result.round.invalid) for r in discarded) < REPEATS:
             self._ledger.move(result.round.window_s, WINDOWS, "load start")
             discarded.append(result.round)
-            result = self._bench.round(scenario, index, left, doing, fewer)
+            result = self._bench.round(scenario, index, left, doing, fewer=fewer)
         done.append(result.round)
         self._finished += 1
 

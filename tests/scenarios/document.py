@@ -158,7 +158,9 @@ def main() -> None:
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN.json", help="runs whose figures to record anew")
     runs = [load_run(path, "RUN.json") for path in parser.parse_args().runs]
     if runs:
-        before = json.loads(MEASURED.read_text()) if MEASURED.exists() else {"machine": "", "commands": []}
+        before: dict[str, Any] = {"machine": "", "commands": []}
+        if MEASURED.exists():
+            before = json.loads(MEASURED.read_text())
         found = {name: {**before.get(name, {}), **values} for name, values in collected(runs).items()}
         MEASURED.write_text(json.dumps({**before, **found}, indent=1) + "\n")
     PAGE.write_text(current())
