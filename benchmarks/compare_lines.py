@@ -78,6 +78,9 @@ def shipped(name: str) -> str:
     return (SHIPPED / f"{name}.toml").read_text(encoding="utf-8")
 
 
+# What the brokers compress anew they copy first: four rounds each, on a busy day (batch-1k at 11,000/s), said -20 % by
+# lz4, -15 % by snappy, -44 % by zstd, -40 % by gzip, -9 % by a flush each 100 or 300 messages, give or take 25 points.
+# --sizes says it of the day.
 KAFKA_3 = ("--kafka-version", "3.9.1")
 LINES = (
     Line(
@@ -92,7 +95,7 @@ LINES = (
     ),
     Line(
         name="dynamic-10",
-        change=with_broker("brokers compress by lz4", {"compression.type": "lz4"}),
+        change=with_broker("brokers compress by snappy", {"compression.type": "snappy"}),
         scenario="batch-1k",
         runs=8,
         minutes=5.0,
@@ -111,7 +114,7 @@ LINES = (
     ),
     Line(
         name="static-20",
-        change=with_broker("brokers compress by zstd", {"compression.type": "zstd"}, pairs=True),
+        change=with_broker("brokers compress by lz4", {"compression.type": "lz4"}, pairs=True),
         scenario="batch-1k",
         runs=6,
         minutes=10.0,
