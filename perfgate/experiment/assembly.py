@@ -117,6 +117,7 @@ def round_of(
     found: tuple[Flaw, ...],
     not_sustained: str,
     usage_unavailable: str = "",
+    untold: Mapping[str, str] | None = None,
     *,
     own_brokers: bool = False,
 ) -> Round:
@@ -149,6 +150,7 @@ def round_of(
         reading=Reading(**{f.name: getattr(received, f.name) for f in fields(Reading)}) if received else None,
         not_sustained=not_sustained,
         usage_unavailable=usage_unavailable,
+        untold=untold or {},
         hosts=result.hosts,
         invalid=tuple(flaw.reason for flaw in found if not flaw.metrics),
         broken=tuple(flaw.reason for flaw in found if flaw.brokers and own_brokers),

@@ -34,7 +34,7 @@ from perfgate.experiment.validity import (
 )
 from perfgate.experiment.warm_up import Slice, bound_s, warm_up
 from perfgate.metrics.health import unhealthy
-from perfgate.metrics.usage import Sampler, UsageWatch
+from perfgate.metrics.usage import Sampler, UsageWatch, not_told
 from perfgate.model import SAME_ZONE, FaultScenario, Link, Load, Round, Scenario, Tier
 from perfgate.model.errors import TargetError, TopicRefusedError
 from perfgate.model.load import (
@@ -299,6 +299,7 @@ class Bench:
                 found,
                 shortfall,
                 sampler.unavailable,
+                not_told(broker_metrics, sampler),
                 own_brokers=self._cluster.emulates_links,
             ),
             repeatable=bool(found) and all(flaw.generator for flaw in found),

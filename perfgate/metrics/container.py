@@ -13,6 +13,8 @@ import requests
 
 from perfgate.metrics.usage import CounterSampler, Usage
 
+UNTOLD = "the Docker engine tells no interfaces of containers that share their host's network"
+
 
 def container_sampler(ids: Mapping[int, str]) -> CounterSampler:
     """Return a sampler of the containers with these ids, by broker id."""
@@ -28,7 +30,7 @@ def container_sampler(ids: Mapping[int, str]) -> CounterSampler:
     def read() -> dict[int, Usage]:
         return {broker: usage for broker, id_ in ids.items() if (usage := one(id_))}
 
-    return CounterSampler(read, ids)
+    return CounterSampler(read, ids, untold=UNTOLD)
 
 
 def usage_of(stats: Mapping[str, Any], clocks_apart_s: float = 0.0) -> Usage:
@@ -47,7 +49,13 @@ def usage_of(stats: Mapping[str, Any], clocks_apart_s: float = 0.0) -> Usage:
         cpu_s=stats["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9,
         rss_bytes=max(0, memory["usage"] - cache),
         written_bytes=sum(entry["value"] for entry in writes if entry["op"].lower() == "write"),
+        traffic=_traffic(stats.get("networks")),
     )
+
+
+def _traffic(interfaces: Mapping[str, Mapping[str, int]] | None) -> dict[str, tuple[int, int]] | None:
+    """Return the bytes that each interface received and sent, headers included; None where none is told."""
+    return {name: (one["rx_bytes"], one["tx_bytes"]) for name, one in interfaces.items()} if interfaces else None
 
 
 def _seconds(text: str) -> float:

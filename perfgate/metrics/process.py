@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 
+from perfgate.metrics.connections import traffic_of
 from perfgate.metrics.usage import CounterSampler, Usage
 
 COMPILER_THREADS = ("C1 CompilerThre", "C2 CompilerThre")
 """HotSpot's compiler threads, as far as Linux keeps a thread's name (15 characters)."""
+UNTOLD = "the kernel does not tell the bytes of TCP connections (INET_TCP_DIAG)"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -22,8 +25,13 @@ def process_sampler(pids: Callable[[], Mapping[int, int]]) -> CounterSampler:
     def read(whole: bool = True) -> dict[int, Usage]:
         return {broker: usage for broker, pid in pids().items() if (usage := _usage(pid, whole=whole))}
 
+    def edge() -> dict[int, Usage]:
+        found, by_broker = read(), pids()
+        traffic = traffic_of(by_broker[broker] for broker in found)
+        return {broker: replace(usage, traffic=traffic.get(by_broker[broker])) for broker, usage in found.items()}
+
     # To look through all threads of three brokers takes 11 ms of CPU; without that 1 ms.
-    return CounterSampler(read, pids(), glance=lambda: read(whole=False))
+    return CounterSampler(read, pids(), glance=lambda: read(whole=False), edge=edge, untold=UNTOLD)
 
 
 def _usage(pid: int, *, whole: bool) -> Usage | None:

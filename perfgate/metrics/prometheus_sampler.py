@@ -41,6 +41,7 @@ class PrometheusSampler:
 
     gives: Sequence[str] = (*CPU, *(evidence.metric for evidence in EVIDENCE))
     read: Callable[[], Looks] | None = None
+    untold = "a Prometheus is asked for CPU, and for traffic and health where exporters give them their usual names"
 
     def __init__(self, prometheus: Prometheus, brokers: Mapping[int, str], scrape_interval_s: float = 0.0) -> None:
         """`brokers`: the addresses (host:port) that the brokers advertise, by broker id.

@@ -1,4 +1,4 @@
-"""Brokers' CPU, memory and disk between the edges of windows, from counters that are read at each edge."""
+"""Brokers' CPU, memory, disk and network between the edges of windows, from counters that are read at each edge."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ LEAST_COMPILING_CORES = 0.03
 SETTLED_S = 0.5
 """Brokers that did not compile for this long have settled: a second of warm-up has room for two looks."""
 CPU = ("broker_cpu_cores.max", "broker_cpu_cores.sum", "broker_cpu_us_per_record")
+FIGURES: Mapping[str, tuple[str, ...]] = {
+    "CPU": ("broker_cpu_cores.sum",),
+    "memory": ("broker_rss_mib.sum",),
+    "disk": ("broker_disk_write_mib_per_s",),
+    "network": ("broker_network_in_mib_per_s", "network_in_mib_per_s"),
+}
+"""What is to be told of the brokers in every round, each by one of these metrics, or why it is not."""
 LEAST_CPU_CORES = 0.05
 """Less CPU than this is a handful of the kernel's ticks of 10 ms: a share of it means nothing."""
 
@@ -28,6 +35,7 @@ class Usage:
     """One broker's counters at one moment (s): seconds of CPU, bytes resident, bytes written to disk.
 
     `compiling_s`: seconds of CPU of each of its JVM's compiler threads, by thread id; None where it is not known.
+    `traffic`: bytes received and sent of each of its connections or interfaces; None where that is not known.
     """
 
     at: float
@@ -35,6 +43,7 @@ class Usage:
     rss_bytes: int
     written_bytes: int
     compiling_s: Mapping[int, float] | None = None
+    traffic: Mapping[int, tuple[int, int]] | Mapping[str, tuple[int, int]] | None = None
 
 
 Looks = Mapping[int, Usage]
@@ -62,6 +71,8 @@ class Sampler(Protocol):
     gives: Sequence[str]
     """The metrics that it tells, unless something is `unavailable`."""
     unavailable: str
+    untold: str
+    """Why those of FIGURES lack that lack although nothing is `unavailable`."""
     read: Callable[[], Looks] | None
     """Reads every broker's counters now; None where these cannot be had at any moment."""
 
@@ -73,14 +84,22 @@ class CounterSampler:
     unavailable = ""
 
     def __init__(
-        self, read: Callable[[], Looks], brokers: Iterable[int], glance: Callable[[], Looks] | None = None
+        self,
+        read: Callable[[], Looks],
+        brokers: Iterable[int],
+        *,
+        glance: Callable[[], Looks] | None = None,
+        edge: Callable[[], Looks] | None = None,
+        untold: str,
     ) -> None:
         """`read` leaves out the brokers that are gone; at an edge all `brokers` have to be there.
 
-        `glance` reads no more than a glance needs, where that is cheaper.
+        `glance` reads no more than a glance needs, where that is cheaper; `edge` reads what is needed there alone.
+        `untold`: why traffic is not known, where it is not.
         """
         self.read: Callable[[], Looks] | None = read
-        self._read, self._read_little = read, glance or read
+        self._read_whole, self._read_little = edge or read, glance or read
+        self.untold = untold
         self._brokers = set(brokers)
         self._looks: list[Looks] = []
         self._glances: list[Looks] = []
@@ -88,7 +107,7 @@ class CounterSampler:
 
     def edge(self) -> None:
         """Read every broker's counters now."""
-        looks = self._read()
+        looks = self._read_whole()
         if gone := self._brokers - set(looks):
             raise TargetError(f"broker {min(gone)} was gone when its CPU was read")
         self._looks.append(looks)
@@ -179,6 +198,7 @@ class Samplers:
         self._samplers = samplers
         self.gives: Sequence[str] = tuple(dict.fromkeys(name for sampler in samplers for name in sampler.gives))
         self.unavailable = unavailable
+        self.untold = "; ".join(dict.fromkeys(sampler.untold for sampler in samplers))
         self.read = next((sampler.read for sampler in samplers if sampler.read), None)
 
     def edge(self) -> None:
@@ -222,9 +242,36 @@ def broker_metrics(spans: Sequence[tuple[Looks, Looks]], records_per_s: float) -
     metrics["broker_rss_mib.max"] = max(rss)
     metrics["broker_rss_mib.sum"] = sum(rss)
     metrics["broker_disk_write_mib_per_s"] = written / MIB
+    if (traffic := _traffic_per_s(spans, seconds)) is not None:
+        metrics["broker_network_in_mib_per_s"], metrics["broker_network_out_mib_per_s"] = traffic
     if shares := [share for span in spans for share in compile_shares(*span).values()]:
         metrics["broker_compile_share.max"] = max(shares)
     return metrics
+
+
+def not_told(metrics: Mapping[str, float], sampler: Sampler) -> dict[str, str]:
+    """Return which of FIGURES are not among a round's metrics, each with the reason."""
+    why = sampler.unavailable or sampler.untold
+    return {what: why for what, names in FIGURES.items() if not any(name in metrics for name in names)}
+
+
+def _traffic_per_s(spans: Sequence[tuple[Looks, Looks]], seconds: Mapping[int, float]) -> tuple[float, float] | None:
+    """Return MiB/s received and sent by all brokers together; None unless every look at every broker tells.
+
+    A connection that began inside a span counts from its beginning; what one carried that ended inside it is not known.
+    """
+    received = sent = 0.0
+    for before, after in spans:
+        for broker, late in after.items():
+            early = before[broker].traffic
+            if early is None or late.traffic is None:
+                return None
+            begun: dict[object, tuple[int, int]] = dict(early.items())
+            for connection, (into, out) in late.traffic.items():
+                former_in, former_out = begun.get(connection, (0, 0))
+                received += max(0, into - former_in) / seconds[broker]
+                sent += max(0, out - former_out) / seconds[broker]
+    return received / MIB, sent / MIB
 
 
 def compile_shares(before: Looks, after: Looks) -> dict[int, float]:

@@ -55,6 +55,8 @@ METRICS: Mapping[str, MetricInfo] = dict(
         _metric("broker_rss_mib.max", "MiB", "lower", "memory of the largest broker"),
         _metric("broker_rss_mib.sum", "MiB", "lower", "memory of all brokers"),
         _metric("broker_disk_write_mib_per_s", "MiB/s", "lower", "written by all brokers"),
+        _metric("broker_network_in_mib_per_s", "MiB/s", "lower", "received by all brokers, from one another too"),
+        _metric("broker_network_out_mib_per_s", "MiB/s", "lower", "sent by all brokers, to one another too"),
         _metric("under_replicated_partitions.max", "partitions", "lower", "most partitions under-replicated at a time"),
         _metric("offline_partitions.max", "partitions", "lower", "most partitions offline at a time"),
         _metric("isr_shrinks", "shrinks", "lower", "times that a set of in-sync replicas shrank"),
@@ -250,6 +252,7 @@ class Round:
     (`latency_ms` for `latency_ms.p99`).
     `not_sustained` says how much of a paced load the brokers did not take, when they did not: a result, not a flaw.
     `usage_unavailable`: why the brokers' CPU (and more) is not among the metrics, when it is not.
+    `untold`: which of the brokers' CPU, memory, disk and network are not among the metrics, and why.
     `broker_cpu_over_time`: by broker id, pairs of the moment at which a part of the window ends (s since it opened) and
     the cores used in it; empty where its source cannot tell.
     `steps`: those of a ramp, in their order; the metrics are those of the step at the knee then.
@@ -268,6 +271,7 @@ class Round:
     reading: Reading | None = None
     not_sustained: str = ""
     usage_unavailable: str = ""
+    untold: Mapping[str, str] = field(default_factory=dict)
     broker_cpu_over_time: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     failover: Failover | None = None
     steps: tuple[Step, ...] = ()

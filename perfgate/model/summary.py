@@ -35,3 +35,12 @@ def metric_value(measurement: Measurement, name: str) -> float | None:
     if not values:
         return None
     return statistics.median(values) if isinstance(measurement.scenario, FaultScenario) else centre(values)
+
+
+def untold(measurement: Measurement) -> dict[str, tuple[str, ...]]:
+    """Return which figures of the brokers lack in a round or more, by the reason."""
+    found: dict[str, dict[str, None]] = {}
+    for one in measurement.rounds:
+        for figure, why in one.untold.items():
+            found.setdefault(why, {})[figure] = None
+    return {why: tuple(figures) for why, figures in found.items()}

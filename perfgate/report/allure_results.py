@@ -32,9 +32,10 @@ from perfgate.model import (
 )
 from perfgate.model.summary import metric_value
 from perfgate.report.comparisons import comparison_entry
+from perfgate.report.csv_table import rounds_csv
 from perfgate.report.front import integrity_line
 from perfgate.report.plots import comparison_pictures, pictures
-from perfgate.report.published import PUBLISHED_COLUMNS, published_rows
+from perfgate.report.published import PUBLISHED_COLUMNS, published_rows, untold_rows
 from perfgate.report.results import scenario_entry, without_histograms
 from perfgate.report.scenario_plots import Former
 
@@ -70,6 +71,7 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
     entry = scenario_entry(measurement, outcome)
     each = entry["metrics"].items()
     rows = [(name, number(m["value"]), m["unit"], " ".join(map(number, m["rounds"]))) for name, m in each]
+    figures = [*rows, *untold_rows(measurement)]
     published = {figure.metric: number(figure.value) for figure in reversed(outcome.published)}
     allure.dynamic.description_html(
         _paragraph(outcome.message.partition("\n")[0] or outcome.verdict.value)
@@ -77,7 +79,7 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
         + _reasons(outcome, *beside_reasons(outcome, measurement.rounds))
         + _paragraph(integrity_line([entry["accounting"]], [entry]))
         + _table(JUDGED_COLUMNS, [_judged_row(judgement, published) for judgement in outcome.judgements])
-        + _table(("metric", "value", "unit", "each round"), rows)
+        + _table(("metric", "value", "unit", "each round"), figures)
         + _table(PUBLISHED_COLUMNS, published_rows(outcome, measurement))
         + _paragraph(
             f"Link {scenario.link.name}: round trip {_rtt(measurement)}. "
@@ -89,7 +91,7 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
     _attach_fault_rounds(measurement)
     _attach_ramps(measurement)
     _attach_json("measurement", {name: value for name, value in entry.items() if name != "broker_log_tail"})
-    allure.attach(_rounds_csv(measurement), "rounds", AttachmentType.CSV)
+    allure.attach(rounds_csv(measurement), "rounds", AttachmentType.CSV)
     if profile:
         allure.attach(Path(profile.path).read_text(), f"thresholds used: {profile.name}", AttachmentType.TEXT)
     if not outcome.verdict.green and outcome.verdict is not Verdict.MISSING:
@@ -148,12 +150,6 @@ def _steps_html(steps: Sequence[Step]) -> str:
         ),
         rows,
     )
-
-
-def _rounds_csv(measurement: Measurement) -> str:
-    """Return a row for each round and metric."""
-    rows = [f"{r.index},{name},{value!r}" for r in measurement.rounds for name, value in r.metrics.items()]
-    return "\n".join(["round,metric,value", *rows]) + "\n"
 
 
 def _phases_html(failover: Failover) -> str:

@@ -61,3 +61,9 @@ def text_cell(text: str) -> str:
     """Return a text that no spreadsheet takes for a formula, without secrets."""
     shown = redacted(text)
     return f"'{shown}" if shown.startswith(FORMULA) else shown
+
+
+def rounds_csv(measurement: Measurement) -> str:
+    """Return a row for each round and metric of one scenario."""
+    rows = [f"{r.index},{name},{value!r}" for r in measurement.rounds for name, value in r.metrics.items()]
+    return "\n".join(["round,metric,value", *rows]) + "\n"

@@ -23,7 +23,7 @@ from perfgate.model import (
     Verdict,
 )
 from perfgate.model.faults import FaultScenario
-from perfgate.model.summary import metric_value
+from perfgate.model.summary import metric_value, untold
 from perfgate.report.commands import baseline_command, gate_command
 from perfgate.report.markdown import RANK
 
@@ -102,6 +102,19 @@ def spoilt_notes(measurements: Mapping[str, Measurement]) -> list[str]:
         f"note: {name}: {metrics} is not valid: {reason}"
         for name, measurement in measurements.items()
         for metrics, reason in spoilt_metrics(measurement).items()
+    ]
+
+
+def untold_notes(measurements: Mapping[str, Measurement]) -> list[str]:
+    """Return which of the brokers' CPU, memory, disk and network are unavailable, and why: a line for each reason."""
+    scenarios: dict[tuple[str, str], list[str]] = {}
+    for name, measurement in measurements.items():
+        for why, figures in untold(measurement).items():
+            scenarios.setdefault((", ".join(figures), why), []).append(name)
+    return [
+        f"note: {figures} of the brokers: unavailable in {names[0] if len(names) == 1 else f'{len(names)} scenarios'}: "
+        f"{why}"
+        for (figures, why), names in scenarios.items()
     ]
 
 

@@ -13,7 +13,8 @@ from perfgate.judge.relations import judge_relation
 from perfgate.judge.rules import SEVERITY, judge_scenario, judge_threshold, worst
 from perfgate.model import Judgement, Measurement, Outcome, Profile, Verdict
 from perfgate.report.allure_results import _headline
-from perfgate.report.terminal import scenario_rows, spoilt_notes
+from perfgate.report.results import recorded_measurement, scenario_entry
+from perfgate.report.terminal import scenario_rows, spoilt_notes, untold_notes
 from tests.harness.build import measurement, one_round, profile, relation, threshold
 
 RATE = threshold("records_per_s", 1000.0, 0.1)
@@ -104,6 +105,25 @@ def test_the_reports_say_which_latency_is_not_valid() -> None:
     assert note.startswith("note: batch-1k: latency_ms is not valid: round 2: sent late")
     assert "p99" in _headline(measurement([1000, 1010, 990]))
     assert "p99" not in _headline(taken)
+
+
+def test_what_nothing_tells_of_the_brokers_is_unavailable_with_its_reason() -> None:
+    def lacking(name: str, *figures: str) -> Measurement:
+        taken = measurement([1000, 1010, 990], name)
+        rounds = [replace(one, invalid_metrics={}) for one in taken.rounds]
+        rounds[1] = replace(rounds[1], untold=dict.fromkeys(figures, "no counters"))
+        return replace(taken, rounds=tuple(rounds))
+
+    measured = {name: lacking(name, "disk", "network") for name in ("batch-1k", "batch-16k")}
+    assert untold_notes(measured) == ["note: disk, network of the brokers: unavailable in 2 scenarios: no counters"]
+    assert untold_notes({"acks-all": lacking("acks-all", "disk")}) == [
+        "note: disk of the brokers: unavailable in acks-all: no counters"
+    ]
+    assert untold_notes({"batch-1k": measurement([1000])}) == []
+    assert recorded_measurement(scenario_entry(measured["batch-1k"], None)).rounds[1].untold == {
+        "disk": "no counters",
+        "network": "no counters",
+    }
 
 
 @given(st.lists(st.floats(100, 2000), min_size=2, max_size=9), st.floats(1.01, 3))

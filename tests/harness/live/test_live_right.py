@@ -67,6 +67,19 @@ def test_cpu_over_time_adds_up_to_that_of_the_window(plain: Finished) -> None:
             assert spent / begins[-1] == pytest.approx(recorded["metrics"][f"broker_cpu_cores.{broker}"], abs=0.02)
 
 
+def test_the_brokers_received_what_was_sent_and_told_so(plain: Finished) -> None:
+    entry = plain.scenario("paced-slow")
+    copies = entry["declared"]["topic"]["replication_factor"]
+    for recorded in entry["rounds"]:
+        metrics = recorded["metrics"]
+        # A record has some bytes of its own, and requests have: more than its payload comes and goes.
+        assert metrics["broker_network_in_mib_per_s"] > 0.8 * copies * metrics["mib_per_s"]
+        assert metrics["broker_network_out_mib_per_s"] > 0.8 * (copies - 1) * metrics["mib_per_s"]
+        assert metrics["broker_rss_mib.sum"] > 100
+        assert metrics["broker_disk_write_mib_per_s"] >= 0
+        assert recorded["untold"] == {}
+
+
 def test_every_record_is_accounted_for(plain: Finished) -> None:
     for recorded in plain.scenario("paced-slow")["rounds"]:
         accounting = recorded["accounting"]

@@ -52,7 +52,7 @@ def test_between_two_windows_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> No
         asked.append(now[0])
         return {1: usage(now[0], now[0] / 2)}
 
-    sampler = CounterSampler(read, [1])
+    sampler = CounterSampler(read, [1], untold="-")
     sampler.glance()
     sampler.edge()
     for now[0] in (0.4, 1.0, 1.4, 2.1, 3.0):

@@ -203,6 +203,7 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
                     "steps": [],
                     "hosts": [],
                     "broker_cpu_over_time": {},
+                    "untold": {},
                     "accounting": {**r["accounting"], "markers": 0},
                 }
                 for r in entry["rounds"]
