@@ -263,7 +263,8 @@ class Bench:
             return unmeasured(index, str(error))
         if done.failover is None:
             return done
-        return replace(done, metrics={**done.metrics, **sampler.metrics(done.metrics["records_per_s"], [0])})
+        metrics = {**done.metrics, **sampler.metrics(done.metrics["records_per_s"], [0])}
+        return replace(done, metrics=metrics, untold=not_told(metrics, sampler))
 
     def finished(
         self,

@@ -23,7 +23,7 @@ from perfgate.experiment.faults.reading import (
 from perfgate.experiment.faults.steps import LOGGED, POLLED, first_outage, leader_changes, log_metrics, steps_of
 from perfgate.experiment.faults.written import BEFORE_S, Record, Written, by_partition, logs_of, records_of, sends_of
 from perfgate.load.history import Rows
-from perfgate.model import MIB, TOLD_S, Accounting, Failover
+from perfgate.model import TOLD_S, Accounting, Failover
 from perfgate.model.histogram import LatencyRecorder, encode, latency_metrics
 from perfgate.model.nodes import State
 
@@ -66,7 +66,6 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
         **accepting_metrics(written),
         **end_to_end(written, spans),
         **_cpu_metrics(written, spans),
-        **_memory_metrics(written),
         **growth_metrics(written, records),
         **log_metrics(written, fault),
         "leader_changes": float(leader_changes(written.states, fault)),
@@ -266,14 +265,6 @@ def _cpu_metrics(written: Written, spans: Mapping[str, Interval]) -> dict[str, f
     """Return the cores that all brokers used together in each span."""
     found = {f"broker_cpu_{name}_cores": written.cores(*span) for name, span in spans.items()}
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _memory_metrics(written: Written) -> dict[str, float]:
-    """Return what the brokers that were there at the end held in memory then."""
-    if not written.memory:
-        return {}
-    held = [held_bytes / MIB for held_bytes in written.memory[-1][1].values()]
-    return {"broker_rss_mib.max": max(held), "broker_rss_mib.sum": sum(held)} if held else {}
 
 
 def _timeline(written: Written, records: Record, begin: float) -> _Seconds:

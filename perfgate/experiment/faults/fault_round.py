@@ -43,13 +43,6 @@ from perfgate.model.target import Cluster, TopicKeeper
 AFTER_S, AFTER_MOST_S = 15.0, 30.0
 """So long the load goes on once everything is back: ten good seconds have to be seen, and are waited for."""
 LOOK_EVERY_S = 2.0
-FIGURES = {
-    "CPU": "broker_cpu_before_cores",
-    "memory": "broker_rss_mib.sum",
-    "disk": "broker_disk_write_mib_per_s",
-    "network": "broker_network_in_mib_per_s",
-}
-UNTOLD = "not followed in a round with a fault, whose brokers come and go"
 SETTLED_S, SETTLED_WITHIN_S = 1.0, 30.0
 
 
@@ -121,7 +114,6 @@ def fault_round(
         generator=None,
         latency_histogram="",
         failover=failover,
-        untold={what: UNTOLD for what, metric in FIGURES.items() if metric not in metrics},
         hosts=load.hosts,
         invalid=tuple(flaws),
         invalid_metrics=spoilt_latencies(written, metrics) | spoilt_by_clocks(load.hosts, metrics),

@@ -71,6 +71,7 @@ def test_its_history_gives_the_same_answer_again(killed: Finished, tmp_path: Pat
     old, new = killed.scenario(ROW)["rounds"][0], again.scenario(ROW)["rounds"][0]
     assert new["failover"] == old["failover"]
     assert new["metrics"] == pytest.approx(old["metrics"])
+    assert new["untold"] == old["untold"] == {}, "of the time before the fault all of it is known"
 
 
 @pytest.mark.slow
