@@ -13,7 +13,8 @@ import requests
 
 from perfgate.metrics.usage import CounterSampler, Usage
 
-UNTOLD = "the Docker engine tells no interfaces of containers that share their host's network"
+UNTOLD = "the Docker engine's counters of interfaces showed less than was sent to the brokers"
+"""Tried on engine 20.10 with published ports: a quarter of it in windows of seconds."""
 
 
 def container_sampler(ids: Mapping[int, str]) -> CounterSampler:
@@ -49,13 +50,7 @@ def usage_of(stats: Mapping[str, Any], clocks_apart_s: float = 0.0) -> Usage:
         cpu_s=stats["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9,
         rss_bytes=max(0, memory["usage"] - cache),
         written_bytes=sum(entry["value"] for entry in writes if entry["op"].lower() == "write"),
-        traffic=_traffic(stats.get("networks")),
     )
-
-
-def _traffic(interfaces: Mapping[str, Mapping[str, int]] | None) -> dict[str, tuple[int, int]] | None:
-    """Return the bytes that each interface received and sent, headers included; None where none is told."""
-    return {name: (one["rx_bytes"], one["tx_bytes"]) for name, one in interfaces.items()} if interfaces else None
 
 
 def _seconds(text: str) -> float:

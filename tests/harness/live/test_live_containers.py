@@ -72,9 +72,8 @@ def test_a_row_runs_on_containers_and_leaves_none(tmp_path: Path) -> None:
     assert 0 < metrics["broker_cpu_cores.max"]["value"] <= 1.2
     assert 100 < metrics["broker_rss_mib.max"]["value"] <= 900
     assert metrics["broker_disk_write_mib_per_s"]["value"] >= 0
-    payload = metrics["mib_per_s"]["value"]
-    assert metrics["broker_network_in_mib_per_s"]["value"] > 0.8 * payload, "all that producers sent came over it"
-    assert metrics["broker_network_out_mib_per_s"]["value"] > 0
+    assert not [name for name in metrics if "network" in name], "a figure that is not right is none"
+    assert list(done.scenario("capped-plain")["rounds"][0]["untold"]) == ["network"]
     logs = list((tmp_path / "results").glob("2*/logs/cluster-1/broker-*.log"))
     assert len(logs) == 3
     assert all("started" in log.read_text() for log in logs)

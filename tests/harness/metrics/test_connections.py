@@ -8,7 +8,6 @@ import sys
 import pytest
 
 from perfgate.metrics.connections import traffic_of
-from perfgate.metrics.container import usage_of
 from perfgate.metrics.process import process_sampler
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.usage import CounterSampler, Samplers, Usage, not_told
@@ -114,22 +113,3 @@ def test_what_a_prometheus_does_not_tell_has_its_reason() -> None:
     assert found == {"memory": PrometheusSampler.untold, "disk": PrometheusSampler.untold}
     nobody = Samplers((), "no [prometheus]")
     assert not_told({}, nobody) == dict.fromkeys(("CPU", "memory", "disk", "network"), "no [prometheus]")
-
-
-@pytest.mark.parametrize(
-    ("networks", "traffic"),
-    [
-        ({"networks": {"eth0": {"rx_bytes": 5, "tx_bytes": 7, "rx_packets": 1}}}, {"eth0": (5, 7)}),
-        ({}, None),  # of a container in its host's network
-    ],
-)
-def test_the_docker_engine_tells_the_traffic_of_a_container_s_interfaces(
-    networks: dict[str, object], traffic: dict[str, tuple[int, int]] | None
-) -> None:
-    stats = {
-        "read": "2026-11-24T10:00:00.123456789Z",
-        "memory_stats": {"usage": 1},
-        "cpu_stats": {"cpu_usage": {"total_usage": 1}},
-        **networks,
-    }
-    assert usage_of(stats).traffic == traffic
