@@ -35,11 +35,12 @@ MaxStartups 100
 
 @dataclass(frozen=True)
 class Namespaces:
-    """`bridge`: this machine's address there; `addresses` of the namespaces, in their order."""
+    """`bridge`: this machine's address there; `addresses` and `names` of the namespaces, in their order."""
 
     folder: Path
     bridge: str
     addresses: tuple[str, ...]
+    names: tuple[str, ...]
 
     def host(self, number: int, **keys: object) -> str:
         """Return the table of a hosts file for the namespace of this number, from 1 on; `keys` besides or instead."""
@@ -113,9 +114,10 @@ def namespaces(folder: Path, count: int) -> Iterator[Namespaces]:
         stack.callback(_run, "ip", "link", "del", f"{name}b")
         _run("ip", "addr", "add", f"{bridge}/24", "dev", f"{name}b")
         _run("ip", "link", "set", f"{name}b", "up")
-        for number, address in enumerate(addresses, 1):
-            _namespace(stack, f"{name}n{number}", f"{name}b", address, folder)
-        yield Namespaces(folder=folder, bridge=bridge, addresses=tuple(addresses))
+        names = tuple(f"{name}n{number}" for number in range(1, count + 1))
+        for own, address in zip(names, addresses, strict=True):
+            _namespace(stack, own, f"{name}b", address, folder)
+        yield Namespaces(folder=folder, bridge=bridge, addresses=tuple(addresses), names=names)
 
 
 def _namespace(stack: ExitStack, name: str, bridge: str, address: str, folder: Path) -> None:

@@ -1,9 +1,6 @@
-"""The gate with --hosts FILE.toml: over ssh from three network namespaces, against brokers with TLS and SCRAM.
+"""The gate with --hosts FILE.toml: over ssh from three network namespaces, against brokers with TLS and SCRAM."""
 
-The brokers listen on the bridge that joins the namespaces. The third namespace is another zone; nothing is emulated,
-and its link is as long as the others, because this kernel adds no delay.
-"""
-
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,24 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.host.ports import HOST
 from perfgate.load.boot import LOCK
 from perfgate.load.file_hosts import file_hosts
 from perfgate.load.hosts_file import load_hosts_file
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
-from tests.harness.live.test_live_brokers import own_state, topics
+from tests.harness.live.many_hosts import LONG, TOP, ZONES, bridged, hold_the_gate_on_hosts
+from tests.harness.live.test_live_brokers import own_state
 from tests.harness.load.fake_generator import FAKE, SPEC, observer
 from tests.harness.load.test_ssh_hosts import agents, gone
 from tests.harness.namespaces import ROOT, Namespaces, namespaces, need_namespaces
-from tests.harness.run_gate import gate
-from tests.harness.secured import Secured, SecuredCluster, certificate, secured
+from tests.harness.secured import Secured
 
 __all__ = ["own_state"]
 pytestmark = pytest.mark.slow
-PAPER = ("batch-1k", "batch-16k", "replicas-3", "acks-all", "cross-az")
-ROWS = (*PAPER, "end-to-end-1k", "paced-500")
-ALL_ROWS_S = 3600
 
 
 @pytest.fixture(scope="module")
@@ -40,58 +33,15 @@ def spaces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Namespaces]:
 
 @pytest.fixture(scope="module")
 def brokers(spaces: Namespaces, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """Three brokers whose listener for clients is on the bridge."""
-
-    class Bridged(SecuredCluster):
-        def secured(self, listener: str) -> str:
-            return super().secured(listener).replace(HOST, spaces.bridge)
-
-        def _node_properties(self, node: int) -> str:
-            everywhere = {"listeners": "0.0.0.0", "advertised.listeners": spaces.bridge}  # noqa: S104 - loopback too
-            lines = [line.partition("=") for line in super()._node_properties(node).splitlines()]
-            return "".join(
-                f"{name}={value.replace(f'SAMEZONE://{HOST}:', f'SAMEZONE://{everywhere.get(name, HOST)}:')}\n"
-                for name, _, value in lines
-            )
-
-    folder = tmp_path_factory.mktemp("brokers")
-    store = certificate(folder, "broker", san=f"ip:{spaces.bridge},ip:{HOST},dns:localhost")
-    with secured(folder, brokers=3, store=store, kind=Bridged) as made:
+    with bridged(spaces, tmp_path_factory.mktemp("brokers")) as made:
         yield made
 
 
-def test_the_gate_on_three_hosts_over_ssh(spaces: Namespaces, brokers: Secured, tmp_path: Path) -> None:
-    zones = {1: "az-1", 2: "az-1", 3: "az-2"}
-    hosts = spaces.file(*(spaces.host(n, zone=zone) for n, zone in zones.items()), top='brokers_zone = "az-1"\n')
-    done = gate(
-        tmp_path / "results",
-        "tests/scenarios",
-        "-k",
-        f"({' or '.join(ROWS)}) and not cross-az-",
-        f"--target={brokers.target_file(tmp_path)}",
-        f"--hosts={hosts}",
-        "--set=producers.processes=2",
-        "--rounds=2",
-        "--window=4",
-        "--broker-warmup=30",
-        "--relations-only",
-        within_s=ALL_ROWS_S,
-    )
-    assert done.measured, done.output
-    assert sorted(entry["name"] for entry in done.run["scenarios"]) == sorted(ROWS), done.output
-    assert done.run["target"]["load_hosts"]["zones"] == {"load-1": "az-1", "load-2": "az-1", "load-3": "az-2"}
-    for entry in done.run["scenarios"]:
-        accounting, name = entry["accounting"], entry["name"]
-        assert accounting["acked"] == accounting["offset_delta"] > 0, name
-        assert accounting["failed"] == accounting["unresolved"] == 0, name
-        assert accounting["attempted"] == accounting["acked"] + accounting["withdrawn"], name
-        used = {host["name"] for one in entry["rounds"] for host in one["hosts"]}
-        assert used == ({"load-3"} if name == "cross-az" else {"load-1", "load-2"}), name
-        for one in entry["rounds"]:
-            assert all(host["started_late_ms"] > -5 for host in one["hosts"]), name
-        print(name, entry["rtt_ms"], {m: v["value"] for m, v in entry["metrics"].items() if "per_s" in m or "p50" in m})
-    assert 0 < done.scenario("cross-az")["link"]["rtt_ms"] < 100
-    assert topics(brokers) == []
+def test_the_gate_on_three_hosts_over_ssh(
+    spaces: Namespaces, brokers: Secured, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hosts = spaces.file(*(spaces.host(n, zone=zone) for n, zone in ZONES.items()), top=TOP)
+    hold_the_gate_on_hosts(hosts, brokers, tmp_path, capsys, os.environ.get(LONG, ""), plain=False)
     assert gone(agents(), 15)
 
 
