@@ -181,7 +181,7 @@ class Comparing:
         while open_rows:
             for row in self._random.sample(open_rows, len(open_rows)):
                 begin = time.monotonic()
-                if begin + row.seconds / max(1, row.units) > deadline:
+                if begin + row.unit_s > deadline:
                     return
                 row.orders.append(
                     measure_part(row, benches, switch, deadline - begin, next_order(row.orders, self._random))
@@ -269,7 +269,7 @@ class Comparing:
         """Return whether the scenario is begun anew, with longer windows: the brokers' usage decides and takes them."""
         window_s = self.setup.usage_window_s
         comparison = self._comparison(row)
-        if row.window_s >= window_s or not any(n.startswith("broker_") for n in self.stop.decides_by(comparison)):
+        if row.window_s >= window_s or not any(n.startswith("broker_") for n in self.stop.may_decide(comparison)):
             return False
         row.lengthen(window_s, BLOCKS_PER_PAIR)
         unit_s = row.parts * len(QUADS[0]) * window_s

@@ -50,6 +50,8 @@ class Compared:
     """The gap between turns is so many times as long as it was reckoned to have to be."""
     planned: int = 0
     seconds: float = 0.0
+    seconds_lost: float = 0.0
+    """So many of them were spent before the windows were lengthened."""
     part_s: float = 0.0
     """How long the newest burst or block took, without those that were measured again."""
     rtt_ms: dict[str, Mapping[str, float]] = field(default_factory=lambda: {side: {} for side in SIDES})
@@ -65,6 +67,11 @@ class Compared:
     @property
     def units(self) -> int:
         return len(self.orders)
+
+    @property
+    def unit_s(self) -> float:
+        """How long a unit took on average, of those that count; 0 without one."""
+        return (self.seconds - self.seconds_lost) / self.units if self.units else 0.0
 
     @property
     def parts_done(self) -> int:
@@ -86,7 +93,7 @@ class Compared:
             self.discarded[side] += rounds
             rounds.clear()
         self.orders.clear()
-        self.planned = 0
+        self.planned, self.seconds_lost = 0, self.seconds
 
     def break_off(self, reason: str, sides: Sequence[str], *, broken: bool) -> None:
         """Note on these sides why nothing more can be measured; `broken`: their own brokers are to blame."""

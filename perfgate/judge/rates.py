@@ -11,10 +11,10 @@ AT_THE_CAP = 0.98
 """Where a capped load reaches this share of its rate, the rate says nothing; what it costs the brokers does."""
 
 
-def at_its_cap(measurement: Measurement) -> bool:
-    """Return whether its own cap held a capped load; a target file's limits may have lowered that."""
+def at_its_cap(measurement: Measurement, share: float = AT_THE_CAP) -> bool:
+    """Return whether its own cap held a capped load, at this share of it; a target file may have lowered it."""
     rates = [r.metrics["records_per_s"] for r in measurement.rounds if "records_per_s" in r.metrics]
-    return bool(rates) and statistics.median(rates) >= AT_THE_CAP * measurement.scenario.load.rate
+    return bool(rates) and statistics.median(rates) >= share * measurement.scenario.load.rate
 
 
 def paired_ratios(metric: str, of: Sequence[Round], over: Sequence[Round]) -> tuple[float, ...]:

@@ -29,8 +29,8 @@ class ComparisonStopRule(Protocol):
     def fewest_units(self, comparison: Comparison) -> int:
         """Return with how many units something can be said; with fewer nothing is."""
 
-    def decides_by(self, comparison: Comparison) -> Sequence[str]:
-        """Return the metrics without which nothing can be said, as far as its rounds tell now which these are."""
+    def may_decide(self, comparison: Comparison) -> Sequence[str]:
+        """Return the metrics without which perhaps nothing can be said, as far as its rounds tell now."""
 
     def decided(self, comparison: Comparison) -> bool:
         """Return whether what was measured so far decides; asked after every unit, answered at planned looks."""

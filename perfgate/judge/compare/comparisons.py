@@ -38,6 +38,10 @@ NOT_THE_SAME_READ = {"paced": 1.5, "capped": 0.95}
 """So it is with what consumers that read along are given (READERS)."""
 FALSE_DISCOVERIES = 0.05
 """Share of the secondary metrics called notable that may be so by chance (Benjamini and Hochberg 1995)."""
+AT_ITS_CAP = "broker_cpu_us_per_record"
+"""Decides where both sides reach the cap."""
+NEAR_THE_CAP = 0.9
+"""Turns of a second whose median is so much of the cap may come to it later: six bursts at 2,000/s did so."""
 WORST_FIRST = (Effect.SLOWER, Effect.INCONCLUSIVE, Effect.FASTER, Effect.SAME)
 """Of several metrics that decide: the effect on the scenario is the first of these that one of them shows."""
 EFFECTS = {-1: (Effect.SLOWER, Effect.FASTER), 1: (Effect.FASTER, Effect.SLOWER)}
@@ -52,13 +56,21 @@ def primary_metric(comparison: Comparison) -> MetricInfo:
     if load.kind == "paced":
         return METRICS[DECIDES_PACED]
     if load.kind == "capped" and all(map(at_its_cap, (comparison.baseline, comparison.candidate))):
-        return METRICS["broker_cpu_us_per_record"]
+        return METRICS[AT_ITS_CAP]
     return METRICS["records_per_s"]
 
 
 def deciding_metrics(comparison: Comparison) -> list[MetricInfo]:
     """Return what decides: what the run asks for, else what tells of this load."""
     return [METRICS[name] for name in comparison.decides.metrics] or [primary_metric(comparison)]
+
+
+def may_decide(comparison: Comparison) -> list[str]:
+    """Return the metrics that decide, and the brokers' CPU where the next rounds may show both sides at the cap."""
+    names = [metric.name for metric in deciding_metrics(comparison)]
+    near = all(at_its_cap(m, NEAR_THE_CAP) for m in (comparison.baseline, comparison.candidate))
+    by_cpu = not comparison.decides.metrics and comparison.scenario.load.kind == "capped" and near
+    return [*names, *([AT_ITS_CAP] if by_cpu and AT_ITS_CAP not in names else [])]
 
 
 def unsound_load(comparison: Comparison) -> tuple[Effect, tuple[str, ...]] | None:

@@ -9,7 +9,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from perfgate.judge.compare.comparisons import not_taken, primary_metric, unsound_load
+from perfgate.judge.compare.comparisons import may_decide, not_taken, primary_metric, unsound_load
 from perfgate.judge.compare.paths import PATHS, favour, favoured, not_taken_by_path, path_differs, paths_ms
 from perfgate.judge.compare.sequential import Estimate, first_told, scheduled
 from perfgate.judge.compare.units import fewest_units, scatter_text, too_few, unit_logs, whole_units
@@ -39,10 +39,10 @@ class ReferenceStopRule:
         """Return with how many units every ratio can be judged."""
         return fewest_units(comparison, _held(comparison, self._ratios))
 
-    def decides_by(self, comparison: Comparison) -> list[str]:
-        """Return the metric that tells of the load as it is now, and those of which the scenario's own ratios are."""
+    def may_decide(self, comparison: Comparison) -> list[str]:
+        """Return the metrics that tell of the load, or may, and those of which the scenario's own ratios are."""
         own = [ratio.metric.name for ratio in self._ratios.of(comparison.scenario.name) if ratio.own]
-        return [primary_metric(comparison).name, *own]
+        return [*may_decide(comparison), *own]
 
     def decided(self, comparison: Comparison) -> bool:
         """Return whether what was measured so far decides; `comparison` is of the reference as the change."""

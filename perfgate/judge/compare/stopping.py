@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfgate.judge.compare.comparisons import deciding_metrics, judge_comparison
+from perfgate.judge.compare.comparisons import deciding_metrics, judge_comparison, may_decide
 from perfgate.judge.compare.sequential import scheduled
 from perfgate.judge.compare.units import fewest_units
 from perfgate.model import Comparison, Effect
@@ -13,11 +13,11 @@ class SequentialStopRule:
 
     def fewest_units(self, comparison: Comparison) -> int:
         """Return with how many units what decides can be judged."""
-        return fewest_units(comparison, self.decides_by(comparison))
+        return fewest_units(comparison, [metric.name for metric in deciding_metrics(comparison)])
 
-    def decides_by(self, comparison: Comparison) -> list[str]:
-        """Return the metrics that decide: those that were asked for, or what tells of the load as it is now."""
-        return [metric.name for metric in deciding_metrics(comparison)]
+    def may_decide(self, comparison: Comparison) -> list[str]:
+        """Return the metrics that decide, or may: those that were asked for, or what tells of the load."""
+        return may_decide(comparison)
 
     def decided(self, comparison: Comparison) -> bool:
         """Return whether what was measured so far decides; between the planned looks it does not."""

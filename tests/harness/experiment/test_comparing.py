@@ -79,7 +79,8 @@ def compared_beside_prometheus(
     monkeypatch: pytest.MonkeyPatch, rate: float, stop: ComparisonStopRule, decides: Deciding = AS_USUAL
 ) -> tuple[Any, Compared, list[str]]:
     """Compare a scenario capped at 1,000/s with itself, where windows of less than 5 s tell no CPU of brokers."""
-    said, noise = list[str](), iter(range(1000))
+    said, noise, now = list[str](), iter(range(1000)), [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     comparing: Any = Comparing.__new__(Comparing)
     comparing.setup, comparing.against, comparing.decides = Mock(usage_window_s=5.0), False, decides
     comparing.setup.say.note.side_effect = said.append
@@ -89,6 +90,7 @@ def compared_beside_prometheus(
 
     def part(row: Compared, _benches: object, _switch: object, _left: float, order: str) -> str:
         row.part_s = 10.0
+        now[0] += 60 if row.window_s < 5 and rate > 900 else 10  # what is to be dropped was measured again, too
         for rounds in row.rounds.values():
             found = one_round(len(rounds) + 1, rate)
             scraped = row.window_s >= 5
@@ -99,29 +101,41 @@ def compared_beside_prometheus(
     monkeypatch.setattr(module, "measure_part", part)
     capped = replace(scenario(), load=Load(kind="capped", rate=1000.0))
     row = Compared({"A": capped, "B": capped}, "turns", 1, decides=decides)
-    comparing._until_decided([row], time.monotonic() + 109, {}, Switch())
+    comparing._until_decided([row], 109.0, {}, Switch())
     return comparing, row, said
 
 
 @pytest.mark.parametrize("stop", [SequentialStopRule(), BY_RATIOS], ids=["comparison", "reference"])
+@pytest.mark.parametrize("rate", [1000.0, 990.0])
 def test_brokers_cpu_from_a_prometheus_decides_where_both_sides_reach_the_cap(
-    monkeypatch: pytest.MonkeyPatch, stop: ComparisonStopRule
+    monkeypatch: pytest.MonkeyPatch, stop: ComparisonStopRule, rate: float
 ) -> None:
     """It ended INVALID: no turn of a second holds four scrapes. A gate with a reference went by the rate alone."""
-    comparing, row, said = compared_beside_prometheus(monkeypatch, 1000.0, stop)
+    comparing, row, said = compared_beside_prometheus(monkeypatch, rate, stop)
     outcome = judge_comparison(comparing._comparison(row))
     assert (outcome.effect, outcome.primary and outcome.primary.metric.name) == (Effect.SAME, CPU)
     assert row.planned == 10, "of the units as long as they are now"
+    assert row.units >= 4, "what was lost makes them no longer"
     assert [len(rounds) for rounds in row.discarded.values()] == [1, 1], "the first, which showed the cap"
     words = "brokers' CPU decides, which takes windows of 5 s to tell: a unit takes 0.3 min or more"
     assert said == [f"{row.name}: {words}"]
 
 
 def test_turns_stay_short_where_the_rate_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    comparing, row, said = compared_beside_prometheus(monkeypatch, 900.0, SequentialStopRule())
+    comparing, row, said = compared_beside_prometheus(monkeypatch, 800.0, SequentialStopRule())
     assert not said
     assert not row.discarded["A"]
     assert judge_comparison(comparing._comparison(row)).effect is Effect.SAME
+
+
+def test_rates_that_may_come_to_the_cap_are_measured_in_long_windows_from_the_first_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Turns of a second took 0.97 of the cap until the seventh burst; the budget was spent when they were dropped."""
+    comparing, row, said = compared_beside_prometheus(monkeypatch, 950.0, SequentialStopRule())
+    assert len(said) == 1
+    outcome = judge_comparison(comparing._comparison(row))
+    assert (outcome.effect, outcome.primary and outcome.primary.metric.name) == (Effect.SAME, "records_per_s")
 
 
 def test_a_run_asked_to_decide_by_brokers_cpu_measures_no_short_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +145,7 @@ def test_a_run_asked_to_decide_by_brokers_cpu_measures_no_short_turn(monkeypatch
 
 
 def test_a_budget_that_is_too_short_for_the_scrapes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    comparing, row, said = compared_beside_prometheus(monkeypatch, 900.0, SequentialStopRule())
+    comparing, row, said = compared_beside_prometheus(monkeypatch, 800.0, SequentialStopRule())
     comparing.decides, comparing.setup.usage_window_s = Deciding(metrics=(CPU,)), 75.0
     assert comparing._lengthened(row, 600.0)
     assert said[0].endswith(
