@@ -1,4 +1,4 @@
-"""What a person reads when a verdict is not green: what was measured, what was expected, and what to do next. Pure."""
+"""The message of a verdict that is not green: what was measured, what was expected, and what to do next. Pure."""
 
 from __future__ import annotations
 

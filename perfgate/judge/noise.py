@@ -1,4 +1,4 @@
-"""Whether the machine was quiet enough, and the machine that it was, to hold a scenario to stored figures. Pure."""
+"""The noise of the machine: whether it was quiet enough, and the one that it was, to hold stored figures. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person reads of a comparison: the effect with its interval, and what to make of it. Pure."""
+"""The words of a comparison: the effect with its interval, and what to make of it. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a change does to each scenario: pure functions of the paired rounds of a comparison."""
+"""The effect of a change on each scenario: pure functions of the paired rounds of a comparison."""
 
 from __future__ import annotations
 

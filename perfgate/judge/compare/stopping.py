@@ -1,4 +1,4 @@
-"""When a comparison is decided: its stop rule. Pure."""
+"""The stop rule of a comparison: when it is decided. Pure."""
 
 from __future__ import annotations
 
