@@ -6,6 +6,7 @@ Target, load and metrics meet here.
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -13,7 +14,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from perfgate.experiment.assembly import Finished, done_in_window, round_of, sends_failed, timed_out_share, unmeasured
-from perfgate.experiment.canary import usable_cores
 from perfgate.experiment.faults.fault_round import fault_round
 from perfgate.experiment.host_validity import host_flaws
 from perfgate.experiment.ledger import Ledger
@@ -280,9 +280,9 @@ class Bench:
         accounting = accounting_of(result.sent, before, after)
         broker_metrics = sampler.metrics(done_in_window(result) / result.window_s, windows)
         busiest = broker_metrics.get("broker_cpu_cores.max")
-        used_up = self._shares_cores and processors_used_up(
-            result, broker_metrics.get("broker_cpu_cores.sum"), usable_cores()
-        )
+        # All processors of the machine, whatever part of them this process may use: brokers may use the others.
+        cores = os.cpu_count() or math.inf
+        used_up = self._shares_cores and processors_used_up(result, broker_metrics.get("broker_cpu_cores.sum"), cores)
         found = (
             *found,
             *flaws(row.load, result, accounting, busiest, used_up=used_up),

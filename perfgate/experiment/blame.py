@@ -1,4 +1,4 @@
-"""Which side of a comparison its brokers' failure belongs to."""
+"""Blame for the failure of a comparison's brokers: the side that it belongs to."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def schedule_delay_p99_ms(sent: Sent) -> float | None:
     return float(delays.get_value_at_percentile(99.0)) / 1e3 if delays.get_total_count() else None
 
 
-def processors_used_up(result: LoadResult, brokers_cores: float | None, cores: int) -> bool:
+def processors_used_up(result: LoadResult, brokers_cores: float | None, cores: float) -> bool:
     """Return whether brokers and generators used up the `cores` of the machine that they share, the brokers most.
 
     The rate is then what the brokers' need of processors leaves, as where a buffer pushes back: brokers that need more

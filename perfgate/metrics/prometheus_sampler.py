@@ -1,4 +1,4 @@
-"""What brokers used, from a Prometheus that scrapes them: the scrapes inside the window themselves.
+"""The sampler of a Prometheus that scrapes the brokers: what they used, by the scrapes inside the window themselves.
 
 PromQL's rate() stretches the increase between the scrapes it finds to the window's edges, as if nothing had changed
 there; in a window of four scrapes that is a quarter of the answer. Here cores are the increase between the first and

@@ -35,7 +35,7 @@ class Usage:
     """One broker's counters at one moment (s): seconds of CPU, bytes resident, bytes written to disk.
 
     `compiling_s`: seconds of CPU of each of its JVM's compiler threads, by thread id; None where it is not known.
-    `traffic`: bytes received and sent of each of its connections or interfaces; None where that is not known.
+    `traffic`: bytes received and sent over each of its connections; None where that is not known.
     """
 
     at: float
@@ -43,7 +43,7 @@ class Usage:
     rss_bytes: int
     written_bytes: int
     compiling_s: Mapping[int, float] | None = None
-    traffic: Mapping[int, tuple[int, int]] | Mapping[str, tuple[int, int]] | None = None
+    traffic: Mapping[int, tuple[int, int]] | None = None
 
 
 Looks = Mapping[int, Usage]
@@ -266,9 +266,8 @@ def _traffic_per_s(spans: Sequence[tuple[Looks, Looks]], seconds: Mapping[int, f
             early = before[broker].traffic
             if early is None or late.traffic is None:
                 return None
-            begun: dict[object, tuple[int, int]] = dict(early.items())
             for connection, (into, out) in late.traffic.items():
-                former_in, former_out = begun.get(connection, (0, 0))
+                former_in, former_out = early.get(connection, (0, 0))
                 received += max(0, into - former_in) / seconds[broker]
                 sent += max(0, out - former_out) / seconds[broker]
     return received / MIB, sent / MIB

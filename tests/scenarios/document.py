@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -60,13 +61,14 @@ def page(families: Sequence[Family], relations: Sequence[Relation], measured: Ma
 
 def _machine(measured: Mapping[str, Any] | None) -> Iterator[str]:
     if measured:
-        yield f"Figures: {measured['machine']}.\n"
+        yield _paragraph(f"Figures: {measured['machine']}.")
         yield "".join(f"    {command}\n" for command in measured["commands"])
 
 
 def _family(family: Family, relations: Sequence[Relation], measured: Mapping[str, Any] | None) -> Iterator[str]:
     yield f"## {family.name}\n"
-    yield f"{family.about[0].upper()}{family.about[1:]}.{f' Source: {family.source}.' if family.source else ''}\n"
+    source = f" Source: {family.source}." if family.source else ""
+    yield _paragraph(f"{family.about[0].upper()}{family.about[1:]}.{source}")
     if isinstance(family.scenarios[0], FaultScenario):
         yield "What each measures and what it cost: [failover.md](failover.md).\n"
     figures = (measured or {}).get("scenarios", {})
@@ -101,6 +103,10 @@ def _measured_steps(relation: RangeRelation, figures: Mapping[str, Mapping[str, 
     ratios = [f"{s.name} {values[s.of] / values[s.over]:.2f}" for s in steps if set(s.names) <= values.keys()]
     absent = [name for name in relation.names if name not in values]
     return ", ".join(ratios) + (f"; not measured: {', '.join(absent)}" if absent else "") if ratios else ""
+
+
+def _paragraph(text: str) -> str:
+    return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False) + "\n"
 
 
 def _ratios(ratios: Sequence[float]) -> str:
