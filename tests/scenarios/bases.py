@@ -57,6 +57,11 @@ DURABLE = with_changes(
     ],
 )
 
+# As fast as the brokers take them, from the buffer that Kafka's own producer has by default.
+UNLIMITED = with_changes(
+    replace(DURABLE, load=Load(kind="capped", rate=100_000)), [("producer.queue.buffering.max.kbytes", 32 * KIB)]
+)
+
 # Each commit waits until all that lies in the buffer is acknowledged. One of 32 MiB would take longer than the shortest
 # transaction; this one is twice what may be in flight (5 requests of a 16 KiB batch to each of three brokers).
 TRANSACTED = with_changes(

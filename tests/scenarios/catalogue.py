@@ -1,5 +1,7 @@
 """The catalogue: every family of scenarios, one declaration each. What they owe one another is in relations.toml."""
 
+from dataclasses import replace
+
 from perfgate.model import KIB, MIB, with_changes
 from perfgate.model.catalogue import Family, family
 from tests.scenarios.bases import (
@@ -15,6 +17,7 @@ from tests.scenarios.bases import (
     TEXT,
     TOGETHER,
     TRANSACTED,
+    UNLIMITED,
 )
 from tests.scenarios.failover import BACKLOG, ENDURANCE, FAILOVER
 
@@ -34,6 +37,11 @@ def of_size(record_bytes: int) -> dict[str, object]:
     """Return records of this size, offered at no more than so many bytes per second whatever their size."""
     most = SMALL_PER_S if record_bytes < SMALL_BYTES else BYTES_PER_S
     return {"record.bytes": record_bytes, "load.rate": min(most, BYTES_PER_S // record_bytes)}
+
+
+def joined(first: Family, *others: Family) -> Family:
+    """Return the first family with the scenarios of the others, which vary other bases."""
+    return replace(first, scenarios=tuple(scenario for one in (first, *others) for scenario in one.scenarios))
 
 
 FAMILIES: tuple[Family, ...] = (
@@ -201,18 +209,33 @@ FAMILIES: tuple[Family, ...] = (
         full={"keys-random": "random", "keys-1000": 1_000},
         source=R2,
     ),
-    family(
-        "rate-limit",
-        "latency at a stated rate, with the settings that lose nothing: it breaks away near the knee",
-        base=DURABLE,
-        varies="load.rate",
-        nightly={"rate-1k": 1_000, "rate-5k": 5_000, "rate-10k": 10_000},
-        full={
-            "rate-20k": 20_000,
-            "rate-30k": 30_000,
-            "rate-26k-12": {"load.rate": 26_000, "topic.partitions": 12},
-        },
-        source=R4,
+    joined(
+        family(
+            "rate-limit",
+            "latency at a stated rate, with the settings that lose nothing: it breaks away near the knee",
+            base=DURABLE,
+            varies="load.rate",
+            nightly={"rate-1k": 1_000, "rate-5k": 5_000, "rate-10k": 10_000},
+            full={
+                "rate-20k": 20_000,
+                "rate-30k": 30_000,
+                "rate-26k-12": {"load.rate": 26_000, "topic.partitions": 12},
+                "rate-half-knee": "0.5 x knee",
+                "rate-90-knee": "0.9 x knee",
+            },
+            says={
+                "rate-half-knee": "half the knee that an earlier run of knee-durable found on this target",
+                "rate-90-knee": "nine tenths of that knee",
+            },
+            source=R4,
+        ),
+        family(
+            "rate-limit",
+            "no limit",
+            base=UNLIMITED,
+            nightly={"rate-unlimited": {}},
+            says={"rate-unlimited": "as fast as the brokers take them, with a buffer of 32 MiB"},
+        ),
     ),
     family(
         "request-timeout",
@@ -392,13 +415,22 @@ FAMILIES: tuple[Family, ...] = (
         says={"together-1": "one producer, one consumer", "together-3": "three producers, three consumers"},
         source=f"{R2}; {R5}",
     ),
-    family(
-        "rate-ramp",
-        "the highest rate that still meets the service level: p99 at most ten times the unloaded one, nothing lost",
-        base=RAMP,
-        full={"knee": {}},
-        says={"knee": "three replicas, acks=-1, one consumer: steps up to 100,000 records/s, then bisection"},
-        source=R4,
+    joined(
+        family(
+            "rate-ramp",
+            "the highest rate that still meets the service level: p99 at most ten times the unloaded one, nothing lost",
+            base=RAMP,
+            full={"knee": {}},
+            says={"knee": "three replicas, acks=-1, one consumer: steps up to 100,000 records/s, then bisection"},
+            source=R4,
+        ),
+        family(
+            "rate-ramp",
+            "the settings that lose nothing",
+            base=replace(DURABLE, load=RAMP.load),
+            full={"knee-durable": {}},
+            says={"knee-durable": "six partitions, two in sync at the least, a flush every second, no consumer"},
+        ),
     ),
     ENDURANCE,
     BACKLOG,
