@@ -269,6 +269,8 @@ class Comparing:
         """Return whether the scenario is begun anew, with longer windows: the brokers' usage decides and takes them."""
         window_s = self.setup.usage_window_s
         comparison = self._comparison(row)
+        if row.unsound:
+            return False  # a result, which longer windows would forget
         if row.window_s >= window_s or not any(n.startswith("broker_") for n in self.stop.may_decide(comparison)):
             return False
         row.lengthen(window_s, BLOCKS_PER_PAIR)

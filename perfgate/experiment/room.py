@@ -19,6 +19,8 @@ OWN_EXTRA_ROUNDS = 12
 tier has if that is more: two processors at 40 % of their time needed four to seven after a smoke tier's three."""
 WARM_TIMES = 10
 """The suite's own brokers are warmed up with so many times the rate of a paced scenario."""
+BURST_S = 20.0
+"""What the two sides of a burst write together is what one scenario writes in this time."""
 LOOKS = 2
 """A red scenario is measured a second time."""
 
@@ -59,6 +61,11 @@ def most_bytes_compared(scenarios: Sequence[Scenario], tier: Tier, budget_s: flo
     seconds = budget_s + tier.broker_warmup_s * 2
     backlogs = sum(row.backlog_bytes for row in scenarios)
     return max(row.offered_bytes_per_s for row in scenarios) * seconds + backlogs
+
+
+def longest_unit_s(tier: Tier) -> float:
+    """Return how long a comparison can go on after its budget: a burst or a round that has begun is measured whole."""
+    return tier.warmup_max_s + max(tier.window_s, BURST_S)
 
 
 def at_most(scenario: Scenario, bytes_per_s: float, read_bytes_per_s: float = math.inf) -> Scenario:

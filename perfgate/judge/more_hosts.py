@@ -28,7 +28,7 @@ def more_hosts(measurement: Measurement) -> MoreHosts | None:
 
     Where consumers read along and do not keep up, what they are given is looked at too; the worse finding counts.
     """
-    if not measurement.one_host_fewer:
+    if not measurement.one_host_fewer or not measurement.rounds:
         return None
     metrics = [SENT, RECEIVED] if _fall_behind(measurement) else [SENT]
     return min((_of(measurement, metric) for metric in metrics), key=lambda one: WORST_FIRST.index(one.finding))

@@ -154,9 +154,10 @@ def _judge_pair(relation: PairRelation, measurements: Mapping[str, Measurement],
 
 
 def _bounded(metric: str, of: Measurement) -> str:
-    """Return that its cap keeps a load's rate from being as high as the relation asks for; empty when it does not."""
+    """Return that its cap keeps a load's rate, or wait, from what the relation asks for; empty when it does not."""
     load = of.scenario.load
-    if metric != "records_per_s" or load.kind != "capped" or not at_its_cap(of):
+    held_down = metric == "records_per_s" or metric.startswith("latency_ms.")
+    if not held_down or load.kind != "capped" or not at_its_cap(of):
         return ""
     return f"{of.scenario.name} reached its cap of {load.rate:,.0f} records/s"
 

@@ -15,7 +15,7 @@ from perfgate.metrics.usage import CounterSampler, Usage
 
 COMPILER_THREADS = ("C1 CompilerThre", "C2 CompilerThre")
 """HotSpot's compiler threads, as far as Linux keeps a thread's name (15 characters)."""
-UNTOLD = "the kernel does not tell the bytes of TCP connections (INET_TCP_DIAG)"
+UNTOLD = "the kernel did not tell the bytes of all brokers' TCP connections (INET_TCP_DIAG, /proc/PID/fd)"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 

@@ -251,8 +251,12 @@ def broker_metrics(spans: Sequence[tuple[Looks, Looks]], records_per_s: float) -
 
 def not_told(metrics: Mapping[str, float], sampler: Sampler) -> dict[str, str]:
     """Return which of FIGURES are not among a round's metrics, each with the reason."""
-    why = sampler.unavailable or sampler.untold
-    return {what: why for what, names in FIGURES.items() if not any(name in metrics for name in names)}
+    lacking, never = sampler.unavailable or sampler.untold, sampler.untold or sampler.unavailable
+    return {
+        what: lacking if set(names) & set(sampler.gives) else never
+        for what, names in FIGURES.items()
+        if not any(name in metrics for name in names)
+    }
 
 
 def _traffic_per_s(spans: Sequence[tuple[Looks, Looks]], seconds: Mapping[int, float]) -> tuple[float, float] | None:

@@ -151,3 +151,16 @@ def test_a_budget_that_is_too_short_for_the_scrapes_is_told(monkeypatch: pytest.
     assert said[0].endswith(
         "5.0 min or more; 4 units, which a decision needs, take longer than the budget: raise --budget"
     )
+
+
+def test_a_unit_that_failed_is_kept_when_windows_would_be_lengthened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records that the candidate had lost were forgotten with the short windows, and the verdict was SAME."""
+    comparing, row, said = compared_beside_prometheus(monkeypatch, 800.0, SequentialStopRule())
+    for side, lost in (("A", ()), ("B", ("records unaccounted",))):
+        row.rounds[side] = [replace(one_round(1, 1000.0), invalid=lost, broken=lost)]
+    row.window_s = 0.0
+    assert not comparing._lengthened(row, 600.0)
+    assert comparing._decided(row)
+    outcome = judge_comparison(comparing._comparison(row))
+    assert outcome.effect is not Effect.SAME
+    assert not said

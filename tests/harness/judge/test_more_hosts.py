@@ -151,3 +151,10 @@ def test_no_two_loads_each_rise_over_the_other_and_a_rise_in_every_round_never_c
     assert {found.finding, back.finding} != {"saturated"}
     if all(above > 1.06 * below for above, below in zip(of, over, strict=False)):
         assert found.finding == "saturated"
+
+
+def test_a_scenario_of_which_no_round_is_judged_is_no_error() -> None:
+    """Rounds added for the warm-up of others left it with those on fewer hosts alone: judging ended in ValueError."""
+    none = replace(confirmed(FLAT, FLAT), rounds=())
+    assert more_hosts(none) is None
+    assert judge_scenario(none, HELD).verdict is Verdict.INVALID

@@ -111,5 +111,9 @@ def test_what_a_prometheus_does_not_tell_has_its_reason() -> None:
     asked = Samplers([PrometheusSampler.__new__(PrometheusSampler)])
     found = not_told({"broker_cpu_cores.sum": 1.0, "network_in_mib_per_s": 0.0}, asked)
     assert found == {"memory": PrometheusSampler.untold, "disk": PrometheusSampler.untold}
+    asked.unavailable = "2 scrapes in a window of 3 s"
+    found = not_told({}, asked)
+    assert found["CPU"] == "2 scrapes in a window of 3 s"
+    assert found["memory"] == PrometheusSampler.untold, "longer windows would not tell it either"
     nobody = Samplers((), "no [prometheus]")
     assert not_told({}, nobody) == dict.fromkeys(("CPU", "memory", "disk", "network"), "no [prometheus]")
