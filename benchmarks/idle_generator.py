@@ -46,7 +46,8 @@ class IdleClient:
     def result(self) -> Mapping[str, Any]:
         """Return the counts of a producer that sent nothing."""
         numbers = {name: 0 for name, declared in get_type_hints(Sent).items() if declared in (int, float)}
-        return {**numbers, "failed": {}, "errors": {}, "acked_by_partition": [0], "markers_by_partition": [0]}
+        partitions = {"acked_by_partition": [0], "markers_by_partition": [0], "latency_by_partition": []}
+        return {**numbers, **partitions, "failed": {}, "errors": {}}
 
     def recorders(self) -> Mapping[str, LatencyRecorder]:
         """Return what a producer of a paced load returns."""

@@ -14,11 +14,12 @@ from perfgate.model import (
     GeneratorReport,
     Load,
     Measurement,
+    PartitionFigures,
     Reading,
     Round,
     Scenario,
 )
-from perfgate.model.histogram import latency_metrics
+from perfgate.model.histogram import figures_of, latency_metrics
 from perfgate.model.load import Driver, LoadResult, SendsFailedError, Sent
 
 
@@ -120,10 +121,12 @@ def round_of(
     untold: Mapping[str, str] | None = None,
     *,
     own_brokers: bool = False,
+    leaders: Sequence[int] = (),
 ) -> Round:
     """Return the round that this load came to; `broker_metrics` were read over the same window.
 
-    `own_brokers`: they serve nobody else, so that what they failed to do is their doing alone.
+    `leaders`: the broker that leads each partition. `own_brokers`: they serve nobody else, so that what they failed to
+    do is their doing alone.
     """
     sent, received = result.sent, result.received
     metrics = {**_load_metrics(result), **broker_metrics}
@@ -152,6 +155,7 @@ def round_of(
         usage_unavailable=usage_unavailable,
         untold=untold or {},
         hosts=result.hosts,
+        partitions=_partitions(result, leaders),
         invalid=tuple(flaw.reason for flaw in found if not flaw.metrics),
         broken=tuple(flaw.reason for flaw in found if flaw.brokers and own_brokers),
         perhaps_late=tuple(flaw.reason for flaw in found if flaw.brokers and own_brokers and flaw.perhaps_late),
@@ -159,6 +163,14 @@ def round_of(
             **{name.partition(".")[0]: f"{name} was measured as {value:g}" for name, value in no_numbers.items()},
             **{metric: flaw.reason for flaw in found for metric in flaw.metrics},
         },
+    )
+
+
+def _partitions(result: LoadResult, leaders: Sequence[int]) -> tuple[PartitionFigures, ...]:
+    told = figures_of(result.sent.latency_by_partition) if result.sent and leaders else ()
+    return tuple(
+        PartitionFigures(leader=leader, records_per_s=records / result.window_s, p99_ms=p99_ms)
+        for leader, (records, p99_ms) in zip(leaders, told, strict=False)
     )
 
 

@@ -24,14 +24,7 @@ from perfgate.experiment.refusal import refusal_round
 from perfgate.experiment.room import WARM_TIMES
 from perfgate.experiment.round_topics import RoundTopics
 from perfgate.experiment.say import Say
-from perfgate.experiment.validity import (
-    Flaw,
-    accounting_of,
-    flaws,
-    not_sustained,
-    processors_used_up,
-    throttled,
-)
+from perfgate.experiment.validity import Flaw, accounting_of, flaws, not_sustained, processors_used_up, throttled
 from perfgate.experiment.warm_up import Slice, bound_s, warm_up
 from perfgate.metrics.health import unhealthy
 from perfgate.metrics.usage import Sampler, UsageWatch, not_told
@@ -211,20 +204,20 @@ class Bench:
         try:
             with self.ledger.during("topics"), self.topic(scenario, observer) as topic:
                 before = self.topics.ends(topic, scenario)
-                written = self._written(scenario, topic)
+                observer = replace(observer, written=self._written(scenario, topic))
                 with self.ledger.during("load start"):
                     spec = self.load_spec(fewer.scenario if fewer else scenario, topic)
                     spec = replace(spec, window_s=max(spec.window_s, least_s))
                     spec = replace(spec, hosts=fewer.hosts) if fewer else spec
-                    result = self._driver.run(spec, replace(observer, written=written))
+                    result = self._driver.run(spec, observer)
                 after = self.topics.ends_after(topic, scenario, before, result)
+                leaders = self.topics.leaders(topic, result)
         except SendsFailedError as error:
-            return Finished(
-                round=sends_failed(index, error, own_brokers=self._cluster.emulates_links), repeatable=False
-            )
+            failed = sends_failed(index, error, own_brokers=self._cluster.emulates_links)
+            return Finished(round=failed, repeatable=False)
         except (LoadError, TopicRefusedError) as error:
             return Finished(round=unmeasured(index, str(error)), repeatable=False)
-        done = self.finished(scenario, index, result, before, after, [-1], sampler)
+        done = self.finished(scenario, index, result, before, after, [-1], sampler, leaders=leaders)
         return replace(done, round=replace(done.round, broker_cpu_over_time=sampler.over_time()))
 
     def _ramp_round(self, scenario: Scenario, index: int, left: float | None, doing: str) -> Finished:
@@ -276,13 +269,14 @@ class Bench:
         windows: Sequence[int],
         sampler: Sampler,
         found: Sequence[Flaw] = (),
+        leaders: Sequence[int] = (),
     ) -> Finished:
         accounting = accounting_of(result.sent, before, after)
         broker_metrics = sampler.metrics(done_in_window(result) / result.window_s, windows)
         busiest = broker_metrics.get("broker_cpu_cores.max")
+        cores = broker_metrics.get("broker_cpu_cores.sum")
         # All processors of the machine, whatever part of them this process may use: brokers may use the others.
-        cores = os.cpu_count() or math.inf
-        used_up = self._shares_cores and processors_used_up(result, broker_metrics.get("broker_cpu_cores.sum"), cores)
+        used_up = self._shares_cores and processors_used_up(result, cores, os.cpu_count() or math.inf)
         found = (
             *found,
             *flaws(row.load, result, accounting, busiest, used_up=used_up),
@@ -290,7 +284,6 @@ class Bench:
         )
         if reason := unhealthy(broker_metrics):
             found = (*found, Flaw(reason, brokers=True, perhaps_late=True))
-        shortfall = not_sustained(row.load, result)
         return Finished(
             round=round_of(
                 index,
@@ -298,10 +291,11 @@ class Bench:
                 accounting,
                 {**broker_metrics, **timed_out_share(row.load, result.sent)},
                 found,
-                shortfall,
+                not_sustained(row.load, result),
                 sampler.unavailable,
                 not_told(broker_metrics, sampler),
                 own_brokers=self._cluster.emulates_links,
+                leaders=leaders,
             ),
             repeatable=bool(found) and all(flaw.generator for flaw in found),
         )

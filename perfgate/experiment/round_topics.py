@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from perfgate.model import Scenario
+from perfgate.model.errors import TargetError
 from perfgate.model.load import LoadError, LoadResult
 from perfgate.model.target import PREFIX, TopicKeeper
 
@@ -61,6 +62,18 @@ class RoundTopics:
             if sum(ends) >= due or time.monotonic() > deadline:
                 return ends
             time.sleep(LOOK_AGAIN_S)
+
+    def leaders(self, topic: str, result: LoadResult) -> Sequence[int]:
+        """Return the broker that leads each partition now; empty where nothing is told of them, or no answer comes.
+
+        What was measured is sound without it.
+        """
+        if result.sent is None or not result.sent.latency_by_partition:
+            return ()
+        try:
+            return self.keeper.leaders(topic)
+        except TargetError:
+            return ()
 
 
 class FreshTopic:

@@ -35,9 +35,10 @@ THREAD_LIMIT_CORES = 0.95
 BROKERS_IDLE_CORES = 0.5
 """A generator thread at its limit while the busiest broker uses less than that was the bottleneck itself."""
 
-PROCESSORS_FULL, BROKERS_PART = 0.9, 0.5
-"""Where brokers and generators share a machine: the share of its processors that they use up between them, and what of
-that the brokers use at the least, for these to be what limits a capped load."""
+PROCESSORS_FULL, PROCESSORS_THERE, BROKERS_PART = 0.9, 1.05, 0.5
+"""Where brokers and generators share a machine: the share of its processors that they use up between them (more than
+there are is of another machine's brokers, behind a tunnel), and what of that the brokers use at the least, for these to
+be what limits a capped load."""
 STALLED, STALLED_S = 0.05, 0.5
 """Share of the window for which generators may have stood still, but this time at the least: one pause of a busy
 machine. What brokers seem slower by beyond that is the generators'."""
@@ -116,7 +117,7 @@ def processors_used_up(result: LoadResult, brokers_cores: float | None, cores: f
     if brokers_cores is None or result.hosts:
         return False
     used = brokers_cores + result.cpu_cores
-    return used >= PROCESSORS_FULL * cores and brokers_cores >= BROKERS_PART * used
+    return PROCESSORS_FULL * cores <= used <= PROCESSORS_THERE * cores and brokers_cores >= BROKERS_PART * used
 
 
 def flaws(

@@ -16,7 +16,7 @@ WORTH_TELLING = 1.1
 QUESTIONS = 2
 
 Figures = Sequence[Mapping[str, float]]
-"""Of each round, a figure of every host by its name; more is worse."""
+"""Of each round, a figure of every host (or partition, or broker) by its name; more is worse."""
 
 
 def host_notes(measured: Mapping[str, Measurement]) -> list[str]:
@@ -54,17 +54,18 @@ def beside_reasons(outcome: Outcome, rounds: Sequence[Round]) -> list[str]:
     return [*([found.words] if found and found.words not in outcome.reasons else []), *differing_hosts(rounds)]
 
 
-def always_worst(figures: Figures) -> tuple[str, float] | None:
+def always_worst(figures: Figures, by_chance: float = BY_CHANCE / QUESTIONS) -> tuple[str, float] | None:
     """Return the host that is the worst in every round, and how many times the others' median figure its own is.
 
-    None where there is none, where that may be chance, or where it makes no difference worth telling.
+    None where there is none, where that is chance more likely than `by_chance`, or where it makes no difference worth
+    telling.
     """
     if not figures or any(set(one) != set(figures[0]) or len(one) < 2 for one in figures):
         return None
-    worst = {max(one, key=lambda name: one[name]) for one in figures}
-    if len(worst) > 1 or QUESTIONS * len(figures[0]) ** (1 - len(figures)) > BY_CHANCE:
+    worst = [{name for name, value in one.items() if value == max(one.values())} for one in figures]
+    if len(set.union(*worst)) > 1 or len(figures[0]) ** (1 - len(figures)) > by_chance:
         return None
-    (name,) = worst
+    (name,) = worst[0]
     factor = statistics.median(
         one[name] / max(statistics.median(value for other, value in one.items() if other != name), 1e-9)
         for one in figures

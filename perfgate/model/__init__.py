@@ -68,6 +68,7 @@ from perfgate.model.measured import (
     CanaryReading as CanaryReading,
     Failover as Failover,
     GeneratorReport as GeneratorReport,
+    PartitionFigures as PartitionFigures,
     Measurement as Measurement,
     MetricInfo as MetricInfo,
     Reading as Reading,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import mul
 
@@ -17,6 +17,8 @@ HIGHEST_US = 3_600_000_000
 SIGNIFICANT_DIGITS = 3
 # HdrHistogram's layout for three digits: 2,048 sub-buckets of width 1, then 1,024 of width 2, of width 4, ...
 SUB_BUCKET_BITS = 11
+COARSE_BITS = 5
+"""The same layout with 16 buckets for each doubling: none is wider than 1/16 of its lowest value."""
 BUFFER = 8_192
 """Values collected before they are counted: 0.4 ms of work at a time, so that no schedule is held up."""
 
@@ -29,22 +31,25 @@ def empty() -> HdrHistogram:
     return HdrHistogram(LOWEST_US, HIGHEST_US, SIGNIFICANT_DIGITS)
 
 
-def bucket_of(micros: Whole) -> Whole:
+def bucket_of(micros: Whole, sub_bucket_bits: int = SUB_BUCKET_BITS) -> Whole:
     """Return the index of each value's bucket in HdrHistogram's layout."""
     bits = np.frexp(micros.astype(np.float64))[1]  # the number of bits of a whole number
-    shift = np.maximum(bits - SUB_BUCKET_BITS, 0)
-    buckets: Whole = (shift << (SUB_BUCKET_BITS - 1)) + (micros >> shift)
+    shift = np.maximum(bits - sub_bucket_bits, 0)
+    buckets: Whole = (shift << (sub_bucket_bits - 1)) + (micros >> shift)
     return buckets
 
 
-def lowest_of(buckets: Whole) -> Whole:
+def lowest_of(buckets: Whole, sub_bucket_bits: int = SUB_BUCKET_BITS) -> Whole:
     """Return the lowest value of each bucket: the inverse of :func:`bucket_of`."""
-    shift = np.maximum((buckets >> (SUB_BUCKET_BITS - 1)) - 1, 0)
-    lowest: Whole = (buckets - (shift << (SUB_BUCKET_BITS - 1))) << shift
+    shift = np.maximum((buckets >> (sub_bucket_bits - 1)) - 1, 0)
+    lowest: Whole = (buckets - (shift << (sub_bucket_bits - 1))) << shift
     return lowest
 
 
 BUCKETS = int(empty().counts_len)
+COARSE_BUCKETS = int(bucket_of(np.array([HIGHEST_US]), COARSE_BITS)[0]) + 1
+MOST_PARTITIONS = 100
+"""Of so many partitions at the most latencies are kept apart: with more it costs the generator what it has to send."""
 REDUCED = 4_096
 """How many sums of histograms are remembered: those of 2,000 scenarios with latency and end-to-end latency."""
 
@@ -60,21 +65,27 @@ def of_counts(counts: Whole) -> HdrHistogram:
 
 
 class LatencyRecorder:
-    """Collects latencies in seconds, whole arrays at a time: HdrHistogram's own method takes 1 to 2 us for each."""
+    """Collects latencies in seconds, whole arrays at a time: HdrHistogram's own method takes 1 to 2 us for each.
 
-    def __init__(self) -> None:
+    Those of up to MOST_PARTITIONS `partitions` are counted apart too, in coarse buckets.
+    """
+
+    def __init__(self, partitions: int = 0) -> None:
         self._counts = np.zeros(BUCKETS, np.int64)
-        self._pending = np.zeros(BUFFER)
+        self._apart = np.zeros((partitions if partitions <= MOST_PARTITIONS else 0) * COARSE_BUCKETS, np.int64)
+        self._pending, self._partition = np.zeros(BUFFER), np.zeros(BUFFER, np.int64)
         self._filled = 0
         self._negative = 0
 
-    def record(self, seconds: Seconds) -> None:
-        """Note latencies; values below a microsecond count as one."""
+    def record(self, seconds: Seconds, partition: npt.NDArray[np.int32] | int = 0) -> None:
+        """Note latencies, each with its `partition`; values below a microsecond count as one."""
+        whose = np.broadcast_to(partition, len(seconds))
         while len(seconds):
-            taken = seconds[: BUFFER - self._filled]
-            self._pending[self._filled : self._filled + len(taken)] = taken
-            self._filled += len(taken)
-            seconds = seconds[len(taken) :]
+            room = slice(self._filled, min(self._filled + len(seconds), BUFFER))
+            taken = room.stop - room.start
+            self._pending[room], self._partition[room] = seconds[:taken], whose[:taken]
+            self._filled += taken
+            seconds, whose = seconds[taken:], whose[taken:]
             if self._filled == BUFFER:
                 self._flush()
 
@@ -93,13 +104,34 @@ class LatencyRecorder:
         """Return everything recorded so far."""
         return of_counts(self.counts())
 
+    def by_partition(self) -> list[int]:
+        """Return how many values each coarse bucket has so far, one partition after another; see `figures_of`."""
+        self._flush()
+        return list(map(int, self._apart))
+
     def _flush(self) -> None:
         if not self._filled:
             return
-        seconds, self._filled = self._pending[: self._filled], 0
+        seconds, partition = self._pending[: self._filled], self._partition[: self._filled]
+        self._filled = 0
         self._negative += int(np.count_nonzero(seconds < 0))
         micros = np.clip(np.rint(seconds * 1e6), LOWEST_US, HIGHEST_US).astype(np.int64)
         self._counts += np.bincount(bucket_of(micros), minlength=BUCKETS)
+        if len(self._apart):
+            apart = partition * COARSE_BUCKETS + bucket_of(micros, COARSE_BITS)
+            self._apart += np.bincount(apart, minlength=len(self._apart))
+
+
+def figures_of(by_partition: Sequence[int]) -> list[tuple[int, float]]:
+    """Return of each partition how many values there are, and their 99th percentile in ms: up to 1/16 too high."""
+    found = []
+    for counts in np.array(by_partition, np.int64).reshape(-1, COARSE_BUCKETS):
+        up_to = np.cumsum(counts)
+        total = int(up_to[-1])
+        bucket = np.searchsorted(up_to, max(int(0.99 * total + 0.5), 1))
+        highest = int(lowest_of(np.array([bucket + 1]), COARSE_BITS)[0]) - 1
+        found.append((total, highest / 1e3 if total else 0.0))
+    return found
 
 
 def encode(histogram: HdrHistogram) -> str:

@@ -79,6 +79,7 @@ class Sent:
     the brokers held answers back because of a quota, over all requests. `stalled_in_window_s`: for how long of the
     window a client's own loop stood still. `due_in_window`: paced records with an outcome that were due in the window,
     `timed_out_in_window` of them timed out. `markers_by_partition`: control records that committed transactions wrote.
+    `latency_by_partition`: how many of `latency` lie in each coarse bucket, one partition after another.
     While a transaction is committed nothing is handed over (`committing_in_window_s`, of a client): that counts as
     `pushback_s` (capped), and not as `schedule_delay` (paced).
     """
@@ -103,6 +104,7 @@ class Sent:
     percentiles: Mapping[str, float] = field(default_factory=dict)
     acked_by_partition: Sequence[int] = ()
     markers_by_partition: Sequence[int] = ()
+    latency_by_partition: Sequence[int] = ()
     due_in_window: int = 0
     timed_out_in_window: int = 0
     throttled_ms: int = 0

@@ -222,6 +222,18 @@ class Failover:
     unread: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PartitionFigures:
+    """What one partition took in a window, and the broker that led it at its end (-1: none).
+
+    `records_per_s` acknowledged in the window (capped) or due in it (paced), `p99_ms` of them, up to 1/16 too high.
+    """
+
+    leader: int
+    records_per_s: Amount
+    p99_ms: Amount
+
+
 StepPart = Literal["unloaded", "step", "bisection", "confirmation", "below"]
 
 
@@ -257,6 +269,7 @@ class Round:
     the cores used in it; empty where its source cannot tell.
     `steps`: those of a ramp, in their order; the metrics are those of the step at the knee then.
     `hosts`: what each load host did, where the load came from others than this machine (--hosts).
+    `partitions`: of each, in their order; empty where there are more than 100, or the driver does not tell.
     """
 
     index: Annotated[int, Ge(1)]
@@ -276,6 +289,7 @@ class Round:
     failover: Failover | None = None
     steps: tuple[Step, ...] = ()
     hosts: tuple[HostReport, ...] = ()
+    partitions: tuple[PartitionFigures, ...] = ()
     invalid: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
     perhaps_late: tuple[str, ...] = ()

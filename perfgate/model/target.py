@@ -25,6 +25,9 @@ class TopicKeeper(Protocol):
     def end_offsets(self, name: str, partitions: int) -> tuple[int, ...]:
         """Return every partition's end offset."""
 
+    def leaders(self, name: str) -> tuple[int, ...]:
+        """Return the broker that leads each partition now, -1 for none. Raises TargetError."""
+
     def delete(self, name: str) -> None:
         """Delete the topic, and the consumer groups named after it."""
 

@@ -13,6 +13,7 @@ from allure_commons.types import AttachmentType
 from perfgate.judge.compare.advice import MEANING, effect_text, signed
 from perfgate.judge.hosts import beside_reasons
 from perfgate.judge.messages import number, off_baseline, percent
+from perfgate.judge.partitions import differing_partitions
 from perfgate.judge.rules import spoilt
 from perfgate.model import (
     Comparison,
@@ -76,7 +77,7 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
     allure.dynamic.description_html(
         _paragraph(outcome.message.partition("\n")[0] or outcome.verdict.value)
         + _paragraph(f"{scenario.summary}.")
-        + _reasons(outcome, *beside_reasons(outcome, measurement.rounds))
+        + _reasons(outcome, *beside_reasons(outcome, measurement.rounds), *differing_partitions(measurement.rounds))
         + _paragraph(integrity_line([entry["accounting"]], [entry]))
         + _table(JUDGED_COLUMNS, [_judged_row(judgement, published) for judgement in outcome.judgements])
         + _table(("metric", "value", "unit", "each round"), figures)

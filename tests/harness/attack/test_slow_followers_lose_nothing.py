@@ -5,12 +5,14 @@ Seen with one of three brokers at half of its CPU: 47,131 records acknowledged, 
 
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from perfgate.experiment import round_topics as module
 from perfgate.experiment.faults import fault_round as failover
+from perfgate.model.errors import TargetError
 from tests.harness.build import load_result, scenario, sent
 from tests.harness.load.test_worker_protocol import SPEC
 
@@ -52,3 +54,17 @@ def test_after_a_fault_nobody_knows_what_is_due_and_the_end_has_to_stand_still()
     spec = replace(SPEC, scenario=scenario())
     topics: Any = Topics((50, 60), (55, 60), (56, 60), (56, 60), (99, 99))
     assert failover._settled_ends(topics, spec) == (56, 60)
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_round_that_was_measured_does_not_fail_for_leaders_that_nobody_tells(answers: bool) -> None:
+    def leaders(_topic: str) -> tuple[int, ...]:
+        if not answers:
+            raise TargetError("asking for topic t: timed out")
+        return (3, 1)
+
+    keeper: Any = SimpleNamespace(leaders=leaders)
+    topics = module.RoundTopics(keeper, "r")
+    told = load_result(sent=sent(latency_by_partition=[1, 2]))
+    assert topics.leaders("t", told) == ((3, 1) if answers else ())
+    assert topics.leaders("t", load_result(sent=sent())) == (), "of more than 100 partitions, or by another driver"

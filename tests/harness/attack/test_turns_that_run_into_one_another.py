@@ -5,6 +5,7 @@ was tolerated. Of two turns in a row the first one's last records had no latency
 before its turn on made the brokers slower.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,8 @@ from perfgate.load.turns import timetable
 from perfgate.load.window import Window, now
 from perfgate.model import Load
 from perfgate.model.histogram import merged
-from perfgate.model.load import Late, LoadSpec, Observer, Pace
+from perfgate.model.load import Late, LoadError, LoadSpec, Observer, Pace
+from perfgate.systems.kafka.load import librdkafka
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver, _late
 from perfgate.systems.kafka.load.producing import STALL_S, Sender
 from tests.harness.load.test_transactions import TRANSACTED, brokers, request
@@ -84,3 +86,22 @@ def test_a_generator_that_stood_still_before_its_turn_stood_still_in_it(
     began = now()
     one._take_turn(began - began_ago, began - opened_ago, began - opened_ago + min(2.0, opened_ago + 0.1))
     assert one.stalled_in_window_s == pytest.approx(stalled, abs=0.2)
+
+
+def test_generators_do_not_end_themselves_before_long_turns_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Prometheus that scrapes once a minute takes turns of 300 s; a generator ended itself after 1,041."""
+    told = list[Mapping[str, Mapping[str, float]]]()
+
+    def begun(workers: Mapping[str, Mapping[str, float]]) -> object:
+        told.append(workers)
+        raise LoadError("far enough")
+
+    monkeypatch.setattr(librdkafka, "Generators", begun)
+    at = replace(AT, window_s=300.0)
+    spec = LoadSpec(
+        scenario=PACED, bootstrap="", security=(), topic="t", run_id="r", seed=1, window_s=10, warmup_max_s=6
+    )
+    with pytest.raises(LoadError, match="far enough"):
+        LibrdkafkaDriver().take_turns({"A": spec, "B": spec}, "ABBA", at, UNSEEN)
+    (workers,) = told
+    assert min(worker["most_s"] for worker in workers.values()) > timetable("ABBA", 0.0, at)[-1].closes + 60

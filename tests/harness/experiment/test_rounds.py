@@ -1,6 +1,7 @@
 """What a block of rows does with its topics and its rounds, without brokers."""
 
 import math
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -23,9 +24,10 @@ from perfgate.model.load import LoadError, Observer
 from perfgate.model.meter import Meter
 from perfgate.systems.kafka.client.topics import Topics
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
-from tests.harness.build import one_round, scenario
+from tests.harness.build import load_result, one_round, scenario, sent
 from tests.harness.live_load import row
 
+CAPPED = Load(kind="capped", rate=1_000.0)
 BACKLOG: Scenario = row(scenario(), load=Load(kind="backlog", records=10), consumers=Consumers(membership="assigned"))
 TIER = Tier(name="smoke", rounds=2, window_s=1, warmup_max_s=1, broker_warmup_s=1)
 OBSERVER = Observer(edge=lambda: None, check=lambda: None, progress=lambda phase, last: None, written=lambda: 0)
@@ -79,6 +81,45 @@ def test_a_backlog_that_was_written_in_part_is_not_read(monkeypatch: pytest.Monk
     assert deleted == created[:1]
     assert block._backlog(BACKLOG, OBSERVER) == block._backlog(BACKLOG, OBSERVER) == created[1]
     assert (len(created), len(deleted)) == (2, 1)
+
+
+@pytest.mark.parametrize(("shares_cores", "flaws"), [(True, 0), (False, 1)])
+def test_processors_that_brokers_use_up_limit_a_load_on_their_own_machine_alone(
+    monkeypatch: pytest.MonkeyPatch, shares_cores: bool, flaws: int
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    cluster: Any = Cluster()
+    cluster.emulates_links = True
+    say: Any = None
+    sampler: Any = Sampling({"broker_cpu_cores.sum": 2.9, "broker_cpu_cores.max": 1.0})
+    driver = LibrdkafkaDriver()
+    bench = benches.Bench(
+        cluster,
+        driver,
+        lambda: sampler,
+        engine=driver,
+        tier=TIER,
+        run_id="r",
+        say=say,
+        histories=Path("none"),
+        ledger=Ledger(),
+        shares_cores=shares_cores,
+    )
+    short = replace(load_result(sent=sent(attempted_in_window=1800)), cpu_cores=0.9)
+    done = bench.finished(row(scenario(), load=CAPPED), 1, short, [0], [3000], [-1], sampler)
+    assert len(done.round.invalid) == flaws
+
+
+@dataclass
+class Sampling:
+    """Stands where brokers' counters would be read."""
+
+    told: dict[str, float]
+    gives: tuple[str, ...] = ()
+    unavailable = untold = ""
+
+    def metrics(self, _rate: float, _windows: Sequence[int]) -> dict[str, float]:
+        return self.told
 
 
 @dataclass

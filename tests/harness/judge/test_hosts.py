@@ -66,6 +66,12 @@ def test_too_few_rounds_or_hosts_or_too_little_is_chance() -> None:
     assert differing_hosts(faults) == [], "their figures are of the load's last moment"
 
 
+def test_hosts_that_share_the_worst_figure_are_not_told_apart() -> None:
+    """The p99 of partitions comes in buckets: the first of those that were alike was named."""
+    assert always_worst([{"a": 20.0, "b": 20.0, "c": 10.0}] * 9) is None
+    assert always_worst([{"a": 20.0, "b": 10.0, "c": 10.0}] * 9) == ("a", 2.0)
+
+
 @pytest.mark.parametrize(("hosts", "count"), [(2, 7), (3, 5), (8, 4)])
 def test_hosts_that_are_alike_are_named_no_more_often_than_is_said(hosts: int, count: int) -> None:
     chance = random.Random(1)

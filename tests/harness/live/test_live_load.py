@@ -29,7 +29,7 @@ from perfgate.model import (
     TopicSpec,
     settings,
 )
-from perfgate.model.histogram import merged
+from perfgate.model.histogram import figures_of, merged
 from perfgate.model.load import LoadError, LoadSpec, Received, Sent
 from perfgate.systems.kafka.load import journaled, librdkafka
 from perfgate.systems.kafka.load.instructions import consumers_of
@@ -95,6 +95,9 @@ def test_processes_and_threads_share_the_rate_and_the_window(live: LiveLoad[Embe
     result, end_offsets = live.run(DRIVER, scenario)
     sent = sound(result.sent, end_offsets)
     assert merged([sent.latency]).get_total_count() == pytest.approx(800, abs=4)
+    apart = figures_of(sent.latency_by_partition)
+    assert sum(records for records, _ in apart) == merged([sent.latency]).get_total_count()
+    assert len(apart) == 3
 
 
 def written(live: LiveLoad[EmbeddedCluster], topic: str, least: int) -> int:

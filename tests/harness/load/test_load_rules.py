@@ -15,7 +15,15 @@ from perfgate.load.schedule import OWED_S, Limit, Schedule
 from perfgate.load.steady import has_grown, has_stopped_growing, is_steady
 from perfgate.load.wake import WakeProbe, p99_ms
 from perfgate.model import LATENCY_QUANTILES, Load
-from perfgate.model.histogram import LatencyRecorder, empty, encode, latency_metrics, merged
+from perfgate.model.histogram import (
+    MOST_PARTITIONS,
+    LatencyRecorder,
+    empty,
+    encode,
+    figures_of,
+    latency_metrics,
+    merged,
+)
 from perfgate.model.load import Progress, Sent
 from tests.harness.build import accounting, histogram, load_result, received, sent
 
@@ -157,6 +165,33 @@ def test_values_below_zero_are_counted_before_anybody_asks_for_the_histogram() -
     assert recorder.counts().sum() == 3
 
 
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(0, 4), st.integers(1, 3_600_000_000)), max_size=200), min_size=1, max_size=4
+    )
+)
+def test_latencies_by_partition_are_all_there_and_their_p99_is_at_most_a_sixteenth_high(
+    processes: list[list[tuple[int, int]]],
+) -> None:
+    recorders = [LatencyRecorder(5) for _ in processes]
+    for recorder, values in zip(recorders, processes, strict=True):
+        given = np.array(values, np.int64).reshape(-1, 2)
+        recorder.record(given[:, 1] / 1e6, given[:, 0].astype(np.int32))
+    told = figures_of([sum(column) for column in zip(*(one.by_partition() for one in recorders), strict=True)])
+    for partition, (count, told_ms) in enumerate(told):
+        own = sorted(micros for values in processes for whose, micros in values if whose == partition)
+        assert count == len(own)
+        exact = own[max(int(0.99 * len(own) + 0.5), 1) - 1] / 1e3 if own else 0.0
+        assert exact <= told_ms <= exact * (1 + 1 / 16)
+
+
+def test_of_very_many_partitions_no_latencies_are_kept_apart() -> None:
+    recorder = LatencyRecorder(MOST_PARTITIONS + 1)
+    recorder.record(np.array([0.1]), np.array([MOST_PARTITIONS], np.int32))
+    assert recorder.by_partition() == figures_of([]) == []
+    assert recorder.counts().sum() == 1
+
+
 def test_percentiles_keep_three_digits() -> None:
     metrics = latency_metrics([histogram([i / 1000 for i in range(1, 1001)])])
     assert metrics["latency_ms.p50"] == pytest.approx(500, rel=2e-3)
@@ -237,6 +272,7 @@ def test_a_capped_load_below_its_cap_with_push_back_was_limited_by_the_brokers()
         (1.39, 0.57, 3, False),  # a processor was free: the generator could have offered more
         (0.90, 1.06, 2, False),  # the generator took most of it
         (None, 1.9, 2, False),
+        (6.00, 1.50, 4, False),  # more than there is: another machine's brokers, behind a tunnel
     ],
 )
 def test_a_capped_load_that_finds_no_processor_because_of_the_brokers_was_limited_by_them(

@@ -14,6 +14,7 @@ SENT = {
     **dict.fromkeys(("latency", "send_latency", "schedule_delay"), ""),
     "acked_by_partition": [1, 1],
     "markers_by_partition": [2, 0],
+    "latency_by_partition": [0, 1, 1],
 }
 READING = ("read", "received", "foreign", "corrupt", "duplicated", "reordered", "redelivered", "negative_latencies")
 RECEIVED = {
@@ -37,6 +38,7 @@ def test_every_count_of_every_process_is_added_up() -> None:
     assert added.received.fetch_ms == 2.0
     assert added.sent.acked_by_partition == [3, 3]
     assert added.sent.markers_by_partition == [6, 0]
+    assert added.sent.latency_by_partition == [0, 3, 3]
     assert added.cpu_cores == 3.0
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec, TopicMetadata
 
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import SAME_ZONE, Settings, TopicSpec
@@ -138,6 +138,11 @@ class Topics:
         failure = f"the end offsets of {name} could not be read"
         return poll_until(failure, ends, within_s=READY_TIMEOUT_S, every_s=0.05, check=self._cluster.check)
 
+    def leaders(self, name: str) -> tuple[int, ...]:
+        """Return the broker that leads each partition now, -1 for none. Raises TargetError."""
+        partitions = self._described(name).partitions
+        return tuple(partitions[number].leader for number in sorted(partitions))
+
     def delete(self, name: str) -> None:
         """Delete the topic, and the consumer groups named after it."""
         done = self._admin.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S)
@@ -153,13 +158,16 @@ class Topics:
                     answer(gone, f"deleting consumer group {group}")
 
     def _require_in_sync(self, name: str, spec: TopicSpec) -> None:
-        try:
-            topic = self._admin.list_topics(name, timeout=REQUEST_TIMEOUT_S).topics[name]
-        except KafkaException as error:
-            raise TargetError(f"asking for topic {name}: {error}") from error
+        topic = self._described(name)
         whole = [p for p in topic.partitions.values() if p.leader >= 0 and len(p.isrs) == spec.replication_factor]
         if topic.error is not None or not len(whole) == len(topic.partitions) == spec.partitions:
             raise NotYet(topic.error or f"{len(whole)} of {spec.partitions} have")
+
+    def _described(self, name: str) -> TopicMetadata:
+        try:
+            return self._admin.list_topics(name, timeout=REQUEST_TIMEOUT_S).topics[name]
+        except KafkaException as error:
+            raise TargetError(f"asking for topic {name}: {error}") from error
 
     def _new_client(self) -> AdminClient:
         return admin_client(self._cluster.bootstrap(SAME_ZONE), self._cluster.client_settings())

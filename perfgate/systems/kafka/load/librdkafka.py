@@ -138,8 +138,9 @@ class LibrdkafkaDriver:
         drain_s = max(drain_s_of(spec.scenario) for spec in specs.values())
         # Relative to the start, which is set once every process is ready.
         turns = timetable(order, 0.0, at)
+        most_s = turns[-1].closes + drain_s + MARGIN_S
         workers = {
-            f"{side}-{name}": {**request, "gap_s": at.gap_s, "turns": _times(turns, side)}
+            f"{side}-{name}": {**request, "gap_s": at.gap_s, "turns": _times(turns, side), "most_s": most_s}
             for side, spec in specs.items()
             for name, request in producers_of(spec).items()
         }
@@ -284,6 +285,7 @@ def _sent(results: Sequence[Message]) -> Sent:
         errors=_errors(results),
         acked_by_partition=_columns(results, "acked_by_partition"),
         markers_by_partition=_columns(results, "markers_by_partition"),
+        latency_by_partition=_columns(results, "latency_by_partition"),
         latency=_added(results, "latency"),
         send_latency=_added(results, "send_latency"),
         schedule_delay=_added(results, "schedule_delay"),

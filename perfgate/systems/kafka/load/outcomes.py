@@ -40,7 +40,8 @@ class Outcomes:
         self.free_since = 0.0
         """When the last commit of a transaction ended: what was due before could not be handed over."""
         self.due_in_window = self.timed_out_in_window = 0
-        self._latency, self._send_latency, self._schedule_delay = (LatencyRecorder() for _ in range(3))
+        self._latency = LatencyRecorder(self._partitions)
+        self._send_latency, self._schedule_delay = LatencyRecorder(), LatencyRecorder()
         self.journal = _Journals(Path(spec["history"]), number) if spec.get("history") else None
 
     def recorders(self) -> dict[str, LatencyRecorder]:
@@ -54,6 +55,7 @@ class Outcomes:
             "attempted": self.attempted,
             "acked": self.acked,
             "acked_by_partition": self.acked_by_partition.tolist(),
+            "latency_by_partition": self._latency.by_partition(),
             "withdrawn": self.withdrawn,
             "unresolved": self.attempted - self.acked - self._client.failed.total() - self.withdrawn,
             "attempted_in_window": self.attempted_in_window,
@@ -114,11 +116,11 @@ class Outcomes:
         if not self._paced:
             # Of the records accepted in the window many may be withdrawn, the slowest: that would flatter the latency.
             if counted:
-                self._latency.record(heard - self._sent[slots])
+                self._latency.record(heard - self._sent[slots], messages["partition"])
             return
         due, counts = self._due[slots], self._in_window(messages["private"])
         self.due_in_window += int(np.count_nonzero(counts))
-        self._latency.record(heard - due[counts])
+        self._latency.record(heard - due[counts], messages["partition"][counts])
         self._send_latency.record(heard - self._sent[slots][counts])
 
     def _in_window(self, sequences: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
