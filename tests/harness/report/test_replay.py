@@ -519,7 +519,10 @@ def test_a_run_that_judged_nothing_is_not_green(tmp_path: Path) -> None:
 
 def test_a_family_brings_the_rows_it_compares_with(tmp_path: Path) -> None:
     done = gate(tmp_path, f"--replay={RECORDED}", "--family", "cross-az")
-    assert set(verdicts(done.run)) == {"batch-1k", "cross-az", "cross-az-rate", "cross-az-cpu"}
+    cross_az = {"batch-1k", "cross-az", "cross-az-rate", "cross-az-cpu"}
+    assert set(verdicts(done.run)) == cross_az
+    both = gate(tmp_path, f"--replay={RECORDED}", "--family", "cross-az", "--family", "acks")
+    assert set(verdicts(both.run)) == {*cross_az, "replicas-3", "acks-all", "acks-rate", "acks-cpu"}, "and not the last"
 
 
 def test_a_proposal_is_written_beside_the_run_and_loads_as_a_profile(tmp_path: Path) -> None:
