@@ -521,7 +521,7 @@ def test_a_family_brings_the_rows_it_compares_with(tmp_path: Path) -> None:
     done = gate(tmp_path, f"--replay={RECORDED}", "--family", "cross-az")
     cross_az = {"batch-1k", "cross-az", "cross-az-rate", "cross-az-cpu"}
     assert set(verdicts(done.run)) == cross_az
-    both = gate(tmp_path, f"--replay={RECORDED}", "--family", "cross-az", "--family", "acks")
+    both = gate(tmp_path / "both", f"--replay={RECORDED}", "--family=cross-az", "--family=acks")
     assert set(verdicts(both.run)) == {*cross_az, "replicas-3", "acks-all", "acks-rate", "acks-cpu"}, "and not the last"
 
 
