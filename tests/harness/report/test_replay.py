@@ -202,6 +202,7 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
                     **r,
                     "steps": [],
                     "hosts": [],
+                    "partitions": [],
                     "broker_cpu_over_time": {},
                     "untold": {},
                     "accounting": {**r["accounting"], "markers": 0},
@@ -663,7 +664,13 @@ def test_a_tier_takes_the_ranges_that_its_scenarios_show(tmp_path: Path) -> None
         "record-size-bytes-range",
         "rate-limit-range",
     }
-    assert ranges["full"] - ranges["nightly"] == {"replicas-range", "producer-threads-range", "consumer-threads-range"}
+    assert ranges["full"] - ranges["nightly"] == {
+        "replicas-range",
+        "producer-threads-range",
+        "consumer-threads-range",
+        "cross-az-range",
+        "read-partitions-range",
+    }
 
 
 def test_a_load_host_that_is_always_the_worst_stands_in_every_report(document: dict[str, Any], tmp_path: Path) -> None:

@@ -205,7 +205,8 @@ def read_everything(spec: LoadSpec, folder: Path, ends: Sequence[int], observer:
     row = replace(spec.scenario, consumers=Consumers(membership="assigned"))
     (worker,) = consumers_of(replace(spec, scenario=row)).values()
     records, timeout_s = sum(ends), LEAST_READ_S + sum(ends) * row.record_bytes / READ_BYTES_PER_S
-    with Generators({CONSUME: {**worker, "history": str(folder), "most_s": timeout_s + MARGIN_S}}) as generators:
+    once = {**worker, "laps": False, "history": str(folder), "most_s": timeout_s + MARGIN_S}
+    with Generators({CONSUME: once}) as generators:
         generators.follow(CONSUME)
         generators.wait_for("ready", READY_TIMEOUT_S, observer)
         generators.tell(start=time.monotonic())
