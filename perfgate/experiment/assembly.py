@@ -167,10 +167,12 @@ def round_of(
 
 
 def _partitions(result: LoadResult, leaders: Sequence[int]) -> tuple[PartitionFigures, ...]:
-    told = figures_of(result.sent.latency_by_partition) if result.sent and leaders else ()
+    told = figures_of(result.sent.latency_by_partition) if result.sent else []
+    if len(leaders) != len(told):
+        return ()  # nobody says which partition a figure is of
     return tuple(
         PartitionFigures(leader=leader, records_per_s=records / result.window_s, p99_ms=p99_ms)
-        for leader, (records, p99_ms) in zip(leaders, told, strict=False)
+        for leader, (records, p99_ms) in zip(leaders, told, strict=True)
     )
 
 

@@ -1,4 +1,4 @@
-"""What a target must offer: the seam between the scenarios and where their Kafka runs."""
+"""Targets, and what each must offer: the seam between the scenarios and where their Kafka runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a block of rows does with its topics and its rounds, without brokers."""
+"""Blocks of rows, with their topics and their rounds, without brokers."""
 
 import math
 import os
@@ -50,6 +50,22 @@ class Cluster:
         return Topics(cluster)
 
 
+def bench_of(cluster: Any, say: Any, sampler: Any, **settings: bool) -> benches.Bench:
+    driver = LibrdkafkaDriver()
+    return benches.Bench(
+        cluster,
+        driver,
+        lambda: sampler,
+        engine=driver,
+        tier=TIER,
+        run_id="r",
+        say=say,
+        histories=Path("none"),
+        ledger=Ledger(),
+        **settings,
+    )
+
+
 def test_a_backlog_that_was_written_in_part_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     created: list[str] = []
     deleted: list[str] = []
@@ -64,18 +80,7 @@ def test_a_backlog_that_was_written_in_part_is_not_read(monkeypatch: pytest.Monk
     monkeypatch.setattr(LibrdkafkaDriver, "fill", fill)
     cluster: Any = Cluster()
     say: Any = lambda text, left_s: None  # noqa: E731 - Say has a second method, which is not called
-    driver = LibrdkafkaDriver()
-    block = benches.Bench(
-        cluster,
-        driver,
-        lambda: process_sampler(dict),
-        engine=driver,
-        tier=TIER,
-        run_id="r",
-        say=say,
-        histories=Path("none"),
-        ledger=Ledger(),
-    )
+    block = bench_of(cluster, say, process_sampler(dict))
     with suppress(LoadError):
         block._backlog(BACKLOG, OBSERVER)
     assert deleted == created[:1]
@@ -90,21 +95,8 @@ def test_processors_that_brokers_use_up_limit_a_load_on_their_own_machine_alone(
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     cluster: Any = Cluster()
     cluster.emulates_links = True
-    say: Any = None
     sampler: Any = Sampling({"broker_cpu_cores.sum": 2.9, "broker_cpu_cores.max": 1.0})
-    driver = LibrdkafkaDriver()
-    bench = benches.Bench(
-        cluster,
-        driver,
-        lambda: sampler,
-        engine=driver,
-        tier=TIER,
-        run_id="r",
-        say=say,
-        histories=Path("none"),
-        ledger=Ledger(),
-        shares_cores=shares_cores,
-    )
+    bench = bench_of(cluster, None, sampler, shares_cores=shares_cores)
     short = replace(load_result(sent=sent(attempted_in_window=1800)), cpu_cores=0.9)
     done = bench.finished(row(scenario(), load=CAPPED), 1, short, [0], [3000], [-1], sampler)
     assert len(done.round.invalid) == flaws

@@ -1,4 +1,4 @@
-"""What generator processes are told: their clients' settings and their share of a scenario's load."""
+"""Instructions for generator processes: their clients' settings and their share of a scenario's load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a producer's records: every one is counted, timed and, where asked for, journalled."""
+"""Outcomes of a producer's records: every one is counted, timed and, where asked for, journalled."""
 
 from __future__ import annotations
 
