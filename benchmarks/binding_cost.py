@@ -81,7 +81,7 @@ def by_engine() -> dict[str, float]:
     begin = time.thread_time()
     lib.rd_kafka_purge(sender.client.handle, PURGE_ALL)
     while sender.outcomes.counts()["unresolved"]:
-        if not sender._hear():
+        if not sender._reports.take():
             sender.client.wait(0.1)
     return per_record(0.0, making, making + sending, making + sending + time.thread_time() - begin)
 

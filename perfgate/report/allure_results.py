@@ -11,6 +11,7 @@ import allure
 from allure_commons.types import AttachmentType
 
 from perfgate.judge.compare.advice import MEANING, effect_text, signed
+from perfgate.judge.filling import since_the_start
 from perfgate.judge.hosts import beside_reasons
 from perfgate.judge.messages import number, off_baseline, percent
 from perfgate.judge.partitions import differing_partitions
@@ -74,10 +75,11 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
     rows = [(name, number(m["value"]), m["unit"], " ".join(map(number, m["rounds"]))) for name, m in each]
     figures = [*rows, *untold_rows(measurement)]
     published = {figure.metric: number(figure.value) for figure in reversed(outcome.published)}
+    notes = (*differing_partitions(measurement.rounds), *since_the_start(measurement))
     allure.dynamic.description_html(
         _paragraph(outcome.message.partition("\n")[0] or outcome.verdict.value)
         + _paragraph(f"{scenario.summary}.")
-        + _reasons(outcome, *beside_reasons(outcome, measurement.rounds), *differing_partitions(measurement.rounds))
+        + _reasons(outcome, *beside_reasons(outcome, measurement.rounds), *notes)
         + _paragraph(integrity_line([entry["accounting"]], [entry]))
         + _table(JUDGED_COLUMNS, [_judged_row(judgement, published) for judgement in outcome.judgements])
         + _table(("metric", "value", "unit", "each round"), figures)

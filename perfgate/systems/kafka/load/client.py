@@ -91,6 +91,10 @@ class Client:
         if select.select([self._woken], [], [], max(0.0, seconds))[0]:
             os.read(self._woken, 4096)
 
+    def rotate(self) -> None:
+        """Have each broker's thread begin with its next partition. With linger.ms above 0 batches might end early."""
+        lib.rd_kafka_flush(self.handle, 0)  # wakes these threads, and waits for nothing
+
     def note_error(self, code: int, text: str) -> None:
         """Remember the first words of each kind of error."""
         self.errors.setdefault(clib.error_name(code), text)
