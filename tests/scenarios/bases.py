@@ -75,8 +75,8 @@ TRANSACTED = with_changes(
 #   (socket.max.fails): the log holds one copy of it at most, so that the accounting still has bounds.
 # - Batches of one record: what the cluster takes of them is little (published: 3,981/s with acks=-1; 2 cores: 1,500/s),
 #   so that twice as much and more is no load for one client, and what waits for 10 s fits into a small buffer.
-# - The buffer holds all that is offered in 12 s (10 s, and up to 2 s until librdkafka, which looks every second, ends
-#   them), so that records time out rather than being refused; its bounds keep the generator below 200 MiB.
+# - The buffer holds all that is offered in 12 s (10 s, and up to 2 s until librdkafka, which looks once a second at the
+#   latest, ends them), so that records time out rather than being refused; its bounds keep the generator below 200 MiB.
 OVERLOAD_RATE = 8_000
 OVERLOAD = with_changes(
     replace(DURABLE, load=Load(kind="paced", rate=OVERLOAD_RATE, times_out=True)),

@@ -29,7 +29,8 @@ R5 = "Kafka benchmark and tools"
 BYTES_PER_S = 300_000_000
 SMALL_BYTES, SMALL_PER_S = 50, 400_000
 """Brokers take more records of a few bytes than one generator makes (427,000 and 783,000/s of 20 and 10 B on two busy
-cores, at 0.7 us of broker CPU or less; 1.7 million of 40 B take more CPU to make than to store), so that without a cap of their own none would push back, and each be INVALID:
+cores, at 0.7 us of broker CPU or less; 1.7 million of 40 B take more CPU to make than to store), so that without a cap
+of their own none would push back, and each be INVALID:
 at the cap it is CPU for each record and latency that are compared."""
 
 

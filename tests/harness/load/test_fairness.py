@@ -1,4 +1,4 @@
-"""A producer's turns: partitions of a broker are served alike, reports are heard in bounded time, room is used at once."""
+"""A producer serves partitions of a broker alike, hears reports in bounded time, and uses room at once."""
 
 import time
 from dataclasses import replace

@@ -22,11 +22,13 @@ def host_reports(
     `began`: s after the agreed moment, as translated by the offset that was used. A process that the run has killed
     has no result.
     """
+    sends = any("acked_in_window" in result for result in results.values())
     names: dict[HostClock, list[str]] = {}
     for name, clock in clocks.items():
         names.setdefault(clock, []).append(name)
     return tuple(
-        _report(clock, own, began, results, machines.get(clock.host), window_s) for clock, own in names.items()
+        _report(clock, own, began, results, machines.get(clock.host), window_s, sends=sends)
+        for clock, own in names.items()
     )
 
 
@@ -37,6 +39,8 @@ def _report(
     results: Mapping[str, Message],
     machine: MachineUse | None,
     window_s: float,
+    *,
+    sends: bool,
 ) -> HostReport:
     own = [results[name] for name in names if name in results]
     sent = [result for result in own if "acked_in_window" in result]
@@ -47,8 +51,9 @@ def _report(
         name=clock.host,
         processes=len(names),
         done_in_window=sum(result["acked_in_window"] for result in sent)
-        if sent
+        if sends
         else sum(result["received_in_window"] for result in own),
+        done_by=len(sent) if sends else len(own),
         cpu_cores=sum(result["cpu_cores"] for result in own),
         latency_histogram=_added([result["latency"] for result in sent if result.get("latency")]),
         clock_ahead_ms=clock.ahead_s * 1e3,

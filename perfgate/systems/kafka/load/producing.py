@@ -235,14 +235,13 @@ class Sender:
             self._reports.take()
             self._offer(min(moment, self._window.closes))
         while lib.rd_kafka_outq_len(self.client.handle) and now() < deadline:
+            self._rotate()
             if not self._reports.take():
-                self.client.wait(PATIENCE_S)
+                self.client.wait(ROTATE_S if self._rotates else PATIENCE_S)
 
     def _offer(self, moment: float) -> None:
         """Send what is due at this moment, or wait a little."""
-        if self._rotates and moment > self._rotates_at:
-            self._rotates_at = moment + ROTATE_S
-            self.client.rotate()
+        self._rotate()
         if len(self._refused):
             self._wait_for_room()
             self._send(self._refused, self._refused_partition)
@@ -259,6 +258,12 @@ class Sender:
         else:
             time.sleep(QUANTUM_S if self._paced else IDLE_S)
 
+    def _rotate(self) -> None:
+        """Have librdkafka begin with another partition, now and then."""
+        if self._rotates and now() > self._rotates_at:
+            self._rotates_at = now() + ROTATE_S
+            self.client.rotate()
+
     def _allowed(self) -> int:
         return self._limit.by(now(), self._next) if self._limit else sys.maxsize
 
@@ -267,7 +272,10 @@ class Sender:
 
         Not for all of a small buffer: it would run empty meanwhile.
         """
-        enough = min(len(self._refused), max(1, lib.rd_kafka_outq_len(self.client.handle) // 16))
+        waiting = lib.rd_kafka_outq_len(self.client.handle)
+        enough = (
+            min(len(self._refused), max(1, waiting // 16)) if waiting else 0
+        )  # all has been heard of: there is room
         deadline = now() + RETRY_AFTER_S
         while enough > 0 and (moment := now()) < deadline:
             resolved = self._reports.take()

@@ -9,13 +9,14 @@ import numpy.typing as npt
 
 from perfgate.load.window import now
 from perfgate.systems.kafka.load import clib
-from perfgate.systems.kafka.load.client import Client
 from perfgate.systems.kafka.load.clib import lib
+from perfgate.systems.kafka.load.client import Client
 
 MOST_RECORDS = 32_768
-MOST_S = 0.02
+MOST_S = 0.002
 """Reports are taken for so long at a time, and no longer: a producer has to offer records as well. Without
-acknowledgements there is one for every request, and a burst of them passed for a generator that stands still."""
+acknowledgements there is one for every request, and a burst of them passed for a generator that stands still. Records
+that are told of together are dated together, so that this is how late they may be dated."""
 POINTERS = 65_536
 
 
