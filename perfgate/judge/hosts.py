@@ -31,7 +31,7 @@ def differing_hosts(rounds: Sequence[Round]) -> list[str]:
     other rounds: that one of them is it in all of them has the chance hosts ** (1 - rounds).
     """
     reports = [r.hosts for r in rounds if r.hosts and r.failover is None]  # those have no window for it
-    slow = [{host.name: 1 / max(_each(host), 1e-9) for host in hosts} for hosts in reports]
+    slow = [{host.name: 1 / max(_each(host), 1e-9) for host in hosts if _done_by(host)} for hosts in reports]
     late = [
         {
             host.name: latency_metrics([host.latency_histogram])["latency_ms.p99"]
@@ -74,4 +74,8 @@ def always_worst(figures: Figures, by_chance: float = BY_CHANCE / QUESTIONS) -> 
 
 
 def _each(host: HostReport) -> float:
-    return host.done_in_window / max(host.processes, 1)
+    return host.done_in_window / _done_by(host)
+
+
+def _done_by(host: HostReport) -> int:
+    return host.processes if host.done_by is None else host.done_by

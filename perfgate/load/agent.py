@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
 import platform
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -23,12 +25,24 @@ from perfgate.model.load import LoadError
 SILENT_S = 8.0
 """The run asks what there is to hear several times a second; one that has not for so long is gone."""
 PACKAGE = Path(__file__).parents[1]
+PACKAGES = ("confluent-kafka", "distributed", "hdrhistogram", "numpy", "psutil")
+"""What has to be of one version on all hosts."""
 
 
 @cache
 def fingerprint() -> str:
     """Return what two hosts must have in common: the version of Python, and the text of this package."""
     return boot.fingerprint(PACKAGE, platform.python_version())
+
+
+def versions() -> str:
+    """Return what two hosts must have in common, the packages that generators are made of too."""
+    return ", ".join([fingerprint(), *(f"{name} {version}" for name, version in packages().items())])
+
+
+def packages() -> dict[str, str]:
+    """Return the version of each of PACKAGES here."""
+    return {name: importlib.metadata.version(name) for name in PACKAGES}
 
 
 class Agent:
@@ -49,8 +63,8 @@ class Agent:
         return time.monotonic()
 
     async def version(self) -> str:
-        """Return the fingerprint of what is installed here."""
-        return fingerprint()
+        """Return what is installed here."""
+        return versions()
 
     async def clock(self) -> tuple[float, float]:
         """Return when this request was received, and when it was answered."""
@@ -67,7 +81,8 @@ class Agent:
 
         def heard(name: str, message: Message | None) -> None:
             said.append((name, message))
-            loop.call_soon_threadsafe(something.set)
+            if message is None or message["event"] != "progress":  # that comes ten times a second, and may wait
+                loop.call_soon_threadsafe(something.set)
 
         self._asked = time.monotonic()
         try:
@@ -79,7 +94,7 @@ class Agent:
         self._watching = loop.create_task(self._watch())
 
     async def listen(self, patience_s: float) -> tuple[float, float, Sequence[tuple[str, Message | None]]]:
-        """Return what the processes have said since the last call, as soon as there is something.
+        """Return what the processes have said since the last call, as soon as it is more than their progress.
 
         With it goes when this request was received, and when it was answered: each call tells of the clock. Raises
         LookupError when no process was started: this agent is not the one that was given them.
@@ -89,10 +104,8 @@ class Agent:
                 "its agent has no generator process: it was started anew, or ended them for want of a run"
             )
         received, self._asked = self.now(), time.monotonic()
-        try:
+        with suppress(TimeoutError):
             await asyncio.wait_for(self._something.wait(), patience_s)
-        except TimeoutError:
-            return received, self.now(), ()
         self._something.clear()
         count = len(self._said)
         taken = self._said[:count]
@@ -100,8 +113,9 @@ class Agent:
         return received, self.now(), taken
 
     async def tell(self, name: str, message: Mapping[str, object]) -> None:
-        """Pass a message on to one process. The window that it tells of is measured here too."""
-        self._processes[name].tell(message)
+        """Pass a message on to one process, if it is there yet. The window that it tells of is measured here too."""
+        if name in self._processes:
+            self._processes[name].tell(message)
         if "window" in message and self._measuring is None:
             opens, closes = cast(tuple[float, float], message["window"])
             loop = asyncio.get_running_loop()
@@ -134,8 +148,9 @@ class Agent:
             raise LoadError(f"its journal {name} cannot be read: {error}") from error
 
     async def kill(self, name: str) -> None:
-        """Kill one process without waiting for its end."""
-        self._processes[name].kill()
+        """Kill one process, if it is there yet, without waiting for its end."""
+        if name in self._processes:
+            self._processes[name].kill()
 
     async def obituary(self, name: str) -> str:
         """Return how a process ended, with its last words."""

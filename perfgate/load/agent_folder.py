@@ -1,4 +1,6 @@
-"""The folder of an agent's own: where its generators write their journals; whoever comes later can tell what is left.
+"""Folders of an agent's own: of its Dask worker, and where its generators write their journals.
+
+Whoever comes later can tell what is left.
 
 An agent that is killed leaves its folder behind. It holds a lock on the folder, which ends with it.
 """
@@ -12,7 +14,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-PREFIX = "perfgate-journals-"
+PREFIX = "kafka-perf-gate-agent-"
 
 
 class AgentFolder:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.metadata
 import io
 import logging
 import platform
@@ -17,7 +16,7 @@ from pathlib import Path
 import dask
 from distributed import LocalCluster
 
-from perfgate.load.agent import Agent, fingerprint
+from perfgate.load.agent import Agent, fingerprint, packages
 from perfgate.load.boot import INSTALL_S, LOCK
 from perfgate.load.hosts import LEAD_S, SETTINGS, DaskTransport, client_of, dask_hosts, led_by
 from perfgate.load.hosts_file import HostsFile, LoadHost
@@ -37,8 +36,6 @@ READY_S = 90.0
 REACHED_WITHIN_S = 5.0
 LOOPBACK, EVERYWHERE = "127.0.0.1", "0.0.0.0"  # noqa: S104 - nobody without the run's key is let in
 HERE = f"{LOOPBACK} 0 {LOOPBACK} 0"
-PACKAGES = ("confluent-kafka", "distributed", "hdrhistogram", "numpy", "psutil")
-"""What has to be of one version on all hosts."""
 
 
 class ZonedTransport:
@@ -144,7 +141,7 @@ def _started(
         {
             "folder": str(ROOT) if host.local else host.folder,
             "fingerprint": fingerprint(),
-            "packages": {name: importlib.metadata.version(name) for name in PACKAGES},
+            "packages": packages(),
             "install": host.install,
             "python": platform.python_version(),
             "key": _key() if host.install else "",

@@ -17,10 +17,11 @@ from distributed import Client, LocalCluster
 from distributed.security import Security
 
 from perfgate.host.machine_use import boot_id
-from perfgate.load.agent import Agent, fingerprint
+from perfgate.load.agent import Agent, versions
 from perfgate.load.clocks import Estimate, Exchange, Track, estimate, interpolated, off_by
 from perfgate.load.collecting import HostJournals
 from perfgate.load.local import WORKER
+from perfgate.load.tls import certificate_and_key, security
 from perfgate.load.transport import Heard, HostClock, Message
 from perfgate.model import Link
 from perfgate.model.errors import ConfigurationError
@@ -64,9 +65,9 @@ class _Host:
             self.begin_anew()
         except Exception as error:  # a missing package, say, arrives as whatever the worker raised
             raise ConfigurationError(f"--hosts: no agent can be started on {name} ({address}): {error!r}") from error
-        if there != fingerprint():
+        if there != (here := versions()):
             raise ConfigurationError(
-                f"--hosts: {name} ({address}) has another version than this machine: {there} there, {fingerprint()} "
+                f"--hosts: {name} ({address}) has another version than this machine: {there} there, {here} "
                 "here; install the same Python and the same checkout on both"
             )
 
@@ -80,7 +81,9 @@ class _Host:
             raise LoadError(f"the load host {self.name}: {error}") from error
         except Exception as error:  # whatever it is, nobody knows what this host does
             ended = "" if self._client.status == "running" else "the connection to the Dask scheduler has ended; "
-            self._lost = f"the load host {self.name} ({self._address}) is lost: {ended}{error!r}"
+            silent = isinstance(error, TimeoutError) and not str(error)
+            why = f"it did not answer within {ANSWER_S:.0f} s" if silent else repr(error)
+            self._lost = f"the load host {self.name} ({self._address}) is lost: {ended}{why}"
             raise LoadError(self._lost) from error
 
     def look(self) -> Estimate:
@@ -196,10 +199,9 @@ class DaskTransport:
     """See :class:`perfgate.load.transport.Transport`. The processes are dealt out to the hosts in turn, a role a time,
     so that a host reads what it wrote where it has a consumer."""
 
-    lead_s = LEAD_S
-
     def __init__(self, hosts: Sequence[_Host], *, here: bool, worker: Sequence[str] = WORKER) -> None:
         self.here, self.size, self._hosts, self._worker = here, len(hosts), hosts, worker
+        self.lead_s = LEAD_S
         self._placed: dict[str, _Host] = {}
 
     def on(self, link: Link) -> DaskTransport:
@@ -226,8 +228,8 @@ class DaskTransport:
 
     def start(self, specs: Mapping[str, Mapping[str, object]], heard: Heard) -> dict[str, _RemoteProcess]:
         """Start a process for each spec, by name. Raises LoadError; nothing that was started is left then."""
-        self._placed = dealt(specs, self._hosts)
-        used = dict.fromkeys(self._placed.values())
+        self._placed = placed = dealt(specs, self._hosts)
+        used = dict.fromkeys(placed.values())
 
         def start(host: _Host) -> None:
             own = {name: spec for name, spec in specs.items() if self._placed[name] is host}
@@ -236,6 +238,8 @@ class DaskTransport:
         try:
             for host in used:  # in turn: exchanges side by side would take longer, and bound less
                 host.begin_anew()
+            # Each process is told in turn, which takes a round trip: twice the bound of its host's clock.
+            self.lead_s = LEAD_S + 2 * sum(2 * host.before.bound for host in placed.values())
             # Side by side: in turn, those of the first of 64 hosts heard nothing for 10 s, and gave the run up.
             with ThreadPoolExecutor(max(1, len(used))) as starting:
                 list(starting.map(start, used))
@@ -313,7 +317,10 @@ def client_of(address: object, security: Security | None = None) -> Client:
 
 
 def _own_cluster(count: int) -> LocalCluster:
+    """Return a cluster that lets in nobody but this run: other users of this machine reach loopback too."""
     return LocalCluster(  # type: ignore[no-untyped-call]
+        security=security(*certificate_and_key()),
+        protocol="tls://",
         n_workers=count,
         threads_per_worker=1,
         processes=True,

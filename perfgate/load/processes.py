@@ -40,8 +40,6 @@ class Generators:
     def __init__(self, specs: Mapping[str, Mapping[str, object]], transport: Transport | None = None) -> None:
         """`specs`: what each process is to do, by the name that messages call it; `transport`: None for this host."""
         transport = transport or LocalTransport()
-        self.lead_s = transport.lead_s
-        """A moment so far ahead reaches every process before it comes."""
         self._heard: queue.Queue[tuple[str, Message | None]] = queue.Queue()
         self._last: dict[str, Progress] = {}
         self._history: list[Progress] = []
@@ -50,6 +48,8 @@ class Generators:
         self._came_round = math.inf
         """When the run, following its processes, last looked after them; infinity while it does something else."""
         channels = transport.start(specs, lambda name, message: self._heard.put((name, message)))
+        self.lead_s = transport.lead_s  # of the processes that have just been started
+        """A moment so far ahead reaches every process before it comes."""
         self._processes = [_Process(name, channel) for name, channel in channels.items()]
         threading.Thread(target=self._beat, daemon=True).start()
 

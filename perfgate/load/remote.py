@@ -12,9 +12,7 @@ import json
 import logging
 import os
 import select
-import shutil
 import socket
-import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ import dask
 import psutil
 from distributed import Worker
 
+from perfgate.load.agent_folder import AgentFolder, delete_left_over
 from perfgate.load.boot import say
 from perfgate.load.hosts import SETTINGS
 from perfgate.load.tls import security
@@ -39,11 +38,12 @@ def main() -> None:
     stdin = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 - by number, for the whole life
     asked = json.loads(stdin.readline())
     leave_no_core_dump()
-    folder = Path(tempfile.mkdtemp(prefix="kafka-perf-gate-"))
+    delete_left_over()
+    folder = AgentFolder()
     threading.Thread(target=_follow, args=(folder,), daemon=True).start()
     try:
-        with dask.config.set({**SETTINGS, "temporary-directory": str(folder)}):
-            asyncio.run(_serve(asked, folder))
+        with dask.config.set({**SETTINGS, "temporary-directory": str(folder.path)}):
+            asyncio.run(_serve(asked, folder.path))
     except Exception as error:  # whatever it is, the run is told, in one line
         say(event="failed", reason=" ".join(str(error).split()) or repr(error))
     _end(folder)
@@ -77,18 +77,18 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _follow(folder: Path) -> None:
+def _follow(folder: AgentFolder) -> None:
     """End this process once the run is gone."""
     while select.select([0], [], [], SILENT_S)[0] and os.read(0, 4096):
         pass
     _end(folder)
 
 
-def _end(folder: Path) -> None:
+def _end(folder: AgentFolder) -> None:
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
             child.kill()
-    shutil.rmtree(folder, ignore_errors=True)
+    folder.delete()
     os._exit(RUN_IS_GONE)
 
 

@@ -48,7 +48,8 @@ class TimeService:
 class HostReport:
     """What one load host did in one round's window, and its clock against that of the machine the run is on.
 
-    `done_in_window`: records acknowledged, or received where nothing is sent; `latency_histogram` of its producers.
+    `done_in_window`: records acknowledged, or received where nothing is sent, by `done_by` of its `processes` (None:
+    not told, as in runs of earlier versions); `latency_histogram` of its producers.
     `clock_ahead_ms` at the start, give or take `clock_bound_ms`; times that were translated by it were wrong by
     `clock_off_by_ms` at most, the round over. `started_late_ms`: how long after the agreed moment the last of its
     clients began. `busiest_thread_cores` of its generators; `pushback_share` of the window, of its average producer;
@@ -71,3 +72,4 @@ class HostReport:
     machine: MachineUse | None = None
     clock_stepped_ms: float = 0.0
     time_service: TimeService | None = None
+    done_by: Count | None = None

@@ -73,7 +73,7 @@ def test_a_report_adds_the_results_of_a_hosts_processes() -> None:
         {"host-1": MACHINE},
         window_s=2.0,
     )
-    assert (report.name, report.processes, report.done_in_window) == ("host-1", 3, 14)
+    assert (report.name, report.processes, report.done_in_window, report.done_by) == ("host-1", 3, 14, 2)
     assert report.cpu_cores == pytest.approx(0.5)
     assert merged([report.latency_histogram]).get_total_count() == 2
     assert report.started_late_ms == pytest.approx(5.0), "by 2 ms too much was added to each moment"
@@ -82,6 +82,17 @@ def test_a_report_adds_the_results_of_a_hosts_processes() -> None:
     assert report.pushback_share == pytest.approx(0.125), "of four clients two did so for a second of two, in turn"
     assert report.schedule_delay_p99_ms == pytest.approx(8, rel=0.01)
     assert host_reports({}, {}, {}, {}, window_s=2.0) == ()
+    reads = replace(one, host="host-2")
+    _, reader = host_reports(
+        {"producer-1": one, "consumer-1": reads},
+        {"producer-1": 0.003, "consumer-1": 0.001},
+        {"producer-1": wrote, "consumer-1": read},
+        {},
+        window_s=2.0,
+    )
+    assert (reader.done_in_window, reader.done_by) == (0, 0), "what it received is no share of what was sent"
+    (alone,) = host_reports({"consumer-1": reads}, {"consumer-1": 0.001}, {"consumer-1": read}, {}, window_s=2.0)
+    assert (alone.done_in_window, alone.done_by) == (9, 1)
     killed = {"producer-1": replace(one, stepped_s=-0.5)}
     (report,) = host_reports(killed, {"producer-1": 0.003}, {}, {}, window_s=2.0)
     assert (report.processes, report.clock_stepped_ms) == (1, -500.0), "of a host whose one process was killed too"

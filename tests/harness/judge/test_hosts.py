@@ -54,6 +54,21 @@ def test_a_host_that_is_always_the_worst_is_named_with_how_much() -> None:
     assert len(differing_hosts(rounds(7, slow=500, late=0.030))) == 2
 
 
+def test_processes_that_do_something_else_make_no_host_slow() -> None:
+    """The first host has a consumer beside its producer: as many records of one producer each."""
+    mixed = [
+        replace(
+            r,
+            hosts=tuple(
+                replace(host, processes=2 if n else 3, done_by=1 if n < 2 else 0, done_in_window=done)
+                for n, (host, done) in enumerate(zip(r.hosts, (500, 500, 0), strict=True))
+            ),
+        )
+        for r in rounds(7)
+    ]
+    assert differing_hosts(mixed) == []
+
+
 def test_too_few_rounds_or_hosts_or_too_little_is_chance() -> None:
     assert differing_hosts(rounds(4, slow=500)) == [], "three hosts: 2 x 3 ** -3 = 0.07"
     assert differing_hosts(rounds(5, slow=500)), "2 x 3 ** -4 = 0.025"

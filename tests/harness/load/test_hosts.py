@@ -1,6 +1,7 @@
 """Load hosts: real Dask clusters on this machine, with generator processes that speak the protocol and send nothing."""
 
 import asyncio
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import psutil
 import pytest
 
 from perfgate.experiment.host_validity import host_flaws
-from perfgate.load.agent import Agent
+from perfgate.load.agent import Agent, fingerprint, versions
 from perfgate.load.hosts import DaskTransport, dask_hosts, dealt
 from perfgate.load.processes import Generators
 from perfgate.model.errors import ConfigurationError
@@ -272,3 +273,43 @@ def test_a_run_that_is_killed_leaves_no_generator(where: str, tmp_path: Path, re
         run.kill()
         run.communicate()
     assert none_left(15)
+
+
+def test_another_client_is_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that somebody else has started may have any."""
+    there, client = versions(), importlib.metadata.version("confluent-kafka")
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "0.0.1" if name == "confluent-kafka" else "1")
+    assert there.startswith(fingerprint())
+    assert f"confluent-kafka {client}" in there
+    assert "confluent-kafka 0.0.1" in versions()
+
+
+CHATTY = (
+    "-c",
+    """
+import json, sys, time
+sys.stdin.readline()
+for number in range(100):
+    print(json.dumps({"event": "progress", "done": number}), flush=True)
+    time.sleep(0.01)
+print(json.dumps({"event": "ready"}), flush=True)
+sys.stdin.readline()
+""",
+)
+
+
+def test_progress_alone_is_told_a_few_times_a_second() -> None:
+    """Each answer costs the host as much as a hundred records: generators report their progress far more often."""
+
+    async def heard() -> tuple[list[list[object]], float]:
+        agent, told, began = Agent(), list[list[object]](), time.monotonic()
+        await agent.start({"producer-1": {}}, CHATTY)
+        while not told or "ready" not in told[-1]:
+            told.append([message and message["event"] for _, message in (await agent.listen(0.25))[2]])
+        took = time.monotonic() - began
+        await agent.end()
+        return told, took
+
+    told, took = asyncio.run(heard())
+    assert [event for each in told for event in each] == ["progress"] * 100 + ["ready"]
+    assert len(told) <= took / 0.25 + 1

@@ -67,6 +67,11 @@ def test_a_whole_file(tmp_path: Path) -> None:
         ),
         (ONE + "install = true\n", "needs either folder"),
         (ONE + 'pip_options = ["--no-index"]\n', "pip_options is for install = true"),
+        (
+            AGENT
+            + 'ssh = "load-1"\ninstall = true\npip_options = ["--index-url", "https://somebody:secret@packages.example/simple"]\n',
+            "no user or password in an address, which everybody on the host may read",
+        ),
         (ONE + 'ssh_options = ["-A"]\n', "ssh_options: '-A' must read like"),
         (ZONED + ONE, "states brokers_zone and lacks zone"),
         (ONE + 'zone = "az-1"\n', "states zone and lacks brokers_zone"),

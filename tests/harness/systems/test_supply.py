@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from perfgate.load.agent import PACKAGES
 from perfgate.load.boot import LOCK
-from perfgate.load.file_hosts import PACKAGES
 from perfgate.model import DEFAULT_KAFKA_VERSION
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka import java
