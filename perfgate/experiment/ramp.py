@@ -41,16 +41,27 @@ class _Search:
         self.met: list[tuple[float, Round]] = []
 
     def meets(self, rate: float, part: StepPart) -> bool:
-        """Measure one step; return whether it meets the service level."""
+        """Measure one step; return whether it meets the service level.
+
+        One that is only too slow is measured once more: a pause of the machine says nothing of the rate, and where one
+        step in seven has one, a search of twenty steps would end anywhere below the knee.
+        """
+        met, slow = self._try(rate, part)
+        return met or (slow and self._try(rate, part)[0])
+
+    def _try(self, rate: float, part: StepPart) -> tuple[bool, bool]:
+        """Measure one step; return whether it meets the service level, and whether only its p99 does not."""
         row = replace(self.scenario, load=Load(kind="paced", rate=rate))
         for _ in range(TRIES):
             finished = self.measure(row, f"{part}, {rate:,.0f} records/s:")
-            if not finished.repeatable:
+            found = finished.round
+            # Sent late, which makes latencies longer and no shorter, and quick enough all the same.
+            met_late = part != "unloaded" and not found.invalid and not self._missed(found, part)
+            if met_late or not finished.repeatable:
                 break
-        found = finished.round
         if _wrong_at_any_rate(finished, row.groups):
             raise _Broken(found)
-        if finished.repeatable:
+        if finished.repeatable and not met_late:
             missed, by_generator = next(iter((*found.invalid, *found.invalid_metrics.values()))), True
         else:
             missed, by_generator = self._missed(found, part), False
@@ -69,7 +80,8 @@ class _Search:
                 by_generator=by_generator,
             )
         )
-        return not missed
+        slow = bool(missed) and not (by_generator or found.invalid or found.not_sustained)
+        return not missed, slow
 
     def _missed(self, found: Round, part: StepPart) -> str:
         if found.invalid:
