@@ -84,7 +84,7 @@ def _out_of_step(host: HostReport) -> list[str]:
 
 
 def _clock_flaws(result: LoadResult) -> list[Flaw]:
-    if not (len(result.hosts) > 1 and result.sent and result.received):
+    if result.one_clock or not (len(result.hosts) > 1 and result.sent and result.received):
         return []
     off_by_ms = sum(sorted(host.clock_off_by_ms for host in result.hosts)[-2:])
     median_ms = latency_metrics([result.received.latency]).get("latency_ms.p50", 0.0)

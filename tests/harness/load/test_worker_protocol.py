@@ -7,13 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perfgate.load import processes
 from perfgate.load.local import LocalTransport
-from perfgate.model import Consumers, Load, settings
+from perfgate.model import Consumers, Keys, Load, settings
 from perfgate.model.load import LoadError, LoadSpec, Observer, SendsFailedError
 from perfgate.systems.kafka.load import librdkafka
-from perfgate.systems.kafka.load.instructions import consumers_of
+from perfgate.systems.kafka.load.instructions import consumers_of, paired, producers_of
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from tests.harness.build import scenario
 
@@ -154,3 +156,46 @@ def test_brokers_do_not_hold_the_end_of_a_backlog_that_is_read_again(
     told = consumers_of(replace(SPEC, scenario=replace(SPEC.scenario, load=load, consumers=consumers)))
     clients: list[Any] = [worker["client"] for worker in told.values()]
     assert [client["fetch.wait.max.ms"] for client in clients] == [held_ms]
+
+
+@given(
+    partitions=st.integers(1, 24),
+    processes=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    threads=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    groups=st.integers(1, 2),
+)
+def test_producers_write_what_the_consumers_of_their_number_read(
+    partitions: int, processes: tuple[int, int], threads: tuple[int, int], groups: int
+) -> None:
+    """All of the topic, each partition once, and as much of it each; otherwise nothing is changed."""
+    consumers = Consumers(membership="assigned", processes=processes[1], threads=threads[1], groups=groups)
+    row = replace(
+        SPEC.scenario,
+        topic=replace(SPEC.scenario.topic, partitions=partitions),
+        producers=processes[0],
+        threads=threads[0],
+        consumers=consumers,
+    )
+    spec = replace(SPEC, scenario=row)
+    wrote, read = producers_of(spec), consumers_of(spec)
+    even = partitions % (processes[1] * threads[1]) == 0
+    assert paired(wrote, read) or not (even and groups == 1 and processes[0] == processes[1])
+    own: list[Any] = [one["own_partitions"] for one in wrote.values() if "own_partitions" in one]
+    if not own:
+        assert (wrote, read) == (producers_of(spec), consumers_of(spec))
+        return
+    assert sorted(number for each in own for number in each) == list(range(partitions))
+    assert len(own) == len(wrote) == len(read)
+    assert len(set(map(len, own))) == 1
+    for one, (share, told) in enumerate(zip(own, read.values(), strict=True)):
+        told_shares: Any = told["assigned"]
+        mine = told_shares[one * threads[1] : (one + 1) * threads[1]]
+        assert sorted(number for each in mine for number in each) == share
+
+
+def test_keys_choose_their_partitions_themselves() -> None:
+    row = replace(SPEC.scenario, consumers=Consumers(membership="assigned"), keys=Keys(kind="random"))
+    spec = replace(SPEC, scenario=row)
+    assert not paired(producers_of(spec), consumers_of(spec))
+    group = replace(spec, scenario=replace(row, keys=Keys(), consumers=Consumers(membership="group")))
+    assert not paired(producers_of(group), consumers_of(group))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import cast
 
 from perfgate.load.headers import is_compact, run_tag
 from perfgate.model import Scenario, Settings, with_settings
@@ -126,6 +128,32 @@ def consumers_of(spec: LoadSpec) -> dict[str, dict[str, object]]:
         common = _common(spec, "consume", {**client, "group.id": group_of(spec.topic, number // consumers.processes)})
         found[f"{CONSUME}-{number + 1}"] = {**common, **request, "first": number * consumers.threads}
     return found
+
+
+def paired(producers: Mapping[str, dict[str, object]], consumers: Mapping[str, dict[str, object]]) -> bool:
+    """Have each producer process write what the consumer process of its number reads; return whether that is possible.
+
+    It is where both are as many, partitions are assigned, as many to each, and no keys choose them. The load is the
+    same, and where processes are dealt out to hosts, each reads what it wrote: end-to-end latency needs one clock then.
+    """
+    pairs = list(zip(producers.values(), consumers.values(), strict=False))
+    shares = [_read_by(consumer) for _, consumer in pairs]
+    if len(producers) != len(consumers) or len(set(map(len, shares))) != 1:
+        return False
+    every = sorted(itertools.chain.from_iterable(shares))  # of several groups each reads all
+    if every != list(range(cast(int, next(iter(producers.values()))["partitions"]))):
+        return False
+    if any(cast(Mapping[str, object], producer["keys"])["kind"] != "none" for producer, _ in pairs):
+        return False
+    for (producer, _), share in zip(pairs, shares, strict=True):
+        producer["own_partitions"] = share
+    return True
+
+
+def _read_by(consumer: Mapping[str, object]) -> list[int]:
+    first, clients = cast(int, consumer["first"]), cast(int, consumer["clients"])
+    assigned = cast(list[list[int]], consumer["assigned"] or [])
+    return sorted(itertools.chain.from_iterable(assigned[first : first + clients]))
 
 
 def group_of(topic: str, number: int) -> str:

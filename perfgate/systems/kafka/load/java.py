@@ -144,6 +144,7 @@ class JavaDriver:
             window_s=closed - opened,
             **usage.span(),
             hosts=(),
+            one_clock=False,
             sent=_sent(outputs, new, after - before, closed - opened, math.ceil(rate * seconds), scenario.record_bytes),
             received=None,
         )
@@ -189,6 +190,7 @@ class JavaDriver:
             window_s=closed - opened,
             **usage.span(),
             hosts=(),
+            one_clock=False,
             sent=None,
             received=Received(
                 received_in_window=received,

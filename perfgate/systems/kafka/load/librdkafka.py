@@ -31,6 +31,7 @@ from perfgate.systems.kafka.load.instructions import (
     READY_TIMEOUT_S,
     consumers_of,
     drain_s_of,
+    paired,
     producers_of,
 )
 from perfgate.systems.kafka.load.journaled import JournaledGenerators, read_everything
@@ -93,7 +94,9 @@ class LibrdkafkaDriver:
         transport = transport.first(spec.hosts) if spec.hosts else transport
         backlog = spec.scenario.load.kind == "backlog"
         groups = spec.scenario.groups
-        workers = {**consumers_of(spec), **({} if backlog else producers_of(spec))}
+        producers, consumers = {} if backlog else producers_of(spec), consumers_of(spec)
+        pairs = transport.size > 1 and paired(producers, consumers)
+        workers = {**consumers, **producers}
         # Of other machines it would say nothing.
         probe = _wake_probe(spec.scenario.load) if transport.here else nullcontext()
         with probe as wake, Generators(workers, transport) as generators:
@@ -126,7 +129,7 @@ class LibrdkafkaDriver:
         result = _load_result(
             sent, received, warmup_s=opens - start, steady=steady, window_s=closes - opens, groups=groups
         )
-        return replace(result, wake_delay_p99_ms=woken_ms, hosts=hosts)
+        return replace(result, wake_delay_p99_ms=woken_ms, hosts=hosts, one_clock=pairs)
 
     def take_turns(
         self, specs: Mapping[str, LoadSpec], order: str, at: Pace, observer: Observer

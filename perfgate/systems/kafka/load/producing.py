@@ -59,6 +59,7 @@ class Sender:
         self._gap_s: float = spec.get("gap_s", 0.0)
         self._window = Window() if self._turns else window
         self._partitions: int = spec["partitions"]
+        self._own: list[int] = spec.get("own_partitions") or list(range(self._partitions))
         self._paced = spec["load"] == "paced"
         self._drain_s: float = spec["drain_s"]
         self._ahead: float = spec.get("ahead_s", 0.0)  # of the run's clock, on which records bear their time
@@ -86,18 +87,16 @@ class Sender:
         self._next = self._row = self._batches = 0
         self._refused = self._messages[:0]
         self._refused_partition = 0
-        self._refused_at = 0.0
-        self._given_up = 0
+        self._refused_at, self._given_up = 0.0, 0
         self._late_turns: list[int] = []
         """Of each turn, 1 where its records were still under way after the gap."""
         self.pushback_s = self.pushback_in_window_s = self.stalled_in_window_s = self._committing_in_window_s = 0.0
-        self._came_round = 0.0
+        self._came_round = self._rotates_at = 0.0
         self.client = Client(clib.PRODUCER, {**spec["client"], **id_of(spec, number)}, spec["topic"])
         under_way = int(spec["client"]["queue.buffering.max.messages"]) + 2 * CHUNK
         self.outcomes = Outcomes(spec, number, self._window, self.client, under_way)
         self._reports = Reports(self.client, self.outcomes.hear)
         self._rotates = self._partitions > 1 and float(spec["client"].get("linger.ms", 0)) == 0
-        self._rotates_at = 0.0
         self._transactions = Transactions(self.client, spec["transaction_ms"] / 1e3, self.outcomes.acked_by_partition)
 
     def connect(self) -> None:
@@ -291,7 +290,7 @@ class Sender:
         if self._keys is not None:
             return clib.PARTITION_UNASSIGNED
         self._batches += 1
-        return self._batches % self._partitions
+        return self._own[self._batches % len(self._own)]
 
     def _make(self, count: int, moment: float) -> Messages:
         """Return the next records, numbered, dated and keyed."""
