@@ -228,9 +228,9 @@ class Comparing:
             needed = max(self.stop.fewest_units(self._comparison(row)) for row in open_rows)
             if not longest and (affords := int(budget_s / pair_s)) < needed:
                 self.setup.say.note(too_short(budget_s, pair_s, affords, needed))
-            longest = max(longest, pair_s)
+            longest, count = max(longest, pair_s), len(open_rows)
             for row in list(open_rows):
-                row.seconds += (time.monotonic() - begin) / len(open_rows)
+                row.seconds += pair_s / count
                 row.planned = row.planned or self._planned(budget_s, time.monotonic() - begin, row)
                 if self._decided(row):
                     open_rows.remove(row)

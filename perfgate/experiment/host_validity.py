@@ -70,9 +70,10 @@ def spoilt_by_clocks(hosts: Sequence[HostReport], metrics: Mapping[str, float]) 
 
 def _out_of_step(host: HostReport) -> list[str]:
     found = []
-    if host.started_late_ms + host.clock_bound_ms > START_LIMIT_MS:
+    if abs(host.started_late_ms) + host.clock_bound_ms > START_LIMIT_MS:
+        side = "after" if host.started_late_ms > 0 else "before"
         found.append(
-            f"the load hosts did not start together: {host.name} began {host.started_late_ms:,.1f} ms after the "
+            f"the load hosts did not start together: {host.name} began {abs(host.started_late_ms):,.1f} ms {side} the "
             f"agreed moment, give or take {host.clock_bound_ms:,.1f} ms (limit {START_LIMIT_MS:g} ms)"
         )
     if host.clock_stepped_ms:

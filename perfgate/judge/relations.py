@@ -122,7 +122,8 @@ def _judge_pair(relation: PairRelation, measurements: Mapping[str, Measurement],
     least, most = relation.at_least, relation.at_most
     too_small, too_large = sum(ratio < least for ratio in ratios), sum(ratio > most for ratio in ratios)
     reason = "; ".join(f"{m.scenario.name}: {why}" for m in (of, over) if (why := unsettled(m)))
-    reason = reason or (_bounded(relation.metric.name, of) if centre < least else "")
+    if not reason and not least <= centre <= most:
+        reason = _bounded(relation.metric.name, of if centre < least else over)
     if reason:
         verdict = Verdict.INCONCLUSIVE
     elif widest[1] < least or widest[0] > most or centre + red_error < least or centre - red_error > most:
@@ -156,7 +157,7 @@ def _judge_pair(relation: PairRelation, measurements: Mapping[str, Measurement],
 def _bounded(metric: str, of: Measurement) -> str:
     """Return that its cap keeps a load's rate, or wait, from what the relation asks for; empty when it does not."""
     load = of.scenario.load
-    held_down = metric == "records_per_s" or metric.startswith("latency_ms.")
+    held_down = metric in ("records_per_s", "mib_per_s") or metric.startswith("latency_ms.")
     if not held_down or load.kind != "capped" or not at_its_cap(of):
         return ""
     return f"{of.scenario.name} reached its cap of {load.rate:,.0f} records/s"

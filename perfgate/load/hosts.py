@@ -293,6 +293,13 @@ def dask_hosts(
         known = client.scheduler_info(n_workers=-1)["workers"]
         if not known:
             raise ConfigurationError(f"--hosts={where}: this scheduler has no worker; start one on each load host")
+        # A nanny starts a worker anew that has ended, with limits it is paused or ended while it makes load.
+        other = [str(f["name"]) for f in known.values() if f["nthreads"] != 1 or f["nanny"] or f["memory_limit"]]
+        if other and not here:
+            raise ConfigurationError(
+                f"--hosts={where}: start the workers with --nthreads 1 --no-nanny --memory-limit 0, as "
+                f"{', '.join(other)} {'was' if len(other) == 1 else 'were'} not"
+            )
         names = {f"host-{facts['name'] + 1}" if here else str(facts["name"]): at for at, facts in known.items()}
         in_order = {name: names[name] for name in sorted(names, key=_in_order)}
         yield led_by(client, in_order, agents, here=here, worker=worker)

@@ -54,6 +54,16 @@ class Namespaces:
         }
         return "[[host]]\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in known.items() if value is not None)
 
+    @contextmanager
+    def cut(self, number: int) -> Iterator[None]:
+        """Have no packet of the namespace of this number arrive anywhere, not even that a connection has ended."""
+        link = f"{self.names[number - 1]}o"
+        _run("ip", "link", "set", link, "down")
+        try:
+            yield
+        finally:
+            _run("ip", "link", "set", link, "up")
+
     def file(self, *tables: str, top: str = "", name: str = "hosts.toml") -> Path:
         """Write a hosts file of these tables."""
         path = self.folder / name

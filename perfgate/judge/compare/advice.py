@@ -124,4 +124,7 @@ def recommendation(outcomes: Sequence[ComparisonOutcome], change: str) -> str:
 def _worst(outcomes: Sequence[ComparisonOutcome]) -> str:
     red = [outcome for outcome in outcomes if outcome.effect.red]
     why = [outcome.reasons or ((effect_text(outcome.primary),) if outcome.primary else ()) for outcome in red]
-    return ", ".join(f"{o.name} ({'; '.join(texts)})" if texts else o.name for o, texts in zip(red, why, strict=True))
+    first = [
+        ["; ".join(text.partition("\n")[0] for text in texts)] if texts else [] for texts in why
+    ]  # no broker's log
+    return ", ".join(f"{o.name} ({texts[0]})" if texts else o.name for o, texts in zip(red, first, strict=True))

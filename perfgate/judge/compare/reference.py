@@ -49,7 +49,8 @@ class ReferenceStopRule:
         if len(comparison.orders) not in scheduled(comparison.planned_units, self.fewest_units(comparison)):
             return False
         outcome = judge_against_reference(comparison.turned(), self._ratios, final=False)
-        return outcome.verdict is Verdict.REGRESSED or all(j.verdict.green for j in outcome.judgements)
+        kept = bool(outcome.judgements) and all(judgement.verdict.green for judgement in outcome.judgements)
+        return outcome.verdict is Verdict.REGRESSED or kept
 
 
 def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bool = True) -> Outcome:

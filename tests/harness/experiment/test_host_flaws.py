@@ -43,6 +43,8 @@ def test_a_host_is_named_that_began_late_or_perhaps_did() -> None:
     reasons = [flaw.reason for flaw in host_flaws(PACED, load_result(hosts=(HOST, late, unsure)))]
     assert [reason.partition(" began ")[0].rpartition(" ")[2] for reason in reasons] == ["host-2", "host-3"]
     assert host_flaws(PACED, load_result(hosts=(HOST, replace(HOST, started_late_ms=49.0)))) == []
+    (early,) = host_flaws(PACED, load_result(hosts=(replace(HOST, started_late_ms=-60.0), HOST)))
+    assert "began 60.0 ms before the agreed moment" in early.reason
 
 
 @pytest.mark.parametrize(("median_ms", "refused"), [(5.0, True), (7.0, False)])
@@ -51,6 +53,7 @@ def test_an_end_to_end_latency_across_clocks_is_refused_alone(median_ms: float, 
     result = across(median_ms)
     assert [flaw.metrics for flaw in host_flaws(PACED, result)] == ([("end_to_end_latency_ms",)] if refused else [])
     assert host_flaws(PACED, replace(result, hosts=(HOST,))) == [], "one host has one clock"
+    assert host_flaws(PACED, replace(result, one_clock=True)) == [], "each reads what it wrote"
 
 
 def across(median_ms: float) -> LoadResult:

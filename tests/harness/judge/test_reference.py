@@ -120,6 +120,17 @@ def test_a_candidate_that_takes_far_less_of_an_overload_is_red(
     assert outcome.reasons[0] == "the reference: not sustained"
 
 
+def test_an_overload_that_is_not_told_apart_yet_goes_on(ratios: Ratios) -> None:
+    """It ended with four units and no judgement, before three quarters of the rate were seen to be few."""
+    found = comparison(0.75, noise=(1.3, 0.7, 1.2, 0.8, 1.0, 1.1, 0.9, 1.2, 0.8, 1.0))
+    for side in ("baseline", "candidate"):
+        row = replace(found.scenario, load=Load(kind="paced", rate=3000, probes=True))
+        found = replace(found, **{side: replace(getattr(found, side), scenario=row)})
+        found = changed(found, side, lambda r: replace(r, not_sustained="not sustained"))
+    assert judge_against_reference(found, ratios, final=False).judgements == ()
+    assert not ReferenceStopRule(ratios).decided(found.turned())
+
+
 def test_turning_a_comparison_twice_changes_nothing() -> None:
     found = replace(comparison(0.9, noise=NOISE), orders=("ABBA", "BAAB BAAB"))
     assert found.turned().orders == ("BAAB", "ABBA ABBA")

@@ -242,6 +242,26 @@ def test_a_scheduler_that_ends_is_told_of_and_nothing_is_left(scheduler: tuple[s
     assert none_left(15)
 
 
+def test_workers_that_are_no_agents_are_refused(scheduler: tuple[str, subprocess.Popen[str]]) -> None:
+    address, _ = scheduler
+    options = ["--nthreads=2", *WORKER_OPTIONS[1:]]
+    wide = subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli.dask_worker", address, "--name=wide", *options],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert wide.stderr is not None
+    try:
+        assert any("Registered to" in line for line in wide.stderr)
+        words = "--nthreads 1 --no-nanny --memory-limit 0, as wide was not"
+        with pytest.raises(ConfigurationError, match=words), dask_hosts(address):
+            pass
+    finally:
+        wide.kill()
+        wide.wait()
+        wide.stderr.close()
+
+
 RUN = """
 from perfgate.load.hosts import dask_hosts
 from perfgate.load.processes import Generators

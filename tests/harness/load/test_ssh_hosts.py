@@ -13,6 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from perfgate.load import agent as agent_module
+from perfgate.load import remote
 from perfgate.load.file_hosts import ZonedTransport, file_hosts
 from perfgate.load.hosts import client_of
 from perfgate.load.hosts_file import load_hosts_file
@@ -258,3 +260,26 @@ def test_a_host_whose_ssh_connection_ends_is_lost_and_keeps_nothing(
         with pytest.raises(LoadError, match=r"the load host load-1 .* is lost"):
             running.listen_until(began + 30, "measuring", observer([]))
         assert gone([agent, *started], 15)
+
+
+@pytest.mark.slow
+def test_a_network_that_is_cut_is_told_and_nothing_stays_behind(
+    spaces: Namespaces, others: set[psutil.Process]
+) -> None:
+    """docs/hosts.md: the run knows within 5 s, generators end within 8 s of silence and the agent within 60."""
+    path = spaces.file(spaces.host(2), name="cut.toml")
+    with (
+        file_hosts(load_hosts_file(path), worker=STAYS) as transport,
+        Generators({"producer-1": {}}, transport.on(SAME_ZONE)) as running,
+    ):
+        running.wait_for("ready", 60, observer([]))
+        (agent,) = agents() - others
+        started = agent.children()
+        assert started
+        with spaces.cut(2):
+            began = time.monotonic()
+            with pytest.raises(LoadError, match=r"the load host load-2 .* is lost: it did not answer within 5 s"):
+                running.listen_until(began + 30, "measuring", observer([]))
+            assert gone(started, agent_module.SILENT_S + 15)
+            assert agent.is_running(), "a network that is back by then still has its agent"
+            assert gone([agent], remote.SILENT_S + 30)
