@@ -81,8 +81,7 @@ class _Host:
             raise LoadError(f"the load host {self.name}: {error}") from error
         except Exception as error:  # whatever it is, nobody knows what this host does
             ended = "" if self._client.status == "running" else "the connection to the Dask scheduler has ended; "
-            silent = isinstance(error, TimeoutError) and not str(error)
-            why = f"it did not answer within {ANSWER_S:.0f} s" if silent else repr(error)
+            why = f"it did not answer within {ANSWER_S:.0f} s" if isinstance(error, TimeoutError) else repr(error)
             self._lost = f"the load host {self.name} ({self._address}) is lost: {ended}{why}"
             raise LoadError(self._lost) from error
 
