@@ -1,7 +1,8 @@
 """A change that somebody else makes: commands of the change file apply it and revert it, however the run ends.
 
 What is applied is noted before, with the command that reverts it, in a file that this process holds a lock on (flock):
-the kernel lets go of it however the process ends, and the next start reverts what it finds without a holder.
+the kernel lets go of it however the process ends, and the next start reverts what it finds without a holder. A command
+outlives a run that is killed: which it is stands in a file beside the note, and its end is waited for first.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable
@@ -17,6 +19,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
+
+import psutil
 
 from perfgate.host.session import run_in_session
 from perfgate.host.state import own_folder
@@ -29,6 +33,8 @@ LAST_WORDS = 5
 READY_EVERY_S = 1.0
 LOCK = "commands.lock"
 SUFFIX = ".json"
+COMMAND = ".command"
+"""A file with the command that runs: its process, and when that was started (s since 1970)."""
 
 
 class CommandedChange:
@@ -79,26 +85,42 @@ class CommandedChange:
     def _forget(self) -> None:
         if self._noted is not None:
             self._note_path.unlink(missing_ok=True)
+            self._note_path.with_suffix(COMMAND).unlink(missing_ok=True)
             self._noted.close()
             self._noted = None
 
     def _do(self, name: str, command: str) -> float:
         began = time.monotonic()
-        run(self._commands, name, command, self._print)
+        run(self._commands, name, command, self._print, began=self._note_command)
         return time.monotonic() - began
+
+    def _note_command(self, pid: int) -> None:
+        with suppress(psutil.NoSuchProcess):
+            started = psutil.Process(pid).create_time()
+            self._note_path.with_suffix(COMMAND).write_text(f"{pid} {started}")
 
     def _print(self, text: str) -> None:
         with suppress(OSError), self._printed.open("a") as file:  # a full disk reverts no less
             file.write(text)
 
 
-def run(commands: Commands, name: str, command: str, keep: Callable[[str], None] = lambda text: None) -> None:
+def run(
+    commands: Commands,
+    name: str,
+    command: str,
+    keep: Callable[[str], None] = lambda text: None,
+    *,
+    folder: str | None = None,
+    began: Callable[[int], None] = lambda pid: None,
+) -> None:
     """Run one of the commands, then `ready` until it ends with 0; all within their time. `keep` is told the output.
+
+    `folder` and `began`: see :func:`perfgate.host.session.run_in_session`.
 
     Raises TargetError with the last words of what failed or took longer.
     """
     ends = time.monotonic() + commands.timeout_s
-    code, output = _run(name, command, commands.timeout_s, keep)
+    code, output = _run(name, command, commands.timeout_s, keep, folder, began)
     if code:
         raise TargetError(f"[commands] {name} ended with {code}: {_last_words(output)}")
     while commands.ready:
@@ -107,7 +129,7 @@ def run(commands: Commands, name: str, command: str, keep: Callable[[str], None]
             raise TargetError(
                 f"[commands] ready: not within {commands.timeout_s:g} s after {name}: {_last_words(output)}"
             )
-        code, output = _run("ready", commands.ready, left, keep)
+        code, output = _run("ready", commands.ready, left, keep, folder)
         if not code:
             return
         time.sleep(min(READY_EVERY_S, max(0.0, ends - time.monotonic())))
@@ -129,6 +151,7 @@ def revert_what_was_left(folder: Path, note: Callable[[str], None]) -> None:
             try:
                 entry = json.load(file)
                 commands, run_id, host = Commands(**entry["commands"]), str(entry["run"]), str(entry["host"])
+                where = str(entry["folder"]) if Path(entry["folder"]).is_dir() else None
             except (ValueError, KeyError, TypeError):
                 note(f"{path} cannot be read: see whether a change is still applied, then remove it")
                 continue
@@ -136,22 +159,47 @@ def revert_what_was_left(folder: Path, note: Callable[[str], None]) -> None:
                 note(f"run {run_id} of host {host} may have left its change applied: its next start there reverts it")
                 continue
             shown = redacted(commands.revert)
+            _let_end(path.with_suffix(COMMAND), commands.timeout_s, note)
             try:
-                run(commands, "revert", commands.revert)
+                run(commands, "revert", commands.revert, folder=where)
             except TargetError as error:
                 raise ConfigurationError(
                     f"run {run_id} was killed with its change applied, and that cannot be reverted: {error}; run it by "
                     f"hand: {shown}, then remove {path}"
                 ) from error
             path.unlink(missing_ok=True)
+            path.with_suffix(COMMAND).unlink(missing_ok=True)
             note(f"reverted the change that run {run_id}, which was killed, had applied: {shown}")
 
 
-def _run(name: str, command: str, timeout_s: float, keep: Callable[[str], None]) -> tuple[int, str]:
+def _let_end(path: Path, timeout_s: float, note: Callable[[str], None]) -> None:
+    """Wait until the command that a killed run had begun has ended, or end it: it would win over what reverts it."""
+    try:
+        pid, started = path.read_text().split()
+        process = psutil.Process(int(pid))
+        if process.create_time() != float(started):
+            return
+        note(f"waiting for the end of a command that a killed run had begun, {timeout_s:g} s at most")
+        process.wait(timeout_s)
+    except psutil.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(int(pid), signal.SIGKILL)
+    except (OSError, ValueError, psutil.NoSuchProcess):
+        return
+
+
+def _run(
+    name: str,
+    command: str,
+    timeout_s: float,
+    keep: Callable[[str], None],
+    folder: str | None = None,
+    on_start: Callable[[int], None] = lambda pid: None,
+) -> tuple[int, str]:
     began, when = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     try:
         # The file's own command line, as its owner would type it.
-        code, output = run_in_session(["/bin/sh", "-c", command], timeout_s)
+        code, output = run_in_session(["/bin/sh", "-c", command], timeout_s, folder=folder, began=on_start)
     except subprocess.TimeoutExpired:
         keep(f"{when} {name}: {redacted(command)}\ndid not end within {timeout_s:g} s\n\n")
         raise TargetError(f"[commands] {name} did not end within {timeout_s:g} s: {redacted(command)}") from None
@@ -169,7 +217,8 @@ def _note(path: Path, run_id: str, commands: Commands) -> TextIO:
     part = path.with_suffix(".part")  # whoever finds it under its own name finds it whole, and locked
     file = part.open("w")
     fcntl.flock(file, fcntl.LOCK_EX)
-    json.dump({"run": run_id, "host": os.uname().nodename, "commands": asdict(commands)}, file)
+    known = {"run": run_id, "host": os.uname().nodename, "folder": str(Path.cwd()), "commands": asdict(commands)}
+    json.dump(known, file)
     file.flush()
     os.fsync(file.fileno())
     part.replace(path)

@@ -1,9 +1,11 @@
 """A change by commands: applied and reverted in turn, reverted however the run ends, each failure told in words."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -118,6 +120,37 @@ def test_a_killed_runs_change_is_reverted_at_the_next_start_and_told(applied: Pa
     assert not applied.exists()
     assert not note.exists()
     assert said == [f"reverted the change that run run-1, which was killed, had applied: rm {applied}"]
+
+
+def test_a_command_that_outlives_its_run_does_not_win_over_the_revert(applied: Path, tmp_path: Path) -> None:
+    """It was reverted at once, and applied a little later: for good, and nobody knew."""
+    script = (
+        "import sys\nfrom pathlib import Path\n"
+        "from perfgate.host.commanded import CommandedChange\nfrom perfgate.model.changes import Commands\n"
+        "commands, state = Commands(apply=sys.argv[1], revert=sys.argv[2]), Path(sys.argv[3])\n"
+        "CommandedChange(commands, run_id='run-1', folder=state, printed=state / 'log').change(())\n"
+    )
+    begun, go_on = tmp_path / "begun", tmp_path / "go-on"
+    apply = f"touch {begun}; until test -e {go_on}; do sleep 0.05; done; touch {applied}"
+    command = [sys.executable, "-c", script, apply, "rm applied", str(tmp_path / "state")]
+    run = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    until = time.monotonic() + HANG_BOUND_S
+    while not (begun.exists() and list((tmp_path / "state").glob("*.command"))):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    run.kill()
+    run.wait()
+    said: list[str] = []
+
+    def told(text: str) -> None:
+        said.append(text)
+        go_on.touch()  # the command ends only once it is waited for
+
+    revert_what_was_left(tmp_path / "state", told)
+    assert not applied.exists()
+    assert said[0] == "waiting for the end of a command that a killed run had begun, 600 s at most"
+    assert said[1].endswith("had applied: rm applied"), "where that run was started"
+    assert not list((tmp_path / "state").glob("run-1*"))
 
 
 def test_a_living_runs_change_is_left_alone(make: Make, applied: Path, tmp_path: Path) -> None:
