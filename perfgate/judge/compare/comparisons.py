@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from perfgate.judge.compare.paths import favour, favoured, not_taken_by_path, path_differs, paths_ms
+from perfgate.judge.compare.reached import never_reached
 from perfgate.judge.compare.sequential import (
     Estimate,
     Rule,
@@ -129,6 +130,8 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
         )
     elif after:
         effect, reasons = Effect.SLOWER, (f"candidate: {after}",)
+    if effect is Effect.SAME and (why := never_reached(comparison)):
+        effect, reasons = Effect.INCONCLUSIVE, (why,)
     more = None
     if final and (why := path_differs(comparison, metric.name, found.mean, decides.margin)):
         effect, reasons = Effect.INCONCLUSIVE, (why,)

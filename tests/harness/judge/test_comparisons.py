@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from perfgate.judge.compare.advice import comparison_message, recommendation
 from perfgate.judge.compare.comparisons import judge_comparison, primary_metric, with_notable
 from perfgate.model import Change, Comparison, Effect, Load, changed
+from perfgate.model import settings as stated
 from perfgate.report.plots import paired_rounds, paired_rounds_figure
 from tests.harness.build import measurement, one_round, scenario
 
@@ -231,3 +232,31 @@ def test_the_picture_shows_every_unit_and_the_estimate() -> None:
     (asked,) = paired_rounds_figure(effects, 10, "records_per_s", margin=0.02).axes
     assert "same: within 2 %" in asked.get_legend_handles_labels()[1]
     assert paired_rounds(effects[:1], 10, "records_per_s").startswith(b"\x89PNG"), "one unit has no estimate yet"
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "value", "effect"),
+    [
+        ("cluster", "log.flush.interval.messages", 100_000, Effect.INCONCLUSIVE),
+        ("cluster", "log.flush.interval.messages", 300, Effect.SAME),
+        ("topic", "segment.bytes", 1 << 30, Effect.INCONCLUSIVE),
+        ("topic", "segment.bytes", 300, Effect.SAME),
+        ("topic", "cleanup.policy", "compact", Effect.SAME),
+    ],
+)
+def test_a_setting_that_never_took_effect_is_not_the_same(where: str, name: str, value: object, effect: Effect) -> None:
+    """Topics are new in every round, and were given 1,000 records: 334 a partition."""
+    found = comparison(1.0)
+    part = getattr(found.candidate.scenario, where)
+    row = replace(found.candidate.scenario, **{where: replace(part, config=stated({name: value}))})
+    outcome = judge_comparison(replace(found, candidate=replace(found.candidate, scenario=row)))
+    assert outcome.effect is effect
+    if effect is Effect.INCONCLUSIVE:
+        assert outcome.reasons[0].startswith(f"{name} of {value:,} was never reached: no partition of a round")
+
+
+def test_what_is_slower_is_slower_whatever_took_effect() -> None:
+    found = comparison(0.8)
+    cluster = replace(found.candidate.scenario.cluster, config=stated({"log.segment.bytes": 1 << 30}))
+    row = replace(found.candidate.scenario, cluster=cluster)
+    assert judge_comparison(replace(found, candidate=replace(found.candidate, scenario=row))).effect is Effect.SLOWER
