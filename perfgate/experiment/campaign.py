@@ -96,6 +96,22 @@ class Campaign:
             found[row.name] = self.earlier[key]
         return found
 
+    def _faults_before(self, rows: Sequence[Scenario]) -> dict[str, Measurement]:
+        """Return those of the scenarios that the interrupted run measured; each has its brokers to itself."""
+        known = {
+            row.name: [key for family in row.families if (key := (family, row.name)) in self.earlier] for row in rows
+        }
+        return {
+            name: self.earlier[keys[0]]
+            for name, keys in known.items()
+            if keys and frozenset({name}) in self.earlier_blocks
+        }
+
+    def _keep_one(self, name: str, found: Measurement) -> None:
+        """Keep what may have taken minutes: a run that is interrupted in the middle of its faults has those so far."""
+        self.measured[name] = found
+        self.keep()
+
     def _block_of(self, scenario: Scenario, family: str) -> int:
         """Return the number of the block in which this family's scenarios of the scenario's cluster are measured."""
         self._blocks = self._blocks or blocks(
@@ -152,7 +168,10 @@ class Campaign:
         setup = self.setup
         run_id = f"{setup.run_id}{'-again' if again else ''}"
         if faulty := parted(block)[1]:
-            return measure_faults(setup, faulty, run_id)
+            before = {} if again else self._faults_before(faulty)
+            self.measured.update(before)
+            left = [row for row in faulty if row.name not in before]
+            return {**before, **measure_faults(setup, left, run_id, _forget if again else self._keep_one)}
         with setup.ledger.during("canary"):
             canary = [read_canary() for _ in range(FEWEST_READINGS)]
         try:
@@ -171,3 +190,7 @@ class Campaign:
                 setup.target.keep_aot_cache()
         facts["warm_up"] = interleaved.warm_up_facts
         return measured
+
+
+def _forget(_name: str, _found: Measurement) -> None:
+    """Keep nothing: second measurements are remembered when all of them are there."""

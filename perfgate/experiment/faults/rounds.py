@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from perfgate.experiment.assembly import measured_by, unmeasured
 from perfgate.experiment.setup import Setup
@@ -13,8 +13,13 @@ WARM_UP = 0.5
 """Of the tier's warm-up: what a fault costs does not hang on the last percent of what the brokers can do."""
 
 
-def measure_faults(setup: Setup, rows: Sequence[FaultScenario], run_id: str) -> dict[str, Measurement]:
-    """Return the measurement of every scenario. A cluster that does not get well again is replaced."""
+def measure_faults(
+    setup: Setup, rows: Sequence[FaultScenario], run_id: str, done: Callable[[str, Measurement], None]
+) -> dict[str, Measurement]:
+    """Return the measurement of every scenario. A cluster that does not get well again is replaced.
+
+    `done` is told the name of each and its measurement, before the next one begins.
+    """
     measured: dict[str, Measurement] = {}
     for number, row in enumerate(rows, start=1):
         rounds: list[Round] = []
@@ -40,4 +45,5 @@ def measure_faults(setup: Setup, rows: Sequence[FaultScenario], run_id: str) -> 
             setup.target.close()
             raise
         measured |= measured_by(setup.engine, [row], {row.name: rounds}, {}, rtt, log_tail)
+        done(row.name, measured[row.name])
     return measured

@@ -11,7 +11,7 @@ from perfgate.experiment.campaign import Campaign
 from perfgate.experiment.refusal import refusal_round
 from perfgate.experiment.round_topics import RoundTopics
 from perfgate.judge.rules import judge_scenario
-from perfgate.model import Measurement, Scenario, Tier, TopicSpec, Verdict
+from perfgate.model import Fault, FaultScenario, Measurement, Scenario, Tier, TopicSpec, Verdict
 from perfgate.model.errors import TopicRefusedError
 from tests.harness.build import measurement, scenario
 
@@ -171,3 +171,42 @@ def test_a_confirmation_run_is_made_once_and_kept(monkeypatch: pytest.MonkeyPatc
     assert pair is not None
     assert done[2:] == [["a0", "b1"]], "both sides of a relation come from one cluster"
     assert rate(pair["a0"]) == rate(pair["b1"])
+
+
+def test_faults_that_were_measured_before_a_run_was_broken_off_are_kept_and_continued(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A nightly's eighteen take three quarters of an hour, on brokers of the same kind."""
+    rows = [
+        FaultScenario.of(scenario(f"fault-{n}", ("failover",)), Fault(kind="kill-leader", hold_s=1.0)) for n in range(4)
+    ]
+    done: list[str] = []
+
+    def measured(_setup: object, rows: list[Scenario], _run_id: str, told: Any) -> dict[str, Measurement]:
+        found = {}
+        for row in rows:
+            if len(done) == 2:
+                raise KeyboardInterrupt
+            done.append(row.name)
+            found[row.name] = replace(measurement([1000.0]), scenario=row)
+            told(row.name, found[row.name])
+        return found
+
+    monkeypatch.setattr("perfgate.experiment.campaign.measure_faults", measured)
+
+    def campaign_of() -> Campaign:
+        setup: Any = Mock(scenarios=rows, tier=TIER, cannot=lambda row: None, run_id="r")
+        return Campaign(setup=setup, stop=Mock())
+
+    first = campaign_of()
+    kept: list[int] = []
+    first.keep = lambda: kept.append(len(first.measured))
+    with pytest.raises(KeyboardInterrupt):
+        first.measure(rows[0])
+    assert (kept, list(first.measured)) == ([1, 2], ["fault-0", "fault-1"])
+    second = campaign_of()
+    second.earlier, second.earlier_blocks = earlier(first), {frozenset({f"fault-{n}"}) for n in range(3)}
+    done.clear()
+    assert second.measure(rows[0]) is first.measured["fault-0"]
+    assert done == ["fault-2", "fault-3"], "the third had begun, and was not measured"
+    assert list(second.measured) == [row.name for row in rows]
