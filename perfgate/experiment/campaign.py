@@ -82,30 +82,22 @@ class Campaign:
 
     def _taken_over(self, number: int) -> dict[str, Measurement] | None:
         """Return the block as the interrupted run measured it; None when it did not, or not all of it."""
-        found = {}
         block = self._blocks[number]
-        faulty = parted(block)[1]  # each had its own brokers
-        blocks_then = [{row.name} for row in faulty] or [{row.name for row in block}]
-        if not all(names in self.earlier_blocks for names in blocks_then):
+        found = {row.name: self._earlier(row, self._families_in(row, number)) for row in block}
+        # Faults are taken over one by one (_faults_before).
+        if parted(block)[1] or set(found) not in self.earlier_blocks:
             return None
-        for row in block:
-            keys = ((family, row.name) for family in self._families_in(row, number))
-            key = next((key for key in keys if key in self.earlier), None)
-            if key is None:
-                return None
-            found[row.name] = self.earlier[key]
-        return found
+        known = {name: one for name, one in found.items() if one is not None}
+        return known if len(known) == len(found) else None
 
     def _faults_before(self, rows: Sequence[Scenario]) -> dict[str, Measurement]:
-        """Return those of the scenarios that the interrupted run measured; each has its brokers to itself."""
-        known = {
-            row.name: [key for family in row.families if (key := (family, row.name)) in self.earlier] for row in rows
-        }
-        return {
-            name: self.earlier[keys[0]]
-            for name, keys in known.items()
-            if keys and frozenset({name}) in self.earlier_blocks
-        }
+        """Return those of the scenarios that the interrupted run measured; each had its brokers to itself."""
+        found = {row.name: self._earlier(row, row.families) for row in rows if {row.name} in self.earlier_blocks}
+        return {name: one for name, one in found.items() if one is not None}
+
+    def _earlier(self, row: Scenario, families: Sequence[str]) -> Measurement | None:
+        """Return the scenario as the interrupted run measured it beside one of these families; None when it did not."""
+        return next((self.earlier[family, row.name] for family in families if (family, row.name) in self.earlier), None)
 
     def _keep_one(self, name: str, found: Measurement) -> None:
         """Keep what may have taken minutes: a run that is interrupted in the middle of its faults has those so far."""

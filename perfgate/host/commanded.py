@@ -95,7 +95,7 @@ class CommandedChange:
         return time.monotonic() - began
 
     def _note_command(self, pid: int) -> None:
-        with suppress(psutil.NoSuchProcess):
+        with suppress(psutil.NoSuchProcess, OSError):  # a full disk reverts no less
             started = psutil.Process(pid).create_time()
             self._note_path.with_suffix(COMMAND).write_text(f"{pid} {started}")
 
@@ -151,7 +151,8 @@ def revert_what_was_left(folder: Path, note: Callable[[str], None]) -> None:
             try:
                 entry = json.load(file)
                 commands, run_id, host = Commands(**entry["commands"]), str(entry["run"]), str(entry["host"])
-                where = str(entry["folder"]) if Path(entry["folder"]).is_dir() else None
+                stated = entry.get("folder")  # not by earlier versions
+                where = str(stated) if stated and Path(stated).is_dir() else None
             except (ValueError, KeyError, TypeError):
                 note(f"{path} cannot be read: see whether a change is still applied, then remove it")
                 continue

@@ -124,7 +124,5 @@ def recommendation(outcomes: Sequence[ComparisonOutcome], change: str) -> str:
 def _worst(outcomes: Sequence[ComparisonOutcome]) -> str:
     red = [outcome for outcome in outcomes if outcome.effect.red]
     why = [outcome.reasons or ((effect_text(outcome.primary),) if outcome.primary else ()) for outcome in red]
-    first = [
-        ["; ".join(text.partition("\n")[0] for text in texts)] if texts else [] for texts in why
-    ]  # no broker's log
-    return ", ".join(f"{o.name} ({texts[0]})" if texts else o.name for o, texts in zip(red, first, strict=True))
+    told = ["; ".join(text.partition("\n")[0] for text in texts) for texts in why]  # without a broker's log
+    return ", ".join(f"{o.name} ({words})" if words else o.name for o, words in zip(red, told, strict=True))

@@ -1,4 +1,4 @@
-"""What makes a round of several load hosts invalid: one that began late or was at its limit, clocks."""
+"""Rounds of several load hosts that are invalid: one began late or was at its limit, or clocks do not fit."""
 
 from dataclasses import replace
 

@@ -1,5 +1,6 @@
 """A change by commands: applied and reverted in turn, reverted however the run ends, each failure told in words."""
 
+import errno
 import json
 import os
 import signal
@@ -151,6 +152,28 @@ def test_a_command_that_outlives_its_run_does_not_win_over_the_revert(applied: P
     assert said[0] == "waiting for the end of a command that a killed run had begun, 600 s at most"
     assert said[1].endswith("had applied: rm applied"), "where that run was started"
     assert not list((tmp_path / "state").glob("run-1*"))
+
+
+def test_a_full_disk_reverts_no_less(make: Make, applied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is noted of a command that runs is of use where the run is killed, and no reason not to run it."""
+    change = make()
+    change.change(())
+
+    def full(_path: Path, _text: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    assert change.close() == ()
+    assert not applied.exists()
+
+
+def test_a_note_of_an_earlier_version_is_reverted_too(applied: Path, tmp_path: Path) -> None:
+    note = applied_by_a_killed_run(tmp_path, applied, f"rm {applied}")
+    known = json.loads(note.read_text())
+    del known["folder"]
+    note.write_text(json.dumps(known))
+    revert_what_was_left(tmp_path / "state", lambda _: None)
+    assert not applied.exists()
 
 
 def test_a_living_runs_change_is_left_alone(make: Make, applied: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a change does to a row, on synthetic rounds, and the words that a person reads of it."""
+"""Effects of a change on a row, of synthetic rounds, and the words that a person reads of them."""
 
 import re
 from collections.abc import Sequence

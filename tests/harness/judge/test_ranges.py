@@ -133,6 +133,16 @@ def test_a_rate_held_by_its_cap_is_no_regression() -> None:
     assert outcome.reasons == ("p3 / p1: p3 reached its cap of 101 records/s",)
 
 
+def test_a_ratio_beyond_its_maximum_because_the_other_is_at_its_cap_is_no_regression() -> None:
+    """As a target file's limits cap it; of MiB/s as of records/s."""
+    found = measured([100, 900, 900, 900, 900])
+    assert judge_relation(shape(), found).verdict is Verdict.REGRESSED
+    capped = replace(found["p1"].scenario, load=replace(found["p1"].scenario.load, rate=101))
+    outcome = judge_relation(shape(), {**found, "p1": replace(found["p1"], scenario=capped)})
+    assert outcome.verdict is Verdict.INCONCLUSIVE
+    assert outcome.reasons == ("p3 / p1: p1 reached its cap of 101 records/s",)
+
+
 @pytest.mark.parametrize(
     ("held", "left", "words"),
     [

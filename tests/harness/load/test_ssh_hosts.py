@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -241,24 +242,37 @@ def test_a_run_that_ends_leaves_nothing_on_any_host(
     assert gone([agent, *generators], 15)
 
 
-@pytest.mark.slow
-def test_a_host_whose_ssh_connection_ends_is_lost_and_keeps_nothing(
-    spaces: Namespaces, others: set[psutil.Process]
-) -> None:
-    path = spaces.file(spaces.host(1), name="one.toml")
+@contextmanager
+def loaded(
+    spaces: Namespaces, number: int, others: set[psutil.Process]
+) -> Iterator[tuple[Generators, psutil.Process, list[psutil.Process]]]:
+    """A generator that runs on the host of this number: what leads it, the host's agent and its processes."""
+    path = spaces.file(spaces.host(number), name="one.toml")
     with (
         file_hosts(load_hosts_file(path), worker=STAYS) as transport,
         Generators({"producer-1": {}}, transport.on(SAME_ZONE)) as running,
     ):
         running.wait_for("ready", 60, observer([]))
         (agent,) = agents() - others
-        newest = max((each for each in psutil.Process().children() if each.name() == "ssh"), key=lambda one: one.pid)
         started = agent.children()
         assert started
+        yield running, agent, started
+
+
+def lost(running: Generators, words: str) -> None:
+    """Hold that the run is told so within 30 s."""
+    with pytest.raises(LoadError, match=words):
+        running.listen_until(time.monotonic() + 30, "measuring", observer([]))
+
+
+@pytest.mark.slow
+def test_a_host_whose_ssh_connection_ends_is_lost_and_keeps_nothing(
+    spaces: Namespaces, others: set[psutil.Process]
+) -> None:
+    with loaded(spaces, 1, others) as (running, agent, started):
+        newest = max((each for each in psutil.Process().children() if each.name() == "ssh"), key=lambda one: one.pid)
         newest.kill()
-        began = time.monotonic()
-        with pytest.raises(LoadError, match=r"the load host load-1 .* is lost"):
-            running.listen_until(began + 30, "measuring", observer([]))
+        lost(running, r"the load host load-1 .* is lost")
         assert gone([agent, *started], 15)
 
 
@@ -267,19 +281,8 @@ def test_a_network_that_is_cut_is_told_and_nothing_stays_behind(
     spaces: Namespaces, others: set[psutil.Process]
 ) -> None:
     """docs/hosts.md: the run knows within 5 s, generators end within 8 s of silence and the agent within 60."""
-    path = spaces.file(spaces.host(2), name="cut.toml")
-    with (
-        file_hosts(load_hosts_file(path), worker=STAYS) as transport,
-        Generators({"producer-1": {}}, transport.on(SAME_ZONE)) as running,
-    ):
-        running.wait_for("ready", 60, observer([]))
-        (agent,) = agents() - others
-        started = agent.children()
-        assert started
-        with spaces.cut(2):
-            began = time.monotonic()
-            with pytest.raises(LoadError, match=r"the load host load-2 .* is lost: it did not answer within 5 s"):
-                running.listen_until(began + 30, "measuring", observer([]))
-            assert gone(started, agent_module.SILENT_S + 15)
-            assert agent.is_running(), "a network that is back by then still has its agent"
-            assert gone([agent], remote.SILENT_S + 30)
+    with loaded(spaces, 2, others) as (running, agent, started), spaces.cut(2):
+        lost(running, r"the load host load-2 .* is lost: it did not answer within 5 s")
+        assert gone(started, agent_module.SILENT_S + 15)
+        assert agent.is_running(), "a network that is back by then still has its agent"
+        assert gone([agent], remote.SILENT_S + 30)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -817,6 +818,16 @@ def test_what_no_step_could_tell_is_told_all_the_same(monkeypatch: pytest.Monkey
     put_back(failing, book, Mock())
     assert failing.close.call_count == 3
     assert "not everything was put back: RuntimeError('what is this')" in book.left_behind[0]
+
+
+def test_what_is_still_applied_is_told_whatever_else_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fixtures.live.BETWEEN_S", 0.0)
+    outside: Any = Mock(close=Mock(return_value=("THE CHANGE IS STILL APPLIED",)))
+    for own in (True, False):
+        book, failing = Book(), Mock(own=own, left_behind=(), close=Mock(side_effect=RuntimeError("what is this")))
+        with pytest.raises(RuntimeError) if own else nullcontext():
+            put_back(failing, book, Mock(), outside)
+        assert "THE CHANGE IS STILL APPLIED" in book.left_behind
 
 
 def test_a_folder_without_locks_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

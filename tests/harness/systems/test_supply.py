@@ -1,4 +1,4 @@
-"""What is installed and run is what the suite was tested with: Python packages and jars, by their hashes."""
+"""Packages and jars that are installed and run are those that the suite was tested with, by their hashes."""
 
 import re
 import tomllib

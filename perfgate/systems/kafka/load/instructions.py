@@ -136,16 +136,15 @@ def paired(producers: Mapping[str, dict[str, object]], consumers: Mapping[str, d
     It is where both are as many, partitions are assigned, as many to each, and no keys choose them. The load is the
     same, and where processes are dealt out to hosts, each reads what it wrote: end-to-end latency needs one clock then.
     """
-    pairs = list(zip(producers.values(), consumers.values(), strict=False))
-    shares = [_read_by(consumer) for _, consumer in pairs]
+    shares = [_read_by(consumer) for consumer in consumers.values()]
     if len(producers) != len(consumers) or len(set(map(len, shares))) != 1:
         return False
     every = sorted(itertools.chain.from_iterable(shares))  # of several groups each reads all
     if every != list(range(cast(int, next(iter(producers.values()))["partitions"]))):
         return False
-    if any(cast(Mapping[str, object], producer["keys"])["kind"] != "none" for producer, _ in pairs):
+    if any(cast(Mapping[str, object], producer["keys"])["kind"] != "none" for producer in producers.values()):
         return False
-    for (producer, _), share in zip(pairs, shares, strict=True):
+    for producer, share in zip(producers.values(), shares, strict=True):
         producer["own_partitions"] = share
     return True
 
