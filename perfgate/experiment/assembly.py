@@ -83,7 +83,7 @@ def measured_by(
 def unmeasured(index: int, reason: str, *, broken: bool = False, perhaps_late: bool = False) -> Round:
     """Return a round that has a reason instead of numbers; `broken`: brokers of the suite's own are to blame.
 
-    `perhaps_late`: unless the machine was busy with something else.
+    `perhaps_late`: a machine that was busy with something else may be to blame as well.
     """
     return Round(
         index=index,
@@ -96,7 +96,7 @@ def unmeasured(index: int, reason: str, *, broken: bool = False, perhaps_late: b
         latency_histogram="",
         invalid=(reason,),
         broken=(reason,) if broken else (),
-        perhaps_late=(reason,) if broken and perhaps_late else (),
+        perhaps_late=(reason,) if perhaps_late else (),
     )
 
 
@@ -158,7 +158,7 @@ def round_of(
         partitions=_partitions(result, leaders),
         invalid=tuple(flaw.reason for flaw in found if not flaw.metrics),
         broken=tuple(flaw.reason for flaw in found if flaw.brokers and own_brokers),
-        perhaps_late=tuple(flaw.reason for flaw in found if flaw.brokers and own_brokers and flaw.perhaps_late),
+        perhaps_late=tuple(flaw.reason for flaw in found if flaw.perhaps_late),
         invalid_metrics={
             **{name.partition(".")[0]: f"{name} was measured as {value:g}" for name, value in no_numbers.items()},
             **{metric: flaw.reason for flaw in found for metric in flaw.metrics},

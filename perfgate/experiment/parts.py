@@ -22,6 +22,9 @@ PARTS_PER_REPEAT = 4
 another, and one more for every four that were sound: a broker of a busy machine stands still for half a second."""
 WARMING_PARTS = 6
 """So many parts of a scenario may be dropped because a broker was still compiling, on each cluster or pair of them."""
+LATE_REPEATS = 1
+"""So many parts of a scenario may be measured again because brokers were late: once may be a machine that was busy with
+something else, and there is no canary between turns."""
 GAP_GROWS = 1.5
 """Where turns ran into one another the gap is so many times as long from then on: brokers drain a buffer in
 0.4 s on a quiet machine, and six of them on two cores stand still for as long now and then."""
@@ -46,6 +49,8 @@ class Compared:
     orders: list[str] = field(default_factory=list)
     may_warm: int = WARMING_PARTS
     repeated: int = 0
+    late: int = 0
+    """So many parts were measured again because records or brokers were late."""
     gap_times: float = 1.0
     """The gap between turns is so many times as long as it was reckoned to have to be."""
     planned: int = 0
@@ -109,7 +114,8 @@ def next_order(orders: Sequence[str], chance: random.Random) -> str:
 def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str) -> str:
     """Add a burst or a block of rounds to the scenario; return the order of its sides.
 
-    One that the generator spoilt is measured again, and one in which brokers were still warming up.
+    One that the generator spoilt is measured again, one in which brokers were still warming up, and the first in which
+    they were late.
     """
     measure = _burst if row.per_part == 1 else _block
     ends = time.monotonic() + left
@@ -123,6 +129,8 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
             row.repeated += 1
             if any(reason.startswith(NO_TURNS) for _, finished in measured for reason in finished.round.invalid):
                 row.gap_times *= GAP_GROWS
+        elif row.late < LATE_REPEATS and _only_late([finished.round for _, finished in measured]):
+            row.late += 1
         elif row.may_warm and time.monotonic() < ends and _warming([finished.round for _, finished in measured]):
             row.may_warm -= 1
         else:
@@ -133,6 +141,11 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
     for side, finished in measured:
         row.rounds[side].append(finished.round)
     return order
+
+
+def _only_late(rounds: Sequence[Round]) -> bool:
+    """Return whether nothing is wrong with the rounds but that something of the brokers was late."""
+    return any(r.invalid for r in rounds) and all(set(r.invalid) <= set(r.perhaps_late) for r in rounds)
 
 
 def _warming(rounds: Sequence[Round]) -> bool:

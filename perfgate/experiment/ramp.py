@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from perfgate.experiment.assembly import Finished, unmeasured
 from perfgate.experiment.knee import find_knee
@@ -14,6 +14,9 @@ from perfgate.model import DECIDES_PACED, Accounting, Load, Round, Scenario, Ste
 UNLOADED_TIMES = 10.0
 """The service level: a p99 of at most so many times the one at the first step, no record lost, and what is offered is
 taken (RATE_REACHED of validity.py)."""
+UNLOADED_STEPS = 3
+"""The first step of a run is measured so often, and the middle p99 counts in all of its rounds: of one step it scatters
+by a fifth either way, and the knee with it wherever the curve is flat."""
 TRIES = 3
 """A step that the generator alone spoilt is measured so often at the most."""
 
@@ -33,8 +36,8 @@ class _Broken(Exception):
 class _Search:
     scenario: Scenario
     measure: Measure
-    unloaded_ms: float
-    """The p99 of the first step, or a lower one that an earlier round found: a pause there raises no level."""
+    unloaded_ms: float | None
+    """The p99 of the first step, as an earlier round found it; None in the first one."""
 
     def __post_init__(self) -> None:
         self.steps: list[Step] = []
@@ -46,8 +49,23 @@ class _Search:
         One that is only too slow is measured once more: a pause of the machine says nothing of the rate, and where one
         step in seven has one, a search of twenty steps would end anywhere below the knee.
         """
+        if part == "unloaded":
+            return self._meets_unloaded(rate)
         met, slow = self._try(rate, part)
         return met or (slow and self._try(rate, part)[0])
+
+    def _meets_unloaded(self, rate: float) -> bool:
+        first = self.unloaded_ms is None
+        if not all(self._try(rate, "unloaded")[0] for _ in range(UNLOADED_STEPS if first else 1)):
+            return False
+        if first:
+            self.unloaded_ms = self.found_unloaded_ms
+        return True
+
+    @property
+    def found_unloaded_ms(self) -> float:
+        """The middle p99 of this round's first steps."""
+        return median(step.metrics[DECIDES_PACED] for step in self.steps if step.part == "unloaded")
 
     def _try(self, rate: float, part: StepPart) -> tuple[bool, bool]:
         """Measure one step; return whether it meets the service level, and whether only its p99 does not."""
@@ -67,8 +85,6 @@ class _Search:
             missed, by_generator = self._missed(found, part), False
         if not missed:
             self.met.append((rate, found))
-            if part == "unloaded":
-                self.unloaded_ms = min(self.unloaded_ms, found.metrics[DECIDES_PACED])
         self.steps.append(
             Step(
                 rate=rate,
@@ -88,8 +104,10 @@ class _Search:
             return found.invalid[0]
         if found.not_sustained:
             return found.not_sustained
+        if part == "unloaded" or self.unloaded_ms is None:
+            return ""
         p99_ms, most_ms = found.metrics[DECIDES_PACED], UNLOADED_TIMES * self.unloaded_ms
-        if part == "unloaded" or p99_ms <= most_ms:
+        if p99_ms <= most_ms:
             return ""
         return (
             f"p99 {p99_ms:,.1f} ms, more than the {most_ms:,.1f} ms that are {UNLOADED_TIMES:g} times the p99 of the "
@@ -117,10 +135,10 @@ def _wrong_at_any_rate(finished: Finished, groups: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What earlier rounds of a ramp have found: the knee in records/s, and the lowest p99 of a first step in ms."""
+    """What earlier rounds of a ramp have found: the last knee in records/s, and the first p99 of a first step in ms."""
 
     knee: float | None = None
-    unloaded_ms: float = math.inf
+    unloaded_ms: float | None = None
 
 
 UNKNOWN = Known()
@@ -153,7 +171,7 @@ def ramp_round(
         metrics={
             **at_knee.metrics,
             "knee_records_per_s": knee,
-            "unloaded_latency_ms.p99": search.steps[0].metrics[DECIDES_PACED],
+            "unloaded_latency_ms.p99": search.found_unloaded_ms,
         },
         accounting=_summed(search.steps),
         steps=tuple(search.steps),
@@ -166,7 +184,7 @@ def known_after(found: Round, known: Known) -> Known:
     """Return what is known after one more round."""
     return Known(
         knee=found.metrics.get("knee_records_per_s", known.knee),
-        unloaded_ms=min(known.unloaded_ms, found.metrics.get("unloaded_latency_ms.p99", math.inf)),
+        unloaded_ms=known.unloaded_ms or found.metrics.get("unloaded_latency_ms.p99"),
     )
 
 

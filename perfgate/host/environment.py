@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -39,15 +40,19 @@ def _cpu_model() -> str:
 
 
 def _commit() -> str:
-    """Return the checkout's commit, with `-dirty` when files differ from it; "unknown" outside a checkout."""
+    """Return the checkout's commit; "unknown" outside a checkout.
+
+    Where files that git knows differ from it, `-dirty-` and a hash of how: a run is not continued by other code.
+    """
     try:
-        done = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=10,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        commit = _git("describe", "--always", "--abbrev=12", "--exclude=*").decode().strip()
+        changes = _git("diff", "--no-ext-diff", "HEAD")
+    except (OSError, subprocess.SubprocessError):
         return "unknown"
-    return done.stdout.strip() or "unknown"
+    dirty = f"-dirty-{hashlib.sha256(changes).hexdigest()[:8]}" if changes else ""
+    return f"{commit}{dirty}" if commit else "unknown"
+
+
+def _git(*arguments: str) -> bytes:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, timeout=10, check=True)
+    return done.stdout

@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from annotated_types import MinLen
+from annotated_types import Ge, MinLen
 
 from perfgate.judge.thresholds import Text, as_table, known_metric
 from perfgate.model import PairRelation, RangeRelation, Relation, Validity
@@ -47,6 +47,7 @@ class _Range:
     flat_within: Positive | None = None
     source: Text
     valid: Validity
+    brokers: Annotated[int, Ge(1)] | None = None
 
     def __post_init__(self) -> None:
         if len(set(self.over)) < len(self.over):

@@ -259,7 +259,7 @@ class Round:
     """One measured window of one scenario; `invalid` holds the reasons why its numbers must not be judged.
 
     `broken`: those of them that brokers of the suite's own are to blame for, which is a result; `perhaps_late`: those
-    of these that a machine which was busy with something else brings about as well.
+    of `invalid` that brokers, or a machine which was busy with something else, bring about.
     `invalid_metrics`: why some of them must not although the others may, by the beginning of the metrics' names
     (`latency_ms` for `latency_ms.p99`).
     `not_sustained` says how much of a paced load the brokers did not take, when they did not: a result, not a flaw.

@@ -9,7 +9,7 @@ from perfgate.model.declared import Settings
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampledRecords:
-    """What a sample of records is like. `record_bytes` and `record_bytes_p99` are of their values; median and p99.
+    """What a sample of records is like. `record_bytes` and those after it are of their values: mean, median and p99.
 
     `keyed`: how many have a key; `keys`: how many different ones there are among them. `gzip_ratio`: how many times
     smaller gzip makes their values, 16 KiB at a time.
@@ -17,6 +17,7 @@ class SampledRecords:
 
     records: int
     record_bytes: int
+    record_bytes_median: int
     record_bytes_p99: int
     keyed: int
     keys: int

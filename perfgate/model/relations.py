@@ -23,6 +23,7 @@ class Relation:
     """What is stated of several scenarios' values of one metric, wherever that is `valid`.
 
     `shared_cores` takes its place where brokers and clients share the cores: there the cores in use say nothing.
+    `brokers`: it is stated of clusters of so many alone.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Relation:
     at_least: float | None
     source: str
     valid: Validity = "any"
+    brokers: int | None = None
     shared_cores: Self | None = None
 
     @property
@@ -53,10 +55,12 @@ class Relation:
         fine = self.at_least is not None and FINE_MARGINS[0] <= self.at_least < FINE_MARGINS[1]
         return replace(self, at_least=ROUGH_LEAST) if fine else self
 
-    def cannot(self, *, shares_cores: bool) -> str | None:
-        """Return why the relation says nothing there, or None when it does."""
+    def cannot(self, *, shares_cores: bool, brokers: int | None = None) -> str | None:
+        """Return why the relation says nothing there, or None when it does; `brokers`: how many, if that is known."""
         if shares_cores and self.valid == "own-hosts":
             return "valid where brokers have hosts of their own; here they share the cores with the clients"
+        if self.brokers and brokers and brokers != self.brokers:
+            return f"stated of {self.brokers} brokers; this cluster has {brokers}"
         return None
 
     def __repr__(self) -> str:

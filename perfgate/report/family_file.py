@@ -39,7 +39,8 @@ def family_text(topic: ObservedTopic, written: datetime) -> str:
         (
             "record.bytes",
             max(LEAST_RECORD_BYTES, sample.record_bytes),
-            f"median of the sample: {sample.record_bytes:,} B; p99 {sample.record_bytes_p99:,} B"
+            f"mean of the sample: {sample.record_bytes:,} B; median {sample.record_bytes_median:,} B, p99 "
+            f"{sample.record_bytes_p99:,} B"
             + (
                 f"; one with its time has {LEAST_RECORD_BYTES} B at least"
                 if sample.record_bytes < LEAST_RECORD_BYTES

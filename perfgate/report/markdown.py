@@ -161,7 +161,8 @@ def _of_comparison(entry: Mapping[str, Any]) -> str:
     if entry["estimate"] is None:
         return str(entry["reasons"][0]) if entry["reasons"] else "nothing was compared"
     low, high = entry["interval"]
-    return f"{entry['metric']} {entry['estimate'] * 100:+.1f} % ({low * 100:+.1f} .. {high * 100:+.1f} %)"
+    why = f"; {entry['reasons'][0]}" if entry["reasons"] else ""
+    return f"{entry['metric']} {entry['estimate'] * 100:+.1f} % ({low * 100:+.1f} .. {high * 100:+.1f} %){why}"
 
 
 def _not_run(absent: Sequence[Mapping[str, str]]) -> list[str]:

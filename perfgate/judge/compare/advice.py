@@ -66,6 +66,8 @@ def comparison_message(outcome: ComparisonOutcome, change: str) -> str:
     """Return what became of one scenario: verdict and effect, what was spent, what to do next."""
     meaning = MEANING[outcome.effect]
     found = effect_text(outcome.primary) if outcome.primary else meaning
+    if outcome.effect is Effect.SLOWER and outcome.reasons:
+        found = outcome.reasons[0]  # something else than what usually decides tipped the scale
     lines = [f"{outcome.effect.value} {outcome.name} with {change!r}: {found}"]
     if outcome.primary:
         lines.append(f"  meaning    {meaning}")

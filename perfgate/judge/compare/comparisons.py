@@ -34,7 +34,8 @@ from perfgate.model import (
 
 NOT_THE_SAME = {"latency_ms.p99": 1.5, "broker_cpu_us_per_record": 1.1}
 """A candidate is not the same whose metric is so many times the baseline's, the whole interval beyond. A rate at its
-cap, or one that the client limits, tells neither what its records wait for nor what they cost the brokers."""
+cap, or one that the client limits, tells neither what its records wait for nor what they cost the brokers. Nor is one
+faster whose records wait so much longer."""
 NOT_THE_SAME_READ = {"paced": 1.5, "capped": 0.95}
 """So it is with what consumers that read along are given (READERS)."""
 FALSE_DISCOVERIES = 0.05
@@ -121,8 +122,13 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
     beside = tuple(replace(_metric_effect(x.metric, x.found), verdict=x.effect) for x in judged if x is not lead)
     others = _others(comparison, metrics, found.units)
     if effect is Effect.SAME:
-        worse = _not_the_same(comparison.scenario, metric, others)
+        worse = _not_the_same(comparison.scenario, f"{metric.name} is the same", others)
         effect, reasons = (Effect.SLOWER, worse) if worse else (effect, _not_looked_at(comparison, metrics, others))
+    elif effect is Effect.FASTER and not decides.metrics:
+        worse = _not_the_same(comparison.scenario, f"{metric.name} is better", others, besides=(AT_ITS_CAP,))
+        effect, reasons = (
+            (Effect.SLOWER, (*worse, f"where only that counts: --on {metric.name}")) if worse else (effect, ())
+        )
     if before:
         effect, reasons = (
             Effect.INCONCLUSIVE,
@@ -130,10 +136,12 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
         )
     elif after:
         effect, reasons = Effect.SLOWER, (f"candidate: {after}",)
-    if effect is Effect.SAME and (why := never_reached(comparison)):
-        effect, reasons = Effect.INCONCLUSIVE, (why,)
+    if effect.green and (late := _once_late(comparison.candidate)):
+        reasons = (*reasons, late)
     more = None
-    if final and (why := path_differs(comparison, metric.name, found.mean, decides.margin)):
+    if final and effect is Effect.SAME and (why := never_reached(comparison)):
+        effect, reasons = Effect.INCONCLUSIVE, (why,)  # more units would not help: it ends where it is the same
+    elif final and (why := path_differs(comparison, metric.name, found.mean, decides.margin)):
         effect, reasons = Effect.INCONCLUSIVE, (why,)
     elif final and not effect.red and (hidden := [one.metric for one in judged if one.may_be_worse(comparison)]):
         effect, reasons = Effect.INCONCLUSIVE, tuple(favoured(comparison, one) for one in hidden)
@@ -200,8 +208,18 @@ class _Judged:
 
 
 def _failed(measurement: Measurement) -> bool:
-    """Return whether brokers did not take, or did not keep, what was sent to them: wherever they run."""
-    return any(r.broken or r.accounting.failed_total or r.accounting.unresolved for r in measurement.rounds)
+    """Return whether brokers did not take, or did not keep, what was sent to them: wherever they run.
+
+    A round that was measured again because of it tells of it as well.
+    """
+    rounds = (*measurement.rounds, *(r for r in measurement.discarded if r.perhaps_late))
+    return any(r.broken or r.accounting.failed_total or r.accounting.unresolved for r in rounds)
+
+
+def _once_late(measurement: Measurement) -> str:
+    """Return what was late on the candidate's side and did not happen again; empty where nothing was."""
+    late = [reason for r in measurement.discarded for reason in r.perhaps_late]
+    return f"candidate, once, and not when it was measured again: {late[0]}" if late else ""
 
 
 def _held_beside(scenario: Scenario) -> dict[str, float]:
@@ -216,11 +234,16 @@ def _beyond(effect: MetricEffect, factor: float) -> bool:
     return low > factor - 1 if effect.metric.better == "lower" else high < factor - 1
 
 
-def _not_the_same(scenario: Scenario, primary: MetricInfo, others: Sequence[MetricEffect]) -> tuple[str, ...]:
-    """Return what got so much worse that a scenario whose primary metric is the same is not."""
-    held = _held_beside(scenario)
+def _not_the_same(
+    scenario: Scenario, decided: str, others: Sequence[MetricEffect], besides: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return what got so much worse that a scenario is not the same, or faster, as was `decided`; not `besides`.
+
+    What is faster may cost the brokers more for each record, but not keep records waiting.
+    """
+    held = {name: factor for name, factor in _held_beside(scenario).items() if name not in besides}
     return tuple(
-        f"{primary.name} is the same, but {other.metric.name} is {other.estimate * 100:+.0f} % "
+        f"{decided}, but {other.metric.name} is {other.estimate * 100:+.0f} % "
         f"({other.interval[0] * 100:+.0f} .. {other.interval[1] * 100:+.0f} %), beyond {(factor - 1) * 100:+.0f} %"
         for other in others
         if (factor := held.get(other.metric.name)) and _beyond(other, factor)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from perfgate.judge.compare.comparisons import may_decide, not_taken, primary_metric, unsound_load
 from perfgate.judge.compare.paths import PATHS, favour, favoured, not_taken_by_path, path_differs, paths_ms
+from perfgate.judge.compare.reached import never_reached
 from perfgate.judge.compare.sequential import Estimate, first_told, scheduled
 from perfgate.judge.compare.units import fewest_units, scatter_text, too_few, unit_logs, whole_units
 from perfgate.judge.messages import scenario_lines
@@ -83,7 +84,10 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
         reason = f"{ratios.path} states no ratio of a metric that this scenario has"
         return Outcome(name=name, verdict=Verdict.MISSING, judgements=(), reasons=(reason,))
     notes = tuple(f"{j.metric}: {j.reason}" for j in judgements if j.reason)
-    return Outcome(name=name, verdict=verdict_of(judgements), judgements=judgements, reasons=notes)
+    verdict = verdict_of(judgements)
+    if final and verdict.green and (why := never_reached(comparison)):
+        verdict, notes = Verdict.INCONCLUSIVE, (why, *notes)
+    return Outcome(name=name, verdict=verdict, judgements=judgements, reasons=notes)
 
 
 def _beside_overload(comparison: Comparison, ratios: Ratios, unheld: Verdict, before: str, *, final: bool) -> Outcome:

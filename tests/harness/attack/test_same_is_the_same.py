@@ -10,9 +10,20 @@ import pytest
 
 from perfgate.experiment.comparing import Comparing
 from perfgate.experiment.ledger import Ledger
-from perfgate.judge.compare.advice import comparison_message
+from perfgate.judge.compare.advice import comparison_message, recommendation
 from perfgate.judge.compare.comparisons import judge_comparison
-from perfgate.model import Change, ClusterSpec, Comparison, Consumers, Effect, Load, Measurement, Scenario, changed
+from perfgate.model import (
+    Change,
+    ClusterSpec,
+    Comparison,
+    Consumers,
+    Deciding,
+    Effect,
+    Load,
+    Measurement,
+    Scenario,
+    changed,
+)
 from tests.harness.build import scenario
 from tests.harness.judge.test_comparisons import comparison
 
@@ -94,6 +105,33 @@ def test_what_could_not_be_looked_at_is_said() -> None:
     assert [reason.partition(" ")[0] for reason in outcome.reasons] == ["latency_ms.p99", "broker_cpu_us_per_record"]
     assert "whether it got worse is not known" in comparison_message(outcome, "a change")
     assert judge_comparison(found).reasons == ()
+
+
+@pytest.mark.parametrize(
+    ("latency", "cpu_us", "asked", "effect"),
+    [
+        (1.0, 50.0, (), Effect.FASTER),
+        (1.0, 70.0, (), Effect.FASTER),  # what is faster may cost more: it is told
+        (3.0, 50.0, (), Effect.SLOWER),
+        (3.0, 50.0, ("records_per_s",), Effect.FASTER),
+    ],
+)
+def test_what_keeps_records_waiting_is_not_faster(
+    latency: float, cpu_us: float, asked: tuple[str, ...], effect: Effect
+) -> None:
+    """A p99 that had tripled beside a rate of 12 % more was green, and only said to be looked at."""
+    found = with_latency(comparison(1.12, cpu_us=cpu_us), latency)
+    outcome = judge_comparison(replace(found, decides=Deciding(metrics=asked)))
+    assert outcome.effect is effect, outcome.reasons
+    if effect is Effect.SLOWER:
+        assert outcome.reasons[0].startswith("records_per_s is better, but latency_ms.p99 is +200 %")
+        assert outcome.reasons[1] == "where only that counts: --on records_per_s"
+        words = "SLOWER batch-1k with 'x': records_per_s is better, but latency_ms.p99 is +200 %"
+        assert comparison_message(outcome, "x").startswith(words)
+        told = recommendation([outcome], "x")
+        assert told.startswith(
+            "Do not apply 'x' as it is: it makes batch-1k (records_per_s is better, but latency_ms.p"
+        )
 
 
 def test_a_slower_row_needs_no_second_reason() -> None:

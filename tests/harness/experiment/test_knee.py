@@ -206,6 +206,24 @@ def test_a_slow_first_step_raises_no_service_level() -> None:
     assert ("unloaded_latency_ms.p99",) in required(RAMP)
 
 
+def test_the_rounds_of_a_run_are_held_to_one_level() -> None:
+    """Rounds with 3.7, 4.5 and 3.0 ms unloaded had knees of 12,800, 11,900 and 9,700: the curve is flat there."""
+    unloaded = iter([3.7, 90.0, 3.0, 2.0, 5.0])
+
+    def flat(row: Scenario, doing: str) -> Finished:
+        p99_ms = next(unloaded) if "unloaded" in doing else 36.0 if row.load.rate <= 30_000 else 150.0
+        return Finished(round=step(row.load.rate, p99_ms), repeatable=False)
+
+    rounds, known = [], Known()
+    for index in (1, 2, 3):
+        rounds.append(ramp_round(flat, RAMP, index, known, own_brokers=True).round)
+        known = known_after(rounds[-1], known)
+    assert [one.metrics["unloaded_latency_ms.p99"] for one in rounds] == [3.7, 2.0, 5.0]
+    assert known.unloaded_ms == 3.7
+    knees = [one.metrics["knee_records_per_s"] for one in rounds]
+    assert 30_000 / RESOLUTION**2 <= min(knees) <= max(knees) <= 30_000
+
+
 def test_a_knee_that_the_generator_bounds_is_not_judged() -> None:
     late = step(1.0, 150.0, invalid_metrics={"latency_ms": "sent late: p99 of the schedule delay is 12.0 ms"})
     found = ramp_round(brokers(30_000, late, repeatable=True), RAMP, 1, own_brokers=True).round

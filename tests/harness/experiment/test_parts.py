@@ -1,6 +1,7 @@
 """Parts of a comparison: what is measured again does not make the plan smaller."""
 
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -79,3 +80,22 @@ def test_windows_are_as_long_as_what_decides_takes_to_tell(monkeypatch: pytest.M
     row.per_part = 2
     measure_part(row, dict.fromkeys("AB", bench), Switch(), 60, "ABBA")
     assert asked == [5.0] * 4
+
+
+@pytest.mark.parametrize(("late", "kept"), [((True,), 0), ((True, True), 1), ((False,), 0)])
+def test_what_was_late_is_measured_again_once(
+    monkeypatch: pytest.MonkeyPatch, late: tuple[bool, ...], kept: int
+) -> None:
+    tries = iter([*late, False])
+    reason = "12 of 1,000 sends timed out"
+
+    def one(*_: Any) -> list[tuple[str, Finished]]:
+        marks: dict[str, Any] = {"invalid": (reason,), "perhaps_late": (reason,)} if next(tries) else {}
+        found = {"A": one_round(1, 1000.0), "B": replace(one_round(1, 1000.0), **marks)}
+        return [(side, Finished(round=r, repeatable=False)) for side, r in found.items()]
+
+    monkeypatch.setattr(parts, "_burst", one)
+    row = Compared(dict.fromkeys("AB", scenario()), "turns", 1)
+    measure_part(row, {}, Switch(), 60, "ABBA")
+    assert len(row.discarded["B"]) == (1 if late[0] else 0)
+    assert sum(bool(r.invalid) for r in row.rounds["B"]) == kept == row.unsound

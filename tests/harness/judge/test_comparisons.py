@@ -251,6 +251,9 @@ def test_a_setting_that_never_took_effect_is_not_the_same(where: str, name: str,
     row = replace(found.candidate.scenario, **{where: replace(part, config=stated({name: value}))})
     outcome = judge_comparison(replace(found, candidate=replace(found.candidate, scenario=row)))
     assert outcome.effect is effect
+    assert judge_comparison(replace(found, candidate=replace(found.candidate, scenario=row)), final=False).effect is (
+        Effect.SAME
+    ), "more units would not help: it ends"
     if effect is Effect.INCONCLUSIVE:
         assert outcome.reasons[0].startswith(f"{name} of {value:,} was never reached: no partition of a round")
 
@@ -260,3 +263,30 @@ def test_what_is_slower_is_slower_whatever_took_effect() -> None:
     cluster = replace(found.candidate.scenario.cluster, config=stated({"log.segment.bytes": 1 << 30}))
     row = replace(found.candidate.scenario, cluster=cluster)
     assert judge_comparison(replace(found, candidate=replace(found.candidate, scenario=row))).effect is Effect.SLOWER
+
+
+LATE = "12 of 1,000 sends timed out"
+
+
+def with_late(found: Comparison, side: str, *, once: bool) -> Comparison:
+    """Return the comparison with sends of this side that were too late, in a round that was measured again or not."""
+    measured = getattr(found, side)
+    accounting = replace(measured.rounds[0].accounting, failed={"_MSG_TIMED_OUT": 12})
+    late = replace(measured.rounds[0], invalid=(LATE,), broken=(LATE,), perhaps_late=(LATE,), accounting=accounting)
+    rounds = measured.rounds if once else (late, *measured.rounds[1:])
+    discarded = (*measured.discarded, *((late,) if once else ()))
+    return replace(found, **{side: replace(measured, rounds=rounds, discarded=discarded)})
+
+
+def test_what_was_late_once_is_told_and_breaks_nothing() -> None:
+    """One round that was late on the candidate's side made the change BROKEN: no canary tells of a busy machine."""
+    outcome = judge_comparison(with_late(comparison(1.0), "candidate", once=True))
+    assert outcome.effect is Effect.SAME
+    assert outcome.reasons == (f"candidate, once, and not when it was measured again: {LATE}",)
+    assert judge_comparison(with_late(comparison(1.0), "baseline", once=True)).reasons == ()
+
+
+@pytest.mark.parametrize(("once", "effect"), [("candidate", Effect.BROKEN), ("baseline", Effect.INVALID)])
+def test_what_is_late_twice_counts(once: str, effect: Effect) -> None:
+    found = with_late(with_late(comparison(1.0), once, once=True), "candidate", once=False)
+    assert judge_comparison(found).effect is effect

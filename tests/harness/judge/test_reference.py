@@ -68,6 +68,16 @@ def test_what_noise_leaves_open_is_undecided(ratios: Ratios) -> None:
     assert few.reasons == ("3 unit(s) were measured; an interval and a decision need 4",)
 
 
+def test_a_setting_that_never_took_effect_is_not_kept(ratios: Ratios) -> None:
+    """Topics are new in every round: a flush every 100,000 records was green, and had never happened."""
+    found = comparison(1.0, noise=NOISE)
+    cluster = replace(found.candidate.scenario.cluster, config=(("log.flush.interval.messages", "100000"),))
+    row = replace(found.candidate.scenario, cluster=cluster)
+    outcome = judge_against_reference(replace(found, candidate=replace(found.candidate, scenario=row)), ratios)
+    assert outcome.verdict is Verdict.INCONCLUSIVE
+    assert outcome.reasons[0].startswith("log.flush.interval.messages of 100,000 was never reached")
+
+
 def changed(found: Comparison, side: str, change: Callable[[Round], Round]) -> Comparison:
     measured = getattr(found, side)
     return replace(found, **{side: replace(measured, rounds=tuple(map(change, measured.rounds)))})

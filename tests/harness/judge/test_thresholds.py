@@ -381,6 +381,14 @@ def test_a_range_is_read_with_what_is_held_where_cores_are_shared(tmp_path: Path
     shared = found.here(shares_cores=True)
     assert shared.accepted == "does not fall, in all 0.8 .. 6, each step 0.8 .. 6; then flat, 0.5 .. 2"
     assert (found.cannot(shares_cores=True) is None, shared.cannot(shares_cores=True)) == (False, None)
+    assert found.cannot(shares_cores=False, brokers=9) is None
+    text = RANGE.replace('claim = "', 'brokers = 3\nclaim = "', 1)
+    (of_three,) = load_relations(write(tmp_path, text, "relations.toml"))
+    assert of_three.cannot(shares_cores=False, brokers=3) is None
+    assert of_three.cannot(shares_cores=False) is None, "not known yet"
+    assert of_three.cannot(shares_cores=False, brokers=9) == "stated of 3 brokers; this cluster has 9"
+    with pytest.raises(ConfigurationError, match="brokers"):
+        load_relations(write(tmp_path, text.replace("brokers = 3", "brokers = 0"), "relations.toml"))
 
 
 @pytest.mark.parametrize(

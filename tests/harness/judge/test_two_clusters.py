@@ -192,3 +192,13 @@ def test_each_cluster_is_metered_by_what_is_sent_to_it_and_stopped_by_its_own_li
     one.hold_limits(row, failing, {"A": row})
     with pytest.raises(TargetError, match="6 of 56 sends failed"):
         LoadWatch(Cluster(1e9), None, None).hold_limits(row, failing, {"B": row})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "effect"),
+    [(0.2, 0.4, Effect.SLOWER), (0.4, 0.2, Effect.SLOWER), (1.0, 10.0, Effect.INCONCLUSIVE)],
+)
+def test_a_near_path_makes_no_cpu(before: float, after: float, effect: Effect) -> None:
+    """40 % more CPU was excused by 0.4 instead of 0.2 ms, as if brokers' CPU were a client's rate."""
+    dearer = on_two(1.0, before, after, cpu_us=70.0, decides=Deciding(metrics=("broker_cpu_us_per_record",)))
+    assert judge_comparison(dearer).effect is effect

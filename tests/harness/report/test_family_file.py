@@ -24,7 +24,15 @@ SEEN = ObservedTopic(
     config=(("compression.type", "lz4"), ("min.insync.replicas", "2")),
     rate=1234.5,
     rate_over_s=10.2,
-    sample=SampledRecords(records=2000, record_bytes=300, record_bytes_p99=900, keyed=2000, keys=40, gzip_ratio=3.04),
+    sample=SampledRecords(
+        records=2000,
+        record_bytes=300,
+        record_bytes_median=250,
+        record_bytes_p99=900,
+        keyed=2000,
+        keys=40,
+        gzip_ratio=3.04,
+    ),
 )
 
 
@@ -58,7 +66,7 @@ def test_the_file_says_where_each_figure_is_from_and_what_is_not_known() -> None
         "topic shop.Orders_1 of staging, as it was at 2026-11-23 06:00 UTC",
         "a sample of 2,000 records",
         '("topic.compression.type", "lz4"),  # described: not the default',
-        "# median of the sample: 300 B; p99 900 B",
+        "# mean of the sample: 300 B; median 250 B, p99 900 B",
         "# 2,000 of the sample have a key, 40 different ones",
         "over 10 s, from the end offsets: 1,234.5 records/s",
         "do not tell: acks, linger.ms, batch.size",

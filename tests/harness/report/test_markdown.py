@@ -89,6 +89,9 @@ def test_a_comparison_has_its_interval() -> None:
     found |= {"interval": [-0.15, -0.09], "reasons": []}
     text = summary_of(document(exit_code=1, change={"name": "x"}, comparisons=[found]))
     assert text.startswith("**RED: SLOWER replicas-3: records_per_s -12.0 % (-15.0 .. -9.0 %)**\n")
+    found |= {"estimate": 0.12, "interval": [0.1, 0.14], "reasons": ["latency_ms.p99 is +200 %"]}
+    text = summary_of(document(exit_code=1, change={"name": "x"}, comparisons=[found]))
+    assert "records_per_s +12.0 % (+10.0 .. +14.0 %); latency_ms.p99 is +200 %" in text
 
 
 def test_what_was_not_run_is_grouped_by_reason() -> None:

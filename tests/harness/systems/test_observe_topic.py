@@ -18,8 +18,10 @@ def test_a_sample_is_sizes_and_counts_of_it(records: list[tuple[bytes | None, by
     found = sampled_records(records)
     sizes = [len(value or b"") for _, value in records]
     assert found.records == len(records)
-    assert min(sizes) <= found.record_bytes <= found.record_bytes_p99 <= max(sizes)
-    assert sum(size <= found.record_bytes for size in sizes) * 2 >= len(sizes)
+    assert min(sizes) <= found.record_bytes_median <= found.record_bytes_p99 <= max(sizes)
+    assert sum(size <= found.record_bytes_median for size in sizes) * 2 >= len(sizes)
+    # A load of so many records of this size carries the topic's bytes: a median of skewed sizes carried a tenth.
+    assert abs(found.record_bytes * len(sizes) - sum(sizes)) <= len(sizes) / 2
     keys = [key for key, _ in records if key is not None]
     assert (found.keyed, found.keys) == (len(keys), len(set(keys)))
 

@@ -41,6 +41,7 @@ from perfgate.systems.kafka.attached.journaled_topics import JournaledTopics
 from perfgate.systems.kafka.attached.leftovers import Cleaner
 from perfgate.systems.kafka.attached.limits import beyond
 from perfgate.systems.kafka.attached.manifest import Away, Manifest, Occupied, leftovers, occupy
+from perfgate.systems.kafka.client import admin as admin_module
 from perfgate.systems.kafka.client.admin import dynamic_value
 from perfgate.systems.kafka.load import librdkafka
 from tests.harness.build import scenario
@@ -72,6 +73,8 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     found = Broker()
     monkeypatch.setattr(cluster_module, "dynamic_value", found.get)
     monkeypatch.setattr(cluster_module, "set_broker", found.set)
+    monkeypatch.setattr(admin_module, "set_broker", found.set)
+    monkeypatch.setattr(admin_module, "dynamic_value", found.get)
     monkeypatch.setattr(cluster_module, "broker_config", lambda *_: {})
     monkeypatch.setattr(cluster_module, "told_of", lambda _, *setting: (found.get(None, *setting), "8"))
     return found
@@ -162,11 +165,28 @@ def test_the_start_after_a_kill_knows_the_steps_too(
     killed.close()
     broker.values["1", "num.io.threads"] = told
     monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.dynamic_value", broker.get)
-    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.set_broker", broker.set)
     monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.topic_ids", lambda *_: {})
     assert Cleaner(Mock(), Mock()).put_back(Mock(), list(leftovers(tmp_path, "c"))) == []
     assert broker.values["1", "num.io.threads"] == left
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_setting_that_did_not_go_back_is_told(
+    monkeypatch: pytest.MonkeyPatch, cluster: Callable[..., ExternalCluster], broker: Broker, tmp_path: Path
+) -> None:
+    """The answer to the change was taken for the proof of it, and the note of the change removed."""
+    made = cluster(config={"num.io.threads": 16})
+    monkeypatch.setattr(admin_module, "TAKEN_WITHIN_S", 0.05)
+    monkeypatch.setattr(admin_module, "set_broker", lambda *_: None)
+    first, second = made.close()
+    for left, number in ((first, 2), (second, 1)):
+        assert left.startswith(
+            f"broker {number} may still have num.io.threads = 16, it was not set: broker {number} di"
+        )
+        assert left.endswith("did not put num.io.threads back within 0.05 s: it still has num.io.threads = 16")
+    monkeypatch.setattr(admin_module, "set_broker", broker.set)
+    assert made.close() == []
+    assert left_in(tmp_path) == []
 
 
 def target(tmp_path: Path, notes: list[str]) -> ExternalTarget:

@@ -18,7 +18,15 @@ from perfgate.systems.kafka.attached.command_faults import CommandFaults
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.journaled_topics import JournaledTopics
 from perfgate.systems.kafka.attached.manifest import Manifest
-from perfgate.systems.kafka.client.admin import broker_config, cluster_id_at, dynamic_value, is_own, set_broker, told_of
+from perfgate.systems.kafka.client.admin import (
+    broker_config,
+    cluster_id_at,
+    dynamic_value,
+    is_own,
+    put_back,
+    set_broker,
+    told_of,
+)
 from perfgate.systems.kafka.client.live_settings import LiveSettings
 from perfgate.systems.kafka.client.roundtrip import OF_CLIENTS, client_rtt_ms
 from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client
@@ -125,7 +133,7 @@ class ExternalCluster:
             try:
                 # What somebody has set meanwhile is theirs.
                 if is_own(dynamic_value(self._admin, broker, name), before, effective, value):
-                    set_broker(self._admin, broker, name, before, effective)
+                    put_back(self._admin, broker, name, before, effective)
             except Exception as error:  # whatever it is, the next step is tried
                 was = "not set" if before is None else before
                 left.append(f"broker {broker} may still have {name} = {value}, it was {was}: {error}")

@@ -106,7 +106,8 @@ def sampled_records(records: Iterable[tuple[bytes | None, bytes | None]]) -> Sam
     compressed = sum(len(zlib.compress(batch)) for batch in batches)
     return SampledRecords(
         records=len(sizes),
-        record_bytes=sizes[len(sizes) // 2],
+        record_bytes=round(len(whole) / len(sizes)),
+        record_bytes_median=sizes[len(sizes) // 2],
         record_bytes_p99=sizes[int(len(sizes) * 0.99)],
         keyed=keyed,
         keys=len(keys),

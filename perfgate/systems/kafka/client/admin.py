@@ -123,6 +123,21 @@ def set_broker(admin: AdminClient, broker: str, name: str, value: str | None, ef
         _alter(admin, broker, name, value)
 
 
+def put_back(admin: AdminClient, broker: str, name: str, before: str | None, effective: str) -> None:
+    """Have what was set dynamically `before`, and wait until the broker says so. Raises as `set_broker`, TargetError.
+
+    What takes effect is not asked for: a default of the whole cluster may have been changed meanwhile.
+    """
+    set_broker(admin, broker, name, before, effective)
+
+    def ask() -> None:
+        if not same_value(told := dynamic_value(admin, broker, name), before):
+            raise NotYet(f"it still has {name} = {told}")
+
+    what = f"broker {broker} did not put {name} back"
+    poll_until(what, ask, within_s=TAKEN_WITHIN_S, every_s=ASK_EVERY_S)
+
+
 def steps(now: str, wanted: str) -> Iterator[str]:
     """Give the sizes between two of a pool of threads, each at most twice and at least half the one before.
 
