@@ -78,8 +78,8 @@ def shipped(name: str) -> str:
     return (SHIPPED / f"{name}.toml").read_text(encoding="utf-8")
 
 
-# What a setting does depends on the day's processors and disk: compression by snappy said -15 % on one machine and nothing
-# on another, where lz4 said -40 %, and a flush every 1,000 messages of a partition -29 %. --sizes says it of the day.
+# What a setting does depends on the day's processors and disk: compression by snappy said -15 % on one machine and
+# nothing on another, where lz4 said -40 %, and a flush every 1,000 messages -27 %. --sizes says it of the day.
 KAFKA_3 = ("--kafka-version", "3.9.1")
 LINES = (
     Line(

@@ -129,7 +129,7 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
             row.repeated += 1
             if any(reason.startswith(NO_TURNS) for _, finished in measured for reason in finished.round.invalid):
                 row.gap_times *= GAP_GROWS
-        elif row.late < LATE_REPEATS and _only_late([finished.round for _, finished in measured]):
+        elif row.late < LATE_REPEATS and _only_late([finished for _, finished in measured]):
             row.late += 1
         elif row.may_warm and time.monotonic() < ends and _warming([finished.round for _, finished in measured]):
             row.may_warm -= 1
@@ -143,9 +143,10 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
     return order
 
 
-def _only_late(rounds: Sequence[Round]) -> bool:
-    """Return whether nothing is wrong with the rounds but that something of the brokers was late."""
-    return any(r.invalid for r in rounds) and all(set(r.invalid) <= set(r.perhaps_late) for r in rounds)
+def _only_late(measured: Sequence[Finished]) -> bool:
+    """Return whether nothing is wrong with rounds but that something of the brokers, or of the generator, was late."""
+    late = [set(one.round.invalid) <= set(one.round.perhaps_late) for one in measured if not one.repeatable]
+    return all(late) and any(one.round.perhaps_late for one in measured)
 
 
 def _warming(rounds: Sequence[Round]) -> bool:

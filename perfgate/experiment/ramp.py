@@ -9,14 +9,14 @@ from statistics import median
 
 from perfgate.experiment.assembly import Finished, unmeasured
 from perfgate.experiment.knee import find_knee
-from perfgate.model import DECIDES_PACED, Accounting, Load, Round, Scenario, Step, StepPart
+from perfgate.model import COMPILING, DECIDES_PACED, Accounting, Load, Round, Scenario, Step, StepPart
 
 UNLOADED_TIMES = 10.0
 """The service level: a p99 of at most so many times the one at the first step, no record lost, and what is offered is
 taken (RATE_REACHED of validity.py)."""
 UNLOADED_STEPS = 3
-"""The first step of a run is measured so often, and the middle p99 counts in all of its rounds: of one step it scatters
-by a fifth either way, and the knee with it wherever the curve is flat."""
+"""The first step of a run's first round is measured so often, and the middle p99 of all first steps so far counts: that
+of one scatters by a fifth either way, and the knee with it wherever the curve is flat."""
 TRIES = 3
 """A step that the generator alone spoilt is measured so often at the most."""
 
@@ -36,8 +36,8 @@ class _Broken(Exception):
 class _Search:
     scenario: Scenario
     measure: Measure
-    unloaded_ms: float | None
-    """The p99 of the first step, as an earlier round found it; None in the first one."""
+    unloaded: list[float]
+    """The p99 in ms of the first steps so far: those of earlier rounds, then this one's."""
 
     def __post_init__(self) -> None:
         self.steps: list[Step] = []
@@ -55,17 +55,11 @@ class _Search:
         return met or (slow and self._try(rate, part)[0])
 
     def _meets_unloaded(self, rate: float) -> bool:
-        first = self.unloaded_ms is None
-        if not all(self._try(rate, "unloaded")[0] for _ in range(UNLOADED_STEPS if first else 1)):
-            return False
-        if first:
-            self.unloaded_ms = self.found_unloaded_ms
+        for _ in range(1 if self.unloaded else UNLOADED_STEPS):
+            if not self._try(rate, "unloaded")[0]:
+                return False
+            self.unloaded.append(self.steps[-1].metrics[DECIDES_PACED])
         return True
-
-    @property
-    def found_unloaded_ms(self) -> float:
-        """The middle p99 of this round's first steps."""
-        return median(step.metrics[DECIDES_PACED] for step in self.steps if step.part == "unloaded")
 
     def _try(self, rate: float, part: StepPart) -> tuple[bool, bool]:
         """Measure one step; return whether it meets the service level, and whether only its p99 does not."""
@@ -104,9 +98,9 @@ class _Search:
             return found.invalid[0]
         if found.not_sustained:
             return found.not_sustained
-        if part == "unloaded" or self.unloaded_ms is None:
+        if part == "unloaded":
             return ""
-        p99_ms, most_ms = found.metrics[DECIDES_PACED], UNLOADED_TIMES * self.unloaded_ms
+        p99_ms, most_ms = found.metrics[DECIDES_PACED], UNLOADED_TIMES * median(self.unloaded)
         if p99_ms <= most_ms:
             return ""
         return (
@@ -128,17 +122,18 @@ def _wrong_at_any_rate(finished: Finished, groups: int) -> bool:
     )
     if any(moved < acked for acked, moved in parts) or wrongly_read or set(found.broken) - set(found.perhaps_late):
         return True
+    own_late = set(found.perhaps_late) & set(found.broken)  # of other brokers it may be somebody else's doing
     behind = reading is not None and reading.received < groups * accounting.acked
-    late = accounting.failed_total or accounting.unresolved or behind or set(found.invalid) <= set(found.perhaps_late)
+    late = accounting.failed_total or accounting.unresolved or behind or set(found.invalid) <= own_late
     return bool(found.invalid) and not finished.repeatable and not late
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What earlier rounds of a ramp have found: the last knee in records/s, and the first p99 of a first step in ms."""
+    """What earlier rounds of a ramp have found: the last knee in records/s, and the p99 in ms of all first steps."""
 
     knee: float | None = None
-    unloaded_ms: float | None = None
+    unloaded_ms: tuple[float, ...] = ()
 
 
 UNKNOWN = Known()
@@ -152,7 +147,7 @@ def ramp_round(
     A knee that only the generator bounds is not valid. `own_brokers`: they serve nobody else, so that taking no rate
     at all is their doing.
     """
-    search = _Search(scenario, measure, known.unloaded_ms)
+    search = _Search(scenario, measure, list(known.unloaded_ms))
     try:
         knee = find_knee(search.meets, scenario.load.rate, known.knee)
     except _Broken as error:
@@ -171,7 +166,7 @@ def ramp_round(
         metrics={
             **at_knee.metrics,
             "knee_records_per_s": knee,
-            "unloaded_latency_ms.p99": search.found_unloaded_ms,
+            "unloaded_latency_ms.p99": median(search.unloaded),  # what the level was, so that its threshold holds it
         },
         accounting=_summed(search.steps),
         steps=tuple(search.steps),
@@ -184,12 +179,20 @@ def known_after(found: Round, known: Known) -> Known:
     """Return what is known after one more round."""
     return Known(
         knee=found.metrics.get("knee_records_per_s", known.knee),
-        unloaded_ms=known.unloaded_ms or found.metrics.get("unloaded_latency_ms.p99"),
+        unloaded_ms=known.unloaded_ms + _first_steps(found),
     )
 
 
+def _first_steps(found: Round) -> tuple[float, ...]:
+    """Return the p99 of the round's first steps; none of brokers that were still compiling, or that missed one."""
+    if found.metrics.get("broker_compile_share.max", 0.0) > COMPILING:
+        return ()
+    first = [step for step in found.steps if step.part == "unloaded"]
+    return () if any(step.missed for step in first) else tuple(step.metrics[DECIDES_PACED] for step in first)
+
+
 def _no_knee(search: _Search, index: int, *, own_brokers: bool) -> Round:
-    first = search.steps[0]
+    first = search.steps[-1]  # of those at the first rate the one that missed
     reason = f"no knee: already the first step, {first.rate:,.0f} records/s, missed the service level: {first.missed}"
     found = unmeasured(index, reason, broken=own_brokers and not first.by_generator)
     return replace(found, accounting=_summed(search.steps), steps=tuple(search.steps))

@@ -215,7 +215,9 @@ def _accounting_flaws(load: Load, sent: Sent, accounting: Accounting) -> list[Fl
         )
         # More in the log than was acknowledged may come from anybody; acknowledged and not there only from brokers.
         short = accounting.offset_delta < written or any(moved < here for _, here, moved in astray)
-        found.append(Flaw(reason, brokers=short))
+        # A send that failed, or whose end nobody saw, may be in the log all the same: that is part of being late.
+        of_late = not short and all(flaw.perhaps_late for flaw in found) and bool(found)
+        found.append(Flaw(reason, brokers=short or of_late, perhaps_late=of_late))
     if not sent.acked_in_window:
         found.append(Flaw("no record was acknowledged in the window"))
     return found

@@ -325,7 +325,8 @@ class CanaryReading:
 class Measurement:
     """All rounds of one scenario on one cluster. `latency_basis`: the moment from which latencies count.
 
-    `discarded` holds rounds that the generator itself limited and that were measured again. `warm_up` holds rounds
+    `discarded` holds rounds that the generator itself limited, or in which brokers were late, and that were measured
+    again. `warm_up` holds rounds
     that are not judged because brokers were still warming up, which later rounds showed; `warming` says so of
     `rounds` themselves, with the figures, when it did not end. `rtt_ms` is the round
     trip of one request by link name, measured before the rounds. `one_host_fewer`: rounds of the same numbers without

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfgate.judge.compare.paths import PATHS
+from perfgate.judge.compare.reached import NEVER
 from perfgate.judge.messages import percent
 from perfgate.model import AS_USUAL, ComparisonOutcome, Deciding, Effect, MetricEffect
 
@@ -85,7 +86,8 @@ def comparison_message(outcome: ComparisonOutcome, change: str) -> str:
     lines += [f"  alone      {line}" for line in alone_lines(outcome)]
     lines += [f"  also       {line}" for line in notable_lines(outcome)]
     lines += [f"  reason     {reason}" for reason in outcome.reasons]
-    if outcome.effect is Effect.INCONCLUSIVE and not any(reason.startswith(PATHS) for reason in outcome.reasons):
+    by_time = not any(reason.startswith(PATHS) or NEVER in reason for reason in outcome.reasons)
+    if outcome.effect is Effect.INCONCLUSIVE and by_time:
         lines.append(f"  next       {_more(outcome)}")
     if outcome.effect is Effect.INVALID:
         lines.append("  next       mend the reason above, then compare again")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from perfgate.judge.compare.beside import AT_ITS_CAP, got_worse, not_looked_at, once_late
 from perfgate.judge.compare.paths import favour, favoured, not_taken_by_path, path_differs, paths_ms
 from perfgate.judge.compare.reached import never_reached
 from perfgate.judge.compare.sequential import (
@@ -19,7 +20,7 @@ from perfgate.judge.compare.sequential import (
 from perfgate.judge.compare.sequential import estimate as estimate_of
 from perfgate.judge.compare.units import fewest_units, scatter_text, too_few, unit_logs, whole_units
 from perfgate.judge.rates import at_its_cap
-from perfgate.judge.rules import READERS, invalid_reasons, spoilt
+from perfgate.judge.rules import invalid_reasons, spoilt
 from perfgate.model import (
     DECIDES_PACED,
     METRICS,
@@ -29,19 +30,11 @@ from perfgate.model import (
     Measurement,
     MetricEffect,
     MetricInfo,
-    Scenario,
+    Round,
 )
 
-NOT_THE_SAME = {"latency_ms.p99": 1.5, "broker_cpu_us_per_record": 1.1}
-"""A candidate is not the same whose metric is so many times the baseline's, the whole interval beyond. A rate at its
-cap, or one that the client limits, tells neither what its records wait for nor what they cost the brokers. Nor is one
-faster whose records wait so much longer."""
-NOT_THE_SAME_READ = {"paced": 1.5, "capped": 0.95}
-"""So it is with what consumers that read along are given (READERS)."""
 FALSE_DISCOVERIES = 0.05
 """Share of the secondary metrics called notable that may be so by chance (Benjamini and Hochberg 1995)."""
-AT_ITS_CAP = "broker_cpu_us_per_record"
-"""Decides where both sides reach the cap."""
 NEAR_THE_CAP = 0.9
 """Turns of a second whose median is so much of the cap may come to it later: six bursts at 2,000/s did so."""
 WORST_FIRST = (Effect.SLOWER, Effect.INCONCLUSIVE, Effect.FASTER, Effect.SAME)
@@ -85,8 +78,7 @@ def unsound_load(comparison: Comparison) -> tuple[Effect, tuple[str, ...]] | Non
     )
     if not reasons:
         return None
-    broken = _failed(comparison.candidate) and not _failed(comparison.baseline)
-    return Effect.BROKEN if broken else Effect.INVALID, reasons
+    return Effect.BROKEN if _only_candidate_failed(comparison) else Effect.INVALID, reasons
 
 
 def judge_comparison(comparison: Comparison, *, final: bool = True) -> ComparisonOutcome:
@@ -121,13 +113,10 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
     metric, found, effect, reasons = lead.metric, lead.found, lead.effect, ()
     beside = tuple(replace(_metric_effect(x.metric, x.found), verdict=x.effect) for x in judged if x is not lead)
     others = _others(comparison, metrics, found.units)
-    if effect is Effect.SAME:
-        worse = _not_the_same(comparison.scenario, f"{metric.name} is the same", others)
-        effect, reasons = (Effect.SLOWER, worse) if worse else (effect, _not_looked_at(comparison, metrics, others))
-    elif effect is Effect.FASTER and not decides.metrics:
-        worse = _not_the_same(comparison.scenario, f"{metric.name} is better", others, besides=(AT_ITS_CAP,))
+    if effect is Effect.SAME or (effect is Effect.FASTER and not decides.metrics):
+        worse = got_worse(comparison, metric, effect, others)
         effect, reasons = (
-            (Effect.SLOWER, (*worse, f"where only that counts: --on {metric.name}")) if worse else (effect, ())
+            (Effect.SLOWER, worse) if worse else (effect, not_looked_at(comparison, metrics, effect, others))
         )
     if before:
         effect, reasons = (
@@ -136,7 +125,7 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
         )
     elif after:
         effect, reasons = Effect.SLOWER, (f"candidate: {after}",)
-    if effect.green and (late := _once_late(comparison.candidate)):
+    if effect.green and (late := once_late(comparison.candidate)):
         reasons = (*reasons, late)
     more = None
     if final and effect is Effect.SAME and (why := never_reached(comparison)):
@@ -207,59 +196,21 @@ class _Judged:
         return units_needed(self.found) / self.found.units if self.effect is Effect.INCONCLUSIVE else 0.0
 
 
-def _failed(measurement: Measurement) -> bool:
-    """Return whether brokers did not take, or did not keep, what was sent to them: wherever they run.
+def _only_candidate_failed(comparison: Comparison) -> bool:
+    """Return whether the candidate's brokers alone did not take, or keep, what was sent to them: wherever they run.
 
-    A round that was measured again because of it tells of it as well.
+    What was only late, and happened on the baseline's side before, though not again, is of neither side.
     """
-    rounds = (*measurement.rounds, *(r for r in measurement.discarded if r.perhaps_late))
-    return any(r.broken or r.accounting.failed_total or r.accounting.unresolved for r in rounds)
+    before, after = comparison.baseline, comparison.candidate
+    failed = [r for r in after.rounds if _failed(r)]
+    if not failed or any(map(_failed, before.rounds)):
+        return False
+    only_late = all(set(r.invalid) <= set(r.perhaps_late) for r in failed)
+    return not (only_late and any(_failed(r) and r.perhaps_late for r in before.discarded))
 
 
-def _once_late(measurement: Measurement) -> str:
-    """Return what was late on the candidate's side and did not happen again; empty where nothing was."""
-    late = [reason for r in measurement.discarded for reason in r.perhaps_late]
-    return f"candidate, once, and not when it was measured again: {late[0]}" if late else ""
-
-
-def _held_beside(scenario: Scenario) -> dict[str, float]:
-    """Return how many times what it was each metric may be in a scenario that is the same."""
-    kind = scenario.load.kind
-    read = {READERS[kind]: NOT_THE_SAME_READ[kind]} if scenario.consumers and kind in READERS else {}
-    return {name: factor for name, factor in NOT_THE_SAME.items() if kind != "backlog" or name != DECIDES_PACED} | read
-
-
-def _beyond(effect: MetricEffect, factor: float) -> bool:
-    low, high = effect.interval
-    return low > factor - 1 if effect.metric.better == "lower" else high < factor - 1
-
-
-def _not_the_same(
-    scenario: Scenario, decided: str, others: Sequence[MetricEffect], besides: Sequence[str] = ()
-) -> tuple[str, ...]:
-    """Return what got so much worse that a scenario is not the same, or faster, as was `decided`; not `besides`.
-
-    What is faster may cost the brokers more for each record, but not keep records waiting.
-    """
-    held = {name: factor for name, factor in _held_beside(scenario).items() if name not in besides}
-    return tuple(
-        f"{decided}, but {other.metric.name} is {other.estimate * 100:+.0f} % "
-        f"({other.interval[0] * 100:+.0f} .. {other.interval[1] * 100:+.0f} %), beyond {(factor - 1) * 100:+.0f} %"
-        for other in others
-        if (factor := held.get(other.metric.name)) and _beyond(other, factor)
-    )
-
-
-def _not_looked_at(
-    comparison: Comparison, decided_by: Sequence[MetricInfo], others: Sequence[MetricEffect]
-) -> tuple[str, ...]:
-    """Return which metrics a scenario that is the same should have been looked at by, and could not be."""
-    known = {*(metric.name for metric in decided_by), *(other.metric.name for other in others)}
-    return tuple(
-        f"{name} was not valid in every round: whether it got worse is not known"
-        for name in _held_beside(comparison.scenario)
-        if name not in known
-    )
+def _failed(one: Round) -> bool:
+    return bool(one.broken or one.accounting.failed_total or one.accounting.unresolved)
 
 
 def _effect(decision: int | None, metric: MetricInfo) -> Effect:

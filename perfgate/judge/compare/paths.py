@@ -8,9 +8,9 @@ from statistics import fmean, median
 from perfgate.model import Comparison, MetricInfo
 
 PATHS = "the client's paths to the two clusters differ"
-SHAPES_NO_BATCH_MS = 1.0
-"""A round trip of up to so long lets five requests in flight come to 5,000 a second to each broker: batches, and so the
-CPU that brokers need for a record, do not depend on it."""
+IN_FLIGHT = 5
+"""Requests of a client to a broker that may be under way: where records leave a broker's share of the rate no slower
+than these can carry one each, batches, and so the CPU that brokers need for a record, do not depend on round trips."""
 AS_DECLARED = ("the cluster as declared", "the other")
 """What the two sides are called: that of the baseline, and that of the candidate."""
 
@@ -37,7 +37,7 @@ def path_differs(
     if paths is None:
         return f"{PATHS}: they were not measured"
     before, after = paths
-    by_path = math.expm1(abs(_of_path(metric, paths)))
+    by_path = math.expm1(abs(_of_path(comparison, metric, paths)))
     if "latency_ms." in metric:
         values = [r.metrics[metric] for r in comparison.baseline.rounds if metric in r.metrics]
         by_path = abs(after - before) / median(values) if values else by_path
@@ -61,12 +61,15 @@ def favour(comparison: Comparison, metric: MetricInfo) -> float:
     if "latency_ms." in metric.name:
         values = [r.metrics[metric.name] for r in comparison.baseline.rounds if metric.name in r.metrics]
         return math.log1p((before - after) / median(values)) if values else 0.0
-    return _of_path(metric.name, paths)
+    return _of_path(comparison, metric.name, paths)
 
 
-def _of_path(metric: str, paths: tuple[float, float]) -> float:
+def _of_path(comparison: Comparison, metric: str, paths: tuple[float, float]) -> float:
     """Return the logarithm of what the paths alone may make of a metric that is no latency."""
-    least = SHAPES_NO_BATCH_MS if metric.startswith("broker_") else 0.0
+    rates = [r.metrics["records_per_s"] for r in comparison.baseline.rounds if r.metrics.get("records_per_s")]
+    least = 0.0
+    if metric.startswith("broker_") and rates:
+        least = 1e3 * IN_FLIGHT * comparison.scenario.cluster.brokers / median(rates)
     before, after = (max(path, least) for path in paths)
     return math.log(before / after)
 

@@ -7,6 +7,7 @@ from perfgate.model import Comparison, Measurement
 AFTER_RECORDS = ("log.flush.interval.messages", "flush.messages")
 AFTER_BYTES = ("log.segment.bytes", "segment.bytes")
 """Of a partition: of all brokers, and of a topic."""
+NEVER = "was never reached"
 
 
 def never_reached(comparison: Comparison) -> str:
@@ -26,7 +27,7 @@ def never_reached(comparison: Comparison) -> str:
             told = " and ".join(f"{limit:,}" for limit, _ in held)
             most = max(most for _, most in held)
             return (
-                f"{name} of {told} was never reached: no partition of a round was given more than {most:,} {what}; "
+                f"{name} of {told} {NEVER}: no partition of a round was given more than {most:,} {what}; "
                 "state a value that is, or raise --window"
             )
     return ""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from perfgate.judge.compare.comparisons import may_decide, not_taken, primary_metric, unsound_load
 from perfgate.judge.compare.paths import PATHS, favour, favoured, not_taken_by_path, path_differs, paths_ms
-from perfgate.judge.compare.reached import never_reached
+from perfgate.judge.compare.reached import NEVER, never_reached
 from perfgate.judge.compare.sequential import Estimate, first_told, scheduled
 from perfgate.judge.compare.units import fewest_units, scatter_text, too_few, unit_logs, whole_units
 from perfgate.judge.messages import scenario_lines
@@ -85,7 +85,7 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
         return Outcome(name=name, verdict=Verdict.MISSING, judgements=(), reasons=(reason,))
     notes = tuple(f"{j.metric}: {j.reason}" for j in judgements if j.reason)
     verdict = verdict_of(judgements)
-    if final and verdict.green and (why := never_reached(comparison)):
+    if final and verdict is Verdict.PASS and (why := never_reached(comparison)):
         verdict, notes = Verdict.INCONCLUSIVE, (why, *notes)
     return Outcome(name=name, verdict=verdict, judgements=judgements, reasons=notes)
 
@@ -202,6 +202,6 @@ def reference_message(outcome: Outcome, comparison: Comparison, reference: str, 
         lines.append(f"  paths      round trip {paths[0]:.2f} ms to the reference, {paths[1]:.2f} ms to the candidate")
     if outcome.verdict is Verdict.REGRESSED:
         lines.append(NEXT.format(path=ratios.path))
-    elif outcome.verdict is Verdict.INCONCLUSIVE and not any(PATHS in reason for reason in outcome.reasons):
+    elif outcome.verdict is Verdict.INCONCLUSIVE and not any(PATHS in r or NEVER in r for r in outcome.reasons):
         lines.append(SHORT)
     return "\n".join(lines)

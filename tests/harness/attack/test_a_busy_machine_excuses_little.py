@@ -52,6 +52,10 @@ def test_a_busy_machine_excuses_what_is_late_and_nothing_else(
         ({"_MSG_TIMED_OUT": 9, "TOPIC_AUTHORIZATION_FAILED": 1}, 0, 2990, False),
         ({}, 10, 2990, True),
         ({}, 10, 2989, False),
+        # A send that timed out on its way may be in the log all the same.
+        ({"_MSG_TIMED_OUT": 10}, 0, 2997, True),
+        ({}, 10, 2997, True),
+        ({"MSG_SIZE_TOO_LARGE": 10}, 0, 2997, False),
     ],
 )
 def test_what_may_only_have_been_late(failed: dict[str, int], unresolved: int, in_log: int, late: bool) -> None:
@@ -60,3 +64,4 @@ def test_what_may_only_have_been_late(failed: dict[str, int], unresolved: int, i
     made = round_of(1, told, where, {}, flaws(Load(kind="capped", rate=1000.0), told, where), "", own_brokers=True)
     assert made.broken
     assert (made.broken == made.perhaps_late) is late
+    assert (set(made.invalid) == set(made.perhaps_late)) is late

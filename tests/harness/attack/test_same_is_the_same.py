@@ -134,6 +134,22 @@ def test_what_keeps_records_waiting_is_not_faster(
         )
 
 
+def test_more_clients_have_more_buffers_to_wait_in() -> None:
+    """Three threads for one have three buffers of 32 MiB: below the cap a record waits for all that lies in them."""
+    found = with_latency(comparison(1.2), 2.5)
+    row = replace(found.candidate.scenario, threads=3)
+    outcome = judge_comparison(replace(found, candidate=replace(found.candidate, scenario=row)))
+    assert outcome.effect is Effect.FASTER
+
+
+def test_a_faster_row_whose_latency_could_not_be_looked_at_says_so() -> None:
+    found = comparison(1.12)
+    rounds = [replace(r, metrics={"records_per_s": r.metrics["records_per_s"]}) for r in found.candidate.rounds]
+    outcome = judge_comparison(replace(found, candidate=replace(found.candidate, rounds=tuple(rounds))))
+    assert outcome.effect is Effect.FASTER
+    assert [reason.partition(" ")[0] for reason in outcome.reasons] == ["latency_ms.p99"]
+
+
 def test_a_slower_row_needs_no_second_reason() -> None:
     outcome = judge_comparison(with_latency(comparison(0.9), 20.0))
     assert outcome.effect is Effect.SLOWER

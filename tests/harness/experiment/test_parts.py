@@ -99,3 +99,21 @@ def test_what_was_late_is_measured_again_once(
     measure_part(row, {}, Switch(), 60, "ABBA")
     assert len(row.discarded["B"]) == (1 if late[0] else 0)
     assert sum(bool(r.invalid) for r in row.rounds["B"]) == kept == row.unsound
+
+
+def test_a_generator_that_was_late_too_takes_nothing_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a machine that stood still both sides tell: one that its sends were late, the other its generator."""
+    tries = iter([True, False])
+
+    def one(*_: Any) -> list[tuple[str, Finished]]:
+        if not next(tries):
+            return [(side, Finished(round=one_round(1, 1000.0), repeatable=False)) for side in "AB"]
+        sends = replace(one_round(1, 1000.0), invalid=("12 sends timed out",), perhaps_late=("12 sends timed out",))
+        still = one_round(1, 1000.0, invalid=("the generators stood still",))
+        return [("A", Finished(round=sends, repeatable=False)), ("B", Finished(round=still, repeatable=True))]
+
+    monkeypatch.setattr(parts, "_burst", one)
+    row = Compared(dict.fromkeys("AB", scenario()), "turns", 1)
+    measure_part(row, {}, Switch(), 60, "ABBA")
+    assert not row.unsound
+    assert row.late == 1

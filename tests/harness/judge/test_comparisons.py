@@ -290,3 +290,20 @@ def test_what_was_late_once_is_told_and_breaks_nothing() -> None:
 def test_what_is_late_twice_counts(once: str, effect: Effect) -> None:
     found = with_late(with_late(comparison(1.0), once, once=True), "candidate", once=False)
     assert judge_comparison(found).effect is effect
+
+
+def test_what_was_late_once_breaks_nothing_when_something_else_goes_wrong() -> None:
+    """A generator that was the limit, in a round after one that was late and excused, made the change BROKEN."""
+    found = with_late(comparison(1.0), "candidate", once=True)
+    spoilt = replace(found.candidate.rounds[3], invalid=("generator saturated",))
+    rounds = (*found.candidate.rounds[:3], spoilt, *found.candidate.rounds[4:])
+    outcome = judge_comparison(replace(found, candidate=replace(found.candidate, rounds=rounds)))
+    assert outcome.effect is Effect.INVALID
+
+
+def test_a_baseline_that_was_late_once_excuses_no_lost_record() -> None:
+    found = with_late(comparison(1.0), "baseline", once=True)
+    lost = replace(found.candidate.rounds[3], invalid=("2 records lost",), broken=("2 records lost",))
+    rounds = (*found.candidate.rounds[:3], lost, *found.candidate.rounds[4:])
+    outcome = judge_comparison(replace(found, candidate=replace(found.candidate, rounds=rounds)))
+    assert outcome.effect is Effect.BROKEN

@@ -76,6 +76,7 @@ def test_a_setting_that_never_took_effect_is_not_kept(ratios: Ratios) -> None:
     outcome = judge_against_reference(replace(found, candidate=replace(found.candidate, scenario=row)), ratios)
     assert outcome.verdict is Verdict.INCONCLUSIVE
     assert outcome.reasons[0].startswith("log.flush.interval.messages of 100,000 was never reached")
+    assert "--budget" not in reference_message(outcome, found, "kafka 4.2", ratios), "more time would not help"
 
 
 def changed(found: Comparison, side: str, change: Callable[[Round], Round]) -> Comparison:

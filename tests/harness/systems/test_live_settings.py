@@ -4,13 +4,14 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.model import settings
 from perfgate.model.errors import TargetError
 from perfgate.systems.kafka.client import live_settings as module
-from perfgate.systems.kafka.client.admin import is_own, steps
+from perfgate.systems.kafka.client.admin import broker_config, is_own, steps
 from perfgate.systems.kafka.client.live_settings import LiveSettings
 
 NAME = "num.io.threads"
@@ -84,3 +85,24 @@ def test_every_step_of_both_ways_is_the_runs_own_and_what_lies_beyond_them_is_no
     ways = [*steps(str(before), str(value)), *steps(str(value), str(before)), str(value)]
     assert all(is_own(size, None, str(before), str(value)) for size in ways)
     assert not is_own(str(4 * max(before, value)), None, str(before), str(value))
+
+
+@pytest.mark.parametrize(("breaks", "taken"), [(1, True), (4, True), (5, False)])
+def test_a_connection_that_breaks_under_a_request_is_no_answer(breaks: int, taken: bool) -> None:
+    """Fewer network threads close the connections of those that end: a change of 3 to 1 ended the comparison."""
+    broken = KafkaException(KafkaError(KafkaError._TRANSPORT))
+    results = iter([*[Mock(side_effect=broken)] * breaks, Mock(return_value={"num.io.threads": 8})])
+    admin = Mock(describe_configs=lambda asked, **_: {asked[0]: Mock(result=next(results))})
+    if taken:
+        assert broker_config(admin, "1") == {"num.io.threads": 8}
+        return
+    with pytest.raises(TargetError, match="reading the settings of broker 1"):
+        broker_config(admin, "1")
+
+
+def test_an_answer_is_not_asked_for_again() -> None:
+    refused = KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED))
+    ask = Mock(side_effect=lambda asked, **_: {asked[0]: Mock(result=Mock(side_effect=refused))})
+    with pytest.raises(TargetError):
+        broker_config(Mock(describe_configs=ask), "1")
+    assert ask.call_count == 1

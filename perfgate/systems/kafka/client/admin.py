@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -23,6 +25,9 @@ from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client
 CONNECT_S = 5.0
 TAKEN_WITHIN_S = 30.0
 ASK_EVERY_S = 0.02
+ASKED_AT_MOST = 5
+"""A broker that makes its network threads fewer closes the connections of those that end: a request that was on its way
+there is asked again, so often at the most."""
 REFUSALS = (KafkaError.INVALID_CONFIG, KafkaError.INVALID_REQUEST)
 
 
@@ -74,8 +79,11 @@ def version_of(admin: AdminClient, broker: int) -> str:
 def broker_config(admin: AdminClient, broker: str) -> Mapping[str, Any]:
     """Return a broker's settings by name."""
     resource = ConfigResource(ResourceType.BROKER, broker)
-    reply = admin.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)[resource]
-    found: Mapping[str, Any] = answer(reply, f"reading the settings of broker {broker}")
+
+    def ask() -> Future[Any]:
+        return admin.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)[resource]
+
+    found: Mapping[str, Any] = _answer(ask, f"reading the settings of broker {broker}")
     return found
 
 
@@ -194,5 +202,21 @@ def _alter(admin: AdminClient, broker: str, name: str, value: str | None) -> Non
     operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
     entry = ConfigEntry(name, value, incremental_operation=operation)
     resource = ConfigResource(ResourceType.BROKER, broker, incremental_configs=[entry])
-    reply = admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S)[resource]
-    answer(reply, f"setting {name} = {value} on broker {broker}")
+
+    def ask() -> Future[Any]:
+        return admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S)[resource]
+
+    _answer(ask, f"setting {name} = {value} on broker {broker}")
+
+
+def _answer(ask: Callable[[], Future[Any]], doing: str) -> Any:
+    """Return the reply to what may be asked twice, asked again where the connection broke. Raises TargetError."""
+    for _ in range(ASKED_AT_MOST - 1):
+        try:
+            return answer(ask(), doing)
+        except TargetError as error:
+            cause = error.__cause__
+            if not (isinstance(cause, KafkaException) and cause.args[0].code() == KafkaError._TRANSPORT):
+                raise
+        time.sleep(ASK_EVERY_S)
+    return answer(ask(), doing)

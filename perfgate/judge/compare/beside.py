@@ -1,0 +1,84 @@
+"""What a comparison is held to beside what decides: what must not get much worse for it to be green. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from perfgate.judge.compare.paths import paths_ms
+from perfgate.judge.rates import at_its_cap
+from perfgate.judge.rules import READERS
+from perfgate.model import DECIDES_PACED, Comparison, Effect, Measurement, MetricEffect, MetricInfo
+
+AT_ITS_CAP = "broker_cpu_us_per_record"
+"""Decides where both sides reach the cap."""
+NOT_THE_SAME = {DECIDES_PACED: 1.5, AT_ITS_CAP: 1.1}
+"""A candidate is not the same whose metric is so many times the baseline's, the whole interval beyond. A rate at its
+cap, or one that the client limits, tells neither what its records wait for nor what they cost the brokers. Nor is one
+faster whose records wait so much longer; it may cost the brokers more."""
+NOT_THE_SAME_READ = {"paced": 1.5, "capped": 0.95}
+"""So it is with what consumers that read along are given (READERS)."""
+
+
+def got_worse(
+    comparison: Comparison, decided: MetricInfo, effect: Effect, others: Sequence[MetricEffect]
+) -> tuple[str, ...]:
+    """Return what got so much worse that a scenario which is SAME or FASTER by what decides is neither."""
+    word = "the same" if effect is Effect.SAME else "better"
+    held = _held(comparison, effect)
+    worse = tuple(
+        f"{decided.name} is {word}, but {other.metric.name} is {other.estimate * 100:+.0f} % "
+        f"({other.interval[0] * 100:+.0f} .. {other.interval[1] * 100:+.0f} %), beyond {(factor - 1) * 100:+.0f} %"
+        for other in others
+        if (factor := held.get(other.metric.name)) and _beyond(other, factor)
+    )
+    alone = (f"where only that counts: --on {decided.name}",) if effect is Effect.FASTER else ()
+    return (*worse, *alone) if worse else ()
+
+
+def not_looked_at(
+    comparison: Comparison, decided_by: Sequence[MetricInfo], effect: Effect, others: Sequence[MetricEffect]
+) -> tuple[str, ...]:
+    """Return which metrics a scenario that is SAME or FASTER should have been looked at by, and could not be."""
+    known = {*(metric.name for metric in decided_by), *(other.metric.name for other in others)}
+    return tuple(
+        f"{name} was not valid in every round: whether it got worse is not known"
+        for name in _held(comparison, effect)
+        if name not in known
+    )
+
+
+def once_late(measurement: Measurement) -> str:
+    """Return what was late on this side and did not happen when it was measured again; empty where nothing was."""
+    late = [reason for r in measurement.discarded for reason in r.perhaps_late]
+    return f"candidate, once, and not when it was measured again: {late[0]}" if late else ""
+
+
+def _held(comparison: Comparison, effect: Effect) -> dict[str, float]:
+    """Return how many times what it was each metric may be."""
+    scenario, sides = comparison.scenario, (comparison.baseline, comparison.candidate)
+    kind = scenario.load.kind
+    held = {name: factor for name, factor in NOT_THE_SAME.items() if kind != "backlog" or name != DECIDES_PACED}
+    if scenario.consumers and kind in READERS:
+        held[READERS[kind]] = NOT_THE_SAME_READ[kind]
+    if effect is Effect.FASTER:
+        held.pop(AT_ITS_CAP)
+    # Each client has a buffer, and below the cap a record waits for all that lies in it.
+    clients = {one.scenario.producers * one.scenario.threads for one in sides}
+    if kind == "capped" and len(clients) > 1 and not all(map(at_its_cap, sides)):
+        held.pop(DECIDES_PACED)
+    for name in held.keys() & {DECIDES_PACED, READERS["paced"]}:
+        held[name] *= 1 + _longer_path(comparison, name)
+    return held
+
+
+def _longer_path(comparison: Comparison, metric: str) -> float:
+    """Return by which share a longer path to the candidate's cluster may have lengthened a latency."""
+    paths = paths_ms(comparison)
+    values = [r.metrics[metric] for r in comparison.baseline.rounds if r.metrics.get(metric)]
+    return max(0.0, paths[1] - paths[0]) / median(values) if paths and values else 0.0
+
+
+def _beyond(effect: MetricEffect, factor: float) -> bool:
+    low, high = effect.interval
+    return low > factor - 1 if effect.metric.better == "lower" else high < factor - 1
