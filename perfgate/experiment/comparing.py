@@ -15,7 +15,7 @@ from perfgate.experiment.parts import QUADS, WARMING_PARTS, Compared, measure_pa
 from perfgate.experiment.setup import Setup
 from perfgate.experiment.switching import OF_CONNECTIONS, OF_SEGMENTS, Switch, live_values
 from perfgate.load.turns import SIDES
-from perfgate.model import AS_USUAL, Change, Comparison, Deciding, RecordedPairs, Scenario
+from perfgate.model import AS_USUAL, Change, ClusterSpec, Comparison, Deciding, RecordedPairs, Scenario
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.stopping import ComparisonStopRule
 from perfgate.model.target import Cluster, OutsideChange
@@ -74,15 +74,17 @@ class Comparing:
             raise self._failed
         if not self._compared:
             compared = [row for row in self.setup.scenarios if self.cannot(row) is None]
+            rows: list[Compared] = []
             try:
-                pairs = self.change.on_pairs or (
-                    not self.against and self.change.concerns_brokers and not self._change_live(compared)
-                )
-                measure = self._on_two if self.against else self._pairs if pairs else self._alternate
-                rows = [self._row(row, pairs=pairs) for row in compared]
-                for spec in dict.fromkeys(row.sides["A"].cluster for row in rows):
-                    here = [row for row in rows if row.sides["A"].cluster == spec]
-                    measure(here, self.budget_s * len(here) / len(rows))
+                for spec in dict.fromkeys(row.cluster for row in compared):
+                    names = [row for row in compared if row.cluster == spec]
+                    pairs = self.change.on_pairs or (
+                        not self.against and self.change.concerns_brokers and not self._change_live(spec, names)
+                    )
+                    here = [self._row(row, pairs=pairs) for row in names]
+                    rows += here
+                    measure = self._on_two if self.against else self._pairs if pairs else self._alternate
+                    measure(here, self.budget_s * len(here) / len(compared))
             except Exception as error:
                 self._failed = error
                 raise
@@ -94,8 +96,8 @@ class Comparing:
             self._compared = {row.name: self._comparison(row) for row in rows}
         return self._compared[scenario.name]
 
-    def _change_live(self, scenarios: Sequence[Scenario]) -> bool:
-        """Return whether the brokers take the change while they run, whichever of these scenarios they serve.
+    def _change_live(self, spec: ClusterSpec, scenarios: Sequence[Scenario]) -> bool:
+        """Return whether brokers of this spec, which serve these scenarios, take the change while they run.
 
         Raises ConfigurationError where real brokers do not.
         """
@@ -104,17 +106,18 @@ class Comparing:
         own = self.setup.target.own
         try:
             with self.setup.ledger.during("start"):
-                specs = dict.fromkeys(row.cluster for row in scenarios)
-                if all(live_values(self.change, self.setup.target.cluster(spec)) is not None for spec in specs):
+                if live_values(self.change, self.setup.target.cluster(spec)) is not None:
                     return True
         except TargetError:
             return not own  # what measures meets the same, and says so
+        names = ", ".join(row.name for row in scenarios)
         if not own:
             raise ConfigurationError(
-                f"{self.change.name}: brokers take this at their start only, or a scenario sets it too; real brokers "
+                f"{self.change.name}: brokers take this at their start only, or {names} sets it too; real brokers "
                 "are not this suite's to restart"
             )
-        self.setup.say.note("the brokers take this change at their start only: a pair of clusters for each unit")
+        why = "brokers take this change at their start only, or these scenarios state it themselves"
+        self.setup.say.note(f"{names}: {why}: a pair of clusters for each unit")
         return False
 
     def _row(self, scenario: Scenario, *, pairs: bool) -> Compared:

@@ -100,13 +100,12 @@ class _Search:
             return found.not_sustained
         if part == "unloaded":
             return ""
-        p99_ms, most_ms = found.metrics[DECIDES_PACED], UNLOADED_TIMES * median(self.unloaded)
+        p99_ms, stated_ms = found.metrics[DECIDES_PACED], self.scenario.load.level_p99_ms
+        most_ms = stated_ms or UNLOADED_TIMES * median(self.unloaded)
         if p99_ms <= most_ms:
             return ""
-        return (
-            f"p99 {p99_ms:,.1f} ms, more than the {most_ms:,.1f} ms that are {UNLOADED_TIMES:g} times the p99 of the "
-            "first step"
-        )
+        why = "stated" if stated_ms else f"{UNLOADED_TIMES:g} times the p99 of the first step"
+        return f"p99 {p99_ms:,.1f} ms, more than the {most_ms:,.1f} ms that are {why}"
 
 
 def _wrong_at_any_rate(finished: Finished, groups: int) -> bool:

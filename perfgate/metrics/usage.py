@@ -26,6 +26,8 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
     "network": ("broker_network_in_mib_per_s", "network_in_mib_per_s"),
 }
 """What is to be told of the brokers in every round, each by one of these metrics, or why it is not."""
+LATE_SHARE, LATE_S = 0.1, 0.1
+"""Counters that were read later than an edge of a window, by more than this share of it and so long, are not of it."""
 LEAST_CPU_CORES = 0.05
 """Less CPU than this is a handful of the kernel's ticks of 10 ms: a share of it means nothing."""
 
@@ -102,11 +104,13 @@ class CounterSampler:
         self.untold = untold
         self._brokers = set(brokers)
         self._looks: list[Looks] = []
+        self._edges_at: list[float] = []
         self._glances: list[Looks] = []
         self._glanced_at = math.inf
 
     def edge(self) -> None:
         """Read every broker's counters now."""
+        self._edges_at.append(time.monotonic())
         looks = self._read_whole()
         if gone := self._brokers - set(looks):
             raise TargetError(f"broker {min(gone)} was gone when its CPU was read")
@@ -126,9 +130,11 @@ class CounterSampler:
         return of_looks(self._glances) if self._glances else {}
 
     def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
-        """Return the broker metrics over these windows."""
+        """Return the broker metrics over these windows; none where counters came too late to be of them."""
         spans = [(self._looks[2 * window], self._looks[2 * window + 1]) for window in windows]
-        return broker_metrics(spans, records_per_s)
+        edges = [(self._edges_at[2 * window], self._edges_at[2 * window + 1]) for window in windows]
+        self.unavailable = read_late(spans, edges)
+        return {} if self.unavailable else broker_metrics(spans, records_per_s)
 
 
 class Settled:
@@ -224,6 +230,20 @@ class Samplers:
             lacking = [s.unavailable for s in self._samplers if s.unavailable and not found.keys() >= set(s.gives)]
             self.unavailable = "; ".join(lacking)
         return found
+
+
+def read_late(spans: Sequence[tuple[Looks, Looks]], edges: Sequence[tuple[float, float]]) -> str:
+    """Return why counters are not of the windows that opened and closed at these moments (s); empty where they are."""
+    late = max(
+        usage.at - at
+        for span, pair in zip(spans, edges, strict=True)
+        for look, at in zip(span, pair, strict=True)
+        for usage in look.values()
+    )
+    shortest = min(closed - opened for opened, closed in edges)
+    if late <= max(LATE_SHARE * shortest, LATE_S):
+        return ""
+    return f"counters were read {late:.1f} s after an edge of a window of {shortest:.1f} s"
 
 
 def broker_metrics(spans: Sequence[tuple[Looks, Looks]], records_per_s: float) -> dict[str, float]:

@@ -196,6 +196,7 @@ PATHS: Mapping[str, _Path] = {
     "record.keys": _Path(_keys, _own("keys")),
     "load.rate": _Path(_rate, _lay_rate),
     "load.records": _Path(_whole(MOST), _load("records", "backlog")),
+    "load.level-p99-ms": _Path(_amount(0.01, 1e6, "ms"), _load("level_p99_ms", "ramp")),
     "link": _Path(_link, lambda scenario, value: replace(scenario, link=LINKS[value])),
     "topic.partitions": _Path(_whole(100_000), _part("topic", "partitions")),
     "topic.replicas": _Path(_whole(100), _part("topic", "replication_factor")),

@@ -31,11 +31,12 @@ def front_html(
     drifts: Sequence[str],
     before: Mapping[str, Any] | None,
     notes: Sequence[str] = (),
+    advice: str = "",
 ) -> str:
     """Return the six answers of a run.json.
 
     `messages`: the message of a scenario or relation, by its name; `before`: the run.json of the run before; `notes`:
-    what else to know before a verdict is believed.
+    what else to know before a verdict is believed; `advice`: what to do about the change that was compared.
     """
     rows = worst_first(document)
     listed, same = ([row for row in rows if (row.verdict in COLLAPSED) is alike] for alike in (False, True))
@@ -57,7 +58,7 @@ def front_html(
         + "<h3>Can I trust it</h3>"
         + _list([*trust(document), *notes])
         + "<h3>What to do next</h3>"
-        + _list(_next(document, [row.name for row in listed], messages))
+        + _list(_next(document, [row.name for row in listed], messages, advice))
     )
 
 
@@ -75,11 +76,18 @@ def banners(document: Mapping[str, Any], before: Mapping[str, Any] | None) -> li
 
 def trust(document: Mapping[str, Any]) -> list[str]:
     """Return what a reader has to know before they believe a verdict."""
-    entries = document["scenarios"]
-    unsure = [entry["name"] for entry in entries if entry["verdict"] in NO_ANSWER or entry["verdict"] is None]
+    judged = document["comparisons"] or document["scenarios"]
+    names = [entry["scenario" if document["comparisons"] else "name"] for entry in judged]
+    sides = [entry[side] for entry in document["comparisons"] for side in ("baseline", "candidate")]
+    entries, what = (sides, "compared") if sides else (document["scenarios"], "measured")
+    unsure = [
+        name
+        for name, entry in zip(names, judged, strict=True)
+        if entry["verdict"] in NO_ANSWER or entry["verdict"] is None
+    ]
     found = [
-        f"{len(entries)} scenarios measured: {integrity_line([one['accounting'] for one in entries], entries)}.",
-        f"Without an answer: {', '.join(unsure)}." if unsure else "Every scenario that was measured has an answer.",
+        f"{len(judged)} scenarios {what}: {integrity_line([one['accounting'] for one in entries], entries)}.",
+        f"Without an answer: {', '.join(unsure)}." if unsure else f"Every scenario that was {what} has an answer.",
         _held_against(document),
         f"{document['environment']['cores']} x {document['environment']['cpu_model']}, kernel "
         f"{document['environment']['kernel']}, Kafka {document['target']['kafka_version']}.",
@@ -94,6 +102,8 @@ def trust(document: Mapping[str, Any]) -> list[str]:
 
 
 def _held_against(document: Mapping[str, Any]) -> str:
+    if change := document["change"]:
+        return f"Each scenario as declared and with '{change['name']}', in turns."
     if reference := document.get("reference"):
         return f"Held against the reference '{reference['name']}', measured in turns with it."
     if document["profile"]:
@@ -149,9 +159,12 @@ def write_front(folder: Path, page: str, files: Mapping[str, bytes]) -> None:
     (folder / f"{uuid.uuid4()}-globals.json").write_text(json.dumps({"attachments": attached, "errors": []}))
 
 
-def _next(document: Mapping[str, Any], worst: Sequence[str], messages: Mapping[str, str]) -> list[str]:
+def _next(
+    document: Mapping[str, Any], worst: Sequence[str], messages: Mapping[str, str], advice: str = ""
+) -> list[str]:
     lines = [line.strip() for name in worst for line in messages.get(name, "").splitlines()]
-    steps = [line.removeprefix("next").strip() for line in lines if line.startswith("next ")]
+    steps = [advice] if advice else []
+    steps += [line.removeprefix("next").strip() for line in lines if line.startswith("next ")]
     if any(entry["verdict"] == Verdict.MISSING.value for entry in document["scenarios"]):
         kind = document["target"]["kind"]
         command = baseline_command(kind if kind != "brokers" else "FILE.toml", str(document["tier"]["name"]))

@@ -13,7 +13,7 @@ from perfgate.model.secret import redacted
 
 MOST_ROWS, MOST_REASONS, MOST_NOTES = 16, 5, 2
 """With the lines around them at most forty lines."""
-LONGEST_CELL = 160
+LONGEST_CELL, LONGEST_ADVICE = 160, 400
 NO_WIDTH = "\u200b"
 WORDS = {0: "GREEN", 2: "INTERRUPTED", 6: "UNDECIDED", 7: "NOT ALL PUT BACK"}
 """By the run's exit code; RED with any other."""
@@ -44,23 +44,28 @@ class Row(NamedTuple):
     what: str
 
 
-def summary(document: Mapping[str, Any], sentences: Mapping[str, str], notes: Sequence[str] = ()) -> str:
+def summary(
+    document: Mapping[str, Any], sentences: Mapping[str, str], notes: Sequence[str] = (), advice: str = ""
+) -> str:
     """Return the Markdown text for a run.json, at most forty lines whatever the run holds.
 
     `sentences`: what the message of a scenario or relation begins with, by its name; the worst one's is the headline.
-    `notes`: what is no verdict; the first ones are shown, in place of rows.
+    `notes`: what is no verdict; the first ones are shown, in place of rows. `advice`: what to do about the change that
+    was compared; each scenario of a comparison is listed, with its interval.
     Names and reasons come from brokers, files and errors: whatever they hold, they make no markup and no cells.
     """
     rows = worst_first(document)
-    listed = [row for row in rows if row.verdict not in COLLAPSED]
-    lines = [f"**{headline(document, listed, sentences)}**", ""]
+    off = [row for row in rows if row.verdict not in COLLAPSED]
+    lines = [f"**{headline(document, off, sentences)}**", ""]
+    lines += [cell(advice, LONGEST_ADVICE), ""] if advice else []
+    listed = rows if document["comparisons"] else off
     if listed:
         most = MOST_ROWS - (MOST_NOTES + 1 if notes else 0)
         lines += ["| verdict | of | what |", "|---|---|---|"]
         lines += [f"| {row.verdict} | {cell(row.name)} | {cell(row.what)} |" for row in listed[:most]]
         lines += [f"| ... | {len(listed) - most} more | see run.json |"] * (len(listed) > most)
         lines.append("")
-    counts = Counter(row.verdict for row in rows if row.verdict in COLLAPSED)
+    counts = Counter(row.verdict for row in rows if row not in listed)
     if counts:
         lines += [", ".join(f"{count} {verdict}" for verdict, count in counts.items()) + ".", ""]
     lines += [f"- note: {cell(note)}" for note in notes[:MOST_NOTES]]
@@ -78,14 +83,14 @@ def worst_first(document: Mapping[str, Any]) -> list[Row]:
     return sorted(_rows(document), key=lambda row: RANK.get(row.verdict, RANK[Verdict.INCONCLUSIVE.value]))
 
 
-def cell(text: str) -> str:
-    """Return any text as one table cell without markup and secrets, cut to LONGEST_CELL characters.
+def cell(text: str, longest: int = LONGEST_CELL) -> str:
+    """Return any text as one table cell without markup and secrets, cut to so many characters.
 
     A space of no width keeps a hosting site from notifying @somebody, and from linking #1.
     """
     text = redacted(text)  # before anything in it is escaped
     plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    plain = plain if len(plain) <= LONGEST_CELL else plain[: LONGEST_CELL - 3] + "..."
+    plain = plain if len(plain) <= longest else plain[: longest - 3] + "..."
     escaped = re.sub(r"(?<![^\W_])_|_(?![^\W_])|[\\`*{}\[\]<>#|~!@&$]", lambda found: "\\" + found[0], plain)
     return re.sub("[@#]", lambda found: found[0] + NO_WIDTH, escaped)
 
@@ -162,7 +167,8 @@ def _of_comparison(entry: Mapping[str, Any]) -> str:
         return str(entry["reasons"][0]) if entry["reasons"] else "nothing was compared"
     low, high = entry["interval"]
     why = f"; {entry['reasons'][0]}" if entry["reasons"] else ""
-    return f"{entry['metric']} {entry['estimate'] * 100:+.1f} % ({low * 100:+.1f} .. {high * 100:+.1f} %){why}"
+    rests = f", {entry['units']} units, {entry['minutes']:.1f} min" if "units" in entry else ""
+    return f"{entry['metric']} {entry['estimate'] * 100:+.1f} % ({low * 100:+.1f} .. {high * 100:+.1f} %){rests}{why}"
 
 
 def _not_run(absent: Sequence[Mapping[str, str]]) -> list[str]:

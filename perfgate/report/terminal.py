@@ -46,6 +46,8 @@ COLOUR: Mapping[Verdict | Effect, str] = {
 COLOUR_OF_WORD = {verdict.value: colour for verdict, colour in COLOUR.items()}
 WORDS = {0: "GREEN", 2: "INTERRUPTED", 6: "UNDECIDED"}
 """What the last line begins with, by the exit code; RED with any other."""
+UNITS = {"turns": "bursts", "rounds": "blocks", "pairs": "pairs of clusters"}
+"""What the units of a comparison are, by its method."""
 COMPARISON_COLUMNS = (
     "scenario",
     "metric",
@@ -53,7 +55,7 @@ COMPARISON_COLUMNS = (
     "changed",
     "effect",
     "95 % interval",
-    "pairs",
+    "units",
     "min",
     "verdict",
 )
@@ -159,7 +161,7 @@ def comparison_rows(comparisons: Sequence[tuple[Comparison, ComparisonOutcome]])
                 after,
                 signed(primary.estimate),
                 interval,
-                str(outcome.pairs),
+                f"{outcome.units} {UNITS[comparison.method]}",
                 f"{outcome.minutes:.1f}",
                 outcome.effect.value,
             )

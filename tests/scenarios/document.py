@@ -31,6 +31,7 @@ SHOWN = (
     ("end_to_end_latency_ms.p99", "send to receipt p99 ms"),
     ("broker_cpu_us_per_record", "us CPU/record"),
     ("knee_records_per_s", "knee, records/s"),
+    ("timed_out_share", "timed out (share)"),
     ("unread_records", "unread"),
     ("lag_drained_s", "read in s"),
 )

@@ -21,6 +21,7 @@ from perfgate.model.catalogue import Family
 from perfgate.model.declared import TierName
 
 FAMILY, UNREAD, ENDURANCE_FAMILY = "failover", "backlog", "endurance"
+SHARE = "share-group"
 BROKERS, PARTITIONS, RATE_PER_PARTITION = 3, 6, 100
 SAFE = settings(
     {
@@ -57,12 +58,13 @@ def row(
     producers: int = 1,
     brokers: int = BROKERS,
     on_brokers: int = 0,
+    also: tuple[str, ...] = (),
 ) -> FaultScenario:
-    """Return a row of this family, with what differs from the others."""
+    """Return a row of this family, with what differs from the others; `also`: other families that it belongs to."""
     return FaultScenario(
         name=name,
         summary=summary,
-        families=(FAMILY,),
+        families=(FAMILY, *also),
         tier="nightly",
         factor=settings({"fault": kind, **(producer or {}), **(broker or {})}),
         topic=TopicSpec(
@@ -88,6 +90,7 @@ def shared(name: str, summary: str) -> FaultScenario:
         summary,
         "consumer-slow",
         hold_s=30,
+        also=(SHARE,),
         consumers=Consumers(membership="share", processes=3),
         broker={
             "group.share.record.lock.duration.ms": 2_000,
@@ -103,13 +106,20 @@ ROWS = (
     row("stop-leader", "a broker is shut down in good order (SIGTERM)", "stop-leader", repeats=2),
     row("pause-leader", "a broker stands still for 20 s (SIGSTOP)", "pause-leader", hold_s=20),
     row("cut-off", "a broker's links are severed for 20 s", "cut-off", hold_s=20),
-    row("slow-follower", "a follower is slow for 20 s: acks=all waits for it", "slow-follower", hold_s=20),
+    row(
+        "slow-follower",
+        "a follower is slow for 20 s: acks=all waits for it",
+        "slow-follower",
+        hold_s=20,
+        also=("min-insync",),
+    ),
     row(
         "slow-follower-acks-1",
         "a follower is slow for 20 s: producers feel nothing, consumers wait for it",
         "slow-follower",
         hold_s=20,
         producer={"acks": 1, "enable.idempotence": "false"},
+        also=("min-insync",),
     ),
     row("kill-controller", "the active controller loses power", "kill-controller"),
     row("rolling-restart", "all three brokers are restarted, one after another", "rolling-restart"),
@@ -199,6 +209,7 @@ ROWS = (
         "consumer-kill-share",
         "a consumer of a share group dies; what it had goes to others (KIP-932)",
         "consumer-kill",
+        also=(SHARE,),
         consumers=Consumers(membership="share", processes=3),
         broker={
             "group.share.session.timeout.ms": 6_000,

@@ -164,3 +164,39 @@ def test_a_unit_that_failed_is_kept_when_windows_would_be_lengthened(monkeypatch
     outcome = judge_comparison(comparing._comparison(row))
     assert outcome.effect is not Effect.SAME
     assert not said
+
+
+def test_one_scenario_that_states_the_setting_itself_sends_no_other_to_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """num.network.threads of the nightly went by pairs of clusters everywhere, for one scenario that states it."""
+    comparing: Any = Comparing.__new__(Comparing)
+    stating = scenario("network-threads-8")
+    stating = replace(stating, cluster=replace(stating.cluster, config=(("num.network.threads", "8"),)))
+    comparing.setup = Mock(scenarios=[scenario("batch-1k"), stating, scenario("acks-all")])
+    comparing.change = Change(name="x", changes=(("broker.num.network.threads", "4"),))
+    comparing.against, comparing.budget_s, comparing.outside = False, 90.0, None
+    comparing._failed, comparing._compared = None, {}
+    measured: list[tuple[str, list[str], float]] = []
+    for method in ("_alternate", "_pairs"):
+
+        def measure(rows: list[Any], budget_s: float, method: str = method) -> None:
+            measured.append((method, [row.name for row in rows], budget_s))
+
+        monkeypatch.setattr(comparing, method, measure)
+    monkeypatch.setattr(Comparing, "cannot", lambda *_: None)
+    monkeypatch.setattr(Comparing, "_row", lambda _self, row, **_: SimpleNamespace(name=row.name))
+    monkeypatch.setattr(Comparing, "_comparison", lambda _self, row: row)
+    monkeypatch.setattr(
+        module, "live_values", lambda _change, _cluster: None if comparing.setup.target.at is stating.cluster else ()
+    )
+
+    def cluster(spec: Any) -> Any:
+        comparing.setup.target.at = spec
+        return Mock()
+
+    comparing.setup.target.cluster = cluster
+    comparing.setup.ledger.during.return_value.__enter__ = Mock()
+    comparing.setup.ledger.during.return_value.__exit__ = Mock(return_value=None)
+    comparing.compare(scenario("batch-1k"))
+    assert measured == [("_alternate", ["batch-1k", "acks-all"], 60.0), ("_pairs", ["network-threads-8"], 30.0)]
+    (note,) = [call.args[0] for call in comparing.setup.say.note.call_args_list]
+    assert note.startswith("network-threads-8: brokers take this change at their start only, or these scenarios state")

@@ -16,7 +16,7 @@ from perfgate.experiment.assembly import Finished
 from perfgate.experiment.knee import BELOW, LEAST_SHARE, RESOLUTION, find_knee
 from perfgate.experiment.ramp import TRIES, UNLOADED_TIMES, Known, known_after, ramp_round
 from perfgate.judge.rules import judge_scenario, required
-from perfgate.model import Consumers, Load, Measurement, Reading, Round, Scenario, Verdict
+from perfgate.model import Consumers, Load, Measurement, Reading, Round, Scenario, Verdict, with_changes
 from perfgate.report.plots import knee_curve_figure
 from perfgate.report.results import recorded_measurement, scenario_entry
 from tests.harness.build import accounting, one_round, profile, scenario, threshold
@@ -224,6 +224,16 @@ def test_the_rounds_of_a_run_are_held_to_one_level() -> None:
     assert known.unloaded_ms == (3.7, 90.0, 3.0, 3.0, 5.0)
     knees = [one.metrics["knee_records_per_s"] for one in rounds]
     assert 30_000 / RESOLUTION**2 <= min(knees) <= max(knees) <= 30_000
+
+
+def test_a_level_that_is_stated_is_held_whatever_the_first_step_took() -> None:
+    stated = with_changes(RAMP, [("load.level-p99-ms", 21.5)])
+    assert stated.load.level_p99_ms == 21.5
+    found = ramp_round(brokers(30_000), stated, 1, own_brokers=True).round
+    assert found.metrics["knee_records_per_s"] == MOST, "21 ms are quick enough"
+    tight = ramp_round(brokers(30_000), with_changes(RAMP, [("load.level-p99-ms", 20)]), 1, own_brokers=True).round
+    assert tight.metrics["knee_records_per_s"] <= 30_000
+    assert "more than the 20.0 ms that are stated" in next(one.missed for one in tight.steps if one.missed)
 
 
 def test_a_knee_that_the_generator_bounds_is_not_judged() -> None:

@@ -33,7 +33,7 @@ __all__ = ["engine", "no_ryuk", "own_state"]
 pytestmark = pytest.mark.slow
 SCENARIOS = "tests/scenarios"
 ALL_ROWS_S = 3600
-SMOKE = ("batch-1k", "batch-16k", "replicas-3", "acks-all", "cross-az", "paced-500")
+SMOKE = ("batch-1k", "batch-16k", "replicas-3", "acks-all", "cross-az", "paced-500", "consume-1")
 
 
 def green(done: Finished) -> dict[str, str]:

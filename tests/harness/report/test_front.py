@@ -1,13 +1,17 @@
 """The report's first page: verdict first, the six answers, nothing that a name could make markup of."""
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from perfgate.judge.compare.comparisons import judge_comparison
+from perfgate.report.comparisons import comparison_entry
 from perfgate.report.front import banners, front_html, integrity_line, run_before
-from perfgate.report.results import load_run, write_run
+from perfgate.report.results import load_run, recorded_measurements, write_run
+from tests.harness.judge.test_comparisons import comparison
 from tests.harness.report.test_replay import RECORDED
 
 HOSTILE = '<script>alert("x")</script>\n&'
@@ -93,3 +97,18 @@ def test_the_integrity_line_counts_what_readers_were_not_given() -> None:
     )
     reading = {"read": 980, "missed": 2, "duplicated": 1, "reordered": 4}
     assert integrity_line([sent], [{"reading": reading}]).endswith("980 read: 2 missed, 1 duplicated, 4 out of order")
+
+
+def test_a_change_that_makes_something_slower_is_not_gone_on_with() -> None:
+    """The page said "Nothing: go on" beside a comparison that was red, and that no scenario had been measured."""
+    one = recorded_measurements(load_run(RECORDED))["batch-1k"]
+    found = replace(comparison(0.8), baseline=one, candidate=one)
+    entry = comparison_entry(found, judge_comparison(found))
+    sent = 2 * sum(r.accounting.attempted for r in one.rounds)
+    run = {**load_run(RECORDED), "scenarios": [], "relations": [], "comparisons": [entry], "change": {"name": "x"}}
+    run |= {"exit_code": 1, "left_behind": [], "ranges": [], "baselines": [], "replay_of": None}
+    page = front_html(run, {}, [], None, (), "Do not apply 'x' as it is")
+    assert page.index("What to do next") < page.index("Do not apply &#x27;x&#x27; as it is")
+    assert "Nothing: go on" not in page
+    assert f"1 scenarios compared: {sent:,} records sent: {sent:,} acknowledged" in page
+    assert "Each scenario as declared and with &#x27;x&#x27;, in turns." in page

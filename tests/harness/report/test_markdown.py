@@ -89,6 +89,13 @@ def test_a_comparison_has_its_interval() -> None:
     found |= {"interval": [-0.15, -0.09], "reasons": []}
     text = summary_of(document(exit_code=1, change={"name": "x"}, comparisons=[found]))
     assert text.startswith("**RED: SLOWER replicas-3: records_per_s -12.0 % (-15.0 .. -9.0 %)**\n")
+    assert "| SLOWER | replicas-3 | records_per_s -12.0 %" in text
+    same = found | {"verdict": "SAME", "units": 25, "minutes": 4.96}
+    run = document(change={"name": "x"}, comparisons=[same])
+    text = summary(run, {}, (), "'x' changes no scenario's speed by more than 5 %")
+    assert "\n'x' changes no scenario's speed by more than 5 %\n" in text
+    assert "| SAME | replicas-3 | records_per_s -12.0 % (-15.0 .. -9.0 %), 25 units, 5.0 min |" in text
+    assert "1 SAME" not in text
     found |= {"estimate": 0.12, "interval": [0.1, 0.14], "reasons": ["latency_ms.p99 is +200 %"]}
     text = summary_of(document(exit_code=1, change={"name": "x"}, comparisons=[found]))
     assert "records_per_s +12.0 % (+10.0 .. +14.0 %); latency_ms.p99 is +200 %" in text

@@ -210,7 +210,14 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
                 for r in entry["rounds"]
             ],
             "accounting": {**entry["accounting"], "markers": 0},
-            "load": {**entry["load"], "probes": False, "times_out": False, "share_of_knee": 0.0, "knee": ""},
+            "load": {
+                **entry["load"],
+                "probes": False,
+                "times_out": False,
+                "share_of_knee": 0.0,
+                "level_p99_ms": 0.0,
+                "knee": "",
+            },
         }
         for key in ("metrics", "rounds", "accounting", "load", "link", "declared", "generator"):
             assert again[key] == added.get(key, entry[key])

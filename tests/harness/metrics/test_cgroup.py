@@ -1,0 +1,94 @@
+"""Counters of control groups, of both versions, and that what is read too late is of no window."""
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfgate.metrics.cgroup import control_group
+from perfgate.metrics.usage import CounterSampler, Usage, read_late
+
+ID = "c" * 64
+FILES = {
+    1: {
+        "cpuacct/docker/ID/cpuacct.usage": "2500000000\n",
+        "memory/docker/ID/memory.usage_in_bytes": "1000\n",
+        "memory/docker/ID/memory.stat": "inactive_file 1\ntotal_inactive_file 400\n",
+        "blkio/docker/ID/blkio.throttle.io_service_bytes": "8:0 Read 5\n8:0 Write 7\n8:16 Write 3\nTotal 15\n",
+    },
+    2: {
+        "unified/system.slice/docker-ID.scope/cpu.stat": "usage_usec 2500000\nuser_usec 1\n",
+        "unified/system.slice/docker-ID.scope/memory.current": "1000\n",
+        "unified/system.slice/docker-ID.scope/memory.stat": "anon 5\ninactive_file 400\n",
+        "unified/system.slice/docker-ID.scope/io.stat": "8:0 rbytes=5 wbytes=7 rios=1\n8:16 rbytes=0 wbytes=3 rios=0\n",
+    },
+}
+GROUPS = {
+    1: "4:memory:/docker/ID\n7:blkio:/docker/ID\n2:cpu,cpuacct:/docker/ID\n0::/docker/ID\n",
+    2: "0::/system.slice/docker-ID.scope\n",
+}
+
+
+def proc_of(folder: Path, version: int) -> Path:
+    """Return a folder like /proc, of a machine where process 7 is in such a group."""
+    for name, text in FILES[version].items():
+        path = folder / "fs" / name.replace("ID", ID)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    kinds = {1: (("cpuacct", "cgroup"), ("memory", "cgroup"), ("blkio", "cgroup"), ("unified", "cgroup2")), 2: ()}
+    mounts = [
+        f"x {folder}/fs/{name} {kind} rw,{name} 0 0" for name, kind in kinds[version] or (("unified", "cgroup2"),)
+    ]
+    (folder / "proc" / "7").mkdir(parents=True)
+    (folder / "proc" / "self").mkdir()
+    (folder / "proc" / "self" / "mounts").write_text("\n".join(mounts))
+    (folder / "proc" / "7" / "cgroup").write_text(GROUPS[version].replace("ID", ID))
+    return folder / "proc"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_kernel_tells_of_a_container_at_once(tmp_path: Path, version: int) -> None:
+    group = control_group(7, ID, proc_of(tmp_path, version))
+    assert group is not None
+    assert group.version == version
+    found = group.usage(whole=False)
+    assert found is not None
+    assert (found.cpu_s, found.rss_bytes, found.written_bytes) == (2.5, 600, 10)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_another_machines_process_and_a_group_that_is_gone_tell_nothing(tmp_path: Path, version: int) -> None:
+    proc = proc_of(tmp_path, version)
+    group = control_group(7, ID, proc)
+    assert group is not None
+    assert control_group(8, ID, proc) is None
+    assert control_group(7, "d" * 64, proc) is None, "the same number on another machine"
+    for path in (tmp_path / "fs").rglob("*"):
+        if path.is_file():
+            path.unlink()
+    assert group.usage() is None
+    assert control_group(7, ID, proc) is None
+
+
+@given(st.floats(0.5, 60), st.floats(0, 10))
+def test_what_was_read_too_late_is_of_no_window(window_s: float, late_s: float) -> None:
+    """An engine took a second for each of three brokers: of the third one a window told the pause after it."""
+
+    def looks(at: float) -> dict[int, Usage]:
+        return {1: Usage(at=at, cpu_s=0, rss_bytes=0, written_bytes=0)}
+
+    told = read_late([(looks(5.0), looks(5.0 + window_s + late_s))], [(5.0, 5.0 + window_s)])
+    assert bool(told) is (5.0 + window_s + late_s - (5.0 + window_s) > max(0.1 * (5.0 + window_s - 5.0), 0.1))
+
+
+def test_a_source_that_is_late_is_unavailable_and_says_so() -> None:
+    def late() -> dict[int, Usage]:
+        return {1: Usage(at=time.monotonic() + 1, cpu_s=0, rss_bytes=0, written_bytes=0)}
+
+    sampler = CounterSampler(late, [1], untold="")
+    sampler.edge()
+    sampler.edge()
+    assert sampler.metrics(1.0, [0]) == {}
+    assert sampler.unavailable.startswith("counters were read 1.0 s after an edge of a window")
