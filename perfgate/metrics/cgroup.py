@@ -10,7 +10,7 @@ from pathlib import Path
 from perfgate.metrics.process import compiling
 from perfgate.metrics.usage import Usage
 
-CPU, MEMORY, DISK = "cpuacct", "memory", "blkio"
+CPU, MEMORY = "cpuacct", "memory"
 """Version 1 has a hierarchy for each of these controllers; version 2 has one for all."""
 
 
@@ -21,6 +21,8 @@ class ControlGroup:
     version: int
     folders: dict[str, Path]
     pid: int
+    proc: Path
+    """Where the kernel's files of processes are."""
 
     def usage(self, *, whole: bool = True) -> Usage | None:
         """Return the counters, those of a JVM's compiler threads if it is to be the `whole`.
@@ -35,15 +37,24 @@ class ControlGroup:
         return replace(found, compiling_s=compiling(self.pid)) if whole else found
 
     def _first_version(self) -> Usage:
-        cpu, memory, disk = (self.folders[name] for name in (CPU, MEMORY, DISK))
+        cpu, memory = (self.folders[name] for name in (CPU, MEMORY))
         cached = dict(_pairs(memory / "memory.stat"))["total_inactive_file"]
-        written = [line.split() for line in (disk / "blkio.throttle.io_service_bytes").read_text().splitlines()]
         return Usage(
             at=time.monotonic(),
             cpu_s=int((cpu / "cpuacct.usage").read_text()) / 1e9,
             rss_bytes=max(0, int((memory / "memory.usage_in_bytes").read_text()) - cached),
-            written_bytes=sum(int(words[2]) for words in written if words[1:2] == ["Write"]),
+            written_bytes=self._written(),
         )
+
+    def _written(self) -> int | None:
+        """Return what the first process has written; None where the kernel tells that to its owner alone.
+
+        The first version's own counters leave out what the page cache writes later: they stay 0.
+        """
+        try:
+            return dict(_pairs(self.proc / str(self.pid) / "io", ":"))["write_bytes"]
+        except OSError:
+            return None
 
     def _second_version(self) -> Usage:
         folder = self.folders[CPU]
@@ -71,18 +82,18 @@ def control_group(pid: int, container: str, proc: Path = Path("/proc")) -> Contr
     groups = {names: path for _, names, path in (line.split(":", 2) for line in lines) if container in path}
     own = {name: path for names, path in groups.items() for name in names.split(",")}
     where = {name: Path(at) for _, at, kind, options, *_ in mounts if kind == "cgroup" for name in options.split(",")}
-    if {CPU, MEMORY, DISK} <= own.keys() & where.keys():
-        folders = {name: where[name] / own[name].lstrip("/") for name in (CPU, MEMORY, DISK)}
-        found = ControlGroup(version=1, folders=folders, pid=pid)
+    if {CPU, MEMORY} <= own.keys() & where.keys():
+        folders = {name: where[name] / own[name].lstrip("/") for name in (CPU, MEMORY)}
+        found = ControlGroup(version=1, folders=folders, pid=pid, proc=proc)
     elif "" in own and (unified := [Path(at) for _, at, kind, *_ in mounts if kind == "cgroup2"]):
-        folders = dict.fromkeys((CPU, MEMORY, DISK), unified[0] / own[""].lstrip("/"))
-        found = ControlGroup(version=2, folders=folders, pid=pid)
+        folders = dict.fromkeys((CPU, MEMORY), unified[0] / own[""].lstrip("/"))
+        found = ControlGroup(version=2, folders=folders, pid=pid, proc=proc)
     else:
         return None
     return found if found.usage() else None
 
 
-def _pairs(path: Path) -> Iterator[tuple[str, int]]:
+def _pairs(path: Path, between: str = " ") -> Iterator[tuple[str, int]]:
     for line in path.read_text().splitlines():
-        name, _, value = line.partition(" ")
+        name, _, value = line.partition(between)
         yield name, int(value)

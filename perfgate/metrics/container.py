@@ -15,7 +15,7 @@ import requests
 from perfgate.metrics.cgroup import ControlGroup, control_group
 from perfgate.metrics.usage import CounterSampler, Usage
 
-UNTOLD = "no source tells the traffic of containers"
+UNTOLD = "neither the kernel nor the engine tells it of containers"
 """The engine's counters of interfaces come up to a second late, of short windows a quarter of what was sent (20.10)."""
 
 

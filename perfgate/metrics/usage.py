@@ -36,6 +36,7 @@ LEAST_CPU_CORES = 0.05
 class Usage:
     """One broker's counters at one moment (s): seconds of CPU, bytes resident, bytes written to disk.
 
+    `written_bytes`: None where it is not known.
     `compiling_s`: seconds of CPU of each of its JVM's compiler threads, by thread id; None where it is not known.
     `traffic`: bytes received and sent over each of its connections; None where that is not known.
     """
@@ -43,7 +44,7 @@ class Usage:
     at: float
     cpu_s: float
     rss_bytes: int
-    written_bytes: int
+    written_bytes: int | None
     compiling_s: Mapping[int, float] | None = None
     traffic: Mapping[int, tuple[int, int]] | None = None
 
@@ -254,19 +255,29 @@ def broker_metrics(spans: Sequence[tuple[Looks, Looks]], records_per_s: float) -
     brokers = list(spans[0][0])
     seconds = {b: sum(after[b].at - before[b].at for before, after in spans) for b in brokers}
     cores = {b: sum(after[b].cpu_s - before[b].cpu_s for before, after in spans) / seconds[b] for b in brokers}
-    written = sum(
-        sum(after[b].written_bytes - before[b].written_bytes for before, after in spans) / seconds[b] for b in brokers
-    )
     rss = [usage.rss_bytes / MIB for usage in spans[-1][1].values()]
     metrics = cpu_metrics(cores, records_per_s)
     metrics["broker_rss_mib.max"] = max(rss)
     metrics["broker_rss_mib.sum"] = sum(rss)
-    metrics["broker_disk_write_mib_per_s"] = written / MIB
+    if (written := _written_per_s(spans, seconds)) is not None:
+        metrics["broker_disk_write_mib_per_s"] = written / MIB
     if (traffic := _traffic_per_s(spans, seconds)) is not None:
         metrics["broker_network_in_mib_per_s"], metrics["broker_network_out_mib_per_s"] = traffic
     if shares := [share for span in spans for share in compile_shares(*span).values()]:
         metrics["broker_compile_share.max"] = max(shares)
     return metrics
+
+
+def _written_per_s(spans: Sequence[tuple[Looks, Looks]], seconds: Mapping[int, float]) -> float | None:
+    """Return the bytes/s that all brokers together wrote to disk; None unless every look at every broker tells."""
+    total = 0.0
+    for before, after in spans:
+        for broker, early in before.items():
+            late = after[broker].written_bytes
+            if early.written_bytes is None or late is None:
+                return None
+            total += (late - early.written_bytes) / seconds[broker]
+    return total
 
 
 def not_told(metrics: Mapping[str, float], sampler: Sampler) -> dict[str, str]:

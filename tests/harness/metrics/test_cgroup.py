@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.metrics.cgroup import control_group
-from perfgate.metrics.usage import CounterSampler, Usage, read_late
+from perfgate.metrics.usage import CounterSampler, Usage, broker_metrics, read_late
+from perfgate.model import MIB
 
 ID = "c" * 64
 FILES = {
@@ -16,7 +17,6 @@ FILES = {
         "cpuacct/docker/ID/cpuacct.usage": "2500000000\n",
         "memory/docker/ID/memory.usage_in_bytes": "1000\n",
         "memory/docker/ID/memory.stat": "inactive_file 1\ntotal_inactive_file 400\n",
-        "blkio/docker/ID/blkio.throttle.io_service_bytes": "8:0 Read 5\n8:0 Write 7\n8:16 Write 3\nTotal 15\n",
     },
     2: {
         "unified/system.slice/docker-ID.scope/cpu.stat": "usage_usec 2500000\nuser_usec 1\n",
@@ -42,6 +42,7 @@ def proc_of(folder: Path, version: int) -> Path:
         f"x {folder}/fs/{name} {kind} rw,{name} 0 0" for name, kind in kinds[version] or (("unified", "cgroup2"),)
     ]
     (folder / "proc" / "7").mkdir(parents=True)
+    (folder / "proc" / "7" / "io").write_text("rchar: 99\nwrite_bytes: 10\n")
     (folder / "proc" / "self").mkdir()
     (folder / "proc" / "self" / "mounts").write_text("\n".join(mounts))
     (folder / "proc" / "7" / "cgroup").write_text(GROUPS[version].replace("ID", ID))
@@ -56,6 +57,11 @@ def test_the_kernel_tells_of_a_container_at_once(tmp_path: Path, version: int) -
     found = group.usage(whole=False)
     assert found is not None
     assert (found.cpu_s, found.rss_bytes, found.written_bytes) == (2.5, 600, 10)
+    if version == 1:  # its own counters of the disk leave out what the page cache writes later
+        (tmp_path / "proc" / "7" / "io").unlink()
+        hidden = group.usage(whole=False)
+        assert hidden is not None
+        assert hidden.written_bytes is None, "unavailable, never 0"
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -92,3 +98,12 @@ def test_a_source_that_is_late_is_unavailable_and_says_so() -> None:
     sampler.edge()
     assert sampler.metrics(1.0, [0]) == {}
     assert sampler.unavailable.startswith("counters were read 1.0 s after an edge of a window")
+
+
+def test_what_is_not_told_of_the_disk_is_no_zero() -> None:
+    def looks(at: float, written: int | None) -> dict[int, Usage]:
+        return {1: Usage(at=at, cpu_s=at, rss_bytes=1, written_bytes=written)}
+
+    told = broker_metrics([(looks(0.0, 0), looks(2.0, 4 * MIB))], 1.0)
+    assert told["broker_disk_write_mib_per_s"] == 2.0
+    assert "broker_disk_write_mib_per_s" not in broker_metrics([(looks(0.0, None), looks(2.0, None))], 1.0)
