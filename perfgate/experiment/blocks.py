@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from perfgate.model import Scenario, Tier
+from perfgate.model import FaultScenario, Scenario, Tier
 
 BLOCK_ROUND_S = 180.0
 """A round of a block lasts no longer, unless a single family does."""
@@ -15,11 +15,11 @@ def blocks(scenarios: Sequence[Scenario], tier: Tier) -> list[tuple[Scenario, ..
 
     A block holds whole families of one cluster, as many as make a round of BLOCK_ROUND_S: so that two scenarios of a
     relation are measured minutes apart at the most. A scenario that families in several blocks are compared with is
-    measured in each of them. Groups of one cluster stand together.
+    measured in each of them, but for one with a fault, which is done once. Groups of one cluster stand together.
     """
     groups: list[list[Scenario]] = []
-    for family in dict.fromkeys(name for row in scenarios for name in row.families):
-        members = [row for row in scenarios if family in row.families]
+    for family in dict.fromkeys(name for row in scenarios for name in _families(row)):
+        members = [row for row in scenarios if family in _families(row)]
         for cluster in dict.fromkeys((row.cluster, type(row)) for row in members):
             own = [row for row in members if (row.cluster, type(row)) == cluster]
             if any(set(own) <= set(group) for group in groups):
@@ -34,6 +34,10 @@ def blocks(scenarios: Sequence[Scenario], tier: Tier) -> list[tuple[Scenario, ..
                 groups.append(own)
     order = {cluster: position for position, cluster in enumerate(dict.fromkeys(row.cluster for row in scenarios))}
     return [tuple(group) for group in sorted(groups, key=lambda group: order[group[0].cluster])]
+
+
+def _families(row: Scenario) -> tuple[str, ...]:
+    return row.families[:1] if isinstance(row, FaultScenario) else row.families
 
 
 def _round_s(scenarios: Collection[Scenario], tier: Tier) -> float:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fixtures.command_line import TIERS
 from perfgate.experiment.blocks import BLOCK_ROUND_S, blocks
 from perfgate.judge.relation_file import load_relations
-from perfgate.model import ClusterSpec, Scenario
+from perfgate.model import ClusterSpec, FaultScenario, Scenario
 from tests.harness.build import scenario
 from tests.harness.run_gate import ROOT
 from tests.scenarios.catalogue import SCENARIOS
@@ -76,3 +76,10 @@ def test_a_shared_baseline_is_measured_in_each_block() -> None:
     found = blocks(rows, TIERS["nightly"])
     assert [len(block) for block in found] == [many, many]
     assert all(base in block for block in found)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_a_fault_is_done_once_whatever_families_it_belongs_to(tier: str) -> None:
+    """Rows with a slow follower belong to min-insync too: the nightly would have slowed it twice, in two blocks."""
+    found = [row.name for block in blocks(SCENARIOS, TIERS[tier]) for row in block if isinstance(row, FaultScenario)]
+    assert len(found) == len(set(found))
