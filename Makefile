@@ -28,6 +28,7 @@ help:
 	@echo 'make gate    run the scenarios and judge them   [TARGET=embedded] [TIER=smoke|nightly|full] [ARGS="-k batch"]'
 	@echo 'make gate REFERENCE=FILE.toml   the same, held against a reference that is measured in turns with it'
 	@echo 'make compare CHANGE=changes/linger-5.toml   what would this change do?   [ARGS="--budget 10m -k batch-1k"]'
+	@echo 'make compare TARGET=OLD.toml AGAINST=NEW.toml   two clusters that exist, loaded in turns'
 	@echo 'make clean-up TARGET=FILE.toml   put back what ended runs have left on real brokers   [ARGS="--run RUN-ID"]'
 	@echo 'make baseline   the runs that thresholds of this machine need, then the thresholds   [RUNS=10] [TIER=smoke] [ACCEPT=1]'
 	@echo 'make pairs      by what recorded pairs of like clusters differ (A/A), so that three pairs tell   [ACCEPT=1]'

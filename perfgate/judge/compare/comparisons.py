@@ -20,7 +20,7 @@ from perfgate.judge.compare.sequential import (
 from perfgate.judge.compare.sequential import estimate as estimate_of
 from perfgate.judge.compare.units import fewest_units, scatter_text, too_few, unit_logs, whole_units
 from perfgate.judge.rates import at_its_cap
-from perfgate.judge.rules import invalid_reasons, spoilt
+from perfgate.judge.rules import READERS, invalid_reasons, spoilt
 from perfgate.model import (
     DECIDES_PACED,
     METRICS,
@@ -45,9 +45,13 @@ EFFECTS = {-1: (Effect.SLOWER, Effect.FASTER), 1: (Effect.FASTER, Effect.SLOWER)
 def primary_metric(comparison: Comparison) -> MetricInfo:
     """Return the metric that decides where the run does not ask for others.
 
-    Paced: p99 of the latency. Else the rate, or the brokers' CPU per record where both sides reach the cap.
+    Paced: p99 of the latency. Else the rate, or the brokers' CPU per record where both sides reach the cap. Where the
+    two sides differ in their consumers it is what these are given (READERS): producers may feel nothing of it.
     """
     load = comparison.scenario.load
+    readers = [one.scenario.consumers for one in (comparison.baseline, comparison.candidate)]
+    if all(readers) and readers[0] != readers[1] and load.kind in READERS:
+        return METRICS[READERS[load.kind]]
     if load.kind == "paced":
         return METRICS[DECIDES_PACED]
     if load.kind == "capped" and all(map(at_its_cap, (comparison.baseline, comparison.candidate))):

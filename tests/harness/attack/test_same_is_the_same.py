@@ -96,6 +96,44 @@ def test_what_consumers_wait_for_is_not_the_same_either(
     assert (metric in " ".join(outcome.reasons)) is (effect is Effect.SLOWER)
 
 
+@pytest.mark.parametrize(
+    ("kind", "metric", "factor", "effect"),
+    [
+        ("paced", "end_to_end_latency_ms.p99", 1.4, Effect.SLOWER),
+        ("paced", "end_to_end_latency_ms.p99", 1.0, Effect.SAME),
+        ("paced", "end_to_end_latency_ms.p99", 0.7, Effect.FASTER),
+        ("capped", "received_records_per_s", 0.9, Effect.SLOWER),
+    ],
+)
+def test_a_change_of_consumers_is_decided_by_what_these_are_given(
+    kind: Literal["capped", "paced"], metric: str, factor: float, effect: Effect
+) -> None:
+    """fetch.wait.max.ms was decided by what producers wait for: SAME, with 40 % more from end to end."""
+    found = with_latency(comparison(1.0), 1.0)
+
+    def reading(side: Measurement, times: float, config: tuple[tuple[str, str], ...]) -> Measurement:
+        readers = Consumers(membership="assigned", config=config)
+        row = replace(side.scenario, consumers=readers, load=Load(kind=kind, rate=1e6))
+        rounds = tuple(
+            replace(
+                r, metrics={**r.metrics, "latency_ms.p99": 4.0, metric: 100.0 * times * (1 + 0.01 * (-1) ** r.index)}
+            )
+            for r in side.rounds
+        )
+        return replace(side, scenario=row, rounds=rounds)
+
+    changed_readers = (("fetch.wait.max.ms", "50"),)
+    read = replace(
+        found,
+        baseline=reading(found.baseline, 1.0, ()),
+        candidate=reading(found.candidate, factor, changed_readers),
+    )
+    outcome = judge_comparison(read)
+    assert outcome.effect is effect, outcome.reasons
+    assert outcome.primary is not None
+    assert outcome.primary.metric.name == metric
+
+
 def test_what_could_not_be_looked_at_is_said() -> None:
     found = comparison(1.0)
     rounds = [replace(r, metrics={"records_per_s": r.metrics["records_per_s"]}) for r in found.candidate.rounds]
