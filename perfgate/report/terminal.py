@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Protocol
 
 from perfgate.judge.compare.advice import signed
@@ -46,6 +47,7 @@ COLOUR: Mapping[Verdict | Effect, str] = {
 COLOUR_OF_WORD = {verdict.value: colour for verdict, colour in COLOUR.items()}
 WORDS = {0: "GREEN", 2: "INTERRUPTED", 6: "UNDECIDED"}
 """What the last line begins with, by the exit code; RED with any other."""
+TIMED_OUT = "timed_out_share"
 UNITS = {"turns": "bursts", "rounds": "blocks", "pairs": "pairs of clusters"}
 """What the units of a comparison are, by its method."""
 COMPARISON_COLUMNS = (
@@ -104,6 +106,20 @@ def spoilt_notes(measurements: Mapping[str, Measurement]) -> list[str]:
         f"note: {name}: {metrics} is not valid: {reason}"
         for name, measurement in measurements.items()
         for metrics, reason in spoilt_metrics(measurement).items()
+    ]
+
+
+def timed_out_notes(measurements: Mapping[str, Measurement]) -> list[str]:
+    """Return what share of the records timed out, of scenarios that are to show it."""
+    shares = {
+        name: [r.metrics[TIMED_OUT] for r in measurement.rounds if TIMED_OUT in r.metrics]
+        for name, measurement in measurements.items()
+    }
+    return [
+        f"note: {name}: {percent(median(found))} of the records that were due timed out ({percent(min(found))} to "
+        f"{percent(max(found))}, {len(found)} rounds)"
+        for name, found in shares.items()
+        if found
     ]
 
 

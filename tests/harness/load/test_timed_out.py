@@ -16,6 +16,7 @@ from perfgate.model import METRICS, Load, Measurement, Verdict, settings
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.load import Sent
 from perfgate.report.proposal import proposed
+from perfgate.report.terminal import timed_out_notes
 from perfgate.systems.kafka.load import clib
 from tests.harness.build import histogram, load_result, measurement, relation, scenario, sent
 from tests.scenarios.catalogue import SCENARIOS
@@ -181,3 +182,12 @@ def test_a_threshold_on_the_share_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(ConfigurationError, match="hold records_per_s instead"):
         load_profile(path)
+
+
+def test_the_share_that_timed_out_is_told() -> None:
+    """It was in run.json and in a table of the report alone, though it is what such a scenario is about."""
+    made = measurement([1000.0] * 3, "timeout-1s")
+    shares = iter((0.25, 0.3, 0.35))
+    rounds = tuple(replace(r, metrics={**r.metrics, "timed_out_share": next(shares)}) for r in made.rounds)
+    (note,) = timed_out_notes({"batch-1k": made, "timeout-1s": replace(made, rounds=rounds)})
+    assert note == "note: timeout-1s: 30.0 % of the records that were due timed out (25.0 % to 35.0 %, 3 rounds)"
