@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from perfgate.experiment.assembly import measured_by
 from perfgate.experiment.bench import Bench
 from perfgate.experiment.blame import failing, unhealthy_ends
-from perfgate.experiment.parts import QUADS, WARMING_PARTS, Compared, measure_part, next_order
+from perfgate.experiment.parts import QUADS, WARMING_PARTS, Compared, measure_part, next_order, too_short
 from perfgate.experiment.setup import Setup
 from perfgate.experiment.switching import OF_CONNECTIONS, OF_SEGMENTS, Switch, live_values
 from perfgate.load.turns import SIDES
@@ -88,6 +87,9 @@ class Comparing:
             except Exception as error:
                 self._failed = error
                 raise
+            except KeyboardInterrupt:
+                self._compared = {row.name: self._comparison(row) for row in rows if row.units}
+                raise
             finally:
                 if self.outside is not None:
                     self.outside.close()  # while the brokers are there; where it fails the run's end tries again
@@ -95,6 +97,10 @@ class Comparing:
                 self.setup.say.clear()
             self._compared = {row.name: self._comparison(row) for row in rows}
         return self._compared[scenario.name]
+
+    def so_far(self, scenario: Scenario) -> Comparison | None:
+        """Return the scenario's comparison as far as it went before an interruption; None without a whole unit."""
+        return self._compared.get(scenario.name)
 
     def _change_live(self, spec: ClusterSpec, scenarios: Sequence[Scenario]) -> bool:
         """Return whether brokers of this spec, which serve these scenarios, take the change while they run.
@@ -338,11 +344,3 @@ class Comparing:
             two_clusters=self.against,
             recorded=tuple(one for one in recorded if one.rounds_per_unit == size),
         )
-
-
-def too_short(budget_s: float, pair_s: float, affords: int, needed: int) -> str:
-    """Return, after the first pair of clusters, that the budget affords too few of them, and what would do."""
-    return (
-        f"a pair of clusters takes {pair_s / 60:.1f} min, so {budget_s / 60:.0f} min afford {affords} of the {needed} "
-        f"that a decision needs: --budget {math.ceil((needed + 1) * pair_s / 60)}m tells something"
-    )

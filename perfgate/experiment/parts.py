@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -181,3 +182,11 @@ def _block(
         doing = f"block {number}, side {side},"
         measured.append((side, benches[side].round(row.sides[side], seen[side], left, doing, least_s=row.window_s)))
     return measured
+
+
+def too_short(budget_s: float, pair_s: float, affords: int, needed: int) -> str:
+    """Return, after the first pair of clusters, that the budget affords too few of them, and what would do."""
+    return (
+        f"a pair of clusters takes {pair_s / 60:.1f} min, so {budget_s / 60:.0f} min afford {affords} of the {needed} "
+        f"that a decision needs: --budget {math.ceil((needed + 1) * pair_s / 60)}m tells something"
+    )

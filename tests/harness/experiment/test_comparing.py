@@ -200,3 +200,25 @@ def test_one_scenario_that_states_the_setting_itself_sends_no_other_to_pairs(mon
     assert measured == [("_alternate", ["batch-1k", "acks-all"], 60.0), ("_pairs", ["network-threads-8"], 30.0)]
     (note,) = [call.args[0] for call in comparing.setup.say.note.call_args_list]
     assert note.startswith("network-threads-8: brokers take this change at their start only, or these scenarios state")
+
+
+def test_an_interrupted_comparison_is_there_as_far_as_it_went(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A night against a reference that was stopped in its last minutes left nothing."""
+    comparing: Any = Comparing.__new__(Comparing)
+    comparing.setup = Mock(scenarios=[scenario("batch-1k"), scenario("acks-all")])
+    comparing.change, comparing.against, comparing.outside = Change(name="x"), False, None
+    comparing.budget_s, comparing._failed, comparing._compared = 90.0, None, {}
+    monkeypatch.setattr(Comparing, "cannot", lambda *_: None)
+    monkeypatch.setattr(Comparing, "_row", lambda _self, row, **_: SimpleNamespace(name=row.name, units=0))
+    monkeypatch.setattr(Comparing, "_comparison", lambda _self, row: f"{row.name}, {row.units} units")
+
+    def measured(rows: list[Any], _budget_s: float) -> None:
+        rows[0].units = 3
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(comparing, "_alternate", measured)
+    with pytest.raises(KeyboardInterrupt):
+        comparing.compare(scenario("batch-1k"))
+    assert comparing.so_far(scenario("batch-1k")) == "batch-1k, 3 units"
+    assert comparing.so_far(scenario("acks-all")) is None
+    comparing.setup.target.close.assert_called_once_with()
