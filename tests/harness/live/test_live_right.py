@@ -48,6 +48,7 @@ def test_a_paced_load_keeps_its_rate_and_its_schedule(plain: Finished) -> None:
         "probes": False,
         "times_out": False,
         "share_of_knee": 0.0,
+        "level_p99_ms": 0.0,
         "knee": "",
         "latency_basis": "intended-send",
     }
