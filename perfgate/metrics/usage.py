@@ -26,8 +26,9 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
     "network": ("broker_network_in_mib_per_s", "network_in_mib_per_s"),
 }
 """What is to be told of the brokers in every round, each by one of these metrics, or why it is not."""
-LATE_SHARE, LATE_S = 0.1, 0.1
-"""Counters that were read later than an edge of a window, by more than this share of it and so long, are not of it."""
+LATE_SHARE, LATE_S = 0.1, 0.3
+"""Counters that were read later than an edge of a window, by more than this share of it and so long, are not of it: a
+thread of a machine whose processors are used up is not woken at once, an engine takes a second."""
 LEAST_CPU_CORES = 0.05
 """Less CPU than this is a handful of the kernel's ticks of 10 ms: a share of it means nothing."""
 

@@ -1,4 +1,4 @@
-"""What was seen of a topic that is in use, as far as a scenario can be like it. Nothing of its records is kept."""
+"""A topic that is in use, as far as a scenario can be like it. Nothing of its records is kept."""
 
 from __future__ import annotations
 

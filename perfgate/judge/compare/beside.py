@@ -1,4 +1,4 @@
-"""What a comparison is held to beside what decides: what must not get much worse for it to be green. Pure."""
+"""Metrics that a comparison is held to beside the one that decides: none may get much worse in a green one. Pure."""
 
 from __future__ import annotations
 

@@ -20,12 +20,26 @@ from perfgate.model import (
     Deciding,
     Effect,
     Load,
-    Measurement,
     Scenario,
     changed,
 )
 from tests.harness.build import scenario
 from tests.harness.judge.test_comparisons import comparison
+
+
+def read_along(kind: Literal["capped", "paced"], metric: str, factor: float, readers: Consumers) -> Comparison:
+    """Return a comparison whose consumers, the candidate's these, are given `factor` times the baseline's."""
+    sides = {}
+    found = comparison(1.0)
+    for side, times, consumers in (("baseline", 1.0, Consumers(membership="assigned")), ("candidate", factor, readers)):
+        measured = getattr(found, side)
+        row = replace(measured.scenario, consumers=consumers, load=Load(kind=kind, rate=1e6))
+        rounds = tuple(
+            replace(r, metrics={**r.metrics, metric: 100.0 * times * (1 + 0.01 * (-1) ** r.index)})
+            for r in measured.rounds
+        )
+        sides[side] = replace(measured, scenario=row, rounds=rounds)
+    return with_latency(replace(found, **sides), 1.0)
 
 
 def with_latency(found: Comparison, factor: float) -> Comparison:
@@ -80,18 +94,7 @@ def test_what_got_much_worse_is_not_the_same(
 def test_what_consumers_wait_for_is_not_the_same_either(
     kind: Literal["capped", "paced"], metric: str, factor: float, effect: Effect
 ) -> None:
-    found = comparison(1.0)
-
-    def reading(side: Measurement, times: float) -> Measurement:
-        row = replace(side.scenario, consumers=Consumers(membership="assigned"), load=Load(kind=kind, rate=1e6))
-        value = 100.0 * times
-        rounds = tuple(
-            replace(r, metrics={**r.metrics, metric: value * (1 + 0.01 * (-1) ** r.index)}) for r in side.rounds
-        )
-        return replace(side, scenario=row, rounds=rounds)
-
-    read = replace(found, baseline=reading(found.baseline, 1.0), candidate=reading(found.candidate, factor))
-    outcome = judge_comparison(with_latency(read, 1.0))
+    outcome = judge_comparison(read_along(kind, metric, factor, Consumers(membership="assigned")))
     assert outcome.effect is effect, outcome.reasons
     assert (metric in " ".join(outcome.reasons)) is (effect is Effect.SLOWER)
 
@@ -109,26 +112,8 @@ def test_a_change_of_consumers_is_decided_by_what_these_are_given(
     kind: Literal["capped", "paced"], metric: str, factor: float, effect: Effect
 ) -> None:
     """fetch.wait.max.ms was decided by what producers wait for: SAME, with 40 % more from end to end."""
-    found = with_latency(comparison(1.0), 1.0)
-
-    def reading(side: Measurement, times: float, config: tuple[tuple[str, str], ...]) -> Measurement:
-        readers = Consumers(membership="assigned", config=config)
-        row = replace(side.scenario, consumers=readers, load=Load(kind=kind, rate=1e6))
-        rounds = tuple(
-            replace(
-                r, metrics={**r.metrics, "latency_ms.p99": 4.0, metric: 100.0 * times * (1 + 0.01 * (-1) ** r.index)}
-            )
-            for r in side.rounds
-        )
-        return replace(side, scenario=row, rounds=rounds)
-
-    changed_readers = (("fetch.wait.max.ms", "50"),)
-    read = replace(
-        found,
-        baseline=reading(found.baseline, 1.0, ()),
-        candidate=reading(found.candidate, factor, changed_readers),
-    )
-    outcome = judge_comparison(read)
+    changed_readers = Consumers(membership="assigned", config=(("fetch.wait.max.ms", "50"),))
+    outcome = judge_comparison(read_along(kind, metric, factor, changed_readers))
     assert outcome.effect is effect, outcome.reasons
     assert outcome.primary is not None
     assert outcome.primary.metric.name == metric

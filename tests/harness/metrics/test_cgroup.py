@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.metrics.cgroup import control_group
-from perfgate.metrics.usage import CounterSampler, Usage, broker_metrics, read_late
+from perfgate.metrics.usage import LATE_S, LATE_SHARE, CounterSampler, Usage, broker_metrics, read_late
 from perfgate.model import MIB
 
 ID = "c" * 64
@@ -86,7 +86,7 @@ def test_what_was_read_too_late_is_of_no_window(window_s: float, late_s: float) 
         return {1: Usage(at=at, cpu_s=0, rss_bytes=0, written_bytes=0)}
 
     told = read_late([(looks(5.0), looks(5.0 + window_s + late_s))], [(5.0, 5.0 + window_s)])
-    assert bool(told) is (5.0 + window_s + late_s - (5.0 + window_s) > max(0.1 * (5.0 + window_s - 5.0), 0.1))
+    assert bool(told) is (5.0 + window_s + late_s - (5.0 + window_s) > max(LATE_SHARE * (5.0 + window_s - 5.0), LATE_S))
 
 
 def test_a_source_that_is_late_is_unavailable_and_says_so() -> None:

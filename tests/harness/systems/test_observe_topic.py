@@ -1,4 +1,4 @@
-"""What is kept of a topic that was looked at: sizes, counts, and the settings that matter."""
+"""A topic that was looked at: sizes, counts, and the settings that matter are kept of it."""
 
 import random
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What a run has changed on real brokers is put back: every step, in spite of failures, before anything is reported."""
+"""Putting back what a run has changed on real brokers: every step, in spite of failures, before it is reported."""
 
 import json
 import math
