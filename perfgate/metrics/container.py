@@ -45,7 +45,7 @@ def container_sampler(ids: Mapping[int, str]) -> CounterSampler:
         with ThreadPoolExecutor(len(ids)) as each:
             return {broker: usage for broker, usage in zip(ids, each.map(one, ids.values()), strict=True) if usage}
 
-    return CounterSampler(read, ids, untold=UNTOLD)
+    return CounterSampler(read, ids, untold=UNTOLD, elsewhere=True)
 
 
 def _group_of(engine: Any, id_: str) -> ControlGroup | None:

@@ -27,8 +27,8 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
 }
 """What is to be told of the brokers in every round, each by one of these metrics, or why it is not."""
 LATE_SHARE, LATE_S = 0.1, 0.3
-"""Counters that were read later than an edge of a window, by more than this share of it and so long, are not of it: a
-thread of a machine whose processors are used up is not woken at once, an engine takes a second."""
+"""Counters that an engine read later than an edge of a window, by more than this share of it and so long, are not of
+it. Those of this machine are: what delays a thread that reads them delays the load as well."""
 LEAST_CPU_CORES = 0.05
 """Less CPU than this is a handful of the kernel's ticks of 10 ms: a share of it means nothing."""
 
@@ -95,15 +95,16 @@ class CounterSampler:
         glance: Callable[[], Looks] | None = None,
         edge: Callable[[], Looks] | None = None,
         untold: str,
+        elsewhere: bool = False,
     ) -> None:
         """`read` leaves out the brokers that are gone; at an edge all `brokers` have to be there.
 
         `glance` reads no more than a glance needs, where that is cheaper; `edge` reads what is needed there alone.
-        `untold`: why traffic is not known, where it is not.
+        `untold`: why traffic is not known, where it is not. `elsewhere`: somebody else reads them, when they get to it.
         """
         self.read: Callable[[], Looks] | None = read
         self._read_whole, self._read_little = edge or read, glance or read
-        self.untold = untold
+        self.untold, self._elsewhere = untold, elsewhere
         self._brokers = set(brokers)
         self._looks: list[Looks] = []
         self._edges_at: list[float] = []
@@ -132,10 +133,10 @@ class CounterSampler:
         return of_looks(self._glances) if self._glances else {}
 
     def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
-        """Return the broker metrics over these windows; none where counters came too late to be of them."""
+        """Return the broker metrics over these windows; none where counters of elsewhere came too late for them."""
         spans = [(self._looks[2 * window], self._looks[2 * window + 1]) for window in windows]
         edges = [(self._edges_at[2 * window], self._edges_at[2 * window + 1]) for window in windows]
-        self.unavailable = read_late(spans, edges)
+        self.unavailable = read_late(spans, edges) if self._elsewhere else ""
         return {} if self.unavailable else broker_metrics(spans, records_per_s)
 
 
