@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 from annotated_types import Ge
@@ -127,7 +127,7 @@ def metric_info(name: str) -> MetricInfo | None:
     if name in METRICS:
         return METRICS[name]
     stem, _, broker = name.rpartition(".")
-    return PER_BROKER_METRICS.get(stem) if broker.isdigit() else None
+    return replace(PER_BROKER_METRICS[stem], name=name) if broker.isdigit() and stem in PER_BROKER_METRICS else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
