@@ -224,21 +224,56 @@ def test_what_brings_a_broker_back_is_run_whatever_is_seen(tmp_path: Path, back:
     assert (tmp_path / "done").read_text() == f"{back}\n"
 
 
-def test_a_broker_that_goes_only_now_is_started_again(tmp_path: Path) -> None:
-    """The stop command was interrupted, and what it had begun went on."""
-    looks = iter([True, True, False])
-    started = tmp_path / "done"
+@pytest.mark.parametrize("back", ["start", "heal", "resume"])
+def test_a_broker_that_goes_only_now_is_brought_back_again(tmp_path: Path, back: str) -> None:
+    """The command that took it was interrupted, and what it had begun went on: one that was cut off stayed so."""
+    looks = iter([True, True, True, True, True, True, False])
+    done = tmp_path / "done"
     found = bring_back(
-        {"start": f"echo start >> {started}"},
-        "start",
+        {back: f"echo {back} >> {done}"},
+        back,
         1,
         BROKERS[1],
-        0.2,
+        0.5,
         run=True,
-        seen=lambda _: next(looks, started.read_text() == "start\nstart\n"),
+        seen=lambda _: next(looks, done.read_text() == f"{back}\n{back}\n"),
     )
     assert found == ""
-    assert started.read_text() == "start\nstart\n"
+    assert done.read_text() == f"{back}\n{back}\n"
+
+
+def test_an_error_of_any_kind_keeps_no_other_broker_away(tmp_path: Path) -> None:
+    """A client whose file of certificates was gone raised its library's own error, and nothing more was tried."""
+
+    def seen(address: str) -> bool:
+        if address == BROKERS[1]:
+            raise RuntimeError("ssl.ca.location failed: no such file")
+        return True
+
+    named = {"kill": "true", "start": f"echo {{broker}} >> {tmp_path}/done"}
+    made = CommandFaults(named, 5.0, BROKERS, Noted(), at_a_time=2, seen=seen)
+    made.do("kill", 1)
+    made.do("kill", 2)
+    (left,) = made.restore()
+    assert left.startswith("BROKER 1 (kafka-1.example:9093) IS STILL DOWN: [faults] start has to be run for it")
+    assert "no such file" in left
+    assert (tmp_path / "done").read_text() == "1\n2\n"
+
+
+def test_what_is_back_is_noted_when_the_cluster_is_well_again(tmp_path: Path) -> None:
+    """It stayed noted as away: the next start, days later, would have started a broker that somebody had stopped."""
+    manifest = Manifest(tmp_path, cluster_id="c", run_id="r")
+    answering = {BROKERS[1]: False}
+    named = {"kill": "true", "start": "true"}
+    made = CommandFaults(named, 5.0, BROKERS, manifest, seen=lambda address: answering[address])
+    made.do("kill", 1)
+    made.do("start", 1)
+    made.settled()
+    assert list(tmp_path.iterdir()), "it has not been seen"
+    answering[BROKERS[1]] = True
+    made.settled()
+    manifest.close()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_second_broker_is_not_taken_while_one_is_away() -> None:

@@ -39,7 +39,7 @@ from perfgate.systems.kafka.attached.described import CLIENT_ID, Limits, load_ta
 from perfgate.systems.kafka.attached.external import ExternalTarget
 from perfgate.systems.kafka.attached.journaled_topics import JournaledTopics
 from perfgate.systems.kafka.attached.leftovers import Cleaner
-from perfgate.systems.kafka.attached.limits import beyond
+from perfgate.systems.kafka.attached.limits import beyond, lacks_permission
 from perfgate.systems.kafka.attached.manifest import Away, Manifest, Occupied, leftovers, occupy
 from perfgate.systems.kafka.client import admin as admin_module
 from perfgate.systems.kafka.client.admin import dynamic_value
@@ -878,3 +878,30 @@ def test_no_token_is_sent_over_http_unasked(tmp_path: Path, more: str, refused_i
             load_target(path, lambda stores: {})
         path.write_text(f"insecure = true\n{FILE}{more}")
     load_target(path, lambda stores: {})
+
+
+@pytest.mark.parametrize(
+    ("name", "never"),
+    [
+        ("log.retention.ms", True),
+        ("log.local.retention.bytes", True),
+        ("log.cleanup.policy", True),
+        ("unclean.leader.election.enable", True),
+        ("max.connections.per.ip", True),
+        ("listener.security.protocol.map", True),
+        ("num.io.threads", False),
+        ("log.flush.interval.messages", False),
+        ("log.segment.bytes", False),
+    ],
+)
+def test_what_putting_back_does_not_undo_is_never_changed_on_real_brokers(
+    tmp_path: Path, name: str, never: bool
+) -> None:
+    """With both permissions an hour of log.retention.ms deleted other people's records, and was put back well."""
+    (tmp_path / "t.toml").write_text(FILE)
+    described = load_target(tmp_path / "t.toml", lambda stores: {})
+    row = replace(scenario(), cluster=ClusterSpec(config=settings({name: "1"})))
+    reason = lacks_permission(row, described, broker_config_allowed=True)
+    assert (reason is not None) == never
+    if reason:
+        assert reason.startswith(f"{name} is never changed on real brokers")

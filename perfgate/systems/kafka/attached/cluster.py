@@ -184,6 +184,7 @@ class ExternalCluster:
         self._pause = min(HEALTH_AT_MOST_S, max(HEALTH_EVERY_S, (self._checked - begin) / HEALTH_SHARE))
         if not reason:
             self._catching_up_until = 0.0
+            self.faults.settled()
         if reason and self._checked > self._catching_up_until:
             self.meter.stop(f"stopped at once, as the target file asks for: {reason}")
 

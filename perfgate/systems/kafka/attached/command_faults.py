@@ -123,21 +123,34 @@ class CommandFaults:
         left = []
         for broker, back in {**self._away, **self._returning}.items():
             address, run = self._brokers[broker], broker in self._away
-            reason = bring_back(
-                self._commands,
-                back,
-                broker,
-                address,
-                self._timeout_s,
-                run=run,
-                ended=broker in self._taken,
-                seen=self._seen,
-            )
+            try:
+                reason = bring_back(
+                    self._commands,
+                    back,
+                    broker,
+                    address,
+                    self._timeout_s,
+                    run=run,
+                    ended=broker in self._taken,
+                    seen=self._seen,
+                )
+            except Exception as error:  # whatever it is, the next broker is tried, and what comes after
+                reason = repr(error)
             if reason:
                 left.append(still_away(broker, address, back, reason))
             else:
                 self._is_back(broker)
         return left
+
+    def settled(self) -> None:
+        """Note that brokers are back which answer; the cluster is well.
+
+        Else the next start would find them away since a run that was killed hours later, and start what somebody has
+        stopped meanwhile.
+        """
+        look = self._seen or (lambda address: listens(address, CONNECT_S))
+        for broker in [broker for broker in self._returning if look(self._brokers[broker])]:
+            self._is_back(broker)
 
     def _is_back(self, broker: int) -> None:
         self._away.pop(broker, None)
@@ -194,13 +207,13 @@ def bring_back(
 
     `run`: the command has not been run yet. It is, whatever is seen: a broker that is being stopped, or is cut off from
     the others, still answers. A `start` that fails although the broker answers was never needed. `ended`: what took it
-    away has ended; else it is watched for `timeout_s`, for it may go only now, and is then started again.
+    away has ended; else it is watched for `timeout_s`, for it may go only now, and is then brought back again.
     """
     look = seen or (lambda address: listens(address, CONNECT_S))
     failed = _tried(commands, back, broker, address, timeout_s) if run else ""
     if failed and (back != "start" or not look(address)):
         return failed
-    watched_s = STAYS_S if ended or back != "start" else max(STAYS_S, timeout_s)
+    watched_s = STAYS_S if ended else max(STAYS_S, timeout_s)
     since, deadline = math.inf, time.monotonic() + BACK_WITHIN_S
     while True:
         there, now = look(address), time.monotonic()
@@ -208,7 +221,7 @@ def bring_back(
             return ""
         if not there and now > deadline:
             return f"its command ended well, but nothing has answered at {address} for {BACK_WITHIN_S:g} s"
-        if not there and since < math.inf and back == "start" and not ended:  # it has gone only now
+        if not there and since < math.inf and not ended:  # it has gone only now
             ended, deadline = True, now + BACK_WITHIN_S
             if run and (failed := _tried(commands, back, broker, address, timeout_s)):
                 return failed

@@ -34,16 +34,19 @@ class Cleaner:
                 f"broker {broker} at {address} is away since run {leftover.run_id}, which was killed: running [faults] "
                 f"{back}, then watching whether it stays"
             )
-            reason = bring_back(
-                self._described.faults,
-                back,
-                broker,
-                address,
-                self._described.fault_timeout_s,
-                run=True,
-                ended=taken,
-                seen=lambda at: cluster_id_at(at, self._described.client) == leftover.cluster_id,
-            )
+            try:
+                reason = bring_back(
+                    self._described.faults,
+                    back,
+                    broker,
+                    address,
+                    self._described.fault_timeout_s,
+                    run=True,
+                    ended=taken,
+                    seen=lambda at: cluster_id_at(at, self._described.client) == leftover.cluster_id,
+                )
+            except Exception as error:  # whatever it is, the next broker is tried
+                reason = repr(error)
             if reason:
                 left.append(still_away(broker, address, back, reason))
                 continue

@@ -32,12 +32,15 @@ REFUSALS = (KafkaError.INVALID_CONFIG, KafkaError.INVALID_REQUEST)
 
 
 def cluster_id_at(server: str, client: Settings) -> str:
-    """Return the id of the cluster that this server (host:port) is of; empty when it does not tell."""
+    """Return the id of the cluster that this server (host:port) is of; empty when it does not tell.
+
+    Nor does it where no client can be made, as when the file of its certificates is gone.
+    """
     try:
         admin = admin_client(server, client)  # which has to be there until the answer is
         asked = admin.describe_cluster(request_timeout=CONNECT_S)
         return str(answer(asked, f"asking {server} for its cluster").cluster_id)
-    except TargetError:
+    except (TargetError, KafkaException):
         return ""
 
 
