@@ -12,7 +12,8 @@ class SampledRecords:
     """What a sample of records is like. `record_bytes` and those after it are of their values: mean, median and p99.
 
     `keyed`: how many have a key; `keys`: how many different ones there are among them. `gzip_ratio`: how many times
-    smaller gzip makes their values, 16 KiB at a time.
+    smaller gzip makes their values, 16 KiB at a time. `packed`: bytes of records in each byte that the brokers sent:
+    more than one where batches are compressed, whoever did that; None where it could not be told.
     """
 
     records: int
@@ -22,6 +23,7 @@ class SampledRecords:
     keyed: int
     keys: int
     gzip_ratio: float
+    packed: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,6 +16,8 @@ KEYED = 0.5
 RANDOM_KEYS = 0.5
 """More different keys than this share of the keyed records are as good as random ones."""
 COMPRESSIBLE = 1.1
+PACKED = 1.3
+"""Batches that are not compressed hold less than a byte of records in each of theirs: headers are beside."""
 BASE_RATE = 500
 """Records/s of the base, where the topic's own rate is not known."""
 WIDTH = 100
@@ -49,6 +51,7 @@ def family_text(topic: ObservedTopic, written: datetime) -> str:
         ),
         ("record.keys", _keys(topic), f"{sample.keyed:,} of the sample have a key, {sample.keys:,} different ones"),
         ("record.payload", _payload(topic), f"gzip made the sample's values {sample.gzip_ratio:.1f} times smaller"),
+        *_compression(topic),
     ]
     rate_from = (
         f"over {topic.rate_over_s:.0f} s, from the end offsets: {topic.rate:,.1f} records/s"
@@ -57,9 +60,9 @@ def family_text(topic: ObservedTopic, written: datetime) -> str:
     )
     unknown = (
         "The brokers do not tell: acks, linger.ms, batch.size and idempotence of the producers, and how many there are "
-        "(the base has one, acks=-1, linger.ms=0, 16 KiB); how the producers compress their batches, unless the topic "
-        "does; who reads, and how far behind. End offsets count the markers of transactions too. Keys here have 16 "
-        "bytes, and all records are of one size."
+        "(the base has one, acks=-1, linger.ms=0, 16 KiB); with which codec the producers compress their batches, "
+        "unless the topic does; who reads, and how far behind. End offsets count the markers of transactions too. Keys "
+        "here have 16 bytes, and all records are of one size."
     )
     head = f"A load like that of topic {topic.name} of {cluster}, as it was at {written:%Y-%m-%d %H:%M} UTC."
     lines = [
@@ -118,6 +121,15 @@ def _keys(topic: ObservedTopic) -> str | int:
     if sample.keyed < KEYED * sample.records or not sample.keys:
         return "none"
     return "random" if sample.keys > RANDOM_KEYS * sample.keyed else sample.keys
+
+
+def _compression(topic: ObservedTopic) -> list[tuple[str, str, str]]:
+    """Return the producers' compression, where batches come compressed and the topic does not say how."""
+    sample = topic.sample
+    if sample.packed is None or sample.packed < PACKED or "compression.type" in dict(topic.config):
+        return []
+    why = f"ASSUMED: each byte from the brokers held {sample.packed:.1f} B of records, of a codec that nobody tells"
+    return [("producer.compression.type", "lz4", why)]
 
 
 def _payload(topic: ObservedTopic) -> str:

@@ -140,6 +140,24 @@ def test_a_topic_is_looked_at_as_far_as_the_brokers_let_one(brokers: Secured, tm
     assert path.read_text() == text
 
 
+@pytest.mark.parametrize(("topic", "compression"), [("plain", "none"), ("packed", "zstd")])
+def test_whether_producers_compress_is_seen_by_the_bytes_that_come(
+    brokers: Secured, tmp_path: Path, topic: str, compression: str
+) -> None:
+    made = NewTopic(topic, num_partitions=3, replication_factor=1)
+    brokers.admin.create_topics([made])[topic].result(timeout=60)
+    allow(brokers, topic, AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
+    settings = {"compression.type": compression, "linger.ms": 50}
+    producer = Producer({"bootstrap.servers": brokers.cluster.bootstrap(SAME_ZONE), **settings})
+    for number in range(3_000):
+        producer.produce(topic, f"order {number} of a customer who orders ".ljust(200))
+    assert producer.flush(60) == 0
+    done = like(brokers, tmp_path, topic)
+    assert done.code == 0, done.output
+    text = (tmp_path / "mine" / f"like-{topic}.py").read_text()
+    assert ('("producer.compression.type", "lz4"),  # ASSUMED' in text) == (compression != "none"), text
+
+
 def test_a_slip_in_the_options_is_told_before_anything_is_asked(tmp_path: Path) -> None:
     alone = gate(tmp_path, "--like=orders")
     assert (alone.code, "--like TOPIC and --write-family DIR belong together" in alone.output) == (2, True)

@@ -92,6 +92,20 @@ def test_what_the_sample_is_like_is_put_in_the_suites_words(
     assert (row.keys.kind, row.payload.kind, row.record_bytes) == (keys, payload, size)
 
 
+@pytest.mark.parametrize(
+    ("packed", "config", "compression"),
+    [(4.2, (), "lz4"), (0.9, (), None), (None, (), None), (4.2, SEEN.config, None)],
+)
+def test_batches_that_come_compressed_are_sent_so(
+    tmp_path: Path, packed: float | None, config: tuple[tuple[str, str], ...], compression: str | None
+) -> None:
+    """Whatever the producers compressed, the family did not, and sent several times the bytes."""
+    seen = replace(SEEN, config=config, sample=replace(SEEN.sample, packed=packed))
+    row, _ = loaded(tmp_path, seen)
+    assert dict(row.producer).get("compression.type") == compression
+    assert ("ASSUMED: each byte from the brokers held 4.2 B" in family_text(seen, WHEN)) == (compression is not None)
+
+
 def test_a_rate_that_is_not_known_says_so(tmp_path: Path) -> None:
     row, _ = loaded(tmp_path, replace(SEEN, rate=0.0))
     assert row.load.rate == 500

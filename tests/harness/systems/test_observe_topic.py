@@ -8,7 +8,7 @@ from confluent_kafka.admin import ConfigSource
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.systems.kafka.attached.observe_topic import MATTERING, sampled_records, settings_that_matter
+from perfgate.systems.kafka.attached.observe_topic import MATTERING, packed, sampled_records, settings_that_matter
 
 RECORDS = st.lists(st.tuples(st.none() | st.binary(max_size=20), st.none() | st.binary(max_size=300)), min_size=1)
 
@@ -32,6 +32,16 @@ def test_values_that_repeat_are_smaller_with_gzip_and_random_ones_are_not() -> N
     noise = sampled_records([(None, draw.randbytes(1000)) for _ in range(50)])
     assert noise.gzip_ratio == pytest.approx(1, abs=0.01)
     assert sampled_records([(b"k", None)]).gzip_ratio == 1.0
+
+
+def test_bytes_of_records_in_each_byte_received() -> None:
+    def seen(records: int, received: int) -> dict[str, object]:
+        topics = {"orders": {"partitions": {"0": {"rxbytes": records}, "-1": {"rxbytes": 0}}}}
+        return {"topics": topics, "brokers": {"b1": {"rxbytes": received}, "b2": {"rxbytes": 0}}}
+
+    assert packed(seen(400, 100)) == 4
+    assert packed(seen(0, 100)) is None
+    assert packed({"topics": {}, "brokers": {}}) is None
 
 
 def test_settings_that_are_no_default_of_kafkas_are_kept_if_they_matter() -> None:

@@ -5,11 +5,13 @@ Nothing is written, no group is joined and no offset is committed.
 
 from __future__ import annotations
 
+import json
 import math
 import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 from confluent_kafka import (
@@ -36,6 +38,7 @@ from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S, answ
 RATE_OVER_S = 10.0
 SAMPLE_RECORDS, SAMPLE_BYTES, SAMPLE_S = 2_000, 16 * MIB, 10.0
 """The sample ends with whichever comes first."""
+STATISTICS_MS = 250
 BATCH_BYTES = 16 * KIB
 MATTERING = (
     "min.insync.replicas",
@@ -166,6 +169,7 @@ def _sampled(described: DescribedTarget, topic: str, begins: Offsets, ends: Offs
     held = [number for number in ends if ends[number] > begins[number]][:SAMPLE_RECORDS]
     each = math.ceil(SAMPLE_RECORDS / len(held))
     starts = [TopicPartition(topic, number, max(begins[number], ends[number] - each)) for number in held]
+    seen: list[str] = []
     consumer = Consumer(
         {
             **revealed(dict(described.client)),
@@ -179,13 +183,26 @@ def _sampled(described: DescribedTarget, topic: str, begins: Offsets, ends: Offs
             "fetch.max.bytes": str(MIB),
             "max.partition.fetch.bytes": str(MIB // 4),
             "queued.max.messages.kbytes": str(4 * KIB),
+            "statistics.interval.ms": str(STATISTICS_MS),
+            "stats_cb": seen.append,
         }
     )
     try:
         consumer.assign(starts)
-        return _read(consumer, described, topic, set(held))
+        found = _read(consumer, described, topic, set(held))
+        before, deadline = len(seen), time.monotonic() + 4 * STATISTICS_MS / 1000
+        while len(seen) == before and time.monotonic() < deadline:
+            consumer.poll(STATISTICS_MS / 1000)  # what came last is in the next statistics
+        return replace(found, packed=packed(json.loads(seen[-1])) if seen else None)
     finally:
         consumer.close()
+
+
+def packed(statistics: Mapping[str, Any]) -> float | None:
+    """Return how many bytes of records there were in each byte from the brokers, by librdkafka's statistics."""
+    parts = [one for topic in statistics["topics"].values() for one in topic["partitions"].values()]
+    records, received = sum(one["rxbytes"] for one in parts), sum(b["rxbytes"] for b in statistics["brokers"].values())
+    return records / received if records and received else None
 
 
 def _read(consumer: Consumer, described: DescribedTarget, topic: str, left: set[int]) -> SampledRecords:
