@@ -216,19 +216,19 @@ def _judged(measurement: Measurement, profile: Profile | None) -> Outcome:
         else:
             reason = f"measured in {len(values)} of {len(measurement.rounds)} rounds only"
             judgements.append(Judgement(verdict=Verdict.INVALID, metric=threshold.metric.name, reason=reason))
+    judgements += _sustained(measurement, held=bool(thresholds))
     if unsure := "; ".join(filter(None, (noise, warming(measurement)))):
         judgements = [
             j if j.verdict is Verdict.INVALID else replace(j, verdict=Verdict.INCONCLUSIVE, reason=unsure)
             for j in judgements
         ]
-    cut_off = sum(not r.steady for r in measurement.rounds)
+    cut_off = sum(not r.steady and not r.not_sustained for r in measurement.rounds)
     if 2 * cut_off > len(measurement.rounds):
         reason = f"{WARMING}: in {cut_off} of {len(measurement.rounds)} rounds the rate was not steady at the start"
         judgements = [
             replace(j, verdict=Verdict.INCONCLUSIVE, reason=reason) if j.verdict is Verdict.REGRESSED else j
             for j in judgements
         ]
-    judgements += _sustained(measurement, held=bool(thresholds))
     held = {judgement.metric for judgement in judgements}
     judgements += [
         Judgement(verdict=Verdict.MISSING, metric=group[0], reason="no threshold")

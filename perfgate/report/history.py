@@ -20,6 +20,7 @@ from typing import Any
 
 from perfgate.judge.thresholds import profile_facts
 from perfgate.model import metric_info
+from perfgate.report.runs_alike import each_once
 
 FILE, PAGE = "history.jsonl", "history.html"
 METRICS = ("records_per_s", "broker_cpu_us_per_record")
@@ -55,6 +56,7 @@ def entry_of(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return what history keeps of a run.json."""
     return {
         "run_id": document["run_id"],
+        "resumed_from": document.get("resumed_from"),
         "started": document["started"],
         "tier": document["tier"]["name"],
         "driver": document["driver"],
@@ -84,7 +86,10 @@ def append(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def load(path: Path) -> list[dict[str, Any]]:
-    """Return the runs in the history, oldest first; a line that is none (a write cut short) is left out."""
+    """Return the runs in the history, oldest first, without those that another run continued, which has their figures.
+
+    A line that is none (a write cut short) is left out.
+    """
     entries = []
     for line in path.read_text().splitlines() if path.exists() else []:
         try:
@@ -93,7 +98,7 @@ def load(path: Path) -> list[dict[str, Any]]:
             continue
         if isinstance(entry, dict) and "rows" in entry:
             entries.append(entry)
-    return sorted(entries, key=lambda entry: str(entry["started"]))
+    return sorted(each_once(entries), key=lambda entry: str(entry["started"]))
 
 
 def drifts(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any]) -> list[Drift]:

@@ -33,6 +33,7 @@ from perfgate.judge.thresholds import (
 )
 from perfgate.model import FEWEST_READINGS, METRICS, Profile, Threshold
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.summary import centre
 from perfgate.report.results import load_run
 from perfgate.report.runs_alike import plain, runs_alike, unsound
 
@@ -92,12 +93,19 @@ def proposed(runs: Sequence[Mapping[str, Any]]) -> list[Proposed]:
         measured = (e for run in runs for e in run["scenarios"] if e["name"] == name)
         entries = [e for e in measured if e["verdict"] not in ("INVALID", "BROKEN")]
         for metric in _recorded(entries):
-            values = tuple(
-                e["metrics"][metric]["value"] for e in entries if metric in e["metrics"] and _sound(e, metric)
-            )
+            values = tuple(_as_judged(e, metric) for e in entries if metric in e["metrics"] and _sound(e, metric))
             if len(values) > 1 and statistics.median(values) > 0:
                 found.append(Proposed(scenario=name, metric=metric, values=values))
     return found
+
+
+def _as_judged(entry: Mapping[str, Any], metric: str) -> float:
+    """Return the figure of a run that a threshold is held against: the centre of its rounds.
+
+    Not the percentile of all rounds' records together, which the worst round alone may rule.
+    """
+    found = entry["metrics"][metric]
+    return float(found["value"] if entry["declared"]["fault"] else centre(found["rounds"]))
 
 
 def _sound(entry: Mapping[str, Any], metric: str) -> bool:

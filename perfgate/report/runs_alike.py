@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from perfgate.judge.noise import disturbed
 from perfgate.judge.thresholds import profile_facts
 from perfgate.model import CanaryReading, Verdict
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.results import load_run
+
+Run = TypeVar("Run", bound=Mapping[str, Any])
 
 
 def runs_alike(document: Mapping[str, Any], results_dir: Path) -> list[Mapping[str, Any]]:
@@ -24,10 +26,10 @@ def runs_alike(document: Mapping[str, Any], results_dir: Path) -> list[Mapping[s
             continue  # a run of another schema version has nothing to say here
         if _kind(other) == wanted and not plain(other):
             found.setdefault(other["run_id"], other)  # results/latest is one of the runs again
-    return _each_once(list(found.values()))
+    return each_once(list(found.values()))
 
 
-def _each_once(runs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def each_once(runs: Sequence[Run]) -> list[Run]:
     """Return the runs without those that were continued, and one of several that continue the same: the newest."""
     continued = {run.get("resumed_from"): run["run_id"] for run in sorted(runs, key=lambda run: str(run["run_id"]))}
     return [

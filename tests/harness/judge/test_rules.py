@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perfgate.judge.messages import relation_message, scenario_message, scenario_sentence
 from perfgate.judge.relations import judge_relation
 from perfgate.judge.rules import SEVERITY, judge_scenario, judge_threshold, worst
-from perfgate.model import Judgement, Measurement, Outcome, Profile, Verdict
+from perfgate.model import CanaryReading, Judgement, Measurement, Outcome, Profile, Verdict
 from perfgate.report.allure_results import _headline
 from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.report.terminal import scenario_rows, spoilt_notes, untold_notes
@@ -306,6 +306,17 @@ def test_a_load_that_was_not_sustained_is_never_green(short: int, verdict: Verdi
     outcome = judge_scenario(replace(taken, rounds=tuple(rounds)), limits)
     assert outcome.verdict is verdict
     assert ("not sustained" in str(outcome.reasons)) == (short > 0)
+
+
+def test_a_load_that_a_disturbed_machine_did_not_take_is_not_red() -> None:
+    """The host took 40 % of the CPU time for ten minutes, both looks long: red, and "confirmed"."""
+    taken = measurement([440, 441, 442])
+    rounds = tuple(replace(r, not_sustained="not sustained: 440 of 500") for r in taken.rounds)
+    quiet = taken.canary or (CanaryReading(deflate_mib_per_s=100, loopback_per_s=10_000, pressure=0, steal=0),) * 4
+    stolen = tuple(replace(one, steal=0.4) for one in quiet)
+    limits = profile(threshold("broker_cpu_us_per_record", 50))
+    assert judge_scenario(replace(taken, rounds=rounds, canary=quiet), limits).verdict is Verdict.REGRESSED
+    assert judge_scenario(replace(taken, rounds=rounds, canary=stolen), limits).verdict is Verdict.INCONCLUSIVE
 
 
 def elsewhere(rates: Sequence[float], name: str) -> Measurement:

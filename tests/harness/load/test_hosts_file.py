@@ -40,6 +40,13 @@ def test_a_whole_file(tmp_path: Path) -> None:
     assert file.zones.of == {"load-1": "az-1", "load-2": "az-2", "mine": "az-1"}
 
 
+def test_its_digest_is_of_what_it_says(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    digest = read(tmp_path, ONE).digest
+    assert read(tmp_path / "elsewhere", f"# the same\n{ONE}").digest == digest
+    assert read(tmp_path, ONE.replace("10.0.0.7", "10.0.0.8")).digest != digest
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -10,6 +10,7 @@ import pytest
 import tomlkit
 
 from perfgate.judge.thresholds import load_profile
+from perfgate.model.summary import centre
 from perfgate.report import history
 from perfgate.report.proposal import Proposed, proposed, suggested_name, updated, why
 from perfgate.report.proposal import main as propose
@@ -31,7 +32,9 @@ def night(document: dict[str, Any], number: int, factor: float) -> dict[str, Any
     run["started"] = f"2026-01-{number:02d}T00:00:00+00:00"
     run["replay_of"] = None
     entry = next(e for e in run["scenarios"] if e["name"] == "batch-1k")
-    entry["metrics"]["records_per_s"]["value"] *= factor
+    rate = entry["metrics"]["records_per_s"]
+    rate["rounds"] = [factor * value for value in rate["rounds"]]
+    rate["value"] = centre(rate["rounds"])
     return run
 
 
@@ -48,6 +51,26 @@ def test_a_drift_is_found_with_its_date_and_a_flat_row_has_none(tmp_path: Path, 
     assert found[0].moved == pytest.approx(-0.15, abs=0.02)
     assert str(found[0]).startswith("batch-1k records_per_s -1")
     assert str(found[0]).endswith("% since 2026-01-14 (worse)")
+
+
+def test_a_baseline_is_made_of_what_is_judged(document: dict[str, Any]) -> None:
+    """One round with a pause of a second rules the p99 of all records together, and no figure that is held."""
+    run = json.loads(json.dumps(document))
+    paced = next(e for e in run["scenarios"] if e["name"] == "batch-1k")
+    paced["load"]["kind"], paced["verdict"] = "paced", "PASS"
+    paced["metrics"]["latency_ms.p99"] |= {"value": 300.0, "rounds": [10.0] * 6 + [900.0]}
+    found = {(one.scenario, one.metric): one.values for one in proposed([run] * 2)}
+    assert found[paced["name"], "latency_ms.p99"] == (10.0, 10.0)
+
+
+def test_a_run_that_was_continued_counts_once(tmp_path: Path, document: dict[str, Any]) -> None:
+    """Both its lines counted: what it had measured before it was interrupted stood in the drift twice."""
+    path = tmp_path / "history.jsonl"
+    interrupted, continued = night(document, 1, 1.0), night(document, 2, 1.0)
+    for run in (interrupted, {**continued, "resumed_from": interrupted["run_id"]}, night(document, 3, 1.0)):
+        history.append(path, run)
+    assert [entry["run_id"][:8] for entry in history.load(path)] == ["20260102", "20260103"]
+    assert len(path.read_text().splitlines()) == 3
 
 
 def test_runs_of_another_kind_and_modified_ones_say_nothing(tmp_path: Path, document: dict[str, Any]) -> None:
@@ -133,7 +156,8 @@ def test_accepted_baselines_keep_tolerance_and_comments_and_load(
     assert "5 runs, tier smoke" in text
     profile = load_profile(thresholds / "mine.toml")
     rate = next(t for t in profile.thresholds["batch-1k"] if t.metric.name == "records_per_s")
-    recorded = next(e for e in document["scenarios"] if e["name"] == "batch-1k")["metrics"]["records_per_s"]["value"]
+    measured = next(e for e in document["scenarios"] if e["name"] == "batch-1k")["metrics"]["records_per_s"]
+    recorded = centre(measured["rounds"])
     assert (rate.tolerance, rate.runs) == (0.20, 5)
     assert rate.baseline == pytest.approx(1.03 * recorded, rel=1e-3)
     assert set(profile.thresholds) == {entry["name"] for entry in document["scenarios"]}

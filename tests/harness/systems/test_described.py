@@ -61,6 +61,21 @@ def test_the_least_that_a_file_says_is_where_and_how_much(tmp_path: Path) -> Non
     assert (target.limits.under_replicated, target.limits.error_rate, target.broker_config_allowed) == (0, 0, False)
 
 
+def test_its_digest_is_of_the_way_to_the_brokers_and_of_no_secret(tmp_path: Path) -> None:
+    """Figures over TLS were taken over into a run over plaintext that was continued."""
+
+    def digest(client: str, bootstrap: str = "kafka-1:9093") -> str:
+        text = LEAST.replace("kafka-1:9093", bootstrap) + f"[client]\n{client}"
+        return described(tmp_path, text).connection_digest
+
+    login = '"security.protocol" = "SASL_SSL"\n"sasl.username" = "gate"\n"sasl.password" = { file = "password" }\n'
+    (tmp_path / "password").write_text("one")
+    over_tls = digest(login)
+    (tmp_path / "password").write_text("another")
+    assert digest(login) == over_tls
+    assert len({over_tls, digest(""), digest("", "kafka-9:9093"), digest('"security.protocol" = "SSL"\n')}) == 4
+
+
 @pytest.mark.parametrize("listed", ["", ",203.0.113.7:9092"])
 def test_brokers_on_any_address_of_this_machine_share_its_cores(tmp_path: Path, listed: str) -> None:
     """That of an interface was taken for another machine's, as only loopback counted."""

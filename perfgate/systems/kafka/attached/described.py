@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Mapping
@@ -130,6 +131,13 @@ class DescribedTarget:
     def identity(self) -> str:
         """What is known of the cluster before it is connected: this file, and the servers that it names."""
         return f"{self.path.resolve()} {self.bootstrap}"
+
+    @property
+    def connection_digest(self) -> str:
+        """Stands for how clients get to the brokers, secrets left out: figures of another way are others."""
+        client = [(key, value) for key, value in self.client if not SECRET_SETTINGS.fullmatch(key)]
+        ways = (self.bootstrap, self.cross_zone_bootstrap, self.on_this_host, client)
+        return hashlib.sha256(repr(ways).encode()).hexdigest()[:12]
 
     @property
     def weaknesses(self) -> tuple[str, ...]:

@@ -251,6 +251,7 @@ class ExternalTarget:
             "brokers": len(self._brokers),
             "racks": sorted({rack for rack in self._racks.values() if rack}),
             "cluster_id": self._cluster_id,
+            "connection_digest": self._described.connection_digest,
             "no_usage": "" if self._described.prometheus else NO_USAGE,
         }
 
