@@ -199,7 +199,8 @@ class Comparing:
                 if self._lengthened(row, share):
                     continue
                 row.planned = row.planned or self._planned(share, row.part_s, row)
-                if self._decided(row):
+                freed = (deadline - time.monotonic()) / len(open_rows) if len(open_rows) < len(rows) else 0.0
+                if self._decided(row, int(freed / row.part_s)):
                     open_rows.remove(row)
 
     # --- each side on a cluster that exists
@@ -238,10 +239,11 @@ class Comparing:
             if not longest and (affords := int(budget_s / pair_s)) < needed:
                 self.setup.say.note(too_short(budget_s, pair_s, affords, needed))
             longest, count = max(longest, pair_s), len(open_rows)
+            freed = int((deadline - time.monotonic()) / pair_s) if count < len(rows) else 0
             for row in list(open_rows):
                 row.seconds += pair_s / count
                 row.planned = row.planned or self._planned(budget_s, time.monotonic() - begin, row)
-                if self._decided(row):
+                if self._decided(row, freed):
                     open_rows.remove(row)
 
     def _pair(self, rows: Sequence[Compared], first: str, deadline: float) -> None:
@@ -296,11 +298,12 @@ class Comparing:
         """Return how many units of `unit_s` the time affords; the looks follow from it."""
         return max(self.stop.fewest_units(self._comparison(row)), int(seconds / unit_s))
 
-    def _decided(self, row: Compared) -> bool:
-        if row.unsound or row.units >= row.planned:
-            return True
+    def _decided(self, row: Compared, freed: int) -> bool:
+        """Return whether nothing more is measured of the scenario; others left it time for `freed` more units."""
+        row.grow(freed)
         # To end when A/A pairs are alike would record too little of their scatter.
-        return not self.change.records_pairs and self.stop.decided(self._comparison(row))
+        row.decided = row.done or (not self.change.records_pairs and self.stop.decided(self._comparison(row)))
+        return row.decided
 
     # --- common
 
@@ -343,4 +346,5 @@ class Comparing:
             decides=self.decides,
             two_clusters=self.against,
             recorded=tuple(one for one in recorded if one.rounds_per_unit == size),
+            former_plans=tuple(row.former),
         )

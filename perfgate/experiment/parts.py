@@ -32,6 +32,8 @@ GAP_GROWS = 1.5
 QUADS = ("ABBA", "BAAB")
 MIRRORED = str.maketrans("AB", "BA")
 COMPILE_SHARE = "broker_compile_share.max"
+GROWS_BY = 0.25
+"""A plan grows by this share of it or not at all: a few more units tell no more than the look that they put off."""
 
 
 @dataclass
@@ -50,11 +52,15 @@ class Compared:
     orders: list[str] = field(default_factory=list)
     may_warm: int = WARMING_PARTS
     repeated: int = 0
+    decided: bool = False
+    """Nothing more is measured of it: what ends the others is not its own."""
     late: int = 0
     """So many parts were measured again because records or brokers were late."""
     gap_times: float = 1.0
     """The gap between turns is so many times as long as it was reckoned to have to be."""
     planned: int = 0
+    former: list[int] = field(default_factory=list)
+    """The plans that this one grew from."""
     seconds: float = 0.0
     seconds_lost: float = 0.0
     """So many of them were spent before the windows were lengthened."""
@@ -89,6 +95,21 @@ class Compared:
         metrics = self.decides.metrics or ((DECIDES_PACED,) if self.sides["A"].load.kind == "paced" else ())
         return any(r.invalid or any(map(r.spoilt, metrics)) for rounds in self.rounds.values() for r in rounds)
 
+    def grow(self, freed: int) -> None:
+        """Plan so many more units, which others left time for, once the plan is carried out and if they are many.
+
+        That others left says nothing of this scenario, so that the chance of an error stays what it is
+        (:mod:`perfgate.judge.compare.sequential`).
+        """
+        if self.units >= self.planned and freed >= GROWS_BY * self.planned:
+            self.former.append(self.planned)
+            self.planned += freed
+
+    @property
+    def done(self) -> bool:
+        """Whether its plan is carried out, or can no longer decide anything."""
+        return self.unsound or self.units >= self.planned
+
     def lengthen(self, window_s: float, most_parts: int) -> None:
         """Measure turns and rounds for so long at the least, and no more than so many parts a unit, from now on.
 
@@ -99,11 +120,15 @@ class Compared:
             self.discarded[side] += rounds
             rounds.clear()
         self.orders.clear()
+        self.former.clear()
         self.planned, self.seconds_lost = 0, self.seconds
 
     def break_off(self, reason: str, sides: Sequence[str], *, broken: bool) -> None:
-        """Note on these sides why nothing more can be measured; `broken`: their own brokers are to blame."""
-        for side in sides:
+        """Note on these sides why nothing more can be measured; `broken`: their own brokers are to blame.
+
+        One that is decided had its answer from brokers that were well.
+        """
+        for side in () if self.decided else sides:
             self.rounds[side].append(unmeasured(len(self.rounds[side]) + 1, reason, broken=broken))
 
 

@@ -86,7 +86,7 @@ class Comparison:
     method: Literal["turns", "rounds", "pairs"]
     rounds_per_unit: int
     planned_units: int
-    """So many units the budget affords: what is looked at when follows from it."""
+    """So many units the budget affords: what is looked at when follows from it, and from `former_plans`."""
     orders: tuple[str, ...]
     """In which order the sides came in each unit: ABBA or BAAB, several in a pair."""
     minutes: float
@@ -95,6 +95,8 @@ class Comparison:
     """Whether each side was measured on a cluster of its own that was there before, by turns or rounds."""
     recorded: tuple[RecordedPairs, ...] = ()
     """What tells of the scatter between pairs besides those measured, by metric; of method `pairs` alone."""
+    former_plans: tuple[int, ...] = ()
+    """Smaller plans that were carried out without an answer, before other scenarios left time over; rising."""
 
     def recorded_of(self, metric: str) -> RecordedPairs | None:
         """Return the recorded pairs of this metric, where there are any."""

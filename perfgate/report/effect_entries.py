@@ -44,3 +44,5 @@ class RecordedComparison:
     two_clusters: bool = False
     recorded: tuple[model.RecordedPairs, ...] = ()
     """A/A pairs that told of the scatter between pairs too; absent in older runs."""
+    former_plans: tuple[Annotated[int, Ge(1)], ...] = ()
+    """Absent in older runs."""

@@ -181,6 +181,7 @@ class _Judged:
             final=final,
             rule=Rule(margin=margin, share=share, below=below, above=above),
             recorded=comparison.recorded_of(metric.name),
+            former=comparison.former_plans,
         )
         return cls(metric=metric, found=found, effect=_effect(decision, metric))
 
@@ -257,7 +258,7 @@ def _others(comparison: Comparison, decided_by: Sequence[MetricInfo], units: int
     for name, metric in METRICS.items():
         logs = () if metric in decided_by or _spoilt(comparison, name) else unit_logs(comparison, name)[:units]
         if len(logs) >= 2:
-            looks = looks_until(len(logs), comparison.planned_units, last=True)
+            looks = looks_until(len(logs), comparison.planned_units, last=True, former=comparison.former_plans)
             effects.append(_metric_effect(metric, estimate_of(logs, looks, recorded=comparison.recorded_of(name))))
     return tuple(effects)
 

@@ -47,7 +47,8 @@ class ReferenceStopRule:
 
     def decided(self, comparison: Comparison) -> bool:
         """Return whether what was measured so far decides; `comparison` is of the reference as the change."""
-        if len(comparison.orders) not in scheduled(comparison.planned_units, self.fewest_units(comparison)):
+        fewest = self.fewest_units(comparison)
+        if len(comparison.orders) not in scheduled(comparison.planned_units, fewest, comparison.former_plans):
             return False
         outcome = judge_against_reference(comparison.turned(), self._ratios, final=False)
         kept = bool(outcome.judgements) and all(judgement.verdict.green for judgement in outcome.judgements)
@@ -129,7 +130,13 @@ def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> 
     may_hide, most = favour(comparison, metric), abs(math.log(ratio.limit))
     told = may_hide if may_hide <= most else 0.0  # more units would not help: it may end, and says so then
     verdict, found = verdict_of_units(
-        logs, comparison.planned_units, ratio, final=final, recorded=recorded, may_hide=told
+        logs,
+        comparison.planned_units,
+        ratio,
+        final=final,
+        recorded=recorded,
+        may_hide=told,
+        former=comparison.former_plans,
     )
     why = "" if verdict else f"{found.units} units do not tell whether the limit is kept"
     if final and may_hide and (verdict is None or verdict.green) and _hidden(found, ratio, may_hide):
@@ -168,6 +175,7 @@ def verdict_of_units(
     final: bool,
     recorded: RecordedPairs | None = None,
     may_hide: float = 0.0,
+    former: Sequence[int] = (),
 ) -> tuple[Verdict | None, Estimate]:
     """Return the verdict of the first look that tells, if any does, and its estimate.
 
@@ -190,7 +198,7 @@ def verdict_of_units(
             return Verdict.IMPROVED
         return Verdict.PASS if low >= limit or (last and mean - found.error >= limit) else None
 
-    return first_told(logs, planned, kept, final=final, recorded=recorded)
+    return first_told(logs, planned, kept, final=final, recorded=recorded, former=former)
 
 
 def reference_message(outcome: Outcome, comparison: Comparison, reference: str, ratios: Ratios) -> str:

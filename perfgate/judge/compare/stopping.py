@@ -21,6 +21,7 @@ class SequentialStopRule:
 
     def decided(self, comparison: Comparison) -> bool:
         """Return whether what was measured so far decides; between the planned looks it does not."""
-        if len(comparison.orders) not in scheduled(comparison.planned_units, self.fewest_units(comparison)):
+        fewest = self.fewest_units(comparison)
+        if len(comparison.orders) not in scheduled(comparison.planned_units, fewest, comparison.former_plans):
             return False
         return judge_comparison(comparison, final=False).effect is not Effect.INCONCLUSIVE

@@ -1,5 +1,6 @@
 """A comparison as a whole: what a person is told while it is measured."""
 
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 
 from perfgate.experiment import comparing as module
@@ -62,11 +64,11 @@ def test_recorded_pairs_are_of_the_same_scenario_and_length_and_nothing_on_pairs
     comparing.recorded = {"batch-1k": (shorter, kept), "other": (kept,)}
     row = Compared({"A": scenario(), "B": scenario()}, "pairs", 1, 6, orders=["ABBA"], planned=3)
     assert comparing._comparison(row).recorded == (kept,)
-    assert comparing._decided(row)
+    assert comparing._decided(row, 0)
     comparing.change = Change(name="nothing", on_pairs=True)
-    assert not comparing._decided(row)
+    assert not comparing._decided(row, 0)
     row.orders *= 3
-    assert comparing._decided(row), "the budget is spent"
+    assert comparing._decided(row, 0), "the budget is spent"
     row.method = "turns"
     assert comparing._comparison(row).recorded == ()
 
@@ -121,6 +123,43 @@ def test_brokers_cpu_from_a_prometheus_decides_where_both_sides_reach_the_cap(
     assert said == [f"{row.name}: {words}"]
 
 
+def test_time_that_one_scenario_does_not_need_goes_to_those_that_are_not_decided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Half of the budget was left, and the scenario that it would have decided INCONCLUSIVE."""
+    noise, now = iter(np.random.default_rng(3).normal(0, 0.05, 1000)), [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    comparing: Any = Comparing.__new__(Comparing)
+    comparing.setup, comparing.against, comparing.decides = Mock(usage_window_s=0.0), False, AS_USUAL
+    comparing.setup.driver = SimpleNamespace(latency_basis=lambda _: "", by_hand=lambda _: "")
+    comparing.change, comparing.stop, comparing.recorded = Change(name="x"), SequentialStopRule(), {}
+    comparing._random = Mock(sample=lambda rows, _: list(rows), choice=lambda found: found[0])
+
+    def part(row: Compared, _benches: object, _switch: object, _left: float, order: str) -> str:
+        row.part_s = 10.0
+        now[0] += 10
+        for side, rounds in row.rounds.items():
+            loss = {"clear": 0.5, "close": 0.94}[row.name] if side == "B" else 1.0
+            found = one_round(len(rounds) + 1, rate := 1000 * loss * math.exp(next(noise)))
+            rounds.append(replace(found, metrics={"records_per_s": rate}))
+        return order
+
+    monkeypatch.setattr(module, "measure_part", part)
+    rows = [
+        Compared({side: replace(scenario(), name=name) for side in "AB"}, "turns", 1) for name in ("clear", "close")
+    ]
+    comparing._until_decided(rows, 600.0, {}, Switch())
+    clear, close = rows
+    assert (clear.former, clear.planned) == ([], 30)
+    assert clear.units < 10
+    assert close.former == [30]
+    assert close.units > 30
+    assert now[0] <= 600
+    comparison = comparing._comparison(close)
+    assert (comparison.former_plans, comparison.planned_units) == ((30,), close.planned)
+    assert judge_comparison(comparison).effect is Effect.SLOWER
+
+
 def test_turns_stay_short_where_the_rate_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     comparing, row, said = compared_beside_prometheus(monkeypatch, 800.0, SequentialStopRule())
     assert not said
@@ -160,7 +199,7 @@ def test_a_unit_that_failed_is_kept_when_windows_would_be_lengthened(monkeypatch
         row.rounds[side] = [replace(one_round(1, 1000.0), invalid=lost, broken=lost)]
     row.window_s = 0.0
     assert not comparing._lengthened(row, 600.0)
-    assert comparing._decided(row)
+    assert comparing._decided(row, 0)
     outcome = judge_comparison(comparing._comparison(row))
     assert outcome.effect is not Effect.SAME
     assert not said

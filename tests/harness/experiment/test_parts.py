@@ -9,11 +9,23 @@ import pytest
 
 from perfgate.experiment import parts
 from perfgate.experiment.assembly import Finished
+from perfgate.experiment.blame import unhealthy_ends
 from perfgate.experiment.parts import Compared, measure_part
 from perfgate.experiment.switching import Switch
 from perfgate.experiment.validity import late_turns
+from perfgate.model.errors import TargetError
 from perfgate.model.load import Pace
 from tests.harness.build import one_round, scenario
+
+
+def test_what_ends_the_others_is_not_of_a_scenario_that_is_decided() -> None:
+    """Four of five had their answers when the target file's minutes were over: all five became INVALID."""
+    rows = [Compared({side: scenario() for side in "AB"}, "turns", 1) for _ in range(2)]
+    rows[0].decided = True
+    with unhealthy_ends(rows, lambda: "B", own=False):
+        raise TargetError("stopped: 40 min are over")
+    assert not any(rows[0].rounds.values())
+    assert [one.invalid for one in rows[1].rounds["B"]] == [("target unhealthy: stopped: 40 min are over",)]
 
 
 def test_a_part_takes_as_long_as_the_try_that_counted(monkeypatch: pytest.MonkeyPatch) -> None:

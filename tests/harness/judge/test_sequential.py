@@ -93,11 +93,16 @@ def test_units_that_are_all_alike_have_no_error() -> None:
         assert (found_decision, found.error, units_needed(found)) == (decision, 0.0, 4)
 
 
-@settings(deadline=None, max_examples=20)
-@given(st.integers(4, 90))
-def test_the_error_is_spent_once_over_all_looks(planned: int) -> None:
+PLANS = st.lists(st.integers(4, 90), min_size=1, max_size=3, unique=True).map(sorted)
+"""The plans that it grew from, and the last one."""
+
+
+@settings(deadline=None, max_examples=30)
+@given(PLANS)
+def test_the_error_is_spent_once_over_all_looks(plans: list[int]) -> None:
     """By simulation: of sums of normal numbers that drift nowhere, the stated share crosses a boundary at some look."""
-    looks = looks_until(planned, planned, last=True)
+    *former, planned = plans
+    looks = looks_until(planned, planned, last=True, former=former)
     bounds = boundaries(looks, 0.05)
     sums = np.random.default_rng(planned).normal(size=(20_000, planned)).cumsum(axis=1)
     crossed = np.zeros(len(sums), bool)
@@ -106,15 +111,29 @@ def test_the_error_is_spent_once_over_all_looks(planned: int) -> None:
     assert crossed.mean() == pytest.approx(0.05, abs=0.008)
 
 
-@given(st.integers(4, 200))
-def test_looks_rise_to_the_plan_and_spend_no_more_than_there_is(planned: int) -> None:
-    looks = scheduled(planned)
+@given(PLANS, st.integers(1, 90))
+def test_looks_rise_to_the_plan_and_spend_no_more_than_there_is(plans: list[int], units: int) -> None:
+    *former, planned = plans
+    looks = scheduled(planned, former=former)
     assert list(looks) == sorted(set(looks))
     assert looks[-1] == planned
-    until = looks_until(planned, planned, last=True)
+    assert not {*looks} & {*former}
+    until = looks_until(planned, planned, last=True, former=former)
     assert until.units == looks
-    assert list(until.spent) == sorted(until.spent)
+    assert list(until.spent) == sorted(set(until.spent))
     assert until.spent[-1] == 1.0
+    now = looks_until(min(units, planned), planned, last=False, former=former)
+    assert len(now.units) == len(now.spent)
+    assert list(now.spent) == sorted(set(now.spent))
+
+
+def test_what_a_smaller_plan_was_looked_at_stays_when_it_grows() -> None:
+    """Were those looks forgotten, their share of the error would be spent twice."""
+    assert scheduled(40, former=[20])[: len(scheduled(20)) - 1] == scheduled(20)[:-1]
+    before = looks_until(16, 20, last=False)
+    assert looks_until(16, 40, last=False, former=[20]) == before
+    clear = [-0.3, -0.31, -0.29, -0.3, -0.32, -0.28, *([0.3] * 14)]
+    assert judge_units(clear, 20, final=False)[0] == judge_units([*clear, 0.1], 40, final=False, former=[20])[0] == -1
 
 
 @settings(deadline=None)
