@@ -35,6 +35,14 @@ SHOWN = (
     ("unread_records", "unread"),
     ("lag_drained_s", "read in s"),
 )
+NIGHT = (
+    ("records_per_s", "records/s"),
+    ("received_records_per_s", "read/s"),
+    ("latency_ms.p99", "p99 ms"),
+    ("broker_cpu_us_per_record", "us CPU/record"),
+    ("broker_rss_mib.sum", "memory MiB"),
+)
+"""What the page shows of one whole nightly, with the spread of its rounds."""
 HEAD = """# The catalogue
 
 Every factor that a family varies, its scenarios, what the published results say, and what holds
@@ -55,15 +63,37 @@ here. The page is made from `tests/scenarios/catalogue.py` and `thresholds/relat
 
 def page(families: Sequence[Family], relations: Sequence[Relation], measured: Mapping[str, Any] | None) -> str:
     """Return the page; `measured` is what MEASURED holds."""
-    return "\n".join(
-        [HEAD, *_machine(measured), *(line for one in families for line in _family(one, relations, measured))]
-    )
+    described = (line for one in families for line in _family(one, relations, measured))
+    return "\n".join([HEAD, *_machine(measured), *described, *_night((measured or {}).get("nightly"))])
 
 
 def _machine(measured: Mapping[str, Any] | None) -> Iterator[str]:
     if measured:
         yield _paragraph(f"Figures: {measured['machine']}.")
         yield "".join(f"    {command}\n" for command in measured["commands"])
+
+
+def _night(night: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yield one whole nightly: where its time went, its figures with the spread of their rounds, its relations."""
+    if night is None:
+        return
+    yield "## One whole nightly\n"
+    yield _paragraph(f"{night['machine']}. {night['time']}. In brackets: standard deviation of the rounds over median.")
+    yield f"    {night['command']}\n"
+    yield _row("scenario", *(title for _, title in NIGHT))
+    yield "|---" * (1 + len(NIGHT)) + "|"
+    for name, found in night["scenarios"].items():
+        yield _row(f"`{name}`", *(_with_spread(found.get(metric)) for metric, _ in NIGHT))
+    yield ""
+    yield _row("relation", "ratio", "verdict")
+    yield "|---|---|---|"
+    for name, (ratio, verdict) in night["relations"].items():
+        yield _row(f"`{name}`", f"{ratio:.2f}", verdict)
+    yield ""
+
+
+def _with_spread(found: Sequence[float] | None) -> str:
+    return f"{number(found[0])} ({100 * found[1]:.0f} %)" if found else ""
 
 
 def _family(family: Family, relations: Sequence[Relation], measured: Mapping[str, Any] | None) -> Iterator[str]:
@@ -159,15 +189,46 @@ def collected(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
+def night_of(run: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the page says of a whole nightly, as MEASURED has it without machine and command."""
+    spent = run["time"]
+    shares = {name: seconds / spent["total_s"] for name, seconds in spent["phases_s"].items()}
+    phases = ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares.items() if share >= 0.01)
+    valid = [s for s in run["scenarios"] if s["verdict"] not in ("INVALID", "BROKEN")]
+    held = [*run["relations"], *run["ranges"]]
+    green = sum(one["verdict"] == "PASS" for one in held)
+    return {
+        "time": f"{spent['total_s'] / 60:.0f} min, of which {phases}; {len(valid)} of {len(run['scenarios'])} "
+        f"scenarios with a valid load, {green} of {len(held)} relations green",
+        "scenarios": {
+            s["name"]: {
+                metric: [float(f"{one['value']:.4g}"), round(one["spread"] or 0.0, 3)]
+                for metric, _ in NIGHT
+                if (one := s["metrics"].get(metric)) is not None
+            }
+            for s in valid
+            if s["metrics"]
+        },
+        "relations": {
+            one["name"]: (float(f"{one['ratio']:.4g}"), one["verdict"]) for one in held if one.get("ratio") is not None
+        },
+    }
+
+
 def main() -> None:
     """Write docs/catalogue.md, and before it what the runs named measured; what they did not stays as it was."""
     parser = argparse.ArgumentParser(prog="make catalogue", description=__doc__)
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN.json", help="runs whose figures to record anew")
-    runs = [load_run(path, "RUN.json") for path in parser.parse_args().runs]
+    parser.add_argument("--night", type=Path, metavar="RUN.json", help="a whole nightly, to be shown as such")
+    given = parser.parse_args()
+    runs, before = [load_run(path, "RUN.json") for path in given.runs], dict[str, Any](machine="", commands=[])
+    if MEASURED.exists():
+        before = json.loads(MEASURED.read_text())
+    if given.night:
+        said = {"machine": "", "command": "", **before.get("nightly", {})}  # for a person to state
+        before["nightly"] = {**said, **night_of(load_run(given.night, "RUN.json"))}
+        MEASURED.write_text(json.dumps(before, indent=1) + "\n")
     if runs:
-        before: dict[str, Any] = {"machine": "", "commands": []}
-        if MEASURED.exists():
-            before = json.loads(MEASURED.read_text())
         found = {name: {**before.get(name, {}), **values} for name, values in collected(runs).items()}
         MEASURED.write_text(json.dumps({**before, **found}, indent=1) + "\n")
     PAGE.write_text(current())

@@ -11,7 +11,7 @@ from perfgate.model import PairRelation, RangeRelation, Verdict
 from tests.harness.build import measurement, one_round, scenario
 from tests.harness.run_gate import ROOT
 from tests.scenarios.catalogue import FAMILIES
-from tests.scenarios.document import PAGE, collected, current, page
+from tests.scenarios.document import PAGE, collected, current, night_of, page
 
 HELD = load_relations(ROOT / "thresholds" / "relations.toml")
 HERE = [*(r.here(shares_cores=True) for r in HELD), *(r for r in HELD if r.shared_cores)]
@@ -39,6 +39,30 @@ def test_figures_are_the_medians_of_the_runs_and_say_in_how_many_a_relation_held
     shown = page(FAMILIES, HERE, {"machine": "one", "commands": ["two"], **measured})
     assert "| 3.00 (2.00 .. 4.50); green in 2 of 4 |" in shown
     assert "; green in 4 of 4 |" in shown
+
+
+def test_a_whole_nightly_is_shown_with_its_time_and_the_spread_of_its_rounds() -> None:
+    rate = {"value": 24_870.0, "spread": 0.22}
+    night = night_of(
+        {
+            "time": {"total_s": 4705.0, "phases_s": {"measured windows": 2795.0, "judging": 15.0}},
+            "scenarios": [
+                {"name": "batch-1k", "verdict": "MISSING", "metrics": {"records_per_s": rate}},
+                {"name": "replicas-4-refused", "verdict": "PASS", "metrics": {}},
+                {"name": "acks-all", "verdict": "INVALID", "metrics": {"records_per_s": rate}},
+            ],
+            "relations": [{"name": "acks-rate", "ratio": None, "verdict": "INVALID"}],
+            "ranges": [{"name": "partitions-range", "ratio": 1.42, "verdict": "PASS"}],
+        }
+    )
+    shown = page(FAMILIES, HERE, {"machine": "", "commands": [], "nightly": {"machine": "m", "command": "c", **night}})
+    assert "78 min, of which measured windows 59 %; 2 of 3 scenarios with a valid load, 1 of 2" in shown.replace(
+        "\n", " "
+    )
+    assert "| `batch-1k` | 24,870 (22 %) |  |  |  |  |" in shown
+    assert "| `acks-all` | 24,870" not in shown
+    assert "| `partitions-range` | 1.42 | PASS |" in shown
+    assert "## One whole nightly" not in page(FAMILIES, HERE, None)
 
 
 def verdict(relation: PairRelation, ratio: float) -> Verdict:
