@@ -58,7 +58,8 @@ def judge_relation_again(relation: Relation, measured: Mapping[str, Measurement]
 def second_look(first: Outcome, second: Outcome, not_counted: Sequence[str] = ()) -> Outcome:
     """Return what a red scenario and its confirmation run on a fresh cluster come to: red only when both are.
 
-    A confirmation run that could not tell leaves the scenario INCONCLUSIVE: nobody has seen it well. So does one that
+    By the same metric: the limits count two looks at one. A confirmation run that could not tell leaves the scenario
+    INCONCLUSIVE: nobody has seen it well. So does one that
     is not red and so far off the first that neither's interval reaches the other's: then brokers come up now slow, now
     not.
 
@@ -73,10 +74,25 @@ def second_look(first: Outcome, second: Outcome, not_counted: Sequence[str] = ()
     if (second.verdict.green or second.verdict is Verdict.MISSING) and (apart := _apart(first, second)):
         note = f"{SECOND_LOOK} contradicts the first, which was red: {apart}; brokers come up in more than one state"
         return replace(second, verdict=Verdict.INCONCLUSIVE, reasons=(*second.reasons, note), first_look=first)
+    if first.verdict is second.verdict is Verdict.REGRESSED and _by_chance(first, second):
+        note = f"{SECOND_LOOK} is red too, but by {', '.join(sorted(m for m, _ in _red(second)))}: neither is confirmed"
+        return replace(second, verdict=Verdict.INCONCLUSIVE, reasons=(*second.reasons, note), first_look=first)
     word = "confirms" if second.verdict.red else "does not confirm"
     return replace(
         second, reasons=(*second.reasons, f"{SECOND_LOOK} {word} the first, which was red"), first_look=first
     )
+
+
+def _by_chance(first: Outcome, second: Outcome) -> bool:
+    """Return whether no metric is red in both; a rate that the brokers did not take is none that chance picks."""
+    if any(one.reason for one in second.judgements if one.verdict is Verdict.REGRESSED):
+        return False
+    return bool(_red(first)) and not _red(first) & _red(second)
+
+
+def _red(outcome: Outcome) -> set[tuple[str, str]]:
+    """Return what is REGRESSED, by metric and step: chance finds another one the next time."""
+    return {(one.metric, one.step) for one in outcome.judgements if one.verdict is Verdict.REGRESSED}
 
 
 def _apart(first: Outcome, second: Outcome) -> str:

@@ -21,11 +21,15 @@ class GateStopRule:
         return bool(self.profile and noise.disturbed(canary, self.profile.canary))
 
     def hopeless(self, scenario: Scenario, rounds: Sequence[Round]) -> bool:
-        """Return whether these rounds scatter so much that the rest of them could not be judged either."""
-        thresholds = self.profile.thresholds.get(scenario.name, ()) if self.profile else ()
+        """Return whether these rounds scatter so much that the rest of them could not be judged either.
+
+        A metric that some of them have not scatters by nothing that is known.
+        """
+        held = self.profile.thresholds.get(scenario.name, ()) if self.profile else ()
         return any(
-            noise.hopeless([r.metrics.get(t.metric.name, 0.0) for r in rounds], self.rounds, t.reach)
-            for t in thresholds
+            noise.hopeless([r.metrics[t.metric.name] for r in rounds], self.rounds, t.reach)
+            for t in held
+            if all(t.metric.name in r.metrics for r in rounds)
         )
 
     def still_warming(self, rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from perfgate.judge.compare.sequential import (
     units_needed,
 )
 from perfgate.judge.compare.sequential import estimate as estimate_of
+from perfgate.judge.compare.short import CHANCE, short_of
 from perfgate.judge.compare.units import fewest_units, scatter_text, too_few, unit_logs, whole_units
 from perfgate.judge.rates import at_its_cap
 from perfgate.judge.rules import READERS, invalid_reasons, spoilt
@@ -27,7 +28,6 @@ from perfgate.model import (
     Comparison,
     ComparisonOutcome,
     Effect,
-    Measurement,
     MetricEffect,
     MetricInfo,
     Round,
@@ -99,13 +99,13 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
     )
     if unsound := unsound_load(comparison):
         return replace(outcome, effect=unsound[0], reasons=unsound[1])
-    before, after = (not_taken(m) for m in (comparison.baseline, comparison.candidate))
+    short = short_of(comparison)
     metrics = deciding_metrics(comparison)
     if units < (needed := fewest_units(comparison, [metric.name for metric in metrics])):
-        if units and after and not before:
+        if units and short.told and not short.before:
             why = not_taken_by_path(comparison, primary_metric(comparison).name, decides.margin) if final else ""
             effect = Effect.INCONCLUSIVE if why else Effect.SLOWER
-            return replace(outcome, effect=effect, units=units, reasons=(why or f"candidate: {after}",))
+            return replace(outcome, effect=effect, units=units, reasons=(why or f"candidate: {short.after}",))
         return replace(outcome, effect=Effect.INCONCLUSIVE, units=units, reasons=(too_few(units, needed),))
     logs = {metric: unit_logs(comparison, metric.name) for metric in metrics}
     if reasons := tuple(reason for metric in metrics for reason in _spoilt(comparison, metric.name)):
@@ -122,13 +122,15 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
         effect, reasons = (
             (Effect.SLOWER, worse) if worse else (effect, not_looked_at(comparison, metrics, effect, others))
         )
-    if before:
+    if short.before:
         effect, reasons = (
             Effect.INCONCLUSIVE,
-            (f"as declared: {before}; a latency that keeps growing compares nothing",),
+            (f"as declared: {short.before}; a latency that keeps growing compares nothing",),
         )
-    elif after:
-        effect, reasons = Effect.SLOWER, (f"candidate: {after}",)
+    elif short.told:
+        effect, reasons = Effect.SLOWER, (f"candidate: {short.after}",)
+    elif short.most and effect.green:
+        effect, reasons = Effect.INCONCLUSIVE, (f"candidate: {short.after}: {CHANCE}",)
     if effect.green and (late := once_late(comparison.candidate)):
         reasons = (*reasons, late)
     more = None
@@ -228,12 +230,6 @@ def _spoilt(comparison: Comparison, metric: str) -> tuple[str, ...]:
     """Return why this metric must not be judged although the loads were valid, by side; empty when it may."""
     sides = (("baseline", comparison.baseline), ("candidate", comparison.candidate))
     return tuple(f"{side}: {metric}: {reason}" for side, m in sides if (reason := spoilt(m, metric)))
-
-
-def not_taken(measurement: Measurement) -> str:
-    """Return how much of a paced load the brokers did not take, when they did not in most rounds."""
-    short = [r.not_sustained for r in measurement.rounds if r.not_sustained]
-    return short[0] if 2 * len(short) > len(measurement.rounds) else ""
 
 
 def _metric_effect(metric: MetricInfo, found: Estimate) -> MetricEffect:

@@ -9,10 +9,11 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from perfgate.judge.compare.comparisons import may_decide, not_taken, primary_metric, unsound_load
+from perfgate.judge.compare.comparisons import may_decide, primary_metric, unsound_load
 from perfgate.judge.compare.paths import PATHS, favour, favoured, not_taken_by_path, path_differs, paths_ms
 from perfgate.judge.compare.reached import NEVER, never_reached
 from perfgate.judge.compare.sequential import Estimate, first_told, scheduled
+from perfgate.judge.compare.short import CHANCE, short_of
 from perfgate.judge.compare.units import fewest_units, scatter_text, too_few, unit_logs, whole_units
 from perfgate.judge.messages import scenario_lines
 from perfgate.judge.ratio_file import Ratios
@@ -66,16 +67,18 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
     if unsound := unsound_load(comparison):
         verdict = Verdict.BROKEN if unsound[0] is Effect.BROKEN else Verdict.INVALID
         return Outcome(name=name, verdict=verdict, judgements=(), reasons=unsound[1])
-    before, after = (not_taken(m) for m in (comparison.baseline, comparison.candidate))
-    if units and (before or after):
+    short = short_of(comparison)
+    if units and (short.before or short.told):
         # A rate that is declared to probe is beyond this machine when the reference's brokers do not take it either.
         unheld = Verdict.MISSING if comparison.scenario.load.probes else Verdict.INCONCLUSIVE
-        if before:
-            return _beside_overload(comparison, ratios, unheld, before, final=final)
+        if short.before:
+            return _beside_overload(comparison, ratios, unheld, short.before, final=final)
         decides, margin = primary_metric(comparison).name, comparison.decides.margin
         if final and (why := not_taken_by_path(comparison, decides, margin, SIDES)):
-            return Outcome(name=name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=(why, f"candidate: {after}"))
-        return Outcome(name=name, verdict=Verdict.REGRESSED, judgements=(), reasons=(f"candidate: {after}",))
+            return Outcome(
+                name=name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=(why, f"candidate: {short.after}")
+            )
+        return Outcome(name=name, verdict=Verdict.REGRESSED, judgements=(), reasons=(f"candidate: {short.after}",))
     if units < (needed := fewest_units(comparison, _held(comparison, ratios))):
         return Outcome(name=name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=(too_few(units, needed),))
     judgements = tuple(
@@ -86,6 +89,8 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
         return Outcome(name=name, verdict=Verdict.MISSING, judgements=(), reasons=(reason,))
     notes = tuple(f"{j.metric}: {j.reason}" for j in judgements if j.reason)
     verdict = verdict_of(judgements)
+    if verdict.green and short.most:
+        verdict, notes = Verdict.INCONCLUSIVE, (f"candidate: {short.after}: {CHANCE}", *notes)
     if final and verdict is Verdict.PASS and (why := never_reached(comparison)):
         verdict, notes = Verdict.INCONCLUSIVE, (why, *notes)
     return Outcome(name=name, verdict=verdict, judgements=judgements, reasons=notes)

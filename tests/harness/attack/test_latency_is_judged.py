@@ -83,7 +83,7 @@ def test_an_outage_three_times_as_long_stays_red_however_noisy(tmp_path: Path) -
 def test_a_latency_that_was_sent_late_is_no_baseline() -> None:
     def run(late: bool) -> dict[str, Any]:
         spoilt = {"latency_ms": "sent late"} if late else {}
-        metrics = {metric: {"value": 30.0 if late else 4.0} for metric in PACED_METRICS}
+        metrics = {metric: {"rounds": [30.0 if late else 4.0] * 3} for metric in PACED_METRICS}
         entry = {
             "name": "paced-500",
             "verdict": "MISSING",
@@ -138,7 +138,7 @@ def test_without_its_threshold_it_is_missing(kind: Literal["paced", "capped"]) -
 
 @pytest.mark.parametrize("kind", ["paced", "capped"])
 def test_thresholds_that_are_recorded_hold_what_consumers_wait_for(kind: str) -> None:
-    metrics = {name: {"value": 4.0} for name in ("latency_ms.p99", "records_per_s", END_TO_END, READ)}
+    metrics = {name: {"rounds": [4.0] * 3} for name in ("latency_ms.p99", "records_per_s", END_TO_END, READ)}
     entry = {
         "name": "end-to-end-1k",
         "verdict": "MISSING",

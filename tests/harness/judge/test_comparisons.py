@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from perfgate.judge.compare.advice import comparison_message, recommendation
 from perfgate.judge.compare.comparisons import judge_comparison, primary_metric, with_notable
+from perfgate.judge.compare.short import chance_of
 from perfgate.model import Change, Comparison, Effect, Load, changed
 from perfgate.model import settings as stated
 from perfgate.report.plots import paired_rounds, paired_rounds_figure
@@ -141,10 +142,52 @@ def test_a_paced_load_is_judged_by_its_latency_and_is_slower_when_not_sustained(
     failing = replace(same, candidate=replace(rounds["candidate"], rounds=short))
     outcome = judge_comparison(failing)
     assert outcome.effect is Effect.SLOWER
-    assert outcome.reasons == ("candidate: not sustained: 5 of 10",)
+    assert outcome.reasons == ("candidate: not sustained: 5 of 10 (10 of 10 rounds, as declared 0 of 10)",)
     for candidate in (failing.candidate, same.candidate):
         neither = judge_comparison(replace(failing, baseline=failing.candidate, candidate=candidate))
         assert neither.effect is Effect.INCONCLUSIVE, "the row as declared was not sustained: nothing was compared"
+
+
+@pytest.mark.parametrize(
+    ("units", "declared", "candidate", "effect"),
+    [
+        (1, 0, 1, Effect.INCONCLUSIVE),
+        (4, 2, 3, Effect.INCONCLUSIVE),
+        (20, 0, 2, Effect.SAME),
+        (20, 0, 10, Effect.SLOWER),
+        (20, 9, 12, Effect.INCONCLUSIVE),
+        (10, 0, 10, Effect.SLOWER),
+    ],
+)
+def test_a_rate_at_the_edge_is_not_red_by_chance(units: int, declared: int, candidate: int, effect: Effect) -> None:
+    """Where each side is short in every other burst, three of four were the candidate's in a fifth of all cases."""
+    found = comparison(1.0, noise=(1.0, 1.001, 0.999, 1.0) * 5, planned_units=20)
+    found = replace(found, orders=found.orders[:units])
+    for side, short in (("baseline", declared), ("candidate", candidate)):
+        m = getattr(found, side)
+        rounds = [
+            replace(
+                r,
+                metrics={**r.metrics, "latency_ms.p99": 5.0 + 0.01 * (r.index % 3)},
+                not_sustained="not sustained: 9 of 10" if r.index <= short else "",
+            )
+            for r in m.rounds[:units]
+        ]
+        row = replace(found.scenario, load=Load(kind="paced", rate=1000.0))
+        found = replace(found, **{side: replace(m, scenario=row, rounds=tuple(rounds))})
+    assert judge_comparison(found).effect is effect
+
+
+@given(st.integers(1, 40), st.data())
+def test_the_chance_of_short_rounds_is_one(rounds: int, data: st.DataObject) -> None:
+    after, before = (data.draw(st.integers(0, rounds)) for _ in range(2))
+    chance = chance_of(after, rounds, before, rounds)
+    assert 0 < chance <= 1
+    assert chance_of(0, rounds, before, rounds) == 1
+    if after <= before:
+        assert chance >= 0.5
+    if after:
+        assert chance <= chance_of(after - 1, rounds, before + 1, rounds) or before == rounds
 
 
 def test_an_invalid_round_on_either_side_is_invalid_whatever_the_numbers() -> None:

@@ -25,6 +25,7 @@ from perfgate.judge.limits import (
 from perfgate.judge.messages import scenario_message
 from perfgate.judge.noise import CANARY_OFF, disturbed, hopeless
 from perfgate.judge.rules import judge_scenario
+from perfgate.judge.stopping import GateStopRule
 from perfgate.model import CanaryReading, Outcome, Verdict
 from tests.harness.build import measurement, profile, threshold
 
@@ -143,6 +144,30 @@ def test_red_counts_when_a_second_look_is_red_too(second: list[float], verdict: 
     assert outcome.first_look.verdict is Verdict.REGRESSED
     message = scenario_message(outcome, measurement(second), profile(RATE, CPU))
     assert "first measurement: records_per_s 754 (at least 900)" in message
+
+
+def test_a_second_look_that_is_red_by_another_metric_confirms_nothing() -> None:
+    """The limits count two looks at one metric; chance finds another one the next time."""
+    held = profile(RATE, CPU)
+    slow, costly = measurement([700, 705, 695]), measurement([1000, 1005, 995], cpu_us=100)
+    first, second = (judge_scenario(one, held) for one in (slow, costly))
+    assert first.verdict is second.verdict is Verdict.REGRESSED
+    outcome = second_look(first, second)
+    assert outcome.verdict is Verdict.INCONCLUSIVE
+    assert "red too, but by broker_cpu_us_per_record: neither is confirmed" in outcome.reasons[-1]
+    both = judge_scenario(measurement([700, 705, 695], cpu_us=100), held)
+    assert second_look(first, both).verdict is Verdict.REGRESSED
+    refused = replace(costly, rounds=tuple(replace(r, not_sustained="not sustained: 9 of 10") for r in costly.rounds))
+    assert second_look(first, judge_scenario(refused, held)).verdict is Verdict.REGRESSED, "which is not by chance"
+
+
+def test_a_metric_that_some_rounds_lack_does_not_end_a_scenario_early() -> None:
+    """A Prometheus that was down for a round scattered by infinity: four of seven rounds were judged."""
+    rule = GateStopRule(profile=profile(RATE, CPU), rounds=7)
+    found = measurement([1000.0, 1001.0, 999.0, 1000.0])
+    first, *others = found.rounds
+    less = replace(first, metrics={"records_per_s": 1000.0})
+    assert not rule.hopeless(found.scenario, [less, *others])
 
 
 def test_a_limit_that_noise_widened_says_so() -> None:

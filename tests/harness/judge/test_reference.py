@@ -168,8 +168,9 @@ def test_a_candidate_that_is_worse_is_never_judged_better(factor: float, worse: 
     here, there = (
         order.index(verdicts(comparison(one, noise=noise), held)["records_per_s"]) for one in (factor, factor * worse)
     )
-    # A clear loss goes from undecided to red, a clear gain from undecided to improved: never the other way.
-    assert there <= here or {here, there} == {1, 2}
+    # A clear loss goes from undecided to red, a clear gain from undecided to improved: never the other way. (What is
+    # kept at the first look is not looked at again, and what is not may turn out improved.)
+    assert there <= here or {here, there} in ({1, 2}, {2, 3})
 
 
 @pytest.mark.parametrize(("truth", "red", "green"), [(1.0, (0, 0.01), (0.9, 1)), (0.9, (0.9, 1), (0, 0.02))])

@@ -1,0 +1,56 @@
+"""Paced loads that the brokers of a comparison did not take: on which side, and whether that may be chance. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from perfgate.judge.compare.sequential import ERROR
+from perfgate.model import Comparison, Measurement
+
+CHANCE = "that may be chance"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Short:
+    """`before`: how much of the load the brokers did not take as declared, where they did not in most rounds.
+
+    `after`: the same of the candidate, in any round, and in how many on either side; `most`: in most of them. `told`:
+    the candidate's were short clearly more often.
+    """
+
+    before: str
+    after: str
+    most: bool
+    told: bool
+
+
+def short_of(comparison: Comparison) -> Short:
+    """Return what the two sides' brokers did not take."""
+    declared, candidate = (_short(m) for m in (comparison.baseline, comparison.candidate))
+    among = [len(m.rounds) for m in (comparison.baseline, comparison.candidate)]
+    counts = f"({len(candidate)} of {among[1]} rounds, as declared {len(declared)} of {among[0]})"
+    return Short(
+        before=declared[0] if 2 * len(declared) > among[0] else "",
+        after=f"{candidate[0]} {counts}" if candidate else "",
+        most=2 * len(candidate) > among[1],
+        told=chance_of(len(candidate), among[1], len(declared), among[0]) <= ERROR,
+    )
+
+
+def _short(measurement: Measurement) -> list[str]:
+    return [r.not_sustained for r in measurement.rounds if r.not_sustained]
+
+
+def chance_of(after: int, rounds_after: int, before: int, rounds_before: int) -> float:
+    """Return how likely so many short rounds, or more, are the candidate's where both sides are short equally often.
+
+    Fisher's exact test, one-sided: all ways to place the short rounds among those of both sides are as likely. A rate
+    at the edge of the machine is short in every other round of either side: a majority alone is red by chance then.
+    """
+    short = after + before
+    ways = sum(
+        math.comb(rounds_after, count) * math.comb(rounds_before, short - count)
+        for count in range(after, min(short, rounds_after) + 1)
+    )
+    return ways / math.comb(rounds_after + rounds_before, short)
