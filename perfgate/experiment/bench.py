@@ -210,9 +210,11 @@ class Bench:
                     spec = replace(spec, window_s=max(spec.window_s, least_s))
                     spec = replace(spec, hosts=fewer.hosts) if fewer else spec
                     result = self._driver.run(spec, observer)
+                self.watch.hold_outcome(scenario, result)
                 after = self.topics.ends_after(topic, scenario, before, result)
                 leaders = self.topics.leaders(topic, result)
         except SendsFailedError as error:
+            self.watch.hold_outcome(scenario, error)
             failed = sends_failed(index, error, own_brokers=self._cluster.emulates_links)
             return Finished(round=failed, repeatable=False)
         except (LoadError, TopicRefusedError) as error:
@@ -325,7 +327,10 @@ class Bench:
 
     def load_spec(self, scenario: Scenario, topic: str) -> LoadSpec:
         most_rate = self._cluster.most_bytes_per_s / (scenario.record_bytes * scenario.topic.replication_factor)
-        if most_rate < math.inf and scenario.load.kind == "capped":  # what it may be read at bounds its rate too
+        if scenario.consumers:  # what is owed after a stall is sent, and read, as fast as it may be
+            read = scenario.record_bytes * scenario.groups
+            most_rate = min(most_rate, self._cluster.most_read_bytes_per_s / read)
+        if most_rate < math.inf and scenario.load.kind == "capped":
             most_rate = min(most_rate, scenario.load.rate)
         return LoadSpec(
             scenario=scenario,

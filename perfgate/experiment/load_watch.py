@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 from perfgate.experiment.ledger import WINDOWS, Ledger
@@ -9,7 +10,7 @@ from perfgate.experiment.say import Say
 from perfgate.load.steady import rate_between
 from perfgate.metrics.usage import Sampler, Settled
 from perfgate.model import COMPILING, Scenario
-from perfgate.model.load import Observer, Progress
+from perfgate.model.load import LoadResult, Observer, Progress, SendsFailedError
 from perfgate.model.target import Cluster
 
 
@@ -79,6 +80,18 @@ class LoadWatch:
                 f"stopped at once, as the target file asks for: {last.failed} of {attempted} sends failed: "
                 f"{last.last_error}"
             )
+
+    def hold_outcome(self, row: Scenario, done: LoadResult | SendsFailedError) -> None:
+        """Raise TargetError when a load that has ended did more than the target allows.
+
+        What it did last no progress has told, and a driver that tells of none is held by this alone.
+        """
+        now = time.monotonic()
+        if isinstance(done, SendsFailedError):
+            self.hold_limits(row, Progress(now, done.attempted, 0, done.failed, str(done)))
+        elif sent := done.sent:
+            errors = ", ".join(sent.failed)
+            self.hold_limits(row, Progress(now, sent.attempted, sent.acked, sum(sent.failed.values()), errors))
 
     def progress(self, what: str, left: float | None) -> Callable[[str, Progress | None], None]:
         """Return what shows each phase of `what`; `left`: how many s the run still takes."""

@@ -81,6 +81,8 @@ class Cluster(Reachable, Protocol):
     """The share of sends that may fail; more stop the run at once."""
     most_bytes_per_s: float
     """How fast records may be written, replicas counted."""
+    most_read_bytes_per_s: float
+    """How fast they may be read, each group of consumers counted."""
     meter: Meter
     """What all loads of the run together have written."""
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -20,7 +21,8 @@ from perfgate.experiment.rounds import Rounds
 from perfgate.judge.stopping import GateStopRule
 from perfgate.metrics.process import process_sampler
 from perfgate.model import CanaryReading, Consumers, Load, Measurement, Round, Scenario, Tier
-from perfgate.model.load import LoadError, Observer
+from perfgate.model.errors import TargetError
+from perfgate.model.load import LoadError, LoadResult, Observer, SendsFailedError
 from perfgate.model.meter import Meter
 from perfgate.systems.kafka.client.topics import Topics
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
@@ -37,7 +39,7 @@ class Cluster:
     """Stands where a cluster would be asked for its addresses."""
 
     meter = Meter()
-    most_bytes_per_s = math.inf
+    most_bytes_per_s = most_read_bytes_per_s = math.inf
 
     def bootstrap(self, _link: object) -> str:
         return "127.0.0.1:1"
@@ -100,6 +102,39 @@ def test_processors_that_brokers_use_up_limit_a_load_on_their_own_machine_alone(
     short = replace(load_result(sent=sent(attempted_in_window=1800)), cpu_cores=0.9)
     done = bench.finished(row(scenario(), load=CAPPED), 1, short, [0], [3000], [-1], sampler)
     assert len(done.round.invalid) == flaws
+
+
+@pytest.mark.parametrize("loses", [0, 5])
+@pytest.mark.parametrize("how", ["at its end", "all of them"])
+def test_sends_that_fail_at_the_very_end_stop_the_run_too(
+    monkeypatch: pytest.MonkeyPatch, how: str, loses: int
+) -> None:
+    """No progress told of them: the next scenario loaded brokers that had just lost what they were sent."""
+
+    def run(_self: object, _spec: object, _observer: object) -> LoadResult:
+        if how == "all of them":
+            raise SendsFailedError("none was taken", attempted=5, failed=loses)
+        return load_result(sent=sent(failed={"_MSG_TIMED_OUT": loses}))
+
+    monkeypatch.setattr(LibrdkafkaDriver, "run", run)
+    cluster: Any = Cluster()
+    cluster.meter, cluster.most_failed, cluster.emulates_links = Meter(), 0.0, False
+    cluster.check = lambda: None
+    say: Any = lambda text, left_s: None  # noqa: E731 - Say has a second method, which is not called
+    sampler = MagicMock(unavailable="", untold="", gives=())
+    sampler.metrics.return_value = sampler.over_time.return_value = {}
+    bench = bench_of(cluster, say, sampler)
+    bench.topics = MagicMock()
+    bench.topics.ends.return_value, bench.topics.ends_after.return_value = [0], [3000]
+    bench.topics.leaders.return_value = [1, 2, 3]
+    capped = row(scenario(), load=CAPPED)
+    if not loses:
+        bench.round(capped, 1, None, "round 1/3")
+        assert (cluster.meter.stopped, cluster.meter._under_way > 0) == ("", how == "at its end")
+        return
+    with pytest.raises(TargetError, match=r"5 of .* sends failed"):
+        bench.round(capped, 1, None, "round 1/3")
+    assert cluster.meter.stopped
 
 
 @dataclass

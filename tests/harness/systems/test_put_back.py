@@ -632,7 +632,7 @@ def test_loads_are_capped_at_what_the_file_allows() -> None:
     ("load", "most_bytes_per_s", "most_rate"),
     [
         (Load(kind="capped", rate=100.0), 2000.0, 20.0),
-        (Load(kind="capped", rate=10.0), 2000.0, 10.0),  # what it may be read at, say
+        (Load(kind="capped", rate=10.0), 2000.0, 10.0),
         (Load(kind="paced", rate=10.0), 2000.0, 20.0),  # what it owes after a stall
         (Load(kind="backlog", records=5), 2000.0, 20.0),
         (Load(kind="capped", rate=100.0), math.inf, math.inf),
@@ -642,7 +642,7 @@ def test_every_load_is_told_what_the_target_allows(
     monkeypatch: pytest.MonkeyPatch, load: Load, most_bytes_per_s: float, most_rate: float
 ) -> None:
     row = replace(scenario(), load=load, record_bytes=50, topic=TopicSpec(partitions=1, replication_factor=2))
-    cluster = Mock(most_bytes_per_s=most_bytes_per_s)
+    cluster = Mock(most_bytes_per_s=most_bytes_per_s, most_read_bytes_per_s=math.inf)
     cluster.client_settings.return_value, cluster.bootstrap.return_value = (), "b:1"
     tier = Tier(name="t", window_s=1, rounds=2, warmup_max_s=1, broker_warmup_s=0)
     bench = Bench(
@@ -650,6 +650,11 @@ def test_every_load_is_told_what_the_target_allows(
     )
     spec = bench.load_spec(row, "kpg-x")
     assert spec.most_rate == pytest.approx(most_rate)
+    # It was sent, and read, twenty times as fast as the file lets consumers read, after a stall of ten seconds.
+    cluster.most_read_bytes_per_s = 1500.0
+    reading = bench.load_spec(replace(row, consumers=replace(READS, groups=3)), "kpg-x")
+    assert reading.most_rate == pytest.approx(min(most_rate, 10.0))
+    assert bench.load_spec(row, "kpg-x").most_rate == pytest.approx(most_rate)
     if load.kind == "backlog":
         told: list[dict[str, Any]] = []
         running = MagicMock()

@@ -72,6 +72,7 @@ class ExternalCluster:
         self._described = described
         self.most_failed = described.limits.error_rate
         self.most_bytes_per_s = described.limits.bytes_per_s
+        self.most_read_bytes_per_s = described.limits.read_bytes_per_s
         self.meter = meter or Meter(described.limits.total_bytes)
         self._ends_at = ends_at
         self._manifest = manifest

@@ -56,7 +56,7 @@ class OwnCluster(ABC):
     """One half of :class:`perfgate.model.target.Cluster`; starting and watching brokers is the other."""
 
     emulates_links = True
-    most_bytes_per_s = math.inf
+    most_bytes_per_s = most_read_bytes_per_s = math.inf
     most_failed = 1.0  # these brokers are there to be loaded; a failed send makes the round invalid
 
     def __init__(self, spec: ClusterSpec, ports: Mapping[str, Mapping[int, int]], monitoring: Monitoring) -> None:
