@@ -99,6 +99,8 @@ class Rounds:
         """Return the measurement with the last rounds to be judged, those before them as warm-up."""
         rows = compared_with(scenarios, [measurement.scenario.name])
         first = max(0, max(len(self._done[row.name]) for row in rows) - self._tier.rounds)
+        if len(self._done[measurement.scenario.name]) <= first:
+            first = 0  # it was ended early: it has no others
         earlier = tuple(r for r in measurement.rounds if r.index <= first and not r.invalid)
         self._ledger.move(sum(r.window_s for r in earlier), WINDOWS, "warm-up")
         reason = self._warming().get(measurement.scenario.name, "")

@@ -245,6 +245,22 @@ def test_only_rows_that_warm_up_and_those_compared_with_them_get_another_round(m
     assert [r.index for r in found["slow"].rounds] == [r.index for r in found["third"].rounds] == [3, 4]
 
 
+def test_what_was_ended_early_keeps_its_rounds_when_others_get_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of its rounds counted as those of brokers that warm up: INVALID, "no round was measured"."""
+
+    class Wild(WarmsUp):
+        def hopeless(self, scenario: Any, earlier: Any) -> bool:
+            return scenario.name == "wild" and len(earlier) >= 1
+
+    reading = CanaryReading(deflate_mib_per_s=60, loopback_per_s=1, pressure=0, steal=0)
+    monkeypatch.setattr(rounds, "read_canary", lambda *_: reading)
+    setup: Any = FakeSetup(Bench([GOOD]))
+    stop: Any = Wild("slow", TIER.rounds + 2)
+    found = Rounds(setup, setup, run_id="r", stop=stop).measure([scenario("slow", ("a",)), scenario("wild", ("a",))])
+    assert [r.index for r in found["slow"].rounds] == [3, 4]
+    assert [r.index for r in found["wild"].rounds] == [1]
+
+
 GOOD = one_round(1, 1000)
 DELAYED = one_round(1, 1000, spoilt={"latency_ms": "sent late"})
 SATURATED = one_round(1, 1000, invalid=("generator saturated",))
