@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.model import SAME_ZONE, Change, FaultScenario, changed, with_changes
+from fixtures.command_line import TIERS
+from fixtures.plan import expected_seconds
+from perfgate.model import SAME_ZONE, TIER_NAMES, Change, FaultScenario, changed, parted, with_changes
 from perfgate.model.catalogue import family
 from perfgate.model.changes import LEGAL, PATHS, read_value
 from perfgate.model.declared import LINKS
@@ -141,3 +143,12 @@ def test_a_family_with_a_slip_is_refused_where_it_is_declared() -> None:
     with pytest.raises(ConfigurationError, match=r"unknown path 'batch\.size'"):
         family("x", "x", base=PAPER, varies="batch.size", smoke={"x-1": 1})
     assert PAPER.link == SAME_ZONE
+
+
+@pytest.mark.parametrize(("tier", "minutes"), [("smoke", 5), ("nightly", 90)])
+def test_a_tier_keeps_its_budget(tier: str, minutes: float) -> None:
+    """Beside faults and the long loads, by the estimate that a run prints: a whole nightly of 88 min by it took 78."""
+    tiers = TIER_NAMES[: TIER_NAMES.index(tier) + 1]
+    plain, _ = parted([row for one in FAMILIES for row in one.scenarios if row.tier in tiers])
+    measured = [row for row in plain if row.load.kind != "ramp" and not row.name.startswith("endurance")]
+    assert expected_seconds(measured, TIERS[tier]) <= 60 * minutes
