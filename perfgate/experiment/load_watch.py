@@ -1,4 +1,4 @@
-"""What is shown and what is checked while a load runs: its progress, and the target's limits."""
+"""Watch over a load: its progress is shown, and what it does is held against the target's limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When rounds need not go on, or have to: the gate's stop rule. Pure."""
+"""The gate's stop rule: when rounds need not go on, or have to. Pure."""
 
 from __future__ import annotations
 

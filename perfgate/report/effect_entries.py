@@ -1,4 +1,4 @@
-"""What run.json says of a comparison besides its two sides, as types."""
+"""Types of a comparison's entry in run.json, besides its two sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a scenario keeps within what real brokers and their target file allow, as far as that is known beforehand."""
+"""Limits of real brokers and their target file: which scenarios keep them, as far as that is known beforehand."""
 
 from __future__ import annotations
 

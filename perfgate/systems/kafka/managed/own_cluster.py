@@ -1,4 +1,4 @@
-"""What the clusters have in common that this suite starts itself: plain-text listeners on loopback, at known ports."""
+"""Base of the clusters that this suite starts itself: plain-text listeners on loopback, at known ports."""
 
 from __future__ import annotations
 
