@@ -153,9 +153,9 @@ def test_thresholds_are_proposed_for_what_is_taken() -> None:
         "declared": {"fault": None},
         "load": {"kind": "paced", "times_out": True},
         "metrics": {
-            "timed_out_share": {"value": 0.5},
-            "records_per_s": {"value": 800.0},
-            "latency_ms.p99": {"value": 1900.0},
+            "timed_out_share": {"value": 0.5, "rounds": [0.5]},
+            "records_per_s": {"value": 810.0, "rounds": [800.0]},
+            "latency_ms.p99": {"value": 1900.0, "rounds": [1900.0]},
         },
     }
     assert [(one.metric, one.baseline) for one in proposed([{"scenarios": [entry]}] * 2)] == [("records_per_s", 800.0)]
