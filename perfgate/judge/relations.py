@@ -6,11 +6,15 @@ import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import cast
 
 from perfgate.judge.rates import at_its_cap, paired_ratios
 from perfgate.judge.rules import SEVERITY, invalid_reasons, spoilt, unsettled, verdict_of
 from perfgate.judge.statistics import error_factor, many, median_error, median_interval, spread
 from perfgate.model import Judgement, Measurement, Outcome, PairRelation, RangeRelation, Relation, Verdict
+
+CAPPED = ("records_per_s", "mib_per_s")
+"""The metrics that a load's own cap bounds."""
 
 
 def judge_relation(relation: Relation, measurements: Mapping[str, Measurement]) -> Outcome:
@@ -154,13 +158,46 @@ def _judge_pair(relation: PairRelation, measurements: Mapping[str, Measurement],
     )
 
 
+def hidden_by_caps(relation: Relation, measurements: Mapping[str, Measurement]) -> dict[str, str]:
+    """Return the scenarios whose ratio their loads' own caps hide, each with the reason, by name.
+
+    Two loads at their caps have the ratio of these, whatever the brokers would have taken. Where the lower one alone
+    is at its cap the ratio is the highest it may be: it shows that a minimum is missed, and not that it is kept.
+    """
+    pairs = (relation,) if isinstance(relation, PairRelation) else cast(RangeRelation, relation).steps
+    flat = relation.flat if isinstance(relation, RangeRelation) else ()
+    found = {}
+    for pair in pairs if relation.metric.name in CAPPED else ():
+        of, over = measurements[pair.of], measurements[pair.over]
+        if not _capped(over):
+            continue
+        ratios = _ratios(relation.metric.name, of, over, paired=of.scenario.cluster == over.scenario.cluster)
+        if _capped(of) or (ratios and statistics.median(ratios) >= pair.at_least):
+            caps = " and ".join(f"{m.scenario.name} {m.scenario.load.rate:,.0f}" for m in (of, over) if _capped(m))
+            # What flat ones are held against is needed for the others.
+            found[pair.of if pair.of in flat else pair.over] = (
+                f"held by its own cap, not by the brokers: {caps} records/s"
+            )
+    return found
+
+
+def not_told(relation: Relation, measurements: Mapping[str, Measurement]) -> str:
+    """Return why the relation's metric is none that this target's brokers tell; empty where it is one."""
+    name, rounds = relation.metric.name, [r for m in measurements.values() for r in m.rounds]
+    if not name.startswith("broker_") or any(name in r.metrics or r.usage_unavailable for r in rounds):
+        return ""
+    return "; ".join(dict.fromkeys(why for r in rounds for why in r.untold.values()))
+
+
+def _capped(measurement: Measurement) -> bool:
+    return measurement.scenario.load.kind == "capped" and at_its_cap(measurement)
+
+
 def _bounded(metric: str, of: Measurement) -> str:
     """Return that its cap keeps a load's rate, or wait, from what the relation asks for; empty when it does not."""
-    load = of.scenario.load
-    held_down = metric in ("records_per_s", "mib_per_s") or metric.startswith("latency_ms.")
-    if not held_down or load.kind != "capped" or not at_its_cap(of):
+    if not _capped(of) or not (metric in CAPPED or metric.startswith("latency_ms.")):
         return ""
-    return f"{of.scenario.name} reached its cap of {load.rate:,.0f} records/s"
+    return f"{of.scenario.name} reached its cap of {of.scenario.load.rate:,.0f} records/s"
 
 
 def _ratios(metric: str, of: Measurement, over: Measurement, *, paired: bool) -> tuple[float, ...]:

@@ -107,23 +107,34 @@ def _lines(path: Path) -> list[bytes]:
     return lines[::step]
 
 
+def nearest_text_ratio(record_bytes: int, ratio: float) -> float:
+    """Return how many times smaller gzip makes the text nearest to `ratio` that such records can be; 1 where none is."""
+    body_bytes = record_bytes - HEADER.itemsize
+    if body_bytes < 1:
+        return 1.0
+    rows = max(MIN_ROWS, SAMPLE_BYTES // record_bytes)
+    return gzip_ratio(_nearest_text(rows, body_bytes, ratio, np.random.default_rng(0)))
+
+
 def _text(rows: int, body_bytes: int, ratio: float, random: np.random.Generator) -> list[bytes]:
     """Return rows that gzip makes `ratio` times smaller: a share of printable noise, the rest one phrase."""
+    nearest = _nearest_text(rows, body_bytes, ratio, random)
+    reached = gzip_ratio(nearest)
+    if abs(reached - ratio) > RATIO_ERROR * ratio:
+        raise ValueError(
+            f"text of {body_bytes} bytes a record cannot have a compression ratio of {ratio:g}; nearest: {reached:.2f}"
+        )
+    return [row.tobytes() for row in nearest]
+
+
+def _nearest_text(rows: int, body_bytes: int, ratio: float, random: np.random.Generator) -> Bytes:
     noise = PRINTABLE[random.integers(0, len(PRINTABLE), rows * body_bytes)].reshape(rows, body_bytes)
     phrase = np.resize(np.frombuffer(PHRASE, np.uint8), body_bytes)
     low, high = 0, body_bytes
     while high - low > 1:
         noisy = (low + high) // 2
         low, high = (noisy, high) if gzip_ratio(_mixed(noise, phrase, noisy)) > ratio else (low, noisy)
-    best = min((low, high), key=lambda noisy: abs(gzip_ratio(_mixed(noise, phrase, noisy)) - ratio))
-    reached = gzip_ratio(_mixed(noise, phrase, best))
-    if abs(reached - ratio) > RATIO_ERROR * ratio:
-        least, most = (gzip_ratio(_mixed(noise, phrase, noisy)) for noisy in (body_bytes, 0))
-        raise ValueError(
-            f"text of {body_bytes} bytes a record cannot have a compression ratio of {ratio:g}; "
-            f"legal: {least:.2f} to {most:.2f}"
-        )
-    return [row.tobytes() for row in _mixed(noise, phrase, best)]
+    return min((_mixed(noise, phrase, noisy) for noisy in (low, high)), key=lambda rows: abs(gzip_ratio(rows) - ratio))
 
 
 def _mixed(noise: Bytes, phrase: Bytes, noisy: int) -> Bytes:

@@ -250,7 +250,7 @@ def read_late(spans: Sequence[tuple[Looks, Looks]], edges: Sequence[tuple[float,
 
 
 def broker_metrics(spans: Sequence[tuple[Looks, Looks]], records_per_s: float) -> dict[str, float]:
-    """Return cores, memory and disk per broker and in all, and CPU per record, over all spans together.
+    """Return cores, memory, disk and network, of each broker or in all, and CPU and network per record, over all spans.
 
     Cores are CPU seconds per second between that broker's own readings.
     """
@@ -265,6 +265,8 @@ def broker_metrics(spans: Sequence[tuple[Looks, Looks]], records_per_s: float) -
         metrics["broker_disk_write_mib_per_s"] = written / MIB
     if (traffic := _traffic_per_s(spans, seconds)) is not None:
         metrics["broker_network_in_mib_per_s"], metrics["broker_network_out_mib_per_s"] = traffic
+        if records_per_s > 0:
+            metrics["broker_network_in_bytes_per_record"] = traffic[0] * MIB / records_per_s
     if shares := [share for span in spans for share in compile_shares(*span).values()]:
         metrics["broker_compile_share.max"] = max(shares)
     return metrics

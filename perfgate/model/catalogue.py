@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from perfgate.model.changes import setting_of, with_changes
+from perfgate.model.changes import beside_the_point, setting_of, with_changes
 from perfgate.model.declared import TIER_NAMES, Scenario, TierName, settings
 from perfgate.model.errors import ConfigurationError
 
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-"""Of a scenario: it is the pytest id, a threshold's key, part of topics and files."""
+"""Of a scenario: it is the pytest id, a threshold's key, part of topics and files. A family is a marker besides."""
+TAKEN = (*TIER_NAMES, "benchmark", "filterwarnings", "parametrize", "skip", "skipif", "slow", "usefixtures", "xfail")
+"""Markers that say something else already."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,8 +47,18 @@ def family(
     `smoke`, `nightly`, `full`: the scenarios of each tier, a name with its value of the path; a larger tier measures
     those of the smaller ones too. A mapping instead of a value changes every path that it names. `says`: what is to be
     said of a scenario, where the value is not enough; `refused`: the error with which the brokers must refuse its
-    topic. Raises ConfigurationError for an unknown path or an illegal value.
+    topic. Raises ConfigurationError for an unknown path, an illegal value, one that changes nothing of the base, and
+    something said of a scenario that is not there.
     """
+    if not NAME.fullmatch(name) or name in TAKEN:
+        raise ConfigurationError(
+            f"family name {name!r}; legal: small letters, digits and single dashes, and none of {', '.join(TAKEN)}"
+        )
+    names = {scenario for declared in (smoke, nightly, full) for scenario in declared or {}}
+    for what, given in (("says", says), ("refused", refused)):
+        if unknown := (given or {}).keys() - names:
+            legal = ", ".join(sorted(names))
+            raise ConfigurationError(f"family {name}: {what} names {min(unknown)!r}, no scenario of it; legal: {legal}")
 
     def scenarios() -> Iterator[Scenario]:
         for tier, declared in zip(TIER_NAMES, (smoke, nightly, full), strict=True):
@@ -56,6 +68,9 @@ def family(
     def _scenario(scenario: str, tier: TierName, changes: Mapping[str, object]) -> Scenario:
         if not NAME.fullmatch(scenario):
             raise ConfigurationError(f"scenario name {scenario!r}; legal: small letters, digits and single dashes")
+        for path in changes:
+            if why := beside_the_point(base, path):
+                raise ConfigurationError(f"{scenario}: {path} changes nothing of its base, {base.name}: {why}")
         factor = {(found[1] if (found := setting_of(path)) else path): value for path, value in changes.items()}
         return replace(
             with_changes(base, changes.items()),

@@ -239,6 +239,16 @@ def read_value(path: str, value: object) -> Any:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def beside_the_point(scenario: Scenario, path: str) -> str:
+    """Return why a change of this path changes nothing of the scenario, whatever the value; empty where it may."""
+    if path.startswith(("consumer.", "consumers.")) and scenario.consumers is None:
+        return "it has no consumers"
+    kind, needs = scenario.load.kind, {"load.records": ("backlog",), "load.level-p99-ms": ("ramp",)}
+    if kind not in needs.get(path, (kind,)):
+        return f"its load is {kind}, not {needs[path][0]}"
+    return "it reads what is there, at no rate of its own" if (path, kind) == ("load.rate", "backlog") else ""
+
+
 def with_changes(scenario: Scenario, changes: Iterable[tuple[str, object]]) -> Scenario:
     """Return the scenario with every change laid over it, in their order.
 

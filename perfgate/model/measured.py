@@ -57,6 +57,7 @@ METRICS: Mapping[str, MetricInfo] = dict(
         _metric("broker_disk_write_mib_per_s", "MiB/s", "lower", "written by all brokers"),
         _metric("broker_network_in_mib_per_s", "MiB/s", "lower", "received by all brokers, from one another too"),
         _metric("broker_network_out_mib_per_s", "MiB/s", "lower", "sent by all brokers, to one another too"),
+        _metric("broker_network_in_bytes_per_record", "B/record", "lower", "received by all brokers for each record"),
         _metric("under_replicated_partitions.max", "partitions", "lower", "most partitions under-replicated at a time"),
         _metric("offline_partitions.max", "partitions", "lower", "most partitions offline at a time"),
         _metric("isr_shrinks", "shrinks", "lower", "times that a set of in-sync replicas shrank"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from datetime import datetime
 from textwrap import fill
@@ -15,7 +16,7 @@ KEYED = 0.5
 """Share of the sample that has a key from which on the records of the scenario have one."""
 RANDOM_KEYS = 0.5
 """More different keys than this share of the keyed records are as good as random ones."""
-COMPRESSIBLE = 1.1
+COMPRESSIBLE, MOST_RATIO = 1.1, 100.0
 PACKED = 1.3
 """Batches that are not compressed hold less than a byte of records in each of theirs: headers are beside."""
 BASE_RATE = 500
@@ -28,8 +29,11 @@ def family_name(topic: str) -> str:
     return f"like-{re.sub(r'[^a-z0-9]+', '-', topic.lower()).strip('-') or 'topic'}"
 
 
-def family_text(topic: ObservedTopic, written: datetime) -> str:
-    """Return the text of a module that :func:`fixtures.own_scenarios.load_own_scenarios` reads."""
+def family_text(topic: ObservedTopic, written: datetime, text_ratio: float) -> str:
+    """Return the text of a module that :func:`fixtures.own_scenarios.load_own_scenarios` reads.
+
+    `text_ratio`: how many times smaller gzip makes the text that is most like the sample, of all that can be made.
+    """
     name, sample = family_name(topic.name), topic.sample
     cluster = re.sub(r"[^\w .:/-]", "?", topic.cluster)  # its file may call it anything
     base, rate = name.upper().replace("-", "_"), _rounded(topic.rate) if topic.rate > 0 else BASE_RATE
@@ -40,7 +44,7 @@ def family_text(topic: ObservedTopic, written: datetime) -> str:
         *((f"topic.{setting}", _value(value), "described: not the default") for setting, value in topic.config),
         (
             "record.bytes",
-            max(LEAST_RECORD_BYTES, sample.record_bytes),
+            record_bytes(topic),
             f"mean of the sample: {sample.record_bytes:,} B; median {sample.record_bytes_median:,} B, p99 "
             f"{sample.record_bytes_p99:,} B"
             + (
@@ -50,7 +54,11 @@ def family_text(topic: ObservedTopic, written: datetime) -> str:
             ),
         ),
         ("record.keys", _keys(topic), f"{sample.keyed:,} of the sample have a key, {sample.keys:,} different ones"),
-        ("record.payload", _payload(topic), f"gzip made the sample's values {sample.gzip_ratio:.1f} times smaller"),
+        (
+            "record.payload",
+            _payload(topic, text_ratio),
+            f"gzip made the sample's values {sample.gzip_ratio:.1f} times smaller",
+        ),
         *_compression(topic),
     ]
     rate_from = (
@@ -104,6 +112,11 @@ def family_text(topic: ObservedTopic, written: datetime) -> str:
     return "\n".join(lines) + "\n"
 
 
+def record_bytes(topic: ObservedTopic) -> int:
+    """Return how long the records of its scenarios are, in bytes."""
+    return max(LEAST_RECORD_BYTES, topic.sample.record_bytes)
+
+
 def _rounded(rate: float) -> float | int:
     return round(rate) if rate >= 10 else max(0.01, float(f"{rate:.2g}"))
 
@@ -132,6 +145,9 @@ def _compression(topic: ObservedTopic) -> list[tuple[str, str, str]]:
     return [("producer.compression.type", "lz4", why)]
 
 
-def _payload(topic: ObservedTopic) -> str:
-    ratio = min(100.0, topic.sample.gzip_ratio)
-    return f"text:{ratio:.1f}" if ratio >= COMPRESSIBLE else "random"
+def _payload(topic: ObservedTopic, text_ratio: float) -> str:
+    """Return the text that is most like the sample; random where that is nearer, or hardly anything is saved."""
+    seen = topic.sample.gzip_ratio
+    if seen < COMPRESSIBLE or text_ratio < COMPRESSIBLE or seen**2 < text_ratio:
+        return "random"
+    return f"text:{min(text_ratio, MOST_RATIO):.2f}"

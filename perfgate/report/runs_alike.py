@@ -16,15 +16,20 @@ Run = TypeVar("Run", bound=Mapping[str, Any])
 
 
 def runs_alike(document: Mapping[str, Any], results_dir: Path) -> list[Mapping[str, Any]]:
-    """Return this run and every live, unmodified one of the same tier, driver, target, machine and Kafka line."""
-    wanted = _kind(document)
+    """Return this run and every live, unmodified one of the same tier, driver, target, machine, client and Kafka line.
+
+    A scenario that they share is declared alike in them: a figure of another load is none of this one's.
+    """
+    wanted, declared = _kind(document), _declared(document)
     found = {document["run_id"]: document}
     for path in sorted(results_dir.glob("*/run.json")):
         try:
             other = load_run(path)
         except ConfigurationError:
             continue  # a run of another schema version has nothing to say here
-        if _kind(other) == wanted and not plain(other):
+        theirs = _declared(other)
+        same = all(theirs[name] == declared[name] for name in theirs.keys() & declared.keys())
+        if _kind(other) == wanted and same and not plain(other):
             found.setdefault(other["run_id"], other)  # results/latest is one of the runs again
     return each_once(list(found.values()))
 
@@ -76,4 +81,14 @@ def unsound(document: Mapping[str, Any], because: str = "") -> str:
 
 def _kind(document: Mapping[str, Any]) -> tuple[object, ...]:
     facts = profile_facts(document["target"], document["environment"], document["tier"], document["driver"])
-    return (document["schema"], *facts.items(), *document["tier"].items())
+    client = document["environment"].get("librdkafka")
+    return (document["schema"], *facts.items(), *document["tier"].items(), client)
+
+
+def _declared(document: Mapping[str, Any]) -> dict[str, object]:
+    """Return what each scenario was declared to be; its Kafka's line is the run's."""
+    found = {}
+    for entry in document["scenarios"]:
+        cluster = {**entry["declared"]["cluster"], "kafka_version": None}
+        found[entry["name"]] = ({**entry["declared"], "cluster": cluster}, entry["load"])
+    return found

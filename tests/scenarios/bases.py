@@ -30,6 +30,12 @@ PAPER = Scenario(
 # what brokers on two cores take (200,000/s), and bounds what a run may write.
 STRESS = with_changes(PAPER, [("producer.batch.size", 16 * KIB), ("record.bytes", 1_000), ("load.rate", 300_000)])
 
+# What a producer waits for shows in records that come one at a time, not where batches are full anyway.
+SEPARATE = replace(STRESS, load=Load(kind="paced", rate=2_000))
+
+# Three producers over nine partitions, for settings of the brokers that one client cannot use up.
+WIDE = with_changes(STRESS, [("producers.threads", 3), ("topic.partitions", 9)])
+
 TEXT = with_changes(STRESS, [("record.payload", "text:4")])
 
 REPLICATED = with_changes(STRESS, [("topic.replicas", 3), ("producer.acks", -1), ("load.rate", 100_000)])

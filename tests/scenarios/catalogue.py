@@ -13,11 +13,13 @@ from tests.scenarios.bases import (
     RAMP,
     READING,
     REPLICATED,
+    SEPARATE,
     STRESS,
     TEXT,
     TOGETHER,
     TRANSACTED,
     UNLIMITED,
+    WIDE,
 )
 from tests.scenarios.failover import BACKLOG, ENDURANCE, FAILOVER
 
@@ -176,8 +178,9 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "linger",
         "how long a producer waits for a batch to fill: fewer requests, for the latency of waiting",
-        base=STRESS,
+        base=SEPARATE,
         varies="producer.linger.ms",
+        nightly={"linger-0": 0},
         full={"linger-5": 5, "linger-50": 50},
         source=R2,
     ),
@@ -187,7 +190,7 @@ FAMILIES: tuple[Family, ...] = (
         base=REPLICATED,
         varies="producer.enable.idempotence",
         nightly={"idempotence-on": "true"},
-        source=R4,
+        source="KIP-98",
     ),
     family(
         "transactions",
@@ -208,7 +211,6 @@ FAMILIES: tuple[Family, ...] = (
         base=STRESS,
         varies="record.keys",
         full={"keys-random": "random", "keys-1000": 1_000},
-        source=R2,
     ),
     joined(
         family(
@@ -263,15 +265,16 @@ FAMILIES: tuple[Family, ...] = (
     family(
         "network-threads",
         "how many threads a broker reads and writes requests with",
-        base=STRESS,
+        base=WIDE,
         varies="broker.num.network.threads",
-        nightly={"network-threads-8": 8},
+        nightly={"network-threads-3": {}, "network-threads-8": 8},
+        says={"network-threads-3": "the brokers' own three; three producers over nine partitions"},
         source=R2,
     ),
     family(
         "io-threads",
         "how many threads a broker handles requests with: a mild rise",
-        base=STRESS,
+        base=WIDE,
         varies="broker.num.io.threads",
         full={"io-threads-12": 12},
         source=R2,
@@ -368,7 +371,6 @@ FAMILIES: tuple[Family, ...] = (
         base=READING,
         varies="consumer.max.partition.fetch.bytes",
         full={"fetch-64k": 64 * KIB, "fetch-8m": 8 * MIB},
-        source=R2,
     ),
     family(
         "read-partitions",
@@ -422,7 +424,7 @@ FAMILIES: tuple[Family, ...] = (
         base=RAMP,
         full={"knee": {}},
         says={"knee": "three replicas, acks=-1, one consumer: steps up to 100,000 records/s, then bisection"},
-        source=R4,
+        source=R3,
     ),
     family(
         "rate-ramp-durable",
@@ -430,7 +432,7 @@ FAMILIES: tuple[Family, ...] = (
         base=replace(DURABLE, load=RAMP.load),
         full={"knee-durable": {}},
         says={"knee-durable": "six partitions, two in sync at the least, a flush every second, no consumer"},
-        source=R4,
+        source=f"{R3}; {R4}",
     ),
     ENDURANCE,
     BACKLOG,

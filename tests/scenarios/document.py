@@ -35,6 +35,13 @@ SHOWN = (
     ("unread_records", "unread"),
     ("lag_drained_s", "read in s"),
 )
+SHOWN_WHERE_HELD = (
+    ("mib_per_s", "MiB/s"),
+    ("latency_ms.p50", "p50 ms"),
+    ("broker_network_in_bytes_per_record", "bytes received/record"),
+    ("broker_cpu_cores.2", "cores of broker 2"),
+)
+"""Shown of families with a relation in one of them."""
 NIGHT = (
     ("records_per_s", "records/s"),
     ("received_records_per_s", "read/s"),
@@ -103,13 +110,14 @@ def _family(family: Family, relations: Sequence[Relation], measured: Mapping[str
     if isinstance(family.scenarios[0], FaultScenario):
         yield "What each measures and what it cost: [failover.md](failover.md).\n"
     figures = (measured or {}).get("scenarios", {})
-    columns = [(name, title) for name, title in SHOWN if any(name in figures.get(s.name, {}) for s in family.scenarios)]
+    own = [relation for relation in relations if relation.family == family.name]
+    shown = [*SHOWN, *(one for one in SHOWN_WHERE_HELD if any(one[0] == relation.metric.name for relation in own))]
+    columns = [(name, title) for name, title in shown if any(name in figures.get(s.name, {}) for s in family.scenarios)]
     yield _row("scenario", "tier", "what it is", *(title for _, title in columns))
     yield "|---" * (3 + len(columns)) + "|"
     for scenario in family.scenarios:
         yield _row(*_scenario(scenario), *(_figure(figures.get(scenario.name, {}), name) for name, _ in columns))
     yield ""
-    own = [relation for relation in relations if relation.family == family.name]
     if own:
         yield _row("relation", "accepted", "measured", "published, and measured before")
         yield "|---|---|---|---|"
@@ -173,7 +181,7 @@ def collected(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for run in runs:
         for scenario in run["scenarios"]:
             if scenario["verdict"] not in ("INVALID", "BROKEN"):
-                for name, _ in SHOWN:
+                for name, _ in (*SHOWN, *SHOWN_WHERE_HELD):
                     if (value := scenario["metrics"].get(name, {}).get("value")) is not None:
                         values[scenario["name"]][name].append(value)
         for held in (*run["relations"], *run["ranges"]):

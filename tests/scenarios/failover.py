@@ -271,7 +271,7 @@ BACKLOG = Family(
         away("backlog-60s", "the consumer stays away for 60 s, then catches up"),
         away("backlog-60s-two-groups", "one group stays away for 60 s and catches up, another reads on", groups=2),
     ),
-    source="Kafka stress test, Kafka 0.10.0.1; Kafka benchmark and tools",
+    source="Kafka for high availability, Kafka 0.10.2",
 )
 FAILOVER = Family(
     name=FAMILY, about="what a fault costs: outage, recovery, and the fate of every record", scenarios=ROWS

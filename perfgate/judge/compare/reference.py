@@ -87,7 +87,7 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
     if not judgements:
         reason = f"{ratios.path} states no ratio of a metric that this scenario has"
         return Outcome(name=name, verdict=Verdict.MISSING, judgements=(), reasons=(reason,))
-    notes = tuple(f"{j.metric}: {j.reason}" for j in judgements if j.reason)
+    notes = (*(f"{j.metric}: {j.reason}" for j in judgements if j.reason), *_not_held(comparison, ratios))
     verdict = verdict_of(judgements)
     if verdict.green and short.most:
         verdict, notes = Verdict.INCONCLUSIVE, (f"candidate: {short.after}: {CHANCE}", *notes)
@@ -115,6 +115,14 @@ def _held(comparison: Comparison, ratios: Ratios) -> list[str]:
     rounds = (*comparison.baseline.rounds, *comparison.candidate.rounds)
     names = [ratio.metric.name for ratio in ratios.of(comparison.scenario.name)]
     return [name for name in names if any(name in r.metrics for r in rounds)]
+
+
+def _not_held(comparison: Comparison, ratios: Ratios) -> list[str]:
+    """Return which default ratios of the brokers' usage are left out because nobody could tell it, and why."""
+    rounds = (*comparison.baseline.rounds, *comparison.candidate.rounds)
+    why, held = next((r.usage_unavailable for r in rounds if r.usage_unavailable), ""), _held(comparison, ratios)
+    names = [ratio.metric.name for ratio in ratios.of(comparison.scenario.name) if not ratio.own]
+    return [f"{name} is not held: {why}" for name in names if why and name.startswith("broker_") and name not in held]
 
 
 def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> Judgement | None:

@@ -226,15 +226,30 @@ def test_a_metric_that_is_not_there_is_left_out_unless_it_is_the_scenarios_own(t
     assert judge_against_reference(found, load_ratios(tmp_path)).verdict is Verdict.INVALID
 
 
-def test_at_the_cap_brokers_whose_cpu_nobody_tells_are_held_by_what_is_known(ratios: Ratios) -> None:
-    """A comparison would decide by that CPU, so that it needs --on; of a gate the ratios are stated."""
-    found = comparison(1.0, noise=(1.0,) * 10, cap=1000.0)
+def without_cpu(found: Comparison, why: str = "") -> Comparison:
+    """Return the comparison of brokers whose CPU nobody told."""
+    cpu = "broker_cpu_us_per_record"
     for side in ("baseline", "candidate"):
         found = changed(
             found,
             side,
-            lambda r: replace(r, metrics={k: v for k, v in r.metrics.items() if k != "broker_cpu_us_per_record"}),
+            lambda r: replace(r, usage_unavailable=why, metrics={k: v for k, v in r.metrics.items() if k != cpu}),
         )
+    return found
+
+
+def test_a_ratio_that_nobody_could_tell_is_said_to_be_left_out(ratios: Ratios) -> None:
+    """Turns too short for a Prometheus' scrapes were green without a word on the brokers' CPU."""
+    outcome = judge_against_reference(without_cpu(comparison(1.0, noise=NOISE), "two scrapes in 2 s"), ratios)
+    assert outcome.verdict is Verdict.PASS
+    assert outcome.reasons == ("broker_cpu_us_per_record is not held: two scrapes in 2 s",)
+    assert "not held: two scrapes" in reference_message(outcome, comparison(1.0, noise=NOISE), "kafka 4.2", ratios)
+    assert not judge_against_reference(without_cpu(comparison(1.0, noise=NOISE)), ratios).reasons
+
+
+def test_at_the_cap_brokers_whose_cpu_nobody_tells_are_held_by_what_is_known(ratios: Ratios) -> None:
+    """A comparison would decide by that CPU, so that it needs --on; of a gate the ratios are stated."""
+    found = without_cpu(comparison(1.0, noise=(1.0,) * 10, cap=1000.0))
     assert judge_comparison(found).effect is Effect.INVALID
     outcome = judge_against_reference(found, ratios)
     assert outcome.verdict is Verdict.PASS, outcome.reasons

@@ -12,7 +12,7 @@ from perfgate.model.errors import TopicRefusedError
 from perfgate.systems.kafka.client.topics import Topics
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
-from tests.harness.run_gate import PROBES, UNDECIDED, Finished, gate
+from tests.harness.run_gate import PROBES, ROOT, UNDECIDED, Finished, gate
 
 SHORT = ("--rounds", "2", "--window", "3", "--warmup-max", "2", "--broker-warmup", "5")
 
@@ -28,6 +28,14 @@ def lingering(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     # Batches that no linger of this rate fills: it is the linger that ends them.
     change = ("--set", "producer.linger.ms=500", "--set", "producer.batch.size=1000000")
     return gate(results, PROBES, "-k", "paced-slow", *SHORT, *change)
+
+
+def test_the_example_of_ones_own_scenarios_is_measured_and_judged(tmp_path: Path) -> None:
+    done = gate(tmp_path, f"--scenarios={ROOT / 'examples/own-scenarios'}", "--family=orders", "--tier=smoke", *SHORT)
+    assert done.measured, done.output
+    assert {entry["name"] for entry in done.run["scenarios"]} == {"orders-plain", "orders-lz4"}
+    assert [one["name"] for one in done.run["relations"]] == ["orders-latency"]
+    assert all(entry["accounting"]["acked"] > 0 for entry in done.run["scenarios"])
 
 
 def test_linger_shows_in_the_latency_of_a_row_below_its_capacity(plain: Finished, lingering: Finished) -> None:

@@ -1,7 +1,9 @@
 """The catalogue: a family is one declaration, and a run lists what it declares."""
 
+import re
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +18,7 @@ from perfgate.model.declared import LINKS
 from perfgate.model.errors import ConfigurationError
 from tests.harness.build import scenario
 from tests.harness.run_gate import ROOT, gate
-from tests.scenarios.bases import PAPER
+from tests.scenarios.bases import PAPER, READING
 from tests.scenarios.catalogue import FAMILIES, SCENARIOS
 
 DECLARED = """
@@ -143,6 +145,24 @@ def test_a_family_with_a_slip_is_refused_where_it_is_declared() -> None:
     with pytest.raises(ConfigurationError, match=r"unknown path 'batch\.size'"):
         family("x", "x", base=PAPER, varies="batch.size", smoke={"x-1": 1})
     assert PAPER.link == SAME_ZONE
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"varies": "consumers.threads"}, "consumers.threads changes nothing of its base, white-paper: it has no cons"),
+        ({"varies": "consumer.fetch.min.bytes"}, "consumer.fetch.min.bytes changes nothing of its base"),
+        ({"varies": "load.records"}, "its load is capped, not backlog"),
+        ({"varies": "load.level-p99-ms"}, "its load is capped, not ramp"),
+        ({"varies": "load.rate", "base": READING}, "it reads what is there, at no rate of its own"),
+        ({"varies": "load.rate", "says": {"x1": "one"}}, "family x: says names 'x1', no scenario of it; legal: x-1"),
+        ({"varies": "load.rate", "refused": {"y": "no"}}, "family x: refused names 'y', no scenario of it; legal: x-1"),
+    ],
+)
+def test_what_a_family_says_of_nothing_is_refused(given: dict[str, Any], words: str) -> None:
+    """Scenarios that all were the same load, and texts that nobody saw."""
+    with pytest.raises(ConfigurationError, match=re.escape(words)):
+        family("x", "x", **{"base": PAPER, "smoke": {"x-1": 5}, **given})
 
 
 @pytest.mark.parametrize(("tier", "minutes"), [("smoke", 5), ("nightly", 90)])

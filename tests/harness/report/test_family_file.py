@@ -10,9 +10,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from fixtures.own_scenarios import load_own_scenarios
+from perfgate.load.payload import Values, nearest_text_ratio
 from perfgate.model import Scenario
 from perfgate.model.observed import ObservedTopic, SampledRecords
-from perfgate.report.family_file import family_name, family_text
+from perfgate.report.family_file import family_name, family_text, record_bytes
 from tests.harness.run_gate import gate
 
 WHEN = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
@@ -36,9 +37,13 @@ SEEN = ObservedTopic(
 )
 
 
+def nearest(topic: ObservedTopic) -> float:
+    return nearest_text_ratio(record_bytes(topic), topic.sample.gzip_ratio)
+
+
 def loaded(folder: Path, topic: ObservedTopic) -> tuple[Scenario, Scenario]:
     """Return the two scenarios of the file that is written of it."""
-    (folder / f"{family_name(topic.name)}.py").write_text(family_text(topic, WHEN))
+    (folder / f"{family_name(topic.name)}.py").write_text(family_text(topic, WHEN, nearest(topic)))
     (family,) = load_own_scenarios(folder).families
     at_its_rate, doubled = family.scenarios
     return at_its_rate, doubled
@@ -56,12 +61,12 @@ def test_the_file_declares_what_was_seen(tmp_path: Path) -> None:
     assert (row.topic.partitions, row.topic.replication_factor) == (12, 3)
     assert dict(row.topic.config) == dict(SEEN.config)
     assert (row.keys.kind, row.keys.count) == ("set", 40)
-    assert (row.payload.kind, row.payload.ratio) == ("text", 3.0)
+    assert (row.payload.kind, row.payload.ratio) == ("text", pytest.approx(3.04, abs=0.02))
     assert (doubled.name, doubled.tier, doubled.load.rate) == ("like-shop-orders-1-double", "nightly", 2468)
 
 
 def test_the_file_says_where_each_figure_is_from_and_what_is_not_known() -> None:
-    text = family_text(SEEN, WHEN)
+    text = family_text(SEEN, WHEN, 3.04)
     for words in (
         "topic shop.Orders_1 of staging, as it was at 2026-11-23 06:00 UTC",
         "a sample of 2,000 records",
@@ -81,7 +86,9 @@ def test_the_file_says_where_each_figure_is_from_and_what_is_not_known() -> None
         ({"keyed": 900}, "none", "text", 300),
         ({"keys": 1900}, "random", "text", 300),
         ({"gzip_ratio": 1.0}, "set", "random", 300),
-        ({"gzip_ratio": 500.0, "record_bytes": 0}, "set", "text", 32),
+        ({"gzip_ratio": 500.0, "record_bytes": 0}, "set", "random", 32),
+        ({"gzip_ratio": 500.0, "record_bytes": 64}, "set", "text", 64),
+        ({"gzip_ratio": 1.1}, "set", "random", 300),
     ],
 )
 def test_what_the_sample_is_like_is_put_in_the_suites_words(
@@ -103,13 +110,24 @@ def test_batches_that_come_compressed_are_sent_so(
     seen = replace(SEEN, config=config, sample=replace(SEEN.sample, packed=packed))
     row, _ = loaded(tmp_path, seen)
     assert dict(row.producer).get("compression.type") == compression
-    assert ("ASSUMED: each byte from the brokers held 4.2 B" in family_text(seen, WHEN)) == (compression is not None)
+    assert ("ASSUMED: each byte from the brokers held 4.2 B" in family_text(seen, WHEN, 3.04)) == (
+        compression is not None
+    )
+
+
+@pytest.mark.parametrize("size", [0, 32, 33, 40, 64, 100, 300, 1_000, 16_384, 200_000])
+@pytest.mark.parametrize("ratio", [0.9, 1.1, 1.15, 1.3, 3.04, 12.0, 500.0])
+def test_a_payload_that_is_written_can_be_made(tmp_path: Path, size: int, ratio: float) -> None:
+    """The file said text:1.1, which no text of printable noise can be, and its load ended in an error."""
+    seen = replace(SEEN, sample=replace(SEEN.sample, record_bytes=size, gzip_ratio=ratio))
+    row, _ = loaded(tmp_path, seen)
+    assert len(Values(row.payload, run=1, producer=1, record_bytes=row.record_bytes, seed=1, compressed=True))
 
 
 def test_a_rate_that_is_not_known_says_so(tmp_path: Path) -> None:
     row, _ = loaded(tmp_path, replace(SEEN, rate=0.0))
     assert row.load.rate == 500
-    assert "NOT KNOWN: nothing was written in 10 s" in family_text(replace(SEEN, rate=0.0), WHEN)
+    assert "NOT KNOWN: nothing was written in 10 s" in family_text(replace(SEEN, rate=0.0), WHEN, 3.04)
 
 
 @hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
@@ -136,7 +154,7 @@ def test_whatever_is_seen_makes_a_file_that_loads(
 
 
 def test_the_file_is_listed_beside_the_catalogue(tmp_path: Path) -> None:
-    (tmp_path / "like-shop-orders-1.py").write_text(family_text(SEEN, WHEN))
+    (tmp_path / "like-shop-orders-1.py").write_text(family_text(SEEN, WHEN, 3.04))
     done = gate(tmp_path / "results", "--list-scenarios", f"--scenarios={tmp_path}", "--family=like-shop-orders-1")
     assert done.code == 0, done.output
     assert "  like-shop-orders-1 " in done.output

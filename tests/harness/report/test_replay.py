@@ -557,6 +557,30 @@ def test_a_proposal_counts_each_run_once(tmp_path: Path, document: dict[str, Any
     assert len(runs_alike(other, tmp_path)) == 2, "a modified run says nothing about thresholds"
 
 
+@pytest.mark.parametrize(
+    ("place", "value", "alike"),
+    [
+        (("environment", "librdkafka"), "2.11.0", False),
+        (("scenarios", 0, "declared", "record_bytes"), 512, False),
+        (("scenarios", 0, "load", "rate"), 512.0, False),
+        (("scenarios", 0, "declared", "cluster", "kafka_version"), "4.3.0", True),
+        (("environment", "commit"), "abcdef123456", True),
+    ],
+)
+def test_a_baseline_is_made_of_runs_of_one_client_and_declaration(
+    tmp_path: Path, document: dict[str, Any], place: tuple[Any, ...], value: object, alike: bool
+) -> None:
+    """Runs from before a scenario was declared otherwise were mixed with those since."""
+    other = {**json.loads(json.dumps(document)), "run_id": "20261119T000000Z-aaaa"}
+    within = other
+    for key in place[:-1]:
+        within = within[key]
+    within[place[-1]] = value
+    (tmp_path / other["run_id"]).mkdir()
+    (tmp_path / other["run_id"] / "run.json").write_text(json.dumps(other))
+    assert len(runs_alike(document, tmp_path)) == 1 + alike
+
+
 def test_list_scenarios_runs_nothing(tmp_path: Path) -> None:
     done = gate(tmp_path, "--list-scenarios")
     assert done.code == 0

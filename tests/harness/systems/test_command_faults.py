@@ -62,11 +62,11 @@ def test_what_is_away_is_noted_before_and_brought_back_at_the_end(tmp_path: Path
     made = faults(0.5, journal=journal, kill=f"echo kill {{broker}} >> {done}; false", start=f"echo start >> {done}")
     with pytest.raises(TargetError, match="kill for broker 2 ended with 1"):
         made.do("kill", 2)
-    assert made.any_away, "a command that failed may have done half of it"
+    assert made.away, "a command that failed may have done half of it"
     made.restore()
     assert done.read_text() == "kill 2\nstart\n"
     assert journal.lines == ["2 at kafka-2.example:9094: start", "2 is back"]
-    assert not made.any_away
+    assert not made.away
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_no_broker_is_taken_from_a_cluster_that_is_not_well(tmp_path: Path, monk
     sick = CommandFaults({"kill": "false"}, 5, BROKERS, Noted(), unwell=lambda: "1 of 9 partitions are offline")
     with pytest.raises(TargetError, match=r"broker 1 is not taken away.*1 of 9 partitions are offline"):
         sick.do("kill", 1)
-    assert not sick.any_away
+    assert not sick.away
 
 
 def test_only_brokers_that_are_listed_are_taken() -> None:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +33,7 @@ from perfgate.model.meter import Meter
 from perfgate.systems.kafka.attached import cluster as cluster_module
 from perfgate.systems.kafka.attached import external as module
 from perfgate.systems.kafka.attached import identity
-from perfgate.systems.kafka.attached.cluster import HEALTH_AT_MOST_S, ExternalCluster
+from perfgate.systems.kafka.attached.cluster import BACK_S, HEALTH_AT_MOST_S, ExternalCluster
 from perfgate.systems.kafka.attached.command_faults import run_command
 from perfgate.systems.kafka.attached.described import CLIENT_ID, Limits, load_target
 from perfgate.systems.kafka.attached.external import ExternalTarget
@@ -47,6 +47,7 @@ from perfgate.systems.kafka.load import librdkafka
 from tests.harness.build import scenario
 
 FILE = 'bootstrap-servers = "kafka-1:9093"\n[limits]\nbytes = "1 GB"\nmib-per-s = 5\n'
+TOLD_OF_PARTITIONS = cluster_module.unwell  # tests put others in its place
 BROKERS = {1: "kafka-1:9093", 2: "kafka-2:9093"}
 
 
@@ -759,9 +760,76 @@ def test_a_broker_that_a_fault_left_away_is_brought_back_before_anything_else(
     attached._brokers, attached._cluster_id = BROKERS, "c"
     fresh = attached.cluster(made.spec)
     assert fresh is not made
-    assert not made.faults.any_away
+    assert not made.faults.away
     assert (tmp_path / "up-2").exists()
     attached.close()
+
+
+def partition(leader: int, isrs: Sequence[int], replicas: Sequence[int] = (1, 2, 3)) -> Mock:
+    return Mock(leader=leader, isrs=list(isrs), replicas=list(replicas))
+
+
+@pytest.mark.parametrize(
+    ("partitions", "excused", "words"),
+    [
+        ([partition(1, (1, 2, 3))], (), ""),
+        ([partition(1, (1, 3))], (), "1 of 1 partitions are under-replicated (0 allowed)"),
+        ([partition(1, (1, 3))], (2,), ""),
+        ([partition(1, (1,))], (2,), "1 of 1 partitions are under-replicated (0 allowed)"),
+        ([partition(1, (1,)), partition(3, (3,))], (2, 3), "1 of 2 partitions are under-replicated (0 allowed)"),
+        ([partition(-1, (2,), (2,))], (2,), ""),  # of one replica, and whoever allowed the fault knew of it
+        ([partition(-1, (3,), (3,))], (2,), "1 of 1 partitions are offline"),
+    ],
+)
+def test_what_a_fault_explains_is_not_counted_and_all_else_is(
+    partitions: list[Mock], excused: Collection[int], words: str
+) -> None:
+    admin = Mock()
+    admin.list_topics.return_value.topics = {"t": Mock(partitions=dict(enumerate(partitions)))}
+    assert TOLD_OF_PARTITIONS(admin, 0, excused) == words
+
+
+def test_another_broker_that_goes_while_one_is_away_ends_the_run(
+    cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was looked at until the fault was over and two minutes had passed."""
+    made, missing, now = cluster('kill = "true"\nstart = "true"'), {2}, time.monotonic()
+    monkeypatch.setattr(
+        cluster_module, "unwell", lambda _admin, _allowed, excused=(): "under-replicated" * bool(missing - {*excused})
+    )
+    monkeypatch.setattr(cluster_module, "HEALTH_AT_MOST_S", 0.0)  # it may look again at once
+    monkeypatch.setattr(cluster_module, "time", Mock(monotonic=lambda: now))
+    made._pause = 0.0
+    made.faults._away = {2: "start"}
+    made.check()
+    made.faults._away = {}
+    made.check()  # it is back, and copies what it lacks
+    missing |= {3}
+    with pytest.raises(TargetError, match="stopped at once, as the target file asks for: under-replicated"):
+        made.check()
+    missing -= {3}
+    now += BACK_S + 1
+    with pytest.raises(TargetError, match="stopped at once"):
+        made.check()  # it has not caught up in all that time
+
+
+def test_brokers_that_are_well_again_excuse_nothing_more(
+    cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, missing = cluster('kill = "true"\nstart = "true"'), {2}
+    monkeypatch.setattr(
+        cluster_module, "unwell", lambda _admin, _allowed, excused=(): "under-replicated" * bool(missing - {*excused})
+    )
+    monkeypatch.setattr(cluster_module, "HEALTH_AT_MOST_S", 0.0)  # it may look again at once
+    made._pause = 0.0
+    made.faults._away = {2: "start"}
+    made.check()
+    made.faults._away = {}
+    missing.clear()
+    made.check()
+    missing |= {2}
+    with pytest.raises(TargetError, match="stopped at once"):
+        made.check()
 
 
 def test_a_run_that_lasts_longer_than_the_file_allows_is_stopped(
@@ -772,7 +840,7 @@ def test_a_run_that_lasts_longer_than_the_file_allows_is_stopped(
     made.check()
     made._ends_at = time.monotonic() - 1
     for away in (False, True):
-        monkeypatch.setattr(made, "faults", Mock(any_away=away))
+        monkeypatch.setattr(made, "faults", Mock(away=frozenset({1} if away else ())))
         with pytest.raises(TargetError, match=r"\[limits\] minutes allows"):
             made.check()
     attached = target(tmp_path, [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -39,6 +39,10 @@ HEALTH_AT_MOST_S = 15.0
 HEALTH_SHARE = 0.05
 """Asking for the state of every partition may take this share of the time: a large cluster is asked less often, but
 every HEALTH_AT_MOST_S."""
+
+AWAY_ASK_S = 2.0
+"""So long an answer is waited for while a broker is away, which may be the one that is asked: what follows the fault
+waits too."""
 
 
 class _Changed(NamedTuple):
@@ -93,6 +97,8 @@ class ExternalCluster:
         """What the file's commands can do to its nodes."""
         self._topics = JournaledTopics(self, manifest)
         self._checked, self._pause, self._catching_up_until = 0.0, HEALTH_EVERY_S, 0.0
+        self._excused: frozenset[int] = frozenset()
+        """Brokers that this run has taken away since all was well, and whose replicas may be missing."""
         self._changed: list[_Changed] = []
 
     def _answers(self, address: str) -> bool:
@@ -166,27 +172,33 @@ class ExternalCluster:
 
         Also when the run has lasted longer than the file allows.
 
-        While this run itself has taken a broker away, what that costs is what is measured; and afterwards until all is
-        well again, for BACK_S at most.
+        While this run itself has taken brokers away, what these cost is what is measured; and afterwards until all is
+        well again, for BACK_S at most. That another broker is missing besides ends the run at any time: two that are
+        away are one more than anybody has allowed.
         """
         begin = time.monotonic()
         if begin > self._ends_at:
             self.meter.stop(time_is_up(self._described.limits.most_s))
-        if self.faults.any_away:
+        if away := self.faults.away:
+            self._excused |= away
             self._catching_up_until = begin + BACK_S
-            return
+        elif begin > self._catching_up_until:
+            self._excused = frozenset()
         if begin - self._checked < self._pause:
             return
+        allowed, well = self._described.limits.under_replicated, False
         try:
-            reason = unwell(self._admin, self._described.limits.under_replicated)
+            reason = unwell(self._admin, allowed, self._excused)
+            well = not (reason or away or (self._excused and unwell(self._admin, allowed)))
         except TargetError as error:
-            reason = str(error)
+            # A broker that is away, or not yet all there, may be the one that was asked.
+            reason = "" if self._excused else str(error)
         self._checked = time.monotonic()
         self._pause = min(HEALTH_AT_MOST_S, max(HEALTH_EVERY_S, (self._checked - begin) / HEALTH_SHARE))
-        if not reason:
-            self._catching_up_until = 0.0
+        if well:
+            self._excused = frozenset()
             self.faults.settled()
-        if reason and self._checked > self._catching_up_until:
+        if reason:
             self.meter.stop(f"stopped at once, as the target file asks for: {reason}")
 
     def log_tail(self, lines: int = 40) -> str:
@@ -203,15 +215,18 @@ def time_is_up(most_s: float) -> str:
     return f"stopped: the run has lasted as long as [limits] minutes allows, {most_s / 60:g} min"
 
 
-def unwell(admin: AdminClient, allowed: int) -> str:
-    """Return what is wrong with the cluster's partitions; empty when no more than `allowed` are under-replicated."""
+def unwell(admin: AdminClient, allowed: int, excused: Collection[int] = ()) -> str:
+    """Return what is wrong with the cluster's partitions; empty when no more than `allowed` are under-replicated.
+
+    `excused`: brokers whose replicas may be missing; with some the answer is awaited for no more than AWAY_ASK_S.
+    """
     try:
-        topics = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics.values()
+        topics = admin.list_topics(timeout=AWAY_ASK_S if excused else REQUEST_TIMEOUT_S).topics.values()
     except KafkaException as error:
         raise TargetError(f"the brokers no longer answer: {error.args[0].str()}") from error
     partitions = [partition for topic in topics for partition in topic.partitions.values()]
-    offline = sum(partition.leader < 0 for partition in partitions)
-    behind = sum(len(partition.isrs) < len(partition.replicas) for partition in partitions)
+    offline = sum(partition.leader < 0 and not {*excused} & {*partition.replicas} for partition in partitions)
+    behind = sum(bool({*partition.replicas} - {*partition.isrs} - {*excused}) for partition in partitions)
     if offline:
         return f"{offline} of {len(partitions)} partitions are offline"
     if behind > allowed:

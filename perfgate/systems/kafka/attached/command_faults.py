@@ -90,9 +90,9 @@ class CommandFaults:
         """Brokers whose command has been run; that they are back has to be seen."""
 
     @property
-    def any_away(self) -> bool:
-        """Whether a broker is away by this run's doing."""
-        return bool(self._away)
+    def away(self) -> frozenset[int]:
+        """The brokers that are away by this run's doing."""
+        return frozenset(self._away)
 
     def do(self, action: Action, node: int) -> None:
         """Run the file's command of this name; one that stops a broker may wait until it has ended."""

@@ -292,7 +292,7 @@ class ExternalTarget:
             self.close()
             raise TargetError(self._meter.stopped)
         # A broker that is still away is one whose fault was broken off.
-        away = self._alive is not None and self._alive.faults.any_away
+        away = self._alive is not None and bool(self._alive.faults.away)
         if self._alive is None or self._alive.spec != spec or self.left_behind or away:
             self.close()
             if self.left_behind:

@@ -1,0 +1,92 @@
+"""Ratios of loads that their own caps held: what they do not show is not held, and what they show is."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from perfgate.judge.relations import hidden_by_caps, judge_relation
+from perfgate.model import METRICS, Load, Measurement, RangeRelation, Verdict
+from tests.harness.build import measurement, relation
+from tests.harness.run_gate import ROOT, gate
+
+RECORDED = ROOT / "tests" / "harness" / "data" / "run.json"
+CAP = 1000.0
+
+
+def capped(rate: float, name: str, cap: float = CAP) -> Measurement:
+    """Return five rounds of about this rate under this cap."""
+    found = measurement([rate * noise for noise in (0.999, 1.0, 1.0, 1.001, 1.0)], name)
+    return replace(found, scenario=replace(found.scenario, load=Load(kind="capped", rate=cap)))
+
+
+@pytest.mark.parametrize(
+    ("fast", "slow", "at_least", "hidden", "verdict"),
+    [
+        (CAP, CAP, 0.8, True, None),  # as good as any ratio
+        (CAP, CAP, 2.0, True, None),
+        (900, CAP, 0.8, True, None),  # the brokers may have taken twice as much of the slow one
+        (700, CAP, 0.8, False, Verdict.REGRESSED),  # and then the ratio is even less
+        (CAP, 900, 0.8, False, Verdict.PASS),  # the fast one reaches at least so much
+        (900, 900, 0.8, False, Verdict.PASS),
+    ],
+)
+def test_what_caps_hide_is_not_held(
+    fast: float, slow: float, at_least: float, hidden: bool, verdict: Verdict | None
+) -> None:
+    held = {"fast": capped(fast, "fast"), "slow": capped(slow, "slow")}
+    found = hidden_by_caps(relation(at_least), held)
+    assert bool(found) is hidden
+    if hidden:
+        assert "slow 1,000 records/s" in found["slow"]
+    else:
+        assert judge_relation(relation(at_least), held).verdict is verdict
+    assert not hidden_by_caps(relation(at_least, "broker_cpu_us_per_record"), held), "what it costs is as true"
+    paced = {n: replace(m, scenario=replace(m.scenario, load=Load(kind="paced", rate=CAP))) for n, m in held.items()}
+    assert not hidden_by_caps(relation(at_least), paced)
+
+
+@pytest.mark.parametrize(
+    ("levels", "hidden"),
+    [
+        ((500, 800, 850, 790, 800), set()),
+        ((500, CAP, CAP, CAP, CAP), {"p6", "p9", "p50"}),
+        ((500, CAP, 400, CAP, CAP), {"p9", "p50"}),  # p6 takes less than half of p3: that is seen
+        ((CAP, CAP, CAP, CAP, CAP), {"p1", "p6", "p9", "p50"}),
+    ],
+)
+def test_a_range_is_held_without_what_caps_hide(levels: tuple[float, ...], hidden: set[str]) -> None:
+    names = ("p1", "p3", "p6", "p9", "p50")
+    held = {name: capped(level, name) for name, level in zip(names, levels, strict=True)}
+    stated = RangeRelation(
+        name="partitions-range",
+        family="partitions",
+        claim="up to the brokers, then flat",
+        metric=METRICS["records_per_s"],
+        source="test",
+        goes="rises",
+        leg=names[:2],
+        flat=names[2:],
+        at_least=1.2,
+        step_at_least=0.9,
+        at_most=6,
+        flat_within=0.5,
+    )
+    assert hidden_by_caps(stated, held).keys() == hidden
+
+
+def test_a_run_says_which_relations_its_caps_hide(tmp_path: Path) -> None:
+    """Limits of a target file lower the caps of loads; each ratio of two was 1.00, and green."""
+    document = json.loads(RECORDED.read_text())
+    for entry in document["scenarios"]:
+        if entry["name"] in ("batch-1k", "replicas-3"):
+            entry["load"]["rate"] = CAP
+            for one in entry["rounds"]:
+                one["metrics"]["records_per_s"] = CAP
+    (tmp_path / "run.json").write_text(json.dumps(document))
+    done = gate(tmp_path / "results", f"--replay={tmp_path / 'run.json'}", "-k", "batch-1k or replicas", "-rs")
+    assert (
+        "not run: needs replicas-3: held by its own cap, not by the brokers: batch-1k 1,000 and replicas-3 1,000"
+        in (" ".join(done.output.split()))
+    ), done.output
