@@ -17,10 +17,11 @@ from perfgate.experiment.validity import NO_TURNS
 from perfgate.load.turns import LARGEST_GAP_S, SIDES, pace
 from perfgate.model import AS_USUAL, COMPILING, DECIDES_PACED, Deciding, Round, Scenario
 
-REPEATS = 2
-PARTS_PER_REPEAT = 4
+REPEATS = 6
+PARTS_PER_REPEAT = 3
 """So many parts of a scenario may be measured again because the generator itself was the limit or turns ran into one
-another, and one more for every four that were sound: a broker of a busy machine stands still for half a second."""
+another, and one more for every three that were sound: a broker of a busy machine stands still for half a second, and
+most often while it is new (2 slow cores, 6 comparisons of 5 min: up to 3 of the first 5 parts, 1 of 20 later)."""
 WARMING_PARTS = 6
 """So many parts of a scenario may be dropped because a broker was still compiling, on each cluster or pair of them."""
 LATE_REPEATS = 1

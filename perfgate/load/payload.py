@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from pathlib import Path
 
@@ -108,7 +109,7 @@ def _lines(path: Path) -> list[bytes]:
 
 
 def nearest_text_ratio(record_bytes: int, ratio: float) -> float:
-    """Return how many times smaller gzip makes the text nearest to `ratio` that such records can be; 1 where none is."""
+    """Return how many times smaller gzip makes the text nearest to `ratio` that records can be; 1 where none is."""
     body_bytes = record_bytes - HEADER.itemsize
     if body_bytes < 1:
         return 1.0
@@ -121,8 +122,10 @@ def _text(rows: int, body_bytes: int, ratio: float, random: np.random.Generator)
     nearest = _nearest_text(rows, body_bytes, ratio, random)
     reached = gzip_ratio(nearest)
     if abs(reached - ratio) > RATIO_ERROR * ratio:
+        least, most = (gzip_ratio(_nearest_text(rows, body_bytes, end, random)) for end in (0.0, math.inf))
         raise ValueError(
-            f"text of {body_bytes} bytes a record cannot have a compression ratio of {ratio:g}; nearest: {reached:.2f}"
+            f"text of {body_bytes} bytes a record cannot have a compression ratio of {ratio:g}; "
+            f"legal: {least:.2f} to {most:.2f}"
         )
     return [row.tobytes() for row in nearest]
 

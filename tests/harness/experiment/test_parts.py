@@ -13,6 +13,7 @@ from perfgate.experiment.blame import unhealthy_ends
 from perfgate.experiment.parts import Compared, measure_part
 from perfgate.experiment.switching import Switch
 from perfgate.experiment.validity import late_turns
+from perfgate.load.turns import LARGEST_GAP_S
 from perfgate.model.errors import TargetError
 from perfgate.model.load import Pace
 from tests.harness.build import one_round, scenario
@@ -63,6 +64,27 @@ def test_turns_that_ran_into_one_another_are_given_a_longer_gap(monkeypatch: pyt
     first = gaps[0]
     assert gaps == pytest.approx([first, first * 1.5, first * 2.25, first * 2.25]), "and it stays so"
     assert row.repeated == 2
+
+
+@pytest.mark.parametrize(("late", "sound"), [(5, True), (1000, False)])
+def test_brokers_that_stand_still_while_they_are_new_end_no_comparison(
+    monkeypatch: pytest.MonkeyPatch, late: int, sound: bool
+) -> None:
+    """Three of six comparisons on two slow cores were INVALID after three bursts, within a minute."""
+    gaps: list[float] = []
+
+    def burst(_benches: Any, sides: Any, _order: str, at: Pace, *_: Any) -> dict[str, Finished]:
+        gaps.append(at.gap_s)
+        flaw = (late_turns(1, 1).reason,) if len(gaps) <= late else ()
+        return {side: Finished(round=one_round(1, 12_000.0, invalid=flaw), repeatable=bool(flaw)) for side in sides}
+
+    monkeypatch.setattr(parts, "burst", burst)
+    row = Compared(dict.fromkeys("AB", scenario()), "turns", 1)
+    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0)
+    measure_part(row, dict.fromkeys("AB", bench), Switch(), 60, "ABBA")
+    assert row.unsound is not sound
+    assert len(gaps) == min(late, parts.REPEATS) + 1
+    assert max(gaps) <= LARGEST_GAP_S
 
 
 def test_windows_are_as_long_as_what_decides_takes_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
