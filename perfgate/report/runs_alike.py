@@ -87,7 +87,7 @@ def _kind(document: Mapping[str, Any]) -> tuple[object, ...]:
 
 def _declared(document: Mapping[str, Any]) -> dict[str, object]:
     """Return what each scenario was declared to be; its Kafka's line is the run's."""
-    found = {}
+    found: dict[str, object] = {}
     for entry in document["scenarios"]:
         cluster = {**entry["declared"]["cluster"], "kafka_version": None}
         found[entry["name"]] = ({**entry["declared"], "cluster": cluster}, entry["load"])
