@@ -23,9 +23,12 @@ class GateStopRule:
     def hopeless(self, scenario: Scenario, rounds: Sequence[Round]) -> bool:
         """Return whether these rounds scatter so much that the rest of them could not be judged either.
 
-        A metric that some of them have not scatters by nothing that is known.
+        A metric that some of them have not scatters by nothing that is known; rounds on brokers that were still warming
+        up get better, and are the warm-up of those that follow.
         """
         held = self.profile.thresholds.get(scenario.name, ()) if self.profile else ()
+        if held and warming.still_warming({scenario.name: rounds}):
+            return False
         return any(
             noise.hopeless([r.metrics[t.metric.name] for r in rounds], self.rounds, t.reach)
             for t in held

@@ -170,6 +170,16 @@ def test_a_metric_that_some_rounds_lack_does_not_end_a_scenario_early() -> None:
     assert not rule.hopeless(found.scenario, [less, *others])
 
 
+@pytest.mark.parametrize(
+    ("rates", "ends"), [([400.0, 650.0, 850.0, 990.0], False), ([990.0, 400.0, 850.0, 650.0], True)]
+)
+def test_rounds_on_brokers_that_get_faster_do_not_end_a_scenario_early(rates: list[float], ends: bool) -> None:
+    """They are the warm-up of the rounds that follow, which were never measured."""
+    rule = GateStopRule(profile=profile(RATE, CPU), rounds=7)
+    found = measurement(rates)
+    assert rule.hopeless(found.scenario, found.rounds) is ends
+
+
 def test_a_limit_that_noise_widened_says_so() -> None:
     wide = replace(RATE, spread=0.05, runs=5, reach=0.3)
     outcome = judge_scenario(measurement([600, 610, 590]), profile(wide, CPU))

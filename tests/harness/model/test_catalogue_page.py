@@ -1,6 +1,8 @@
 """docs/catalogue.md says what is declared; every relation of it can be red."""
 
+import json
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from perfgate.model import PairRelation, RangeRelation, Verdict
 from tests.harness.build import measurement, one_round, scenario
 from tests.harness.run_gate import ROOT
 from tests.scenarios.catalogue import FAMILIES
-from tests.scenarios.document import PAGE, collected, current, night_of, page
+from tests.scenarios.document import MEASURED, PAGE, collected, current, night_of, page
 
 HELD = load_relations(ROOT / "thresholds" / "relations.toml")
 HERE = [*(r.here(shares_cores=True) for r in HELD), *(r for r in HELD if r.shared_cores)]
@@ -90,3 +92,49 @@ def test_a_relation_is_red_beyond_both_of_its_ends(held: PairRelation) -> None:
 def test_a_relation_with_a_direction_is_red_when_its_sides_are_swapped(held: PairRelation) -> None:
     middle = (held.at_least * held.at_most) ** 0.5
     assert verdict(held, 1 / middle) is Verdict.REGRESSED
+
+
+FOUND = json.loads(MEASURED.read_text())
+CLEAR = 1.5
+"""A ratio nearer to 1 says nothing of a direction."""
+DIRECTED = [
+    (held, ratio)
+    for held in HERE
+    if isinstance(held, PairRelation)
+    and (ratios := FOUND["relations"].get(held.name, {}).get("ratios"))
+    and not 1 / CLEAR < (ratio := median(ratios)) < CLEAR
+    and held.shared_cores is None
+]
+
+
+@pytest.mark.parametrize(("held", "ratio"), DIRECTED, ids=[held.name for held, _ in DIRECTED])
+def test_what_was_measured_is_red_with_its_sides_swapped(held: PairRelation, ratio: float) -> None:
+    """Bounds of latencies were so wide that they took either side for the other."""
+    assert verdict(held, ratio) is Verdict.PASS
+    assert verdict(held, 1 / ratio) is Verdict.REGRESSED
+
+
+def of_range(held: RangeRelation) -> dict[str, float]:
+    """Return what was measured of the scenarios over which it rises or falls."""
+    metric, figures = held.metric.name, FOUND["scenarios"]
+    return {name: figures[name][metric] for name in held.leg if metric in figures.get(name, {})}
+
+
+SLOPES = [
+    held
+    for held in HERE
+    if isinstance(held, RangeRelation)
+    and held.goes
+    and len(found := of_range(held).values()) > 1
+    and max(found) > CLEAR * min(found)
+    and not held.lacks(of_range(held))
+]
+
+
+@pytest.mark.parametrize("held", SLOPES, ids=repr)
+def test_a_range_that_was_measured_is_red_from_its_other_end(held: RangeRelation) -> None:
+    values = of_range(held)
+    turned = dict(zip(values, reversed(values.values()), strict=True))
+    steps = held.among(values).steps
+    found = {verdict(step, turned[step.of] / turned[step.over]) for step in steps if set(step.names) <= turned.keys()}
+    assert Verdict.REGRESSED in found
