@@ -309,7 +309,7 @@ class Bench:
         return self.topics.fresh(scenario)
 
     def _backlog(self, scenario: Scenario, observer: Observer) -> str:
-        per_record = scenario.record_bytes * scenario.topic.replication_factor
+        per_record = scenario.logged_bytes * scenario.topic.replication_factor
         metered = replace(observer, sends=lambda last: self._cluster.meter.under_way(last.done * per_record))
 
         def fill(topic: str) -> None:
@@ -326,9 +326,9 @@ class Bench:
         self.topics.delete_backlogs()
 
     def load_spec(self, scenario: Scenario, topic: str) -> LoadSpec:
-        most_rate = self._cluster.most_bytes_per_s / (scenario.record_bytes * scenario.topic.replication_factor)
+        most_rate = self._cluster.most_bytes_per_s / (scenario.logged_bytes * scenario.topic.replication_factor)
         if scenario.consumers:  # what is owed after a stall is sent, and read, as fast as it may be
-            read = scenario.record_bytes * scenario.groups
+            read = scenario.logged_bytes * scenario.groups
             most_rate = min(most_rate, self._cluster.most_read_bytes_per_s / read)
         if most_rate < math.inf and scenario.load.kind == "capped":
             most_rate = min(most_rate, scenario.load.rate)

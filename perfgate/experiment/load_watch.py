@@ -63,7 +63,7 @@ class LoadWatch:
         """
 
         def per_record(form: Scenario) -> int:
-            return form.record_bytes * form.topic.replication_factor
+            return form.logged_bytes * form.topic.replication_factor
 
         attempted = last.attempted
         if sides:

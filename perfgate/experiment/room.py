@@ -73,9 +73,9 @@ def at_most(scenario: Scenario, bytes_per_s: float, read_bytes_per_s: float = ma
 
     Nor reads more than that: every group of its consumers is sent each record once.
     """
-    bound = bytes_per_s / (scenario.record_bytes * scenario.topic.replication_factor)
+    bound = bytes_per_s / (scenario.logged_bytes * scenario.topic.replication_factor)
     if scenario.consumers:
-        bound = min(bound, read_bytes_per_s / (scenario.record_bytes * scenario.groups))
+        bound = min(bound, read_bytes_per_s / (scenario.logged_bytes * scenario.groups))
     if scenario.load.kind not in ("capped", "ramp") or scenario.load.rate <= bound:
         return scenario
     return replace(scenario, load=replace(scenario.load, rate=bound))

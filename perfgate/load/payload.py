@@ -20,6 +20,7 @@ from perfgate.load.headers import (
     refuses_size,
 )
 from perfgate.model import Keys, Payload
+from perfgate.model.declared import KEY_BYTES
 
 POOL_BYTES = 4 << 20
 """Where records are compressed, bodies repeat after that many bytes: more than the window of any codec that Kafka has
@@ -27,7 +28,6 @@ POOL_BYTES = 4 << 20
 PLAIN_ROWS = 256
 MAX_ROWS, MIN_ROWS = 1 << 16, 4
 MAX_LINES_BYTES = 64 << 20
-KEY_BYTES = 16
 KEY_POOL_BYTES = 1 << 20
 SAMPLE_BYTES = 256 << 10
 BATCH_BYTES = 16 << 10

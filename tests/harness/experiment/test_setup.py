@@ -68,8 +68,8 @@ def test_a_round_with_a_fault_has_one_group() -> None:
 
 def test_a_candidate_keeps_the_limits_of_the_target_too() -> None:
     """A change of the rate, or of the records' size, would have gone past what the file allows."""
-    setup = a_setup(limited=lambda row: at_most(row, 1024 * 100))
+    setup = a_setup(limited=lambda row: at_most(row, 1039 * 100))  # 1,024 B, and 15 of the record format
     faster = setup.form(scenario(), Change(name="faster", changes=(("load.rate", 1e6),)))
     assert faster.load.rate == 100
-    larger = setup.form(scenario(), Change(name="larger", changes=(("record.bytes", 10 * 1024),)))
+    larger = setup.form(scenario(), Change(name="larger", changes=(("record.bytes", 10 * 1039 - 15),)))
     assert larger.load.rate == 10

@@ -186,7 +186,7 @@ def test_each_cluster_is_metered_by_what_is_sent_to_it_and_stopped_by_its_own_li
     one.hold_limits(row, last, {"A": row})
     other.hold_limits(row, last, {"B": row})
     small.meter.begin()
-    assert small.meter.written == 50 * row.record_bytes
+    assert small.meter.written == 50 * row.logged_bytes
     with pytest.raises(TargetError, match=r"\[limits\] bytes allows"):
         other.hold_limits(row, last, {"B": row})
     failing = replace(last, attempted=156, failed=6)

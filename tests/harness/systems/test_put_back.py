@@ -26,7 +26,7 @@ from perfgate.experiment.load_watch import LoadWatch
 from perfgate.experiment.room import at_most
 from perfgate.host.session import run_in_session
 from perfgate.model import ClusterSpec, Consumers, Fault, FaultScenario, Load, Tier, TopicSpec, settings
-from perfgate.model.declared import LINKS
+from perfgate.model.declared import LINKS, Keys
 from perfgate.model.errors import ConfigurationError, TargetError, TopicRefusedError
 from perfgate.model.load import Progress
 from perfgate.model.meter import Meter
@@ -629,6 +629,14 @@ def test_loads_are_capped_at_what_the_file_allows() -> None:
     assert at_most(row, offered / 4).offered_bytes_per_s == pytest.approx(offered / 4)
 
 
+@pytest.mark.parametrize(("keys", "bytes_each"), [(Keys(), 25), (Keys(kind="set", count=9), 41)])
+def test_what_stands_around_a_short_record_counts_against_the_limits(keys: Keys, bytes_each: int) -> None:
+    """Of records of 10 B more than twice as much was written as the file allows."""
+    row = replace(scenario(), record_bytes=10, keys=keys, topic=TopicSpec(partitions=1, replication_factor=2))
+    assert row.logged_bytes == bytes_each
+    assert at_most(row, 1e6).load.rate == pytest.approx(1e6 / (2 * bytes_each))
+
+
 @pytest.mark.parametrize(
     ("load", "most_bytes_per_s", "most_rate"),
     [
@@ -886,7 +894,7 @@ def test_two_sides_that_take_turns_are_metered_each_by_its_own_bytes() -> None:
     done = {"A-producer-1": 100, "B-producer-1": 100, "B-producer-2": 10}
     one.hold_limits(row, Progress(at=0, attempted=210, done=210, failed=0, by_process=done), sides)
     meter.begin()
-    assert meter.written == row.record_bytes * (100 + 3 * 110)
+    assert meter.written == row.logged_bytes * (100 + 3 * 110)
 
 
 def test_an_error_of_any_kind_keeps_no_other_step_from_being_tried(

@@ -78,7 +78,7 @@ def beyond(limits: Limits, scenario: Scenario) -> str | None:
     reads_all = isinstance(scenario, FaultScenario) or scenario.load.kind == "backlog" or ramp
     if reads_all and limits.read_bytes_per_s < math.inf:
         return "it reads as fast as it can, and the file bounds that ([limits] read-mib-per-s)"
-    read = scenario.load.rate * scenario.record_bytes * scenario.groups
+    read = scenario.load.rate * scenario.logged_bytes * scenario.groups
     if paced and read > limits.read_bytes_per_s:
         return f"its consumers read {read / MIB:,.1f} MiB/s, and the file allows {limits.read_bytes_per_s / MIB:,.1f}"
     return None

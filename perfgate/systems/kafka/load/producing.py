@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from perfgate.load.payload import KEY_BYTES, KeyPool, Values
+from perfgate.load.payload import KeyPool, Values
 from perfgate.load.schedule import Limit, Schedule
 from perfgate.load.window import Window, now
 from perfgate.model import Keys, Payload
+from perfgate.model.declared import KEY_BYTES
 from perfgate.model.histogram import LatencyRecorder
 from perfgate.systems.kafka.load import clib
 from perfgate.systems.kafka.load.chunks import CHUNK, chunk_of
