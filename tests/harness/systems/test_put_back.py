@@ -137,13 +137,20 @@ def test_one_step_that_fails_keeps_no_other_from_being_tried(
     assert left_in(tmp_path) == []
 
 
-def test_what_somebody_has_set_meanwhile_is_theirs(cluster: Callable[..., ExternalCluster], broker: Broker) -> None:
+def test_what_somebody_has_set_meanwhile_is_theirs_and_is_told(
+    cluster: Callable[..., ExternalCluster], broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a word nobody knew what it had been: of two runs that set it, one puts the other back."""
     broker.values = {("1", "num.io.threads"): "8"}
     made = cluster(config={"num.io.threads": 16})
     assert broker.values == {("1", "num.io.threads"): "16", ("2", "num.io.threads"): "16"}
     broker.values["2", "num.io.threads"] = "32"
     assert made.close() == []
     assert broker.values == {("1", "num.io.threads"): "8", ("2", "num.io.threads"): "32"}
+    assert capsys.readouterr().out == (
+        "left num.io.threads of broker 2 alone: somebody has set it to 32 since this run set it to 16; before this run "
+        "it was not set\n"
+    )
 
 
 @pytest.mark.parametrize(("value", "told"), [("32", "16"), ("0.50", "0.5"), ("delete, compact", "delete,compact")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -70,8 +70,13 @@ class ExternalCluster:
         facts: Mapping[str, object],
         meter: Meter | None = None,
         ends_at: float = math.inf,
+        note: Callable[[str], None] = print,
     ) -> None:
-        """`ends_at`: when the run has lasted as long as the file allows, in s of the monotonic clock."""
+        """`ends_at`: when the run has lasted as long as the file allows, in s of the monotonic clock.
+
+        `note` tells what a person should know, and need not do anything about.
+        """
+        self._tell = note
         self.spec = spec
         self._described = described
         self.most_failed = described.limits.error_rate
@@ -137,12 +142,17 @@ class ExternalCluster:
         left = self.faults.restore()
         for change in reversed(list(self._changed)):
             broker, name, before, effective, value = change
+            was = "not set" if before is None else before
             try:
                 # What somebody has set meanwhile is theirs.
-                if is_own(dynamic_value(self._admin, broker, name), before, effective, value):
+                if is_own(now := dynamic_value(self._admin, broker, name), before, effective, value):
                     put_back(self._admin, broker, name, before, effective)
+                else:
+                    self._tell(
+                        f"left {name} of broker {broker} alone: somebody has set it to {now} since this run set it to "
+                        f"{value}; before this run it was {was}"
+                    )
             except Exception as error:  # whatever it is, the next step is tried
-                was = "not set" if before is None else before
                 left.append(f"broker {broker} may still have {name} = {value}, it was {was}: {error}")
             else:
                 self._changed.remove(change)

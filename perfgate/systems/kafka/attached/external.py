@@ -306,6 +306,7 @@ class ExternalTarget:
                 facts=self.facts(spec),
                 meter=self._meter,
                 ends_at=self._ends_at,
+                note=self._note,
             )
             self._alive.apply_settings()
         return self._alive
