@@ -52,7 +52,7 @@ def burst(
     except (LoadError, TopicRefusedError) as error:
         return {side: Finished(round=unmeasured(index, str(error)), repeatable=False) for side in rows}
     turns = order.replace(" ", "")
-    overlap = [late_turns(one.turns, one.of) for one in late.values() if one.turns > LATE_TURNS * one.of][:1]
+    outlasted = {side: one for side, one in late.items() if one.turns > LATE_TURNS * one.of}
     return {
         side: benches[side].finished(
             row,
@@ -62,7 +62,7 @@ def burst(
             after[side],
             [number for number, letter in enumerate(turns) if letter == side],
             samplers[benches[side]],
-            overlap,
+            [late_turns(one.turns, one.of, own=whose == side) for whose, one in outlasted.items()],
         )
         for side, row in rows.items()
     }

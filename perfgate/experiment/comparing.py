@@ -192,10 +192,12 @@ class Comparing:
                 begin = time.monotonic()
                 if begin + row.unit_s > deadline:
                     return
-                row.orders.append(
-                    measure_part(row, benches, switch, deadline - begin, next_order(row.orders, self._random))
-                )
+                order = next_order(row.orders, self._random)
+                order = measure_part(row, benches, switch, deadline - begin, order)
                 row.seconds += time.monotonic() - begin
+                if not order:
+                    return
+                row.orders.append(order)
                 if self._lengthened(row, share):
                     continue
                 row.planned = row.planned or self._planned(share, row.part_s, row)

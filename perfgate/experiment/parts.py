@@ -142,13 +142,14 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
     """Add a burst or a block of rounds to the scenario; return the order of its sides.
 
     One that the generator spoilt is measured again, one in which brokers were still warming up, and the first in which
-    they were late.
+    they were late; empty when the time was over before one counted.
     """
     measure = _burst if row.per_part == 1 else _block
     ends = time.monotonic() + left
     while True:
         began = time.monotonic()
         measured = measure(row, benches, switch, ends - time.monotonic(), order)
+        over = time.monotonic() >= ends and row.method != "pairs"  # a pair's parts are measured to the last
         spoilt = any(finished.repeatable for _, finished in measured) and all(
             finished.repeatable or not finished.round.invalid for _, finished in measured
         )
@@ -164,6 +165,8 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
             break
         for side, finished in measured:
             row.discarded[side].append(finished.round)
+        if over:
+            return ""
     row.part_s = time.monotonic() - began
     for side, finished in measured:
         row.rounds[side].append(finished.round)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfgate.model import Accounting, Load
+from perfgate.model.compared import OUTLASTED
 from perfgate.model.histogram import latency_metrics, merged
 from perfgate.model.load import LoadResult, Received, Sent
 
@@ -72,13 +73,10 @@ class Flaw:
     metrics: tuple[str, ...] = ()
 
 
-def late_turns(late: int, turns: int) -> Flaw:
-    """Return the flaw of two loads whose turns ran into one another."""
-    return Flaw(
-        f"{NO_TURNS}: in {late} of {turns} turns a side's records were still under way "
-        "when the other side was measured",
-        generator=True,
-    )
+def late_turns(late: int, turns: int, *, own: bool = True) -> Flaw:
+    """Return the flaw of a side whose turns, its `own` or the other side's, ran into those of the other."""
+    who = OUTLASTED if own else "the other side's records were still under way when this one was measured"
+    return Flaw(f"{NO_TURNS}: in {late} of {turns} turns {who}", generator=True)
 
 
 def accounting_of(sent: Sent | None, before: Sequence[int], after: Sequence[int]) -> Accounting:

@@ -15,6 +15,8 @@ from perfgate.model import Judgement, Measurement, Outcome, PairRelation, RangeR
 
 CAPPED = ("records_per_s", "mib_per_s")
 """The metrics that a load's own cap bounds."""
+FIGURES = {"broker_cpu": "CPU", "broker_rss": "memory", "broker_disk": "disk", "broker_network": "network"}
+"""Which of a round's `untold` a metric of the brokers' usage belongs to."""
 
 
 def judge_relation(relation: Relation, measurements: Mapping[str, Measurement]) -> Outcome:
@@ -159,34 +161,33 @@ def _judge_pair(relation: PairRelation, measurements: Mapping[str, Measurement],
 
 
 def hidden_by_caps(relation: Relation, measurements: Mapping[str, Measurement]) -> dict[str, str]:
-    """Return the scenarios whose ratio their loads' own caps hide, each with the reason, by name.
+    """Return the ratios of a relation that their loads' own caps hide, by name, each with the reason.
 
-    Two loads at their caps have the ratio of these, whatever the brokers would have taken. Where the lower one alone
-    is at its cap the ratio is the highest it may be: it shows that a minimum is missed, and not that it is kept.
+    Two loads at their caps have the ratio of these, whatever the brokers would have taken. Where one alone is, the
+    brokers may take more of it, and the ratio is a bound: it may show that the relation is broken, or that it is held,
+    on one side; where it shows neither it says nothing.
     """
     pairs = (relation,) if isinstance(relation, PairRelation) else cast(RangeRelation, relation).steps
-    flat = relation.flat if isinstance(relation, RangeRelation) else ()
     found = {}
     for pair in pairs if relation.metric.name in CAPPED else ():
         of, over = measurements[pair.of], measurements[pair.over]
-        if not _capped(over):
-            continue
         ratios = _ratios(relation.metric.name, of, over, paired=of.scenario.cluster == over.scenario.cluster)
-        if _capped(of) or (ratios and statistics.median(ratios) >= pair.at_least):
+        centre = statistics.median(ratios) if ratios else math.nan
+        above = _capped(over) and not centre < pair.at_least  # the true ratio is no more than that
+        below = _capped(of) and centre < pair.at_least  # and here no less
+        if (_capped(of) and _capped(over)) or above or below:
             caps = " and ".join(f"{m.scenario.name} {m.scenario.load.rate:,.0f}" for m in (of, over) if _capped(m))
-            # What flat ones are held against is needed for the others.
-            found[pair.of if pair.of in flat else pair.over] = (
-                f"held by its own cap, not by the brokers: {caps} records/s"
-            )
+            found[pair.name] = f"held by a cap of its own, not by the brokers: {caps} records/s"
     return found
 
 
 def not_told(relation: Relation, measurements: Mapping[str, Measurement]) -> str:
     """Return why the relation's metric is none that this target's brokers tell; empty where it is one."""
-    name, rounds = relation.metric.name, [r for m in measurements.values() for r in m.rounds]
-    if not name.startswith("broker_") or any(name in r.metrics or r.usage_unavailable for r in rounds):
+    name, rounds = relation.metric.name, [r for m in measurements.values() for r in m.rounds if r.metrics]
+    figure = next((what for prefix, what in FIGURES.items() if name.startswith(prefix)), "")
+    if not figure or any(name in r.metrics or r.usage_unavailable for r in rounds):
         return ""
-    return "; ".join(dict.fromkeys(why for r in rounds for why in r.untold.values()))
+    return next((r.untold.get(figure, f"nobody tells {name} here") for r in rounds), "")
 
 
 def _capped(measurement: Measurement) -> bool:

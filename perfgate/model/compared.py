@@ -8,6 +8,8 @@ from typing import Literal
 from perfgate.model.declared import Scenario
 from perfgate.model.measured import METRICS, Measurement
 
+OUTLASTED = "its records were still under way when the other side was measured"
+"""Of a side whose turns ran into those of the other."""
 SAME_WITHIN = 0.05
 """Differences within a factor of 1.05, up or down, count as the same unless a run is asked otherwise."""
 MAY_DECIDE = tuple(

@@ -104,6 +104,8 @@ class RangeRelation(Relation):
     step_at_least: float
     at_most: float
     flat_within: float
+    hidden: frozenset[str] = frozenset()
+    """Names of steps that are not held: what was measured cannot show them."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -123,13 +125,14 @@ class RangeRelation(Relation):
 
     @property
     def steps(self) -> tuple[PairRelation, ...]:
-        """The ratios that make up the shape, each as a pair."""
+        """The ratios that make up the shape, each as a pair, but for `hidden` ones."""
         found = [self._towards(after, before, self.step_at_least) for before, after in pairwise(self.leg)]
         if self.at_least is not None and len(self.leg) > 1:
             whole = self._towards(self.leg[-1], self.leg[0], self.at_least)
             found = [*found, whole] if len(found) > 1 else [whole]  # a single step is the whole
         width = 1 + self.flat_within
-        return (*found, *(self._pair(name, self.leg[-1], 1 / width, width) for name in self.flat))
+        flat = (self._pair(name, self.leg[-1], 1 / width, width) for name in self.flat)
+        return tuple(step for step in (*found, *flat) if step.name not in self.hidden)
 
     def _towards(self, after: str, before: str, at_least: float) -> PairRelation:
         of, over = (after, before) if self.goes == "rises" else (before, after)

@@ -18,7 +18,7 @@ Run = TypeVar("Run", bound=Mapping[str, Any])
 def runs_alike(document: Mapping[str, Any], results_dir: Path) -> list[Mapping[str, Any]]:
     """Return this run and every live, unmodified one of the same tier, driver, target, machine, client and Kafka line.
 
-    A scenario that they share is declared alike in them: a figure of another load is none of this one's.
+    Without the scenarios that are declared otherwise there: a figure of another load is none of this one's.
     """
     wanted, declared = _kind(document), _declared(document)
     found = {document["run_id"]: document}
@@ -27,10 +27,10 @@ def runs_alike(document: Mapping[str, Any], results_dir: Path) -> list[Mapping[s
             other = load_run(path)
         except ConfigurationError:
             continue  # a run of another schema version has nothing to say here
-        theirs = _declared(other)
-        same = all(theirs[name] == declared[name] for name in theirs.keys() & declared.keys())
-        if _kind(other) == wanted and same and not plain(other):
-            found.setdefault(other["run_id"], other)  # results/latest is one of the runs again
+        if _kind(other) == wanted and not plain(other):
+            theirs = _declared(other)
+            same = [e for e in other["scenarios"] if theirs[e["name"]] == declared.get(e["name"], theirs[e["name"]])]
+            found.setdefault(other["run_id"], {**other, "scenarios": same})  # results/latest is one of the runs again
     return each_once(list(found.values()))
 
 
@@ -86,9 +86,10 @@ def _kind(document: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _declared(document: Mapping[str, Any]) -> dict[str, object]:
-    """Return what each scenario was declared to be; its Kafka's line is the run's."""
+    """Return what each scenario was declared to be; its Kafka's line is the run's, and a knee that of its own time."""
     found: dict[str, object] = {}
     for entry in document["scenarios"]:
         cluster = {**entry["declared"]["cluster"], "kafka_version": None}
-        found[entry["name"]] = ({**entry["declared"], "cluster": cluster}, entry["load"])
+        of_knee = {"rate": None, "knee": None} if entry["load"].get("share_of_knee") else {}
+        found[entry["name"]] = ({**entry["declared"], "cluster": cluster}, {**entry["load"], **of_knee})
     return found

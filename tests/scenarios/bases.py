@@ -31,7 +31,7 @@ PAPER = Scenario(
 STRESS = with_changes(PAPER, [("producer.batch.size", 16 * KIB), ("record.bytes", 1_000), ("load.rate", 300_000)])
 
 # What a producer waits for shows in records that come one at a time, not where batches are full anyway.
-SEPARATE = replace(STRESS, load=Load(kind="paced", rate=2_000))
+SEPARATE = replace(STRESS, load=Load(kind="paced", rate=500))
 
 # Three producers over nine partitions, for settings of the brokers that one client cannot use up.
 WIDE = with_changes(STRESS, [("producers.threads", 3), ("topic.partitions", 9)])

@@ -268,7 +268,7 @@ FAMILIES: tuple[Family, ...] = (
         base=WIDE,
         varies="broker.num.network.threads",
         nightly={"network-threads-3": {}, "network-threads-8": 8},
-        says={"network-threads-3": "the brokers' own three; three producers over nine partitions"},
+        says={"network-threads-3": "the brokers' own number (Kafka: 3); three producers over nine partitions"},
         source=R2,
     ),
     family(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from perfgate.judge.compare.beside import AT_ITS_CAP, got_worse, not_looked_at, once_late
+from perfgate.judge.compare.outlasted import stands_still
 from perfgate.judge.compare.paths import favour, favoured, not_taken_by_path, path_differs, paths_ms
 from perfgate.judge.compare.reached import never_reached
 from perfgate.judge.compare.sequential import (
@@ -133,6 +134,8 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
         effect, reasons = Effect.INCONCLUSIVE, (f"candidate: {short.after}: {CHANCE}",)
     if effect.green and (late := once_late(comparison.candidate)):
         reasons = (*reasons, late)
+    if final and effect.green and (why := stands_still(comparison)):
+        effect, reasons = Effect.INCONCLUSIVE, (why,)
     more = None
     if final and effect is Effect.SAME and (why := never_reached(comparison)):
         effect, reasons = Effect.INCONCLUSIVE, (why,)  # more units would not help: it ends where it is the same

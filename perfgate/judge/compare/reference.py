@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Sequence
 
 from perfgate.judge.compare.comparisons import may_decide, primary_metric, unsound_load
+from perfgate.judge.compare.outlasted import stands_still
 from perfgate.judge.compare.paths import PATHS, favour, favoured, not_taken_by_path, path_differs, paths_ms
 from perfgate.judge.compare.reached import NEVER, never_reached
 from perfgate.judge.compare.sequential import Estimate, first_told, scheduled
@@ -91,6 +92,8 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
     verdict = verdict_of(judgements)
     if verdict.green and short.most:
         verdict, notes = Verdict.INCONCLUSIVE, (f"candidate: {short.after}: {CHANCE}", *notes)
+    if final and verdict.green and (why := stands_still(comparison)):
+        verdict, notes = Verdict.INCONCLUSIVE, (why, *notes)
     if final and verdict is Verdict.PASS and (why := never_reached(comparison)):
         verdict, notes = Verdict.INCONCLUSIVE, (why, *notes)
     return Outcome(name=name, verdict=verdict, judgements=judgements, reasons=notes)

@@ -87,6 +87,21 @@ def test_brokers_that_stand_still_while_they_are_new_end_no_comparison(
     assert max(gaps) <= LARGEST_GAP_S
 
 
+def test_a_burst_that_is_spoilt_when_the_time_is_over_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was measured again beyond the budget, or ended the comparison."""
+    flaw = late_turns(1, 1).reason
+
+    def burst(_benches: Any, sides: Any, *_: Any) -> dict[str, Finished]:
+        return {side: Finished(round=one_round(1, 12_000.0, invalid=(flaw,)), repeatable=True) for side in sides}
+
+    monkeypatch.setattr(parts, "burst", burst)
+    row = Compared(dict.fromkeys("AB", scenario()), "turns", 1)
+    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0)
+    assert measure_part(row, dict.fromkeys("AB", bench), Switch(), 0, "ABBA") == ""
+    assert not row.unsound
+    assert [len(found) for found in row.discarded.values()] == [1, 1]
+
+
 def test_windows_are_as_long_as_what_decides_takes_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four scrapes of a Prometheus never lay in a turn of a second: brokers' CPU could not decide."""
     paces: list[Pace] = []

@@ -104,6 +104,7 @@ DIRECTED = [
     and (ratios := FOUND["relations"].get(held.name, {}).get("ratios"))
     and not 1 / CLEAR < (ratio := median(ratios)) < CLEAR
     and held.shared_cores is None
+    and (held.at_least >= 1 / CLEAR or held.at_most <= CLEAR)  # others are stated of the order alone
 ]
 
 

@@ -148,8 +148,8 @@ def test_what_somebody_has_set_meanwhile_is_theirs_and_is_told(
     assert made.close() == []
     assert broker.values == {("1", "num.io.threads"): "8", ("2", "num.io.threads"): "32"}
     assert capsys.readouterr().out == (
-        "left num.io.threads of broker 2 alone: somebody has set it to 32 since this run set it to 16; before this run "
-        "it was not set\n"
+        "left num.io.threads of broker 2 alone: somebody has set it to 32 since it was set to 16; before that it was "
+        "not set\n"
     )
 
 
@@ -794,6 +794,7 @@ def partition(leader: int, isrs: Sequence[int], replicas: Sequence[int] = (1, 2,
         ([partition(1, (1,)), partition(3, (3,))], (2, 3), "1 of 2 partitions are under-replicated (0 allowed)"),
         ([partition(-1, (2,), (2,))], (2,), ""),  # of one replica, and whoever allowed the fault knew of it
         ([partition(-1, (3,), (3,))], (2,), "1 of 1 partitions are offline"),
+        ([partition(-1, (3,), (2, 3))], (2,), "1 of 1 partitions are offline"),  # broker 3 has gone besides
     ],
 )
 def test_what_a_fault_explains_is_not_counted_and_all_else_is(
@@ -810,7 +811,9 @@ def test_another_broker_that_goes_while_one_is_away_ends_the_run(
     """Nothing was looked at until the fault was over and two minutes had passed."""
     made, missing, now = cluster('kill = "true"\nstart = "true"'), {2}, time.monotonic()
     monkeypatch.setattr(
-        cluster_module, "unwell", lambda _admin, _allowed, excused=(): "under-replicated" * bool(missing - {*excused})
+        cluster_module,
+        "unwell",
+        lambda _admin, _allowed, excused=(), *_: "under-replicated" * bool(missing - {*excused}),
     )
     monkeypatch.setattr(cluster_module, "HEALTH_AT_MOST_S", 0.0)  # it may look again at once
     monkeypatch.setattr(cluster_module, "time", Mock(monotonic=lambda: now))
@@ -828,12 +831,34 @@ def test_another_broker_that_goes_while_one_is_away_ends_the_run(
         made.check()  # it has not caught up in all that time
 
 
+def test_a_broker_that_was_seen_well_before_the_next_fault_excuses_nothing_more(
+    cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Over a rolling restart all brokers were excused in the end."""
+    made, missing = cluster('kill = "true"\nstart = "true"'), set[int]()
+    monkeypatch.setattr(
+        cluster_module, "unwell", lambda _admin, _allowed, excused=(), *_: "behind" * bool(missing - {*excused})
+    )
+    monkeypatch.setattr(cluster_module, "HEALTH_AT_MOST_S", 0.0)
+    made._pause = 0.0
+    made.faults._away = {1: "start"}
+    made.check()
+    made.faults._away = {}
+    made.faults.do("kill", 2)  # which waits until all is well
+    missing |= {1, 2}
+    with pytest.raises(TargetError, match="stopped at once"):
+        made.check()
+    (tmp_path / "up-2").touch()
+
+
 def test_brokers_that_are_well_again_excuse_nothing_more(
     cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, missing = cluster('kill = "true"\nstart = "true"'), {2}
     monkeypatch.setattr(
-        cluster_module, "unwell", lambda _admin, _allowed, excused=(): "under-replicated" * bool(missing - {*excused})
+        cluster_module,
+        "unwell",
+        lambda _admin, _allowed, excused=(), *_: "under-replicated" * bool(missing - {*excused}),
     )
     monkeypatch.setattr(cluster_module, "HEALTH_AT_MOST_S", 0.0)  # it may look again at once
     made._pause = 0.0

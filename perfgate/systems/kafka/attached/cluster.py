@@ -23,6 +23,7 @@ from perfgate.systems.kafka.client.admin import (
     cluster_id_at,
     dynamic_value,
     is_own,
+    left_alone,
     put_back,
     set_broker,
     told_of,
@@ -94,7 +95,7 @@ class ExternalCluster:
             described.fault_timeout_s,
             brokers,
             manifest,
-            unwell=lambda: unwell(self._admin, described.limits.under_replicated),
+            unwell=self._unwell_before_a_fault,
             allowed=described.fault_brokers,
             at_a_time=2 if described.two_down_allowed else 1,
             seen=self._answers,
@@ -105,6 +106,13 @@ class ExternalCluster:
         self._excused: frozenset[int] = frozenset()
         """Brokers that this run has taken away since all was well, and whose replicas may be missing."""
         self._changed: list[_Changed] = []
+
+    def _unwell_before_a_fault(self) -> str:
+        """Return what is wrong before a broker is taken away; where nothing is, what was away excuses no more."""
+        reason = unwell(self._admin, self._described.limits.under_replicated)
+        if not reason:
+            self._excused = frozenset()
+        return reason
 
     def _answers(self, address: str) -> bool:
         """Return whether a broker answers a request there: a process that stands still accepts connections too."""
@@ -148,10 +156,8 @@ class ExternalCluster:
                 if is_own(now := dynamic_value(self._admin, broker, name), before, effective, value):
                     put_back(self._admin, broker, name, before, effective)
                 else:
-                    self._tell(
-                        f"left {name} of broker {broker} alone: somebody has set it to {now} since this run set it to "
-                        f"{value}; before this run it was {was}"
-                    )
+                    with suppress(OSError):  # a terminal that is gone
+                        self._tell(left_alone(broker, name, now, before, value))
             except Exception as error:  # whatever it is, the next step is tried
                 left.append(f"broker {broker} may still have {name} = {value}, it was {was}: {error}")
             else:
@@ -182,9 +188,9 @@ class ExternalCluster:
 
         Also when the run has lasted longer than the file allows.
 
-        While this run itself has taken brokers away, what these cost is what is measured; and afterwards until all is
-        well again, for BACK_S at most. That another broker is missing besides ends the run at any time: two that are
-        away are one more than anybody has allowed.
+        While this run itself has taken brokers away, what these cost is measured; and afterwards until all is well
+        again, for BACK_S at most. That another broker is missing besides ends the run at any time: that is one more
+        than anybody has allowed to be away.
         """
         begin = time.monotonic()
         if begin > self._ends_at:
@@ -198,11 +204,10 @@ class ExternalCluster:
             return
         allowed, well = self._described.limits.under_replicated, False
         try:
-            reason = unwell(self._admin, allowed, self._excused)
+            reason = unwell(self._admin, allowed, self._excused, AWAY_ASK_S if away else REQUEST_TIMEOUT_S)
             well = not (reason or away or (self._excused and unwell(self._admin, allowed)))
         except TargetError as error:
-            # A broker that is away, or not yet all there, may be the one that was asked.
-            reason = "" if self._excused else str(error)
+            reason = "" if away else str(error)  # the one that is away may be the one that was asked
         self._checked = time.monotonic()
         self._pause = min(HEALTH_AT_MOST_S, max(HEALTH_EVERY_S, (self._checked - begin) / HEALTH_SHARE))
         if well:
@@ -225,17 +230,22 @@ def time_is_up(most_s: float) -> str:
     return f"stopped: the run has lasted as long as [limits] minutes allows, {most_s / 60:g} min"
 
 
-def unwell(admin: AdminClient, allowed: int, excused: Collection[int] = ()) -> str:
+def unwell(
+    admin: AdminClient, allowed: int, excused: Collection[int] = (), timeout_s: float = REQUEST_TIMEOUT_S
+) -> str:
     """Return what is wrong with the cluster's partitions; empty when no more than `allowed` are under-replicated.
 
-    `excused`: brokers whose replicas may be missing; with some the answer is awaited for no more than AWAY_ASK_S.
+    `excused`: brokers whose replicas may be missing. Raises TargetError when there is no answer within `timeout_s`.
     """
     try:
-        topics = admin.list_topics(timeout=AWAY_ASK_S if excused else REQUEST_TIMEOUT_S).topics.values()
+        topics = admin.list_topics(timeout=timeout_s).topics.values()
     except KafkaException as error:
         raise TargetError(f"the brokers no longer answer: {error.args[0].str()}") from error
     partitions = [partition for topic in topics for partition in topic.partitions.values()]
-    offline = sum(partition.leader < 0 and not {*excused} & {*partition.replicas} for partition in partitions)
+    offline = sum(
+        partition.leader < 0 and not ({*partition.isrs} <= {*excused} and {*excused} & {*partition.replicas})
+        for partition in partitions
+    )
     behind = sum(bool({*partition.replicas} - {*partition.isrs} - {*excused}) for partition in partitions)
     if offline:
         return f"{offline} of {len(partitions)} partitions are offline"

@@ -162,6 +162,13 @@ def steps(now: str, wanted: str) -> Iterator[str]:
         yield str(size)
 
 
+def left_alone(broker: str, name: str, now: str | None, before: str | None, value: str) -> str:
+    """Return what to say of a setting that somebody has changed since a run set `value`."""
+    somebody = "somebody has removed it" if now is None else f"somebody has set it to {now}"
+    was = "not set" if before is None else before
+    return f"left {name} of broker {broker} alone: {somebody} since it was set to {value}; before that it was {was}"
+
+
 def is_own(told: str | None, before: str | None, effective: str, value: str) -> bool:
     """Return whether a run that sets `value` may have set what brokers tell is set dynamically now.
 

@@ -1,0 +1,58 @@
+"""Bursts that were measured again because one side's records outlasted its turn: nobody is green by them."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfgate.experiment.validity import late_turns
+from perfgate.judge.compare.comparisons import judge_comparison
+from perfgate.judge.compare.outlasted import chance_of
+from perfgate.judge.compare.reference import judge_against_reference
+from perfgate.judge.ratio_file import load_ratios
+from perfgate.model import Comparison, Effect, Verdict
+from tests.harness.build import one_round
+from tests.harness.judge.test_comparisons import comparison
+from tests.harness.run_gate import ROOT
+
+NOISE = (1.0, 1.01, 0.99, 1.005, 0.995, 1.0, 1.01, 0.99, 1.0, 1.0)
+
+
+def outlasted(found: Comparison, declared: int, candidate: int) -> Comparison:
+    """Return the comparison in which so many bursts were measured again, by whose records outlasted their turn."""
+    sides = {}
+    for side, own, other in (("baseline", declared, candidate), ("candidate", candidate, declared)):
+        flaws = [late_turns(1, 1)] * own + [late_turns(1, 1, own=False)] * other
+        again = tuple(one_round(n, 1000.0, invalid=(flaw.reason,)) for n, flaw in enumerate(flaws, start=1))
+        sides[side] = replace(getattr(found, side), discarded=again)
+    return replace(found, **sides)
+
+
+@pytest.mark.parametrize(
+    ("declared", "candidate", "green"),
+    [(0, 0, True), (0, 6, True), (0, 7, False), (3, 12, True), (1, 12, False), (9, 0, True)],
+)
+def test_brokers_that_stand_still_are_not_the_same(declared: int, candidate: int, green: bool) -> None:
+    """All such bursts were measured again, and what was left was SAME."""
+    found = outlasted(comparison(1.0, noise=NOISE), declared, candidate)
+    outcome = judge_comparison(found)
+    assert outcome.effect is (Effect.SAME if green else Effect.INCONCLUSIVE), outcome.reasons
+    assert ("its brokers may stand still" in str(outcome.reasons)) is not green
+    held = judge_against_reference(found, load_ratios(ROOT / "thresholds"))
+    assert held.verdict is (Verdict.PASS if green else Verdict.INCONCLUSIVE), held.reasons
+
+
+def test_what_is_slower_stays_slower() -> None:
+    assert judge_comparison(outlasted(comparison(0.8, noise=NOISE), 0, 9)).effect is Effect.SLOWER
+
+
+@given(st.integers(0, 40), st.integers(0, 40))
+def test_a_chance_is_one_and_falls_with_each_more(more: int, fewer: int) -> None:
+    assert 0 < chance_of(more, fewer) <= 1
+    assert chance_of(more + 1, fewer) <= chance_of(more, fewer) or fewer > more
+    assert chance_of(more, fewer) + chance_of(fewer, more) == pytest.approx(1 + _exactly(more, fewer))
+
+
+def _exactly(more: int, fewer: int) -> float:
+    return chance_of(more, fewer) - (chance_of(more + 1, fewer - 1) if fewer else 0.0)
