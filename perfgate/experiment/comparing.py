@@ -131,8 +131,7 @@ class Comparing:
         sides = {"A": scenario, "B": replace(self.setup.form(scenario, self.change), name=f"{scenario.name}-candidate")}
         # Turns need buffers of their own size, the same on both sides: a change of the buffer would be undone.
         buffered = any(name.startswith("queue.buffering.max") for name, _ in self.change.settings("producer"))
-        # Links across zones add one delay at a time.
-        links = {form.link for form in sides.values() if form.link.crosses_zones}
+        links = {form.link for form in sides.values() if form.link.crosses_zones}  # they add one delay at a time
         # A connection and a segment keep what was set when they were made. Real brokers are not changed every second.
         settings = self.change.settings("broker")
         kept = any(
@@ -160,8 +159,8 @@ class Comparing:
                 self._rehearse(switch, self.outside)
             elif values:
                 switch.rehearse(cluster.live_settings(), values)
-                took = f"within {switch.slowest_s:.2f} s"
-                self.setup.say.note(f"{', '.join(dict(values))}: changed while the brokers run, {took}")
+                took = f"changed while the brokers run, within {switch.slowest_s:.2f} s"
+                self.setup.say.note(f"{', '.join(dict(values))}: {took}")
             bench = self._warm(cluster, [form for row in rows for form in row.sides.values()], rows)
             if values or self.outside:
                 bench.delete_backlogs()  # both were written while the brokers served side A
@@ -192,8 +191,7 @@ class Comparing:
                 begin = time.monotonic()
                 if begin + row.unit_s > deadline:
                     return
-                order = next_order(row.orders, self._random)
-                order = measure_part(row, benches, switch, deadline - begin, order)
+                order = measure_part(row, benches, switch, deadline - begin, next_order(row.orders, self._random))
                 row.seconds += time.monotonic() - begin
                 if not order:
                     return

@@ -27,7 +27,7 @@ class GateStopRule:
         up get better, and are the warm-up of those that follow.
         """
         held = self.profile.thresholds.get(scenario.name, ()) if self.profile else ()
-        if held and warming.still_warming({scenario.name: rounds}):
+        if held and (warming.still_warming({scenario.name: rounds}) or warming.each_better(rounds)):
             return False
         return any(
             noise.hopeless([r.metrics[t.metric.name] for r in rounds], self.rounds, t.reach)

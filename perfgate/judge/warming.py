@@ -67,6 +67,15 @@ def still_growing(values: Sequence[float], better: str, least: float) -> float:
     return math.expm1(found.growth) if ordered else 0.0
 
 
+def each_better(rounds: Sequence[Round]) -> bool:
+    """Return whether a watched metric got clearly better, from round to round or by a line through them."""
+    return any(
+        still_growing([r.metrics[name] for r in rounds], METRICS[name].better, LEAST_GROWTH)
+        for name in WATCHED
+        if all(name in r.metrics for r in rounds)
+    )
+
+
 def _growth_error(sigma: float, count: int) -> float:
     """Return the standard error of a line's growth over `count` rounds that scatter by `sigma` (logarithms)."""
     return (count - 1) * sigma * math.sqrt(12 / (count * (count**2 - 1)))

@@ -19,8 +19,7 @@ from perfgate.load.headers import (
     is_compact,
     refuses_size,
 )
-from perfgate.model import Keys, Payload
-from perfgate.model.declared import KEY_BYTES
+from perfgate.model import KEY_BYTES, Keys, Payload
 
 POOL_BYTES = 4 << 20
 """Where records are compressed, bodies repeat after that many bytes: more than the window of any codec that Kafka has

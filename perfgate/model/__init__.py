@@ -17,6 +17,7 @@ from perfgate.model.compared import (
 from perfgate.model.declared import (
     CROSS_ZONE as CROSS_ZONE,
     DEFAULT_KAFKA_VERSION as DEFAULT_KAFKA_VERSION,
+    KEY_BYTES as KEY_BYTES,
     KIB as KIB,
     MIB as MIB,
     SAME_ZONE as SAME_ZONE,

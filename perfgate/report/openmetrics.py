@@ -22,6 +22,7 @@ UNITS: Mapping[str, tuple[tuple[str, ...], str, float]] = {
     "ms": (("ms",), "seconds", 1e-3),
     "s": (("s", "seconds"), "seconds", 1.0),
     "s/s": (("s_per_s",), "seconds_per_second", 1.0),
+    "B/record": (("bytes_per_record",), "bytes_per_record", 1.0),
     "us/record": (("us_per_record",), "seconds_per_record", 1e-6),
     "": (("share", "ratio"), "ratio", 1.0),
 }

@@ -162,7 +162,7 @@ LIMITS = Limits(total_bytes=1e12, bytes_per_s=1e9)
         (RAMP, replace(LIMITS, read_bytes_per_s=1e6), ""),
         (OVERLOAD, LIMITS, "time-outs = true"),
         (OVERLOAD, replace(LIMITS, time_outs=True), ""),
-        (OVERLOAD, replace(LIMITS, time_outs=True, bytes_per_s=1e6), "it offers 23.4 MiB/s with its replicas"),
+        (OVERLOAD, replace(LIMITS, time_outs=True, bytes_per_s=1e6), "it offers 23.8 MiB/s with its replicas"),
         (replace(scenario(), transaction_ms=100), LIMITS, "[limits] transactions = true"),
         (replace(scenario(), transaction_ms=100), replace(LIMITS, transactions=True), ""),
     ],

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from perfgate.load.checks import Positions, Sequences
 from perfgate.load.headers import HEADER, run_tag
 from perfgate.load.payload import KeyPool, Values, gzip_ratio
-from perfgate.model import Keys, Payload
-from perfgate.model.declared import KEY_BYTES
+from perfgate.model import KEY_BYTES, Keys, Payload
 
 Log = list[tuple[int, int, int]]
 """Records in the order in which they were read: producer, partition, number."""

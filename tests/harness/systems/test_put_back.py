@@ -657,7 +657,7 @@ def test_what_stands_around_a_short_record_counts_against_the_limits(keys: Keys,
 def test_every_load_is_told_what_the_target_allows(
     monkeypatch: pytest.MonkeyPatch, load: Load, most_bytes_per_s: float, most_rate: float
 ) -> None:
-    row = replace(scenario(), load=load, record_bytes=50, topic=TopicSpec(partitions=1, replication_factor=2))
+    row = replace(scenario(), load=load, record_bytes=35, topic=TopicSpec(partitions=1, replication_factor=2))
     cluster = Mock(most_bytes_per_s=most_bytes_per_s, most_read_bytes_per_s=math.inf)
     cluster.client_settings.return_value, cluster.bootstrap.return_value = (), "b:1"
     tier = Tier(name="t", window_s=1, rounds=2, warmup_max_s=1, broker_warmup_s=0)
@@ -691,10 +691,10 @@ READS = Consumers(membership="group")
 def test_every_group_is_sent_every_record() -> None:
     limits = Limits(total_bytes=1e12, bytes_per_s=1e9, read_bytes_per_s=2 * 2**20)
     row = replace(scenario(), load=Load(kind="paced", rate=1000), consumers=replace(READS, groups=3))
-    assert "its consumers read 2.9 MiB/s, and the file allows 2.0" in str(beyond(limits, row))
+    assert "its consumers read 3.0 MiB/s, and the file allows 2.0" in str(beyond(limits, row))
     assert beyond(limits, replace(row, consumers=READS)) is None
     capped = at_most(replace(row, load=Load(kind="capped", rate=5000)), limits.bytes_per_s, limits.read_bytes_per_s)
-    assert capped.load.rate * capped.record_bytes * 3 == pytest.approx(2 * 2**20)
+    assert capped.load.rate * capped.logged_bytes * 3 == pytest.approx(2 * 2**20)
 
 
 @pytest.mark.parametrize(
@@ -702,7 +702,7 @@ def test_every_group_is_sent_every_record() -> None:
     [
         (Load(kind="capped", rate=5000), True, None),
         (Load(kind="paced", rate=1000), True, None),
-        (Load(kind="paced", rate=5000), True, "its consumers read 4.9 MiB/s, and the file allows 2.0"),
+        (Load(kind="paced", rate=5000), True, "its consumers read 5.0 MiB/s, and the file allows 2.0"),
         (Load(kind="paced", rate=5000), False, None),
         (Load(kind="backlog", records=10), True, "it reads as fast as it can, and the file bounds that"),
         (Load(kind="paced", rate=10), None, "it reads as fast as it can, and the file bounds that"),
@@ -724,7 +724,7 @@ def test_reading_is_bounded_where_the_file_says_so(
     assert (told or "").startswith(refusal or "")
     if load.kind == "capped":
         capped = at_most(row, described.limits.bytes_per_s, described.limits.read_bytes_per_s)
-        assert capped.load.rate * capped.record_bytes == pytest.approx(2 * 2**20)
+        assert capped.load.rate * capped.logged_bytes == pytest.approx(2 * 2**20)
         assert at_most(replace(row, consumers=None), 50 * 2**20, 2 * 2**20) == replace(row, consumers=None)
 
 

@@ -13,8 +13,7 @@ import numpy as np
 from perfgate.load.payload import KeyPool, Values
 from perfgate.load.schedule import Limit, Schedule
 from perfgate.load.window import Window, now
-from perfgate.model import Keys, Payload
-from perfgate.model.declared import KEY_BYTES
+from perfgate.model import KEY_BYTES, Keys, Payload
 from perfgate.model.histogram import LatencyRecorder
 from perfgate.systems.kafka.load import clib
 from perfgate.systems.kafka.load.chunks import CHUNK, chunk_of
