@@ -131,7 +131,7 @@ def test_the_report_has_the_comparison_with_its_picture(fsync: Finished) -> None
     assert result["status"] == "failed"
     assert result["name"].startswith("capped-plain: SLOWER, -")
     assert "95 % interval" in result["descriptionHtml"]
-    assert {"paired rounds", "comparison", "verdict"} <= {a["name"] for a in result["attachments"]}
+    assert {"capped-plain-paired-rounds.png", "comparison", "verdict"} <= {a["name"] for a in result["attachments"]}
 
 
 @pytest.mark.slow
