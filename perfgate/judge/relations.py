@@ -181,13 +181,14 @@ def hidden_by_caps(relation: Relation, measurements: Mapping[str, Measurement]) 
     return found
 
 
-def not_told(relation: Relation, measurements: Mapping[str, Measurement]) -> str:
-    """Return why the relation's metric is none that this target's brokers tell; empty where it is one."""
+def never_told(relation: Relation, measurements: Mapping[str, Measurement]) -> str:
+    """Return why this target's brokers tell nothing of what the relation's metric is of; empty where they do."""
     name, rounds = relation.metric.name, [r for m in measurements.values() for r in m.rounds if r.metrics]
-    figure = next((what for prefix, what in FIGURES.items() if name.startswith(prefix)), "")
-    if not figure or any(name in r.metrics or r.usage_unavailable for r in rounds):
+    prefix = next((prefix for prefix in FIGURES if name.startswith(prefix)), "")
+    told = any(r.usage_unavailable or any(key.startswith(prefix) for key in r.metrics) for r in rounds)
+    if not prefix or told:
         return ""
-    return next((r.untold.get(figure, f"nobody tells {name} here") for r in rounds), "")
+    return next((r.untold.get(FIGURES[prefix], f"nobody tells {name} here") for r in rounds), "")
 
 
 def _capped(measurement: Measurement) -> bool:

@@ -1,4 +1,4 @@
-"""Whether rounds were measured on brokers that were still warming up: pure rules over the rounds of a block.
+"""Rules that tell rounds on brokers that were still warming up, over the rounds of a block. Pure.
 
 Two signs. A JVM that still compiles its code says so by the CPU of its compiler threads, in every single round. Where
 that cannot be read, or is over, a trend over the rounds tells: each scenario's rate and broker CPU per record are

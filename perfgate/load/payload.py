@@ -1,4 +1,4 @@
-"""What records carry: a header that says who sent them when, and a body that is made beforehand."""
+"""Values and keys of records: a header that says who sent them when, and a body that is made beforehand."""
 
 from __future__ import annotations
 

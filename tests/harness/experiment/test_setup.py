@@ -1,4 +1,4 @@
-"""What run.json says of the clusters of a run."""
+"""The clusters of a run, as run.json tells of them."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.judge.relations import hidden_by_caps, judge_relation
+from perfgate.judge.relations import hidden_by_caps, judge_relation, never_told
 from perfgate.model import METRICS, Load, Measurement, RangeRelation, Verdict
 from tests.harness.build import measurement, relation
 from tests.harness.run_gate import ROOT, gate
@@ -83,6 +83,24 @@ def test_a_range_is_held_without_what_caps_hide(levels: tuple[float, ...], hidde
     if left.steps:
         collapsed = 400 in levels
         assert judge_relation(left, held).verdict is (Verdict.REGRESSED if collapsed else Verdict.PASS)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "untold", "words"),
+    [
+        ({"broker_network_in_bytes_per_record": 1019.0}, {}, ""),
+        ({}, {"network": "no counters", "disk": "none"}, "no counters"),
+        ({"network_in_mib_per_s": 3.0}, {}, "nobody tells broker_network_in_bytes_per_record here"),
+        ({"broker_network_in_mib_per_s": 0.0}, {}, ""),  # of no record: that is not valid, and stays so
+    ],
+)
+def test_what_a_target_never_tells_is_not_held(metrics: dict[str, float], untold: dict[str, str], words: str) -> None:
+    """It was INVALID wherever a relation asks for what is told of the embedded brokers alone."""
+    one = measurement([900.0, 910.0], "fast")
+    rounds = tuple(replace(r, metrics={"records_per_s": 900.0, **metrics}, untold=untold) for r in one.rounds)
+    held = {name: replace(one, rounds=rounds) for name in ("fast", "slow")}
+    assert never_told(relation(1.0, "broker_network_in_bytes_per_record"), held) == words
+    assert never_told(relation(1.0), held) == "", "a rate is the clients' to tell"
 
 
 def test_a_run_says_which_relations_its_caps_hide(tmp_path: Path) -> None:

@@ -92,8 +92,10 @@ def test_connections_that_begin_count_and_those_that_end_take_nothing_away() -> 
     sampler = CounterSampler(lambda: next(told), [1], untold="-")
     sampler.edge()
     sampler.edge()
-    metrics = sampler.metrics(1.0, [-1])
+    metrics = sampler.metrics(1024.0, [-1])
     assert (metrics["broker_network_in_mib_per_s"], metrics["broker_network_out_mib_per_s"]) == (2.0, 2.0)
+    assert metrics["broker_network_in_bytes_per_record"] == 2048.0
+    assert "broker_network_in_bytes_per_record" not in sampler.metrics(0.0, [-1]), "of no record it is not 0"
 
 
 @pytest.mark.parametrize("blind", [0, 1])
