@@ -10,7 +10,7 @@ from typing import Any
 
 from scipy import stats
 
-from benchmarks.compare_lines import SIZED, UNSOUND, Line, log_interval
+from benchmarks.compare_lines import UNSOUND, Line, log_interval
 from benchmarks.compare_resampled import RESAMPLED, Pool, drawn
 from benchmarks.verdict_report import upper_bound
 from perfgate.model import ComparisonOutcome, Effect
@@ -28,7 +28,9 @@ def print_tables(lines: Sequence[Line], entries: Sequence[Mapping[str, Any]]) ->
     _print_machines(entries)
     _print_live({line: found for line, found in mine.items() if found and not line.name.startswith("example-")})
     _print_sizes([entry for entry in entries if entry.get("kind") == "size"])
-    _print_resampled({line: [one for one in found if "failed" not in one] for line, found in mine.items()})
+    sound = {line: [one for one in found if "failed" not in one] for line, found in mine.items()}
+    _print_scatter({line: pool for line, found in sound.items() if (pool := Pool.of(found)) and pool.method == "pairs"})
+    _print_resampled(sound)
     _print_each({line: found for line, found in mine.items() if line.name.startswith(("example-", "version-"))})
 
 
@@ -79,7 +81,7 @@ def _print_sizes(rounds: Sequence[Mapping[str, Any]]) -> None:
     sound = [one for one in rounds if not one["invalid"] and one["records_per_s"]]
     bare = {(one["run"], one["round"]): one for one in sound if not one["settings"]}
     _table(
-        f"True sizes ({', '.join(SIZED)}): whole rounds on one cluster",
+        "True sizes: whole rounds on one cluster",
         *(
             "scenario",
             "settings",
@@ -110,6 +112,24 @@ def _effect(logs: Sequence[float]) -> str:
     mean, reach = statistics.fmean(logs), float(stats.t.isf(0.025, len(logs) - 1)) * statistics.stdev(logs)
     ends = (mean + sign * reach / math.sqrt(len(logs)) for sign in (-1, 1))
     return f"{100 * math.expm1(mean):+.1f} % ({' .. '.join(f'{100 * math.expm1(end):+.1f}' for end in ends)} %)"
+
+
+def _print_scatter(pools: Mapping[Line, Pool]) -> None:
+    """Print how bursts scatter within a pair of clusters, and how much more pairs do than their bursts explain."""
+    _table(
+        "Pairs of clusters: standard deviations of the logarithm of candidate over baseline",
+        *("line", "metric", "pairs", "bursts of each", "bursts within a pair", "pairs", "of it: pairs themselves"),
+    )
+    for line, pool in pools.items():
+        units = [logs for unit in pool.units if len(logs := unit.parts(pool.metric)) > 1]
+        if len(units) < 2:
+            continue
+        size = len(units[0])
+        within = math.sqrt(statistics.fmean(statistics.variance(logs) for logs in units))
+        between = statistics.stdev(statistics.fmean(logs) for logs in units)
+        own = math.sqrt(max(0.0, between**2 - within**2 / size))
+        shares = " | ".join(f"{100 * value:.1f} %" for value in (within, between, own))
+        print(f"| {line.name} | {pool.metric} | {len(units)} | {size} | {shares} |")
 
 
 def _print_resampled(mine: Mapping[Line, Sequence[Mapping[str, Any]]]) -> None:

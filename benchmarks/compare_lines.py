@@ -29,8 +29,6 @@ KEPT = (
 """The metrics of each round that are recorded: what decides, what a SAME is held to besides, what people ask for."""
 DIGITS = 6
 UNSOUND = ("INVALID", "BROKEN")
-SIZED = ("dynamic-10", "static-20")
-"""The lines whose true effect is measured apart."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,8 +36,9 @@ class Line:
     """One kind of comparison: `runs` live ones of a scenario with a change, each within `minutes`.
 
     `change`: the text of its file. `must`: what it has to reach. `nothing`: nothing differs, so that SLOWER and FASTER
-    are wrong. `resampled`: effects and budgets (min) to draw comparisons for from its units; an effect of None leaves
-    the units as they were recorded, another is laid over units whose own mean effect is taken off.
+    are wrong. `sized`: its true effect is measured apart. `both`: what both sides have beside the scenario's own
+    settings, as after --set. `resampled`: effects and budgets (min) to draw comparisons for from its units; an effect
+    of None leaves the units as they were recorded, another is laid over units whose own mean effect is taken off.
     """
 
     name: str
@@ -49,11 +48,18 @@ class Line:
     minutes: float
     must: str = ""
     nothing: bool = False
+    sized: bool = False
+    both: tuple[tuple[str, str], ...] = ()
     tier: str = "smoke"
     arguments: tuple[str, ...] = ()
     beside_recorded: bool = False
     """Whether the A/A pairs that another line has recorded tell of the scatter too, where there are enough."""
     resampled: tuple[tuple[float | None, float], ...] = ()
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What the command has beside the scenario and the change."""
+        return (*self.arguments, *(text for path, value in self.both for text in ("--set", f"{path}={value}")))
 
     @property
     def stated(self) -> dict[str, Any]:
@@ -81,6 +87,10 @@ def shipped(name: str) -> str:
 # What a setting does depends on the day's processors and disk: compression by snappy said -15 % on one machine and
 # nothing on another, where lz4 said -40 %, and a flush every 1,000 messages -27 %. --sizes says it of the day.
 KAFKA_3 = ("--kafka-version", "3.9.1")
+# What waits for a link of 10 ms uses a tenth of the machine and scatters little. Its declared buffer of 32 MiB would
+# take half a minute to drain after each burst.
+OF_ANY_TIER = ("--family", "cross-az")
+FAR: tuple[tuple[str, str], ...] = (("producer.queue.buffering.max.kbytes", "512"),)
 LINES = (
     Line(
         name="dynamic-same",
@@ -96,6 +106,7 @@ LINES = (
         name="dynamic-10",
         change=with_broker("a flush every 3,000 messages", {"log.flush.interval.messages": "3000"}),
         scenario="batch-1k",
+        sized=True,
         runs=8,
         minutes=5.0,
         must="8 of 8 called within 5 min; >= 95 % resampled",
@@ -115,6 +126,56 @@ LINES = (
         name="static-20",
         change=with_broker("brokers compress by lz4", {"compression.type": "lz4"}, pairs=True),
         scenario="batch-1k",
+        sized=True,
+        runs=6,
+        minutes=10.0,
+        beside_recorded=True,
+        must="6 of 6 called within 10 min; >= 95 % resampled; 10 %: >= 90 % within 25 min",
+        resampled=((None, 10.0), (-0.20, 10.0), (-0.10, 25.0)),
+    ),
+    Line(
+        name="dynamic-same-10ms",
+        change=with_broker("num.io.threads as they are", {"num.io.threads": "8"}),
+        scenario="cross-az-10ms",
+        both=FAR,
+        arguments=OF_ANY_TIER,
+        runs=12,
+        minutes=5.0,
+        nothing=True,
+        must="0 of 12 false; <= 1 % resampled",
+        resampled=((0.0, 5.0), (-0.10, 5.0)),
+    ),
+    Line(
+        name="dynamic-10-10ms",
+        change=with_broker("a flush every message", {"log.flush.interval.messages": "1"}),
+        scenario="cross-az-10ms",
+        both=FAR,
+        sized=True,
+        arguments=OF_ANY_TIER,
+        runs=8,
+        minutes=5.0,
+        must="8 of 8 called within 5 min; >= 95 % resampled",
+        resampled=((None, 5.0), (-0.10, 5.0)),
+    ),
+    Line(
+        name="fresh-same-10ms",
+        change=shipped("nothing-on-pairs"),
+        scenario="cross-az-10ms",
+        both=FAR,
+        arguments=OF_ANY_TIER,
+        runs=6,
+        minutes=15.0,
+        nothing=True,
+        must="0 of 6 false, interval <= +-8 % in 15 min; <= 1 % resampled",
+        resampled=((0.0, 15.0), (-0.20, 10.0), (-0.10, 25.0)),
+    ),
+    Line(
+        name="static-20-10ms",
+        change=with_broker("a flush every message", {"log.flush.interval.messages": "1"}, pairs=True),
+        scenario="cross-az-10ms",
+        both=FAR,
+        sized=True,
+        arguments=OF_ANY_TIER,
         runs=6,
         minutes=10.0,
         beside_recorded=True,

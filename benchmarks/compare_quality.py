@@ -20,18 +20,18 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.compare_figures import print_tables
-from benchmarks.compare_lines import LINES, RAW, ROOT, SIZED, Line, chosen, comparison_facts, note, recorded
+from benchmarks.compare_lines import LINES, RAW, ROOT, Line, chosen, comparison_facts, note, recorded
 from benchmarks.verdict_quality import BY_NAME, KeptTarget, Quiet
 from fixtures.wiring import process_usage
 from perfgate.experiment.setup import Setup
-from perfgate.model import Settings, Tier
+from perfgate.model import SAME_ZONE, Settings, Tier, with_changes
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.results import load_run
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 
 FOLDER = ROOT / "results" / "compare-quality"
-PAIRS_OF = "fresh-same"
-"""The line whose runs record A/A pairs."""
+PAIRS_OF = {"batch-1k": "fresh-same", "cross-az-10ms": "fresh-same-10ms"}
+"""The lines whose runs record A/A pairs, by scenario."""
 TOLD = (0, 1, 6)
 """Exit codes of comparisons that came to their end: none slower, one slower or broken, one undecided or invalid."""
 FAILURES = 2
@@ -57,7 +57,7 @@ def compare(line: Line, folder: Path, thresholds: Path | None) -> dict[str, Any]
     before, began, load = _runs(folder), time.monotonic(), os.getloadavg()[0]
     command = [
         *(sys.executable, "-m", "fixtures.run", "--target=embedded", f"--tier={line.tier}", f"--compare={change}"),
-        *("-k", line.scenario, f"--budget={line.minutes:g}m", f"--results={folder}", *line.arguments),
+        *("-k", line.scenario, f"--budget={line.minutes:g}m", f"--results={folder}", *line.options),
         *((f"--thresholds={thresholds}",) if thresholds else ()),
     ]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
@@ -81,9 +81,9 @@ def _runs(folder: Path) -> set[Path]:
     return set(folder.glob("2*/run.json"))
 
 
-def with_recorded_pairs(work: Path) -> Path | None:
-    """Make a thresholds folder in `work` that has the recorded A/A pairs; None where these are too few."""
-    pairs = FOLDER / PAIRS_OF
+def with_recorded_pairs(scenario: str, work: Path) -> Path | None:
+    """Make a thresholds folder in `work` that has the scenario's recorded A/A pairs; None where these are too few."""
+    pairs = FOLDER / PAIRS_OF[scenario]
     if not _runs(pairs):
         return None
     thresholds = work / "thresholds"
@@ -106,7 +106,7 @@ def collect(lines: Sequence[Line], minutes: float, raw: Path) -> int:
         for line in lines:
             failures = 0
             while (left := missing(line, recorded(raw))) and failures < FAILURES and time.monotonic() < deadline:
-                thresholds = with_recorded_pairs(Path(work)) if line.beside_recorded else None
+                thresholds = with_recorded_pairs(line.scenario, Path(work)) if line.beside_recorded else None
                 entry = compare(line, FOLDER / line.name, thresholds)
                 note(entry, raw)
                 failures = failures + 1 if "failed" in entry else 0
@@ -130,18 +130,24 @@ def _told(entry: Mapping[str, Any]) -> str:
 
 def measure_sizes(lines: Sequence[Line], rounds: int, raw: Path) -> None:
     """Measure by whole rounds what each line's settings of the brokers do, in turn on one warm cluster."""
-    for scenario in dict.fromkeys(line.scenario for line in lines):
-        forms: list[Settings] = [(), *(_settings(line) for line in lines if line.scenario == scenario)]
-        _size_rounds(scenario, list(dict.fromkeys(forms)), rounds, lambda entry: note(entry, raw))
+    for row in dict.fromkeys((line.scenario, line.both) for line in lines):
+        forms: list[Settings] = [(), *(_settings(line) for line in lines if (line.scenario, line.both) == row)]
+        _size_rounds(*row, list(dict.fromkeys(forms)), rounds, lambda entry: note(entry, raw))
 
 
 def _settings(line: Line) -> Settings:
     return tuple(sorted((name, str(value)) for name, value in line.stated.get("broker", {}).items()))
 
 
-def _size_rounds(scenario: str, forms: Sequence[Settings], rounds: int, keep: Callable[[dict[str, Any]], None]) -> None:
-    row, logs = BY_NAME[scenario], Path(tempfile.mkdtemp(prefix="compare-sizes-"))
-    target = KeptTarget(log_folder=logs, cross_zone=False, say=lambda text: print(text, flush=True))
+def _size_rounds(
+    scenario: str,
+    both: Sequence[tuple[str, str]],
+    forms: Sequence[Settings],
+    rounds: int,
+    keep: Callable[[dict[str, Any]], None],
+) -> None:
+    row, logs = with_changes(BY_NAME[scenario], both), Path(tempfile.mkdtemp(prefix="compare-sizes-"))
+    target = KeptTarget(log_folder=logs, cross_zone=row.link != SAME_ZONE, say=lambda text: print(text, flush=True))
     target.prepare([row.cluster])
     try:
         cluster, run_id = target.cluster(row.cluster), f"s{int(time.time())}"
@@ -197,7 +203,8 @@ def main() -> int:
         help="another setting of the brokers as the line's change, as in dynamic-10=compression.type=gzip",
     )
     parser.add_argument("--raw", type=Path, default=RAW, help=f"what is appended to (default: {RAW.relative_to(ROOT)})")
-    parser.add_argument("--sizes", action="store_true", help=f"measure the true effect of {' and '.join(SIZED)}")
+    sized = ", ".join(line.name for line in LINES if line.sized)
+    parser.add_argument("--sizes", action="store_true", help=f"measure the true effect of {sized}")
     parser.add_argument("--size-rounds", type=int, default=SIZE_ROUNDS, help="rounds of each form (default: 12)")
     parser.add_argument("--list", action="store_true", help="say what is missing, and how long it may take")
     parser.add_argument("--report", action="store_true", help="print the tables of what is recorded")
@@ -218,7 +225,7 @@ def main() -> int:
             )
         return 0
     if asked.sizes:
-        measure_sizes([line for line in lines if line.name in SIZED], asked.size_rounds, asked.raw)
+        measure_sizes([line for line in lines if line.sized], asked.size_rounds, asked.raw)
         return 0
     return collect(lines, asked.minutes, asked.raw)
 

@@ -35,10 +35,15 @@ class Unit:
 
     def log(self, metric: str) -> float | None:
         """Return the logarithm of candidate over baseline; None where a round lacks the metric."""
+        logs = self.parts(metric)
+        return statistics.fmean(logs) if logs else None
+
+    def parts(self, metric: str) -> list[float]:
+        """Return that of each of its bursts or rounds; none where one lacks the metric."""
         pairs = list(zip(self.baseline, self.candidate, strict=True))
         if not all(one.get(metric, 0.0) > 0 for pair in pairs for one in pair):
-            return None
-        return statistics.fmean(math.log(after[metric] / before[metric]) for before, after in pairs)
+            return []
+        return [math.log(after[metric] / before[metric]) for before, after in pairs]
 
     def moved(self, by: Mapping[str, float]) -> Unit:
         """Return the unit with the candidate's metrics moved by these logarithms."""

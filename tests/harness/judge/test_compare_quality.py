@@ -1,6 +1,7 @@
 """The published error rates of comparisons: what is kept of a run, what is still to be made, what is drawn from it."""
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,9 @@ from benchmarks.compare_figures import print_tables
 from benchmarks.compare_lines import LINES, Line, chosen, comparison_facts, note, recorded
 from benchmarks.compare_quality import missing
 from benchmarks.compare_resampled import Pool, drawn
+from benchmarks.verdict_quality import BY_NAME as SCENARIOS
 from perfgate.judge.compare.comparisons import judge_comparison
-from perfgate.model import Comparison, Effect
+from perfgate.model import Comparison, Effect, with_changes
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.comparisons import comparison_entry
 from tests.harness.judge.test_comparisons import comparison
@@ -141,3 +143,27 @@ def test_the_tables_tell_of_every_kind_of_entry(capsys: pytest.CaptureFixture[st
     assert "| {'compression.type': 'lz4'} | 4 | 1,002 | 902 | -10.0 % (" in told
     assert "| 90 of dynamic-same | " in told
     assert "| example-zgc | 15m | batch-1k | records_per_s | -10.0 % | " in told
+
+
+def test_pairs_scatter_by_more_than_their_bursts_explain(capsys: pytest.CaptureFixture[str]) -> None:
+    """Four pairs 20 % apart from one another, whose six bursts scatter by 1 %."""
+    rng = np.random.default_rng(3)
+    pairs = np.exp(np.repeat([-0.3, -0.1, 0.1, 0.3], 6))
+    compared = comparison(
+        1.0, noise=[float(x) for x in pairs * np.exp(rng.normal(0, 0.01, 24))], method="pairs", rounds_per_unit=6
+    )
+    line = BY_NAME["fresh-same"]
+    print_tables([line], [entry_of(line, compared)])
+    row = r"\| fresh-same \| records_per_s \| 4 \| 6 \| (.+) % \| (.+) % \| (.+) % \|"
+    told = re.search(row, capsys.readouterr().out)
+    assert told
+    within, between, own = map(float, told.groups())
+    assert within < 5
+    assert between == pytest.approx(own, abs=1)
+    assert 40 < between < 60
+
+
+def test_what_both_sides_have_is_set_on_both() -> None:
+    line = BY_NAME["dynamic-10-10ms"]
+    assert line.options == ("--family", "cross-az", "--set", "producer.queue.buffering.max.kbytes=512")
+    assert dict(with_changes(SCENARIOS[line.scenario], line.both).producer)["queue.buffering.max.kbytes"] == "512"
