@@ -20,6 +20,10 @@ from perfgate.model.errors import ConfigurationError
 
 FEWEST_SCRAPES = 4
 """Fewer inside a window do not tell what was used in it."""
+OF_A_PROCESS = "process_cpu_seconds_total"
+"""What every exporter tells of its own process, that of a broker or another one."""
+OF_JVMS = ("jvm_threads_current", "jvm_info", "jvm_gc_collection_seconds_count", "jvm_memory_bytes_used")
+"""What the JMX exporter tells of the JVM that it runs in, by its versions."""
 LATE_SCRAPES_S = 3.0
 """A scrape takes a moment to arrive; so long is waited for those that belong to the window."""
 ByBroker = dict[int, list[list[tuple[float, float]]]]
@@ -92,17 +96,39 @@ class PrometheusSampler:
         return {**cpu_metrics(cores, records_per_s), **self._health(spans)}
 
     def _health(self, spans: Sequence[tuple[float, float]]) -> dict[str, float]:
-        """Return what there is of the evidence over these spans."""
+        """Return what there is of the evidence over these spans; nothing where the Prometheus does not answer that."""
         found = {}
         for evidence in EVIDENCE:
-            query = f'{{__name__=~"{"|".join(evidence.names)}"}}'
             values: list[list[tuple[float, float]]] = []
             for opens, closes in spans:
-                series = self._prometheus.instant(f"{query}[{round(closes - opens) + 2}s]", closes + 1)
+                try:
+                    series = self._evidence(evidence.names, round(closes - opens) + 2, closes + 1)
+                except ConfigurationError:
+                    return {}  # the CPU is known all the same
                 values += [pairs for one in series if len(pairs := inside(one.values, opens, closes)) > 1]
             if values:
                 found[evidence.metric] = evidence.of(values)
         return found
+
+    def _evidence(self, names: Sequence[str], seconds: int, at: float) -> list[Series]:
+        """Return the series of these names that are of these brokers: a Prometheus may scrape other clusters too.
+
+        Those that `match` selects; where it is not stated, or is of another exporter, those with the brokers' hosts.
+        Where there is one for all topics, those of single topics are parts of it.
+        """
+        named = f'__name__=~"{"|".join(names)}"'
+        matched = self._prometheus.source.match
+        found = self._prometheus.instant(f"{{{named},{matched}}}[{seconds}s]", at) if matched else []
+        if not found:
+            hosts = {address.rpartition(":")[0] or address for address in self._brokers.values()}
+            known = hosts | self._prometheus.source.brokers.keys()
+            found = [
+                one
+                for one in self._prometheus.instant(f"{{{named}}}[{seconds}s]", at)
+                if any({value, value.rpartition(":")[0] or value} & known for value in one.labels.values())
+            ]
+        whole = [one for one in found if "topic" not in one.labels]
+        return whole or found
 
     def _cores(self, opens: float, closes: float) -> dict[int, float]:
         """Return each broker's cores between two moments. Raises Unavailable with the number of scrapes."""
@@ -135,25 +161,44 @@ class PrometheusSampler:
         seconds = max(1, round(closes - opens) + 2)
         names = [source.preset] if source.preset else list(PRESETS)
         empty: list[str] = []
+        others: Unavailable | None = None
         for name in [""] if source.query else names:
             preset = PRESETS.get(name)
             match = ",".join(filter(None, (preset.match if preset else "", source.match)))
             query = f"({source.query})[{seconds}s:1s]" if preset is None else f"{preset.counter}{{{match}}}[{seconds}s]"
+            label = source.label or (preset.label if preset else "instance")
             series = self._prometheus.instant(query, closes + 1)
+            one_each = preset is not None and preset.counter == OF_A_PROCESS
+            if series and one_each:
+                series = self._of_jvms(series, label, closes, certain=bool(source.preset or source.brokers))
             if series:
-                label = source.label or (preset.label if preset else "instance")
-                return self._mapped(series, label, opens, closes)
+                try:
+                    return self._mapped(series, label, opens, closes, one_each=one_each)
+                except Unavailable as error:
+                    others = others or error  # another exporter may know these brokers
+                    continue
             empty.append(query)
-        raise Unavailable(
+        raise others or Unavailable(
             f"Prometheus {source.url} has no series for {'; '.join(empty)}: name the exporter ([prometheus] source = "
             f"{' | '.join(PRESETS)}), a label matcher (match) or a query of your own (query)"
         )
 
-    def _mapped(self, series: Sequence[Series], label: str, opens: float, closes: float) -> ByBroker:
+    def _of_jvms(self, series: Sequence[Series], label: str, closes: float, *, certain: bool) -> list[Series]:
+        """Return those of the series of processes that are a JVM's: other exporters on a broker's host have them too.
+
+        Where no JVM shows itself: all of them if it is `certain` that they are the brokers', else none.
+        """
+        found = self._prometheus.instant(f'{{__name__=~"{"|".join(OF_JVMS)}"}}', closes)
+        jvms = {one.labels.get(label, "") for one in found}
+        kept = [one for one in series if one.labels.get(label, "") in jvms]
+        return kept or (list(series) if certain else [])
+
+    def _mapped(self, series: Sequence[Series], label: str, opens: float, closes: float, *, one_each: bool) -> ByBroker:
         hosts: dict[str, list[int]] = defaultdict(list)
         for broker, address in self._brokers.items():
             hosts[address.rpartition(":")[0]].append(broker)
         found: ByBroker = defaultdict(list)
+        told: dict[int, list[str]] = defaultdict(list)
         strangers: list[str] = []
         for one in series:
             value = one.labels.get(label, "")
@@ -165,10 +210,16 @@ class PrometheusSampler:
                 strangers.append(value)
             else:
                 found[known].append(inside(one.values, opens, closes))
+                told[known].append(f"{label} {value!r}, job {one.labels.get('job', '')!r}")
         if not found:
             raise Unavailable(
                 f"none of the values of label {label!r} ({', '.join(sorted(set(strangers))[:6])}) is a broker's host; "
                 'state [prometheus] brokers, as in: brokers = { "kafka-1:7071" = 1 }'
+            )
+        if one_each and (several := next((broker for broker, of in told.items() if len(of) > 1), None)) is not None:
+            raise Unavailable(
+                f"broker {several} has {len(told[several])} processes in Prometheus ({'; '.join(told[several])}): name "
+                "the one that is the broker by [prometheus] match or brokers"
             )
         return dict(found)
 

@@ -1,6 +1,7 @@
 """What is read from a Prometheus: pure parts, and a real HTTP server that answers as one does."""
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.metrics.health import increase
-from perfgate.metrics.prometheus import Prometheus, _duration_s
+from perfgate.metrics.health import EVIDENCE, increase
+from perfgate.metrics.prometheus import Prometheus, Series, _duration_s
 from perfgate.metrics.prometheus_sampler import PrometheusSampler, inside
 from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.model.errors import ConfigurationError
@@ -138,3 +139,117 @@ def test_a_wrong_token_names_the_remedy_and_not_the_token(server: str, monkeypat
 def test_no_server_is_one_message() -> None:
     with pytest.raises(ConfigurationError, match="no answer"):
         Prometheus(PrometheusSource(url="http://127.0.0.1:9"))
+
+
+class Scraped:
+    """A Prometheus that holds these series, by name and labels; counters that grow by half a core."""
+
+    def __init__(self, *series: dict[str, str], refuses: str = "", **stated: Any) -> None:
+        self.source, self._series, self._refuses = PrometheusSource(url="http://p", **stated), series, refuses
+        self._now = 0.0
+        self.asked: list[str] = []
+
+    def now(self) -> float:
+        self._now += 10.0
+        return self._now
+
+    def instant(self, query: str, at: float) -> list[Series]:
+        self.asked.append(query)
+        if self._refuses and self._refuses in query:
+            raise ConfigurationError("refused")
+        name, _, rest = query.partition("{")
+        matchers = dict(re.findall(r'([a-z_]+)=~?"([^"]*)"', rest))
+        if name:
+            matchers["__name__"] = name
+        found = [
+            labels
+            for labels in self._series
+            if all(re.fullmatch(pattern, labels.get(label, "")) for label, pattern in matchers.items())
+        ]
+        values = [(float(second), 0.5 * second) for second in range(int(at) - 20, int(at))]
+        return [Series(labels=labels, values=values) for labels in found]
+
+
+def process(instance: str, job: str = "kafka") -> dict[str, str]:
+    return {"__name__": "process_cpu_seconds_total", "instance": instance, "job": job}
+
+
+def jvm(instance: str, job: str = "kafka") -> dict[str, str]:
+    return {"__name__": "jvm_threads_current", "instance": instance, "job": job}
+
+
+KAFKA = (process("kafka-1:7071"), jvm("kafka-1:7071"))
+NODE = process("kafka-1:9100", "node")
+
+
+def sampled(prometheus: Any) -> tuple[dict[str, float], str]:
+    sampler = PrometheusSampler(prometheus, {1: "kafka-1:9092"})
+    sampler.edge()
+    sampler.edge()
+    return sampler.metrics(1000, [0]), sampler.unavailable
+
+
+def test_a_process_beside_the_broker_is_none_of_it() -> None:
+    """node_exporter tells of its own process under the same name: its few millicores were the broker's."""
+    alone, _ = sampled(Scraped(*KAFKA))
+    beside, _ = sampled(Scraped(*KAFKA, NODE))
+    assert alone == beside
+    assert alone["broker_cpu_cores.sum"] == pytest.approx(0.5)
+    found, why = sampled(Scraped(NODE))
+    assert not found
+    assert "has no series for" in why
+
+
+def test_of_two_jvms_of_a_host_a_person_has_to_say_which_is_the_broker() -> None:
+    connect = (process("kafka-1:7072", "connect"), jvm("kafka-1:7072", "connect"))
+    found, why = sampled(Scraped(*KAFKA, *connect))
+    assert not found
+    assert "broker 1 has 2 processes in Prometheus" in why
+    assert "by [prometheus] match or brokers" in why
+    either: tuple[dict[str, Any], ...] = ({"match": 'job="kafka"'}, {"brokers": {"kafka-1:7071": 1}})
+    for stated in either:
+        assert sampled(Scraped(*KAFKA, *connect, **stated))[0]["broker_cpu_cores.sum"] == pytest.approx(0.5)
+
+
+def test_strangers_under_one_exporter_s_name_do_not_hide_the_next_exporter() -> None:
+    """A Prometheus that scrapes itself has that counter too; the brokers' cAdvisor was never asked."""
+    other = (process("prometheus:9090", "prometheus"), jvm("prometheus:9090", "prometheus"))
+    container = {"__name__": "container_cpu_usage_seconds_total", "name": "kafka-1", "image": "kafka", "container": "k"}
+    found, _ = sampled(Scraped(*other, {**container, "pod": "kafka-1"}))
+    assert found["broker_cpu_cores.sum"] == pytest.approx(0.5)
+
+
+SHRINKS = "kafka_server_replicamanager_isrshrinkspersec_total"
+
+
+def test_health_is_of_these_brokers_alone() -> None:
+    """A shrink on another cluster that the same Prometheus scrapes made the round INVALID."""
+    other = {"__name__": SHRINKS, "instance": "staging-1:7071", "job": "staging"}
+    assert "isr_shrinks" not in sampled(Scraped(*KAFKA, other))[0]
+    assert "isr_shrinks" in sampled(Scraped(*KAFKA, {**other, "instance": "kafka-1:7071"}))[0]
+    controller = {**other, "instance": "controller-1:7071", "job": "kafka"}
+    assert "isr_shrinks" in sampled(Scraped(*KAFKA, controller, match='job="kafka"'))[0], "what a person selected"
+    assert "isr_shrinks" not in sampled(Scraped(*KAFKA, other, match='job="kafka"'))[0]
+
+
+def test_brokers_that_are_named_without_a_port_are_no_licence_for_all_series() -> None:
+    """Those of this machine are known by its address alone: everything without a colon was theirs."""
+    other = {"__name__": SHRINKS, "instance": "staging-1:7071", "job": "staging"}
+    prometheus: Any = Scraped(*KAFKA, other)
+    assert not PrometheusSampler(prometheus, {1: "kafka-1"})._evidence([SHRINKS], 10, 20.0)
+    mine: Any = Scraped(*KAFKA, {**other, "instance": "kafka-1:7071"})
+    assert PrometheusSampler(mine, {1: "kafka-1"})._evidence([SHRINKS], 10, 20.0)
+
+
+def test_traffic_of_single_topics_is_a_part_of_all_and_not_added_to_it() -> None:
+    name = next(name for one in EVIDENCE if one.metric == "network_in_mib_per_s" for name in one.names)
+    whole = {"__name__": name, "instance": "kafka-1:7071"}
+    alone = sampled(Scraped(*KAFKA, whole))[0]["network_in_mib_per_s"]
+    assert sampled(Scraped(*KAFKA, whole, {**whole, "topic": "orders"}))[0]["network_in_mib_per_s"] == alone
+    assert sampled(Scraped(*KAFKA, {**whole, "topic": "orders"}))[0]["network_in_mib_per_s"] == alone
+
+
+def test_a_prometheus_that_refuses_what_health_asks_tells_the_cpu_all_the_same() -> None:
+    """It ended the whole run as wrong usage."""
+    found, _ = sampled(Scraped(*KAFKA, refuses="isrshrinks"))
+    assert found["broker_cpu_cores.sum"] == pytest.approx(0.5)
