@@ -15,6 +15,7 @@ from pathlib import Path
 
 from perfgate.experiment.assembly import Finished, done_in_window, round_of, sends_failed, timed_out_share, unmeasured
 from perfgate.experiment.faults.fault_round import fault_round
+from perfgate.experiment.faults.growth import grown
 from perfgate.experiment.host_validity import host_flaws
 from perfgate.experiment.ledger import Ledger
 from perfgate.experiment.load_watch import LoadWatch
@@ -258,7 +259,7 @@ class Bench:
             return unmeasured(index, str(error))
         if done.failover is None:
             return done
-        metrics = {**done.metrics, **sampler.metrics(done.metrics["records_per_s"], [0])}
+        metrics = {**done.metrics, **sampler.metrics(done.metrics["records_per_s"], [0]), **grown(scenario, sampler)}
         return replace(done, metrics=metrics, untold=not_told(metrics, sampler))
 
     def finished(

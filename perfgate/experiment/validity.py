@@ -217,7 +217,9 @@ def _accounting_flaws(load: Load, sent: Sent, accounting: Accounting) -> list[Fl
         of_late = not short and all(flaw.perhaps_late for flaw in found) and bool(found)
         found.append(Flaw(reason, brokers=short or of_late, perhaps_late=of_late))
     if not sent.acked_in_window:
-        found.append(Flaw("no record was acknowledged in the window"))
+        # Brokers that stand still for a part of it are judged; those that do for all of it did no better.
+        stalled = sent.attempted_in_window > 0
+        found.append(Flaw("no record was acknowledged in the window", brokers=stalled, perhaps_late=stalled))
     return found
 
 

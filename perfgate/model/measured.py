@@ -36,6 +36,7 @@ DECIDES_PACED = "latency_ms.p99"
 TOLD_S = 0.05
 """A load whose gaps without a fault (p99) are shorter tells an outage as exactly as it is stated."""
 LATENCY_QUANTILES: Mapping[str, float] = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "p9999": 99.99}
+PHASES = {"before": "before the fault", "unread": "unread", "during": "during the fault", "after": "after the fault"}
 METRICS: Mapping[str, MetricInfo] = dict(
     [
         _metric("records_per_s", "records/s", "higher", "records acknowledged per second"),
@@ -77,8 +78,8 @@ METRICS: Mapping[str, MetricInfo] = dict(
         _metric("full_isr_s", "s", "lower", "time until all replicas were in sync"),
         _metric("preferred_leaders_s", "s", "lower", "time until every partition had its preferred leader"),
         *(
-            _metric(f"latency_{phase}_ms.{name}", "ms", "lower", f"{name} latency {phase} the fault")
-            for phase in ("before", "during", "after")
+            _metric(f"latency_{phase}_ms.{name}", "ms", "lower", f"{name} latency {when}")
+            for phase, when in PHASES.items()
             for name in (*LATENCY_QUANTILES, "max", "avg")
         ),
         _metric("lost_records", "records", "lower", "records acknowledged and not in the log"),
@@ -100,13 +101,13 @@ METRICS: Mapping[str, MetricInfo] = dict(
         _metric("catch_up_s", "s", "lower", "time from there until they were no more behind than usual"),
         _metric("catch_up_records_per_s", "records/s", "higher", "what they read in that time"),
         *(
-            _metric(f"end_to_end_{phase}_ms.{name}", "ms", "lower", f"{name} from send to receipt {phase} the fault")
-            for phase in ("before", "during", "after")
+            _metric(f"end_to_end_{phase}_ms.{name}", "ms", "lower", f"{name} from send to receipt {when}")
+            for phase, when in PHASES.items()
             for name in (*LATENCY_QUANTILES, "max", "avg")
         ),
         *(
-            _metric(f"broker_cpu_{phase}_cores", "cores", "lower", f"CPU of all brokers {phase} the fault")
-            for phase in ("before", "during", "after")
+            _metric(f"broker_cpu_{phase}_cores", "cores", "lower", f"CPU of all brokers {when}")
+            for phase, when in PHASES.items()
         ),
         _metric("leader_changes", "changes", "lower", "times that a partition got another leader"),
         _metric("unclean_elections", "elections", "lower", "leaders elected that were not in sync"),

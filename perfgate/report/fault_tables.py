@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from perfgate.judge.faults.expectation import expected_outage
 from perfgate.judge.faults.rules import OUTAGE, told_to_s, usual_latency_s
@@ -75,11 +75,19 @@ def catch_up_notes(measurements: Mapping[str, Measurement]) -> list[str]:
         told = "not read to the end" if took is None else f"read in {took:.1f} s"
         told += "" if rate is None else f" ({number(rate)}/s)"
         for who, stem in (("producers", "latency"), ("other groups", "end_to_end")):
-            before, during = (metric_value(measurement, f"{stem}_{at}_ms.p99") for at in ("before", "during"))
-            if before is not None and during is not None:
-                told += f"; p99 of {who} {number(before)} -> {number(during)} ms meanwhile"
+            spans = ("before", "unread", "during")
+            told += _p99_of(who, [metric_value(measurement, f"{stem}_{at}_ms.p99") for at in spans])
         notes.append(f"note: {name}: {unread:,.0f} records unread, {told}")
     return notes
+
+
+def _p99_of(who: str, found: Sequence[float | None]) -> str:
+    """Return the p99 before consumers stayed away, while nobody read, and while they caught up."""
+    before, unread, during = found
+    if before is None or during is None:
+        return ""
+    between = "" if unread is None else f" -> {number(unread)} with it unread"
+    return f"; p99 of {who} {number(before)}{between} -> {number(during)} ms meanwhile"
 
 
 def growth_notes(measurements: Mapping[str, Measurement]) -> list[str]:

@@ -25,6 +25,7 @@ from perfgate.experiment.faults.written import BEFORE_S, Record, Written, by_par
 from perfgate.load.history import Rows
 from perfgate.model import TOLD_S, Accounting, Failover
 from perfgate.model.histogram import LatencyRecorder, encode, latency_metrics
+from perfgate.model.measured import PHASES
 from perfgate.model.nodes import State
 
 CATCHING_UP = "catching up"
@@ -117,7 +118,7 @@ def spoilt_latencies(written: Written, metrics: Mapping[str, float]) -> dict[str
     late = schedule_delay_s(written)
     if late <= TOLD_S:
         return {}
-    kinds = [f"latency_{phase}_ms" for phase in ("before", "during", "after")]
+    kinds = [f"latency_{phase}_ms" for phase in PHASES]
     reason = f"sent late: p99 of the schedule delay before the fault is {late:.3f} s"
     return {k: reason for k in kinds if 0 < metrics.get(f"{k}.p99", 0.0) < late * 1e3 / SPOILT_SHARE}
 
@@ -222,10 +223,14 @@ def _recovery_metrics(written: Written, records: Record, begin: float, fault: fl
 
 
 def _spans(phases: Mapping[str, Interval], begin: float) -> dict[str, Interval]:
-    """Return before, during (from the fault until all is restored, or while readers catch up) and after."""
+    """Return before, during (from the fault until all is restored, or while readers catch up) and after.
+
+    And, between before and during, while nobody read, where consumers stayed away.
+    """
     *_, after = phases.values()
+    unread = {"unread": phases["unread"]} if CATCHING_UP in phases else {}
     opens = phases[CATCHING_UP][0] if CATCHING_UP in phases else phases["before"][1]
-    return {"before": (begin, phases["before"][1]), "during": (opens, after[0]), "after": after}
+    return {"before": (begin, phases["before"][1]), **unread, "during": (opens, after[0]), "after": after}
 
 
 def _since(moment: float | None, fault: float) -> float | None:

@@ -35,7 +35,7 @@ from perfgate.load.history import (
 )
 from perfgate.metrics.usage import UsageWatch
 from perfgate.model import FaultScenario, Round, Scenario
-from perfgate.model.errors import TargetError, TopicRefusedError
+from perfgate.model.errors import BrokersFailedError, TargetError, TopicRefusedError
 from perfgate.model.load import Engine, JournaledLoad, LoadError, LoadSpec, Observer, SendsFailedError
 from perfgate.model.nodes import Change, Faults
 from perfgate.model.target import Cluster, TopicKeeper
@@ -77,7 +77,11 @@ def fault_round(
             load.follow_until(time.monotonic() + BEFORE_S, "before the fault")
             observer.edge()
             over = False
+            # What time alone does is asked of its own window too, by sources that tell it afterwards.
+            edge = observer.edge if row.fault.kind == "time" else _nothing
+            edge()
             SCRIPTS[row.fault.kind](scene)
+            edge()
             over = True
             back = time.monotonic()
             load.follow_until(back + AFTER_S, "after the fault")
@@ -102,6 +106,9 @@ def fault_round(
         if isinstance(error, SendsFailedError):
             return sends_failed(index, error, own_brokers=cluster.emulates_links)
         return unmeasured(index, str(error))
+    except BrokersFailedError as error:
+        where = f"round {index} of {row.name}: {error}"
+        raise BrokersFailedError(where, perhaps_late=error.perhaps_late) from error
     except TargetError as error:
         raise TargetError(f"round {index} of {row.name}: {error}") from error
     return Round(
@@ -118,6 +125,10 @@ def fault_round(
         invalid=tuple(flaws),
         invalid_metrics=spoilt_latencies(written, metrics) | spoilt_by_clocks(load.hosts, metrics),
     )
+
+
+def _nothing() -> None:
+    """Mark no window."""
 
 
 def _settled_ends(topics: TopicKeeper, spec: LoadSpec) -> Sequence[int]:

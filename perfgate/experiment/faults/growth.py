@@ -10,6 +10,9 @@ import numpy as np
 
 from perfgate.experiment.faults.outage import Interval
 from perfgate.experiment.faults.written import Record, Written
+from perfgate.metrics.over_time import OverTime
+from perfgate.metrics.usage import Sampler
+from perfgate.model import FaultScenario
 
 PARTS, LEAST_S, FEWEST = 30, 10.0, 3
 """The time is cut into so many parts, of no less than so many seconds each; fewer than FEWEST make no line."""
@@ -46,8 +49,32 @@ def growth_metrics(written: Written, records: Record) -> dict[str, float]:
                 found["cpu_per_record_growth"].append(used * (closes - opens) / int(here.sum()))
         if memory:
             found["memory_growth"].append(float(np.mean(memory)))
-    grown = {name: growth(values) for name, values in found.items() if len(values) == len(parts)}
-    return {name: value for name, value in grown.items() if value is not None}
+    lines = {name: growth(values) for name, values in found.items() if len(values) == len(parts)}
+    return {name: value for name, value in lines.items() if value is not None}
+
+
+def grown(scenario: FaultScenario, sampler: Sampler) -> dict[str, float]:
+    """Return the growth of CPU per record as a source tells it afterwards that cannot be asked at any moment."""
+    if scenario.fault.kind != "time" or sampler.read is not None:
+        return {}
+    times = growth_of_cores(sampler.over_time())
+    return {} if times is None else {"cpu_per_record_growth": times}
+
+
+def growth_of_cores(steps: OverTime) -> float | None:
+    """Return how the cores of all brokers grew over a window; of a paced load that is their CPU per record.
+
+    `steps`: as a source tells them that cannot be asked at any moment (:data:`perfgate.metrics.over_time.OverTime`).
+    """
+    if not steps or min(map(len, steps.values())) < FEWEST:
+        return None
+    opens, closes = max(ends[0][0] for ends in steps.values()), min(ends[-1][0] for ends in steps.values())
+    edges = [opens, *(closes for _, closes in _parts((opens, closes)))]
+    used = np.zeros(len(edges))
+    for ends in steps.values():
+        at, cores = np.array(ends).T
+        used += np.interp(edges, at, np.concatenate(([0.0], np.cumsum(cores[1:] * np.diff(at)))))
+    return growth((np.diff(used) / np.diff(edges)).tolist())
 
 
 def _parts(span: Interval) -> list[Interval]:

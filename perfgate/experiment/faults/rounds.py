@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from perfgate.experiment.assembly import measured_by, unmeasured
 from perfgate.experiment.setup import Setup
 from perfgate.model import FaultScenario, Measurement, Round
-from perfgate.model.errors import TargetError
+from perfgate.model.errors import BrokersFailedError, TargetError
 
 WARM_UP = 0.5
 """Of the tier's warm-up: what a fault costs does not hang on the last percent of what the brokers can do."""
@@ -39,7 +39,10 @@ def measure_faults(
                 rounds.append(bench.fault_round(row, index, doing))
             log_tail = cluster.log_tail()
         except TargetError as error:
-            rounds.append(unmeasured(len(rounds) + 1, f"target unhealthy: {error}"))
+            failed = isinstance(error, BrokersFailedError) and setup.target.own
+            late = isinstance(error, BrokersFailedError) and error.perhaps_late
+            reason = f"target unhealthy: {error}"
+            rounds.append(unmeasured(len(rounds) + 1, reason, broken=failed, perhaps_late=late))
             setup.target.close()
         except Exception:  # whatever it is, no broker stays away while the next test goes on
             setup.target.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from perfgate.judge.faults.expectation import Expectation, expected_outage, expected_receiving
@@ -17,6 +17,10 @@ GROWN = {"p99_growth": (1.5, 2.0), "cpu_per_record_growth": (1.5, 2.0), "memory_
 """What time alone may make of a figure, in times: more than the first is in doubt, more than the second is red. Speed
 wanders with the machine (by a half within a day: docs/verdict-quality.md), memory does not; measured in 30 min: 0.99,
 1.00 and 1.02. A stored threshold holds less."""
+GROWN_OF = {"cpu_per_record_growth": "CPU", "memory_growth": "memory"}
+"""Of which of the brokers' figures growth is told; that of the p99 is of the records' own."""
+LINE_S = 30.0
+"""What lasts less long makes no line (FEWEST parts of LEAST_S in perfgate/experiment/faults/growth.py)."""
 RESOLUTION, BEFORE = "outage_resolution_s", "latency_before_ms.p99"
 TOLD_FACTOR = 5.0
 """The longest gap without a fault exceeds its p99 several times over: an outage below so many is not told from one."""
@@ -70,11 +74,13 @@ def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequen
         judgements += _recovered(measurement)
     judgements += _kept_up(row, measurement) + _accepted_once(row, measurement)
     judgements += [_grown(measurement, name) for name in GROWN if name not in held and _has(measurement, name)]
+    judgements += _lacking_growth(row, measurement, held)
     verdicts = [judgement.verdict for judgement in judgements]
     order = (Verdict.REGRESSED, Verdict.INVALID, Verdict.INCONCLUSIVE, Verdict.PASS)
     verdict = next(v for v in order if v in verdicts)
-    notes = tuple(f"{j.metric}: {j.reason}" for j in judgements if j.reason and not j.verdict.green)
-    return Outcome(name=row.name, verdict=verdict, judgements=tuple(judgements), reasons=notes)
+    notes = [f"{j.metric}: {j.reason}" for j in judgements if j.reason and not j.verdict.green]
+    notes += [f"{name} is not held: {why}" for name, why in untold_growth(row, measurement).items()]
+    return Outcome(name=row.name, verdict=verdict, judgements=tuple(judgements), reasons=tuple(notes))
 
 
 def damage(row: FaultScenario, measurement: Measurement) -> list[Judgement]:
@@ -262,6 +268,28 @@ def _kept_up(row: FaultScenario, measurement: Measurement) -> list[Judgement]:
     reason = f"in {never} of {len(read)} rounds the consumers had not caught up when the load ended"
     reason += "" if long_enough else f", {lasted:.0f} s after the fault, and {expected.why}"
     return [Judgement(verdict=verdict, metric=metric, reason=reason)]
+
+
+def untold_growth(row: FaultScenario, measurement: Measurement) -> dict[str, str]:
+    """Return what of a long load nobody could tell the growth of, and why: the source has no such figure."""
+    if row.fault.kind != "time":
+        return {}
+    lacking = {name: figure for name, figure in GROWN_OF.items() if not _has(measurement, name)}
+    told = {name: [r.untold.get(figure, "") for r in measurement.rounds] for name, figure in lacking.items()}
+    return {name: why[0] for name, why in told.items() if all(why)}
+
+
+def _lacking_growth(row: FaultScenario, measurement: Measurement, held: Collection[str]) -> list[Judgement]:
+    """Return a judgement of each figure whose growth should be known of a long load, and is not."""
+    if row.fault.kind != "time" or row.fault.hold_s < LINE_S:
+        return []
+    unknown = [name for name in GROWN if name not in held and not _has(measurement, name)]
+    reason = "was not told of every part of the time: whether it grew is not known"
+    return [
+        Judgement(verdict=Verdict.INCONCLUSIVE, metric=name, reason=reason)
+        for name in unknown
+        if name not in untold_growth(row, measurement)
+    ]
 
 
 def _grown(measurement: Measurement, metric: str) -> Judgement:

@@ -4,10 +4,15 @@ Now what brokers of the suite's own failed to do is BROKEN and red; what the gen
 """
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 from perfgate.experiment.assembly import round_of, unhealthy, unmeasured
+from perfgate.experiment.faults.fault_round import fault_round
+from perfgate.experiment.faults.rounds import measure_faults
 from perfgate.experiment.validity import Flaw, flaws
 from perfgate.judge.compare.advice import comparison_message, recommendation
 from perfgate.judge.compare.comparisons import judge_comparison
@@ -16,7 +21,9 @@ from perfgate.judge.messages import scenario_message
 from perfgate.judge.relations import judge_relation
 from perfgate.judge.rules import invalid_reasons, judge_scenario
 from perfgate.model import Accounting, CanaryReading, Comparison, Effect, Load, Measurement, Round, Verdict
+from perfgate.model.errors import BrokersFailedError, TargetError
 from tests.harness.build import accounting, load_result, measurement, profile, received, relation, sent, threshold
+from tests.harness.experiment.test_failover import faulty
 
 RATE = threshold("records_per_s", 1000.0, 0.1)
 CPU = threshold("broker_cpu_us_per_record", 50.0, 0.1)
@@ -188,3 +195,40 @@ def test_a_second_look_does_not_make_up_for_rounds_that_did_not_count(second: li
     if verdict is Verdict.INCONCLUSIVE:
         assert "round 4: generator saturated" in outcome.reasons[-1]
         assert "round 4: generator saturated" in scenario_message(outcome, first, HELD)
+
+
+def failing_setup(error: TargetError, *, own: bool) -> Any:
+    setup = MagicMock()
+    setup.target.own = own
+    setup.target.cluster.side_effect = error
+    setup.engine.latency_basis.return_value = setup.engine.by_hand.return_value = ""
+    return setup
+
+
+@pytest.mark.parametrize(
+    ("error", "own", "broken", "late"),
+    [
+        (BrokersFailedError("broker 3 ended"), True, True, False),
+        (BrokersFailedError("broker 3 ended", perhaps_late=True), True, True, True),
+        (BrokersFailedError("broker 3 ended"), False, False, False),
+        (TargetError("no port was free"), True, False, False),
+    ],
+)
+def test_a_broker_that_ends_of_itself_is_red_beside_a_fault_too(
+    error: TargetError, own: bool, broken: bool, late: bool
+) -> None:
+    """Another one than the fault took away: it was INVALID, and the night undecided."""
+    found = measure_faults(failing_setup(error, own=own), [faulty()], "r", lambda *_: None)
+    (one,) = found["kill-leader"].rounds
+    assert bool(one.broken) is broken
+    assert bool(one.perhaps_late) is late
+    assert str(error) in one.invalid[0]
+
+
+def test_what_ended_in_a_round_with_a_fault_is_not_forgotten(tmp_path: Path) -> None:
+    dead = BrokersFailedError("broker 3 ended", perhaps_late=True)
+    cluster, any_ = MagicMock(), MagicMock()
+    cluster.watch.side_effect = dead
+    with pytest.raises(BrokersFailedError, match="round 1 of kill-leader: broker 3 ended") as caught:
+        fault_round(faulty(), cluster, any_, any_, any_, any_, 1, any_, any_, tmp_path)
+    assert caught.value.perhaps_late

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.experiment.faults.analysis import analyse
-from perfgate.experiment.faults.growth import growth
+from perfgate.experiment.faults.growth import grown, growth, growth_of_cores
 from perfgate.experiment.faults.outage import Times
 from perfgate.experiment.faults.recording import keep, recall
 from perfgate.experiment.faults.written import NOTHING_DONE, Written
@@ -65,6 +66,54 @@ def test_what_grows_is_told_apart_from_what_does_not() -> None:
     assert metrics["cpu_per_record_growth"] == pytest.approx(1.0, abs=0.02)
     metrics = analyse(going_on(cpu=2.0))[1]
     assert metrics["cpu_per_record_growth"] == pytest.approx((1 + 5 / 6) / (1 + 1 / 6), rel=0.05)
+
+
+def scraped(times: float, every_s: float = 5.0) -> dict[str, tuple[tuple[float, float], ...]]:
+    """Return two brokers' cores as a Prometheus tells them, which grow so many times; their scrapes lie apart."""
+    ends = {"1": np.arange(2.0, 600.0, every_s), "2": np.arange(0.5, 600.0, every_s)}
+    return {b: tuple((float(t), 0.25 * (1 + (times - 1) * float(t) / 600)) for t in at) for b, at in ends.items()}
+
+
+@given(times=st.floats(0.5, 4.0), every_s=st.floats(1.0, 15.0))
+def test_the_growth_of_cores_is_told_by_scrapes(times: float, every_s: float) -> None:
+    middles = [(1 + (times - 1) * share) for share in (0.5 / 30, 1 - 0.5 / 30)]
+    found = growth_of_cores(scraped(times, every_s))
+    assert found is not None
+    assert found == pytest.approx(middles[1] / middles[0], rel=0.25), (
+        "a line through logarithms, of one that is straight"
+    )
+    assert (found > 1.05) is (times > 1.06) or abs(times - 1.05) < 0.02
+    assert growth_of_cores({}) is None
+    assert growth_of_cores({"1": ((1.0, 0.5), (2.0, 0.5))}) is None
+
+
+def test_a_source_that_tells_afterwards_is_asked_for_the_growth_of_a_long_load_alone() -> None:
+    row, prometheus = taken(going_on()).scenario, Mock(read=None, over_time=lambda: scraped(2.0))
+    assert isinstance(row, FaultScenario)
+    assert grown(row, prometheus)["cpu_per_record_growth"] > 1.5
+    assert grown(row, Mock(read=None, over_time=lambda: {})) == {}
+    assert grown(faulty(), prometheus) == grown(row, Mock(over_time=lambda: scraped(2.0))) == {}
+
+
+@pytest.mark.parametrize("absent", ["p99_growth", "cpu_per_record_growth", "memory_growth"])
+def test_what_nobody_followed_is_not_green(absent: str) -> None:
+    """One part of 30 without a look at a broker, and four hours in which memory leaked were PASS."""
+    found = taken(going_on())
+    (one,) = found.rounds
+    rest = {name: value for name, value in one.metrics.items() if name != absent}
+    outcome = judge_scenario(replace(found, rounds=(replace(one, metrics=rest),)), None)
+    assert outcome.verdict is Verdict.INCONCLUSIVE
+    assert f"{absent}: was not told of every part of the time" in outcome.reasons[0]
+
+
+def test_what_the_source_cannot_tell_is_said_and_not_held() -> None:
+    found = taken(going_on())
+    (one,) = found.rounds
+    rest = {name: value for name, value in one.metrics.items() if name != "memory_growth"}
+    untold = {"memory": "a Prometheus is asked for CPU"}
+    outcome = judge_scenario(replace(found, rounds=(replace(one, metrics=rest, untold=untold),)), None)
+    assert outcome.verdict is Verdict.PASS
+    assert outcome.reasons == ("memory_growth is not held: a Prometheus is asked for CPU",)
 
 
 def test_only_a_load_to_which_nothing_was_done_grows() -> None:

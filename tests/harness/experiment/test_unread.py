@@ -64,6 +64,22 @@ def test_what_was_unread_is_counted_and_so_is_the_time_to_read_it() -> None:
     assert failover.unread[-1] < RATE
 
 
+def test_what_unread_records_cost_those_who_send_is_told_apart_from_the_catching_up() -> None:
+    """That unread data slows nobody down is what is published; only the second of catching up had figures."""
+    written = away()
+    (outcomes,) = written.outcomes
+    slower = outcomes.copy()
+    due = written.start + slower["sequence"] / written.rate
+    slower["at"] += np.where((due >= FAULT) & (due < FAULT + AWAY), 0.02, 0.0)
+    metrics = analyse(replace(written, outcomes=[slower]))[1]
+    assert metrics["latency_unread_ms.p99"] == pytest.approx(24.0, abs=0.5)
+    assert metrics["latency_before_ms.p99"] == pytest.approx(4.0, abs=0.5)
+    assert metrics["latency_during_ms.p99"] == pytest.approx(4.0, abs=0.5)
+    (note,) = catch_up_notes({"backlog-60s": taken(replace(written, outcomes=[slower]))})
+    assert "p99 of producers 4" in note
+    assert " -> 24 with it unread -> 4" in note
+
+
 def test_the_groups_that_stayed_are_told_apart_from_the_one_that_went() -> None:
     alone, beside = analyse(away())[1], analyse(away(again=True))[1]
     assert not [name for name in alone if name.startswith("end_to_end_")]

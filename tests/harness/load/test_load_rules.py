@@ -438,6 +438,14 @@ def test_a_window_without_an_acknowledgement_is_a_flaw() -> None:
     assert "no record was acknowledged in the window" in reasons
 
 
+@pytest.mark.parametrize("offered", [0, 3000])
+def test_brokers_that_stand_still_for_all_of_a_window_did_no_better_than_for_a_part(offered: int) -> None:
+    """Own brokers that stalled for 2.9 of 3 s were REGRESSED, and for all of it undecided."""
+    stalled = sent(acked_in_window=0, attempted_in_window=offered)
+    (flaw,) = [f for f in flaws(CAPPED, load_result(sent=stalled), accounting(3000)) if "no record was ack" in f.reason]
+    assert flaw.brokers is flaw.perhaps_late is (offered > 0)
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
