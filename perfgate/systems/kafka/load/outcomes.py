@@ -15,6 +15,8 @@ from perfgate.systems.kafka.load import clib
 from perfgate.systems.kafka.load.client import Client
 
 Messages = npt.NDArray[np.void]
+MOST_APART = 8
+"""A ring of times has room for so many times the records that may be under way: 64 MiB a client."""
 
 
 class Outcomes:
@@ -31,7 +33,9 @@ class Outcomes:
         self._paced = spec["load"] == "paced"
         self._passed: list[float] = []
         """Edges of the windows of earlier turns: what was due in them may have its outcome yet."""
-        ring = 1 << under_way.bit_length()
+        # Records go to the partitions in turn: while one of them stands still the others' go on, so that the oldest
+        # and the newest that are under way lie so many times as many numbers apart.
+        ring = 1 << (under_way * min(self._partitions, MOST_APART)).bit_length()
         self._due, self._sent = np.zeros(ring), np.zeros(ring)
         self._mask = np.uint64(ring - 1)
         self.attempted = self.acked = self.withdrawn = 0
