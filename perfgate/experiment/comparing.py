@@ -42,6 +42,7 @@ class Comparing:
     _failed: Exception | None = None
     """What ended the measurement: nothing is measured after it, or each scenario's test would take the whole budget."""
     _benches: int = 0
+    _stuck: str = ""
 
     def __post_init__(self) -> None:
         """Raise ConfigurationError when the change concerns none of the scenarios."""
@@ -81,9 +82,11 @@ class Comparing:
                         not self.against and self.change.concerns_brokers and not self._change_live(spec, names)
                     )
                     here = [self._row(row, pairs=pairs) for row in names]
+                    left_s = max(0.0, self.budget_s - sum(row.seconds for row in rows))
+                    left_s *= len(here) / (len(compared) - len(rows))
                     rows += here
                     measure = self._on_two if self.against else self._pairs if pairs else self._alternate
-                    measure(here, self.budget_s * len(here) / len(compared))
+                    measure(here, left_s)
             except Exception as error:
                 self._failed = error
                 raise
@@ -117,12 +120,9 @@ class Comparing:
         except TargetError:
             return not own  # what measures meets the same, and says so
         names = ", ".join(row.name for row in scenarios)
-        if not own:
-            raise ConfigurationError(
-                f"{self.change.name}: brokers take this at their start only, or {names} sets it too; real brokers "
-                "are not this suite's to restart"
-            )
         why = "brokers take this change at their start only, or these scenarios state it themselves"
+        if not own:
+            raise ConfigurationError(f"{self.change.name}, {names}: {why}; real brokers are not restarted for it")
         self.setup.say.note(f"{names}: {why}: a pair of clusters for each unit")
         return False
 
@@ -147,11 +147,11 @@ class Comparing:
             return Compared(sides, "turns", 1, decides=self.decides)
         return Compared(sides, "rounds", 2, decides=self.decides)
 
-    # --- both sides on the same brokers
-
     def _alternate(self, rows: Sequence[Compared], budget_s: float) -> None:
         switch = Switch()
         with unhealthy_ends(rows, lambda: switch.sides, own=self.setup.target.own):
+            if self._stuck:
+                raise TargetError(self._stuck)
             with self.setup.ledger.during("start"):
                 cluster = self.setup.target.cluster(rows[0].sides["A"].cluster)
             values = live_values(self.change, cluster)
@@ -167,6 +167,8 @@ class Comparing:
             self._until_decided(rows, time.monotonic() + budget_s, dict.fromkeys(SIDES, bench), switch)
             switch.to("A")
             bench.delete_backlogs()
+        if self.outside is not None:
+            self._stuck = switch.back()  # brokers that failed may have left it applied, and others begin without it
 
     def _rehearse(self, switch: Switch, outside: OutsideChange) -> None:
         """Have the change made and reverted before anything is measured. Raises ConfigurationError when that fails."""
@@ -304,8 +306,6 @@ class Comparing:
         # To end when A/A pairs are alike would record too little of their scatter.
         row.decided = row.done or (not self.change.records_pairs and self.stop.decided(self._comparison(row)))
         return row.decided
-
-    # --- common
 
     def _warm(self, cluster: Cluster, forms: Sequence[Scenario], rows: Sequence[Compared], sides: str = SIDES) -> Bench:
         facts = self.setup.begun(cluster, forms, candidate=cluster.spec != rows[0].sides["A"].cluster)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from perfgate.experiment.assembly import Finished
 from perfgate.load.turns import SIDES
 from perfgate.model import Change, Settings
+from perfgate.model.errors import TargetError
 from perfgate.model.load import Observer
 from perfgate.model.target import Cluster, LiveSettings
 
@@ -46,6 +47,7 @@ class Switch:
         self.sides = sides
         self._settings: LiveSettings | None = None
         self._values: Settings = ()
+        self._applied = False
         self._last_s = self._late_s = 0.0
         self.slowest_s = 0.0
         """So long the brokers took, at the most, until the last one said that the change takes effect."""
@@ -67,10 +69,21 @@ class Switch:
         """Bring the brokers to this side, unless they are there. Raises TargetError when one does not take it."""
         if self._settings is None or side == self.sides:
             return
-        self.sides = side
+        self.sides, self._applied = side, True  # so it may be, whatever fails
         took_s = self._settings.change(self._values) if side == "B" else self._settings.restore()
+        self._applied = side == "B"
         self._last_s = max(self._last_s, took_s)
         self.slowest_s = max(self.slowest_s, took_s)
+
+    def back(self) -> str:
+        """Have the change taken back where it may be applied; return why that failed, empty where it did not."""
+        try:
+            if self._settings is not None and self._applied:
+                self._settings.restore()
+        except TargetError as error:
+            return f"the change before could not be taken back: {error}"
+        self._applied = False
+        return ""
 
     def along(self, order: str, observer: Observer, turn_s: float = math.inf) -> Observer:
         """Bring the brokers to the first turn's side; return the observer, which also changes the settings after each

@@ -22,6 +22,7 @@ from typing import TextIO
 
 import psutil
 
+from perfgate.host.machine_use import boot_id
 from perfgate.host.session import run_in_session
 from perfgate.host.state import own_folder
 from perfgate.model.changes import Commands
@@ -156,9 +157,13 @@ def revert_what_was_left(folder: Path, note: Callable[[str], None]) -> None:
             except (ValueError, KeyError, TypeError):
                 note(f"{path} cannot be read: see whether a change is still applied, then remove it")
                 continue
-            if host != os.uname().nodename:
-                note(f"run {run_id} of host {host} may have left its change applied: its next start there reverts it")
-                continue
+            # A container has a name of its own, and the kernel of those before it.
+            if host != os.uname().nodename and entry.get("boot") != boot_id():
+                raise ConfigurationError(
+                    f"run {run_id} of host {host} has left its change applied, or still runs there: the next start on "
+                    f"that host reverts it; where there is no such host any more run {redacted(commands.revert)}, then "
+                    f"remove {path}"
+                )
             shown = redacted(commands.revert)
             _let_end(path.with_suffix(COMMAND), commands.timeout_s, note)
             try:
@@ -218,7 +223,13 @@ def _note(path: Path, run_id: str, commands: Commands) -> TextIO:
     part = path.with_suffix(".part")  # whoever finds it under its own name finds it whole, and locked
     file = part.open("w")
     fcntl.flock(file, fcntl.LOCK_EX)
-    known = {"run": run_id, "host": os.uname().nodename, "folder": str(Path.cwd()), "commands": asdict(commands)}
+    known = {
+        "run": run_id,
+        "host": os.uname().nodename,
+        "boot": boot_id(),
+        "folder": str(Path.cwd()),
+        "commands": asdict(commands),
+    }
     json.dump(known, file)
     file.flush()
     os.fsync(file.fileno())

@@ -36,7 +36,10 @@ class LiveSettings(Protocol):
     """The settings of a cluster's brokers that can be changed while they run."""
 
     def fixed(self, names: Iterable[str]) -> list[str]:
-        """Return those that take effect at a broker's start only, or that the brokers do not know."""
+        """Return those that take effect at a broker's start only.
+
+        Raises ConfigurationError for one that the brokers do not know.
+        """
 
     def change(self, values: Settings) -> float:
         """Have every broker take these values; return how long it took until the last one said so, in s.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from perfgate.judge.compare.paths import PATHS
 from perfgate.judge.compare.reached import NEVER
-from perfgate.judge.messages import percent
+from perfgate.judge.messages import WARMING, percent
 from perfgate.model import AS_USUAL, ComparisonOutcome, Deciding, Effect, MetricEffect
 
 SHOWN = (
@@ -86,7 +86,7 @@ def comparison_message(outcome: ComparisonOutcome, change: str) -> str:
     lines += [f"  alone      {line}" for line in alone_lines(outcome)]
     lines += [f"  also       {line}" for line in notable_lines(outcome)]
     lines += [f"  reason     {reason}" for reason in outcome.reasons]
-    by_time = not any(reason.startswith(PATHS) or NEVER in reason for reason in outcome.reasons)
+    by_time = not any(reason.startswith(PATHS) or NEVER in reason or WARMING in reason for reason in outcome.reasons)
     if outcome.effect is Effect.INCONCLUSIVE and by_time:
         lines.append(f"  next       {_more(outcome)}")
     if outcome.effect is Effect.INVALID:
@@ -102,8 +102,11 @@ def _more(outcome: ComparisonOutcome) -> str:
     )
 
 
-def recommendation(outcomes: Sequence[ComparisonOutcome], change: str) -> str:
-    """Return in plain words what all scenarios together say about the change."""
+def recommendation(outcomes: Sequence[ComparisonOutcome], change: str, unfinished: str = "") -> str:
+    """Return in plain words what all scenarios together say about the change.
+
+    `unfinished`: why the run did not come to its end; what it did not get to may be slower.
+    """
     names = {effect: [o.name for o in outcomes if o.effect is effect] for effect in Effect}
     if not outcomes:
         return f"Nothing can be said about {change!r}: no scenario was compared."
@@ -114,6 +117,9 @@ def recommendation(outcomes: Sequence[ComparisonOutcome], change: str) -> str:
     if open_rows:
         unknown = f"nothing certain about {', '.join(open_rows)}"
         return f"Do not decide on {change!r} yet: {unknown}; no scenario is known to get slower."
+    if unfinished:
+        told = ", ".join(f"{o.name} {o.effect.value}" for o in outcomes)
+        return f"Do not decide on {change!r} yet: {unfinished}; so far: {told}."
     costs = sorted(
         {o.metric.label for x in outcomes for o in x.others if o.notable and o.worse and o.metric.name in SHOWN}
     )

@@ -7,8 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from perfgate.judge.compare.beside import AT_ITS_CAP, got_worse, not_looked_at, once_late
-from perfgate.judge.compare.outlasted import stands_still
-from perfgate.judge.compare.paths import favour, favoured, not_taken_by_path, path_differs, paths_ms
+from perfgate.judge.compare.compiling import still_compiling
+from perfgate.judge.compare.outlasted import measured_again, stands_still
+from perfgate.judge.compare.paths import (
+    favour,
+    favoured,
+    handicap,
+    handicapped,
+    not_taken_by_path,
+    path_differs,
+    paths_ms,
+)
 from perfgate.judge.compare.reached import never_reached
 from perfgate.judge.compare.sequential import (
     Estimate,
@@ -136,11 +145,19 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
         reasons = (*reasons, late)
     if final and effect.green and (why := stands_still(comparison)):
         effect, reasons = Effect.INCONCLUSIVE, (why,)
+    elif final and effect.green and (told := measured_again(comparison)):
+        reasons = (*reasons, told)
     more = None
-    if final and effect is Effect.SAME and (why := never_reached(comparison)):
+    if effect is not Effect.INCONCLUSIVE and (why := still_compiling(comparison)):
+        effect, reasons = Effect.INCONCLUSIVE, (why,)
+    elif final and effect is Effect.SAME and (why := never_reached(comparison)):
         effect, reasons = Effect.INCONCLUSIVE, (why,)  # more units would not help: it ends where it is the same
     elif final and (why := path_differs(comparison, metric.name, found.mean, decides.margin)):
         effect, reasons = Effect.INCONCLUSIVE, (why,)
+    elif (
+        final and effect is Effect.SLOWER and not reasons and all(one.by_path(comparison) for one in judged if one.red)
+    ):
+        effect, reasons = Effect.INCONCLUSIVE, (handicapped(comparison, metric),)
     elif final and not effect.red and (hidden := [one.metric for one in judged if one.may_be_worse(comparison)]):
         effect, reasons = Effect.INCONCLUSIVE, tuple(favoured(comparison, one) for one in hidden)
     elif effect is Effect.INCONCLUSIVE:
@@ -199,6 +216,15 @@ class _Judged:
         low, high = self.found.interval
         worse = -low if self.metric.better == "higher" else high
         return worse < margin <= worse + hidden
+
+    @property
+    def red(self) -> bool:
+        return self.effect is Effect.SLOWER
+
+    def by_path(self, comparison: Comparison) -> bool:
+        """Return whether it is no longer known to be worse once what the longer path may do is taken off."""
+        better = 1 if self.metric.better == "higher" else -1
+        return better * self.found.mean + handicap(comparison, self.metric) >= -self.found.level * self.found.error
 
     @property
     def needs(self) -> float:

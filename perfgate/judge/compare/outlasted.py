@@ -7,7 +7,7 @@ import math
 from perfgate.model import Comparison, Measurement
 from perfgate.model.compared import OUTLASTED
 
-CHANCE = 0.01
+CHANCE = 0.05
 """So rarely does one side have so many of all such turns where both have them equally often."""
 
 
@@ -22,6 +22,17 @@ def stands_still(comparison: Comparison) -> str:
     return (
         f"candidate: the records of {candidate} bursts were still under way when the other side was measured, as "
         f"declared of {declared}: its brokers may stand still, and those bursts were measured again"
+    )
+
+
+def measured_again(comparison: Comparison) -> str:
+    """Return how many of the candidate's turns outlasted their time, where more did than as declared; else empty."""
+    candidate, declared = _outlasted(comparison.candidate), _outlasted(comparison.baseline)
+    if candidate <= declared:
+        return ""
+    return (
+        f"candidate: the records of {candidate} bursts were still under way when the other side was measured, as "
+        f"declared of {declared}; those bursts were measured again"
     )
 
 

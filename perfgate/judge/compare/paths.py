@@ -55,12 +55,24 @@ def favour(comparison: Comparison, metric: MetricInfo) -> float:
     It may hide so much of a slowdown; 0 where that path is not the shorter one.
     """
     paths = paths_ms(comparison)
-    if paths is None or paths[1] >= paths[0]:
-        return 0.0
-    before, after = paths
+    return _better_by(comparison, metric, paths) if paths and paths[1] < paths[0] else 0.0
+
+
+def handicap(comparison: Comparison, metric: MetricInfo) -> float:
+    """Return by how much, as a logarithm, a longer path to the candidate's cluster may have worsened this metric.
+
+    So much of a slowdown may be the path's; 0 where that path is not the longer one.
+    """
+    paths = paths_ms(comparison)
+    return _better_by(comparison, metric, (paths[1], paths[0])) if paths and paths[1] > paths[0] else 0.0
+
+
+def _better_by(comparison: Comparison, metric: MetricInfo, paths: tuple[float, float]) -> float:
+    """Return the logarithm of what the shorter, the second of two paths, may do for the metric."""
+    longer, shorter = paths
     if "latency_ms." in metric.name:
         values = [r.metrics[metric.name] for r in comparison.baseline.rounds if metric.name in r.metrics]
-        return math.log1p((before - after) / median(values)) if values else 0.0
+        return math.log1p((longer - shorter) / median(values)) if values else 0.0
     return _of_path(comparison, metric.name, paths)
 
 
@@ -81,6 +93,16 @@ def favoured(comparison: Comparison, metric: MetricInfo, sides: tuple[str, str] 
         f"{PATHS}: a round trip takes {before:.2f} ms to {sides[0]} and {after:.2f} ms to {sides[1]}, which may hide a "
         f"loss of {math.expm1(favour(comparison, metric)) * 100:.1f} % of {metric.name}; measure from where both are "
         "equally far, or give it more time (--budget)"
+    )
+
+
+def handicapped(comparison: Comparison, metric: MetricInfo, sides: tuple[str, str] = AS_DECLARED) -> str:
+    """Return that the longer path may be why the candidate is worse: without it that is not known."""
+    before, after = paths_ms(comparison) or (0.0, 0.0)
+    return (
+        f"{PATHS}: a round trip takes {before:.2f} ms to {sides[0]} and {after:.2f} ms to {sides[1]}, which may be "
+        f"{math.expm1(handicap(comparison, metric)) * 100:.1f} % of {metric.name}, and the rest tells of no loss; "
+        "measure from where both are equally far"
     )
 
 

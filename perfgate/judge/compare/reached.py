@@ -1,12 +1,27 @@
-"""Settings that take effect after so many records or bytes, in comparisons whose topics never held as many. Pure."""
+"""Settings that take effect after so many records or bytes, or so long, in comparisons whose topics never held as many
+or lived as long. Pure."""
 
 from __future__ import annotations
+
+import math
 
 from perfgate.model import Comparison, Measurement
 
 AFTER_RECORDS = ("log.flush.interval.messages", "flush.messages")
 AFTER_BYTES = ("log.segment.bytes", "segment.bytes")
 """Of a partition: of all brokers, and of a topic."""
+AFTER_MS = {
+    "log.roll.ms": 1,
+    "log.roll.hours": 3_600_000,
+    "segment.ms": 1,
+    "log.flush.interval.ms": 1,
+    "flush.ms": 1,
+    "log.retention.ms": 1,
+    "log.retention.minutes": 60_000,
+    "log.retention.hours": 3_600_000,
+    "retention.ms": 1,
+}
+"""What happens to a partition after so long, and how many ms the unit is."""
 NEVER = "was never reached"
 
 
@@ -14,23 +29,35 @@ def never_reached(comparison: Comparison) -> str:
     """Return which setting that differs took no effect on either side; empty where there is none.
 
     Every round writes to a topic of its own, and those of a burst last a few seconds: what a setting would do after
-    more than the fullest partition held was not there to be measured.
+    more than the fullest partition held, or later than a topic lived, was not there to be measured.
     """
     sides = (comparison.baseline, comparison.candidate)
-    for name in (*AFTER_RECORDS, *AFTER_BYTES):
+    for name in (*AFTER_RECORDS, *AFTER_BYTES, *AFTER_MS):
         stated = [_settings(one).get(name) for one in sides]
         if stated[0] == stated[1] or not all(value is None or value.isdecimal() for value in stated):
             continue
-        held = [(int(value), _fullest(one, name)) for value, one in zip(stated, sides, strict=True) if value]
-        if held and all(most < limit for limit, most in held):
-            what = "records" if name in AFTER_RECORDS else "bytes"
-            told = " and ".join(f"{limit:,}" for limit, _ in held)
-            most = max(most for _, most in held)
+        limits = [(int(value) * AFTER_MS.get(name, 1), one) for value, one in zip(stated, sides, strict=True) if value]
+        reached = [_lasted_ms(comparison) if name in AFTER_MS else _fullest(one, name) for _, one in limits]
+        if not limits or any(most >= limit for most, (limit, _) in zip(reached, limits, strict=True)):
+            continue
+        told, most = " and ".join(value for value in stated if value), max(reached)
+        if name in AFTER_MS:
             return (
-                f"{name} of {told} {NEVER}: no partition of a round was given more than {most:,} {what}; "
-                "state a value that is, or raise --window"
+                f"{name} of {told} {NEVER}: no topic of a round lived for more than {most / 1e3:,.0f} s; state a value "
+                "that is, or raise --window"
             )
+        what = "records" if name in AFTER_RECORDS else "bytes"
+        told = " and ".join(f"{limit:,}" for limit, _ in limits)
+        return (
+            f"{name} of {told} {NEVER}: no partition of a round was given more than {most:,} {what}; "
+            "state a value that is, or raise --window"
+        )
     return ""
+
+
+def _lasted_ms(comparison: Comparison) -> int:
+    """Return how long a topic of a round lived at the most: as long as a part of the comparison took, on average."""
+    return math.ceil(6e4 * comparison.minutes / max(1, len(comparison.baseline.rounds)))
 
 
 def _settings(measurement: Measurement) -> dict[str, str]:

@@ -10,13 +10,23 @@ import statistics
 from collections.abc import Sequence
 
 from perfgate.judge.compare.comparisons import may_decide, primary_metric, unsound_load
-from perfgate.judge.compare.outlasted import stands_still
-from perfgate.judge.compare.paths import PATHS, favour, favoured, not_taken_by_path, path_differs, paths_ms
+from perfgate.judge.compare.compiling import still_compiling
+from perfgate.judge.compare.outlasted import measured_again, stands_still
+from perfgate.judge.compare.paths import (
+    PATHS,
+    favour,
+    favoured,
+    handicap,
+    handicapped,
+    not_taken_by_path,
+    path_differs,
+    paths_ms,
+)
 from perfgate.judge.compare.reached import NEVER, never_reached
 from perfgate.judge.compare.sequential import Estimate, first_told, scheduled
 from perfgate.judge.compare.short import CHANCE, short_of
 from perfgate.judge.compare.units import fewest_units, scatter_text, too_few, unit_logs, whole_units
-from perfgate.judge.messages import scenario_lines
+from perfgate.judge.messages import WARMING, scenario_lines
 from perfgate.judge.ratio_file import Ratios
 from perfgate.judge.rules import spoilt, verdict_of
 from perfgate.judge.statistics import spread
@@ -51,6 +61,8 @@ class ReferenceStopRule:
         """Return whether what was measured so far decides; `comparison` is of the reference as the change."""
         fewest = self.fewest_units(comparison)
         if len(comparison.orders) not in scheduled(comparison.planned_units, fewest, comparison.former_plans):
+            return False
+        if still_compiling(comparison):
             return False
         outcome = judge_against_reference(comparison.turned(), self._ratios, final=False)
         kept = bool(outcome.judgements) and all(judgement.verdict.green for judgement in outcome.judgements)
@@ -94,7 +106,10 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
         verdict, notes = Verdict.INCONCLUSIVE, (f"candidate: {short.after}: {CHANCE}", *notes)
     if final and verdict.green and (why := stands_still(comparison)):
         verdict, notes = Verdict.INCONCLUSIVE, (why, *notes)
-    if final and verdict is Verdict.PASS and (why := never_reached(comparison)):
+    elif final and verdict.green and (told := measured_again(comparison)):
+        notes = (*notes, told)
+    why = never_reached(comparison) if verdict is Verdict.PASS else ""
+    if final and verdict is not Verdict.INVALID and (why := still_compiling(comparison) or why):
         verdict, notes = Verdict.INCONCLUSIVE, (why, *notes)
     return Outcome(name=name, verdict=verdict, judgements=judgements, reasons=notes)
 
@@ -157,6 +172,8 @@ def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> 
     why = "" if verdict else f"{found.units} units do not tell whether the limit is kept"
     if final and may_hide and (verdict is None or verdict.green) and _hidden(found, ratio, may_hide):
         verdict, why = Verdict.INCONCLUSIVE, favoured(comparison, metric, SIDES)
+    if final and verdict is Verdict.REGRESSED and not _lost(found, ratio, handicap(comparison, metric)):
+        verdict, why = Verdict.INCONCLUSIVE, handicapped(comparison, metric, SIDES)
     if final and (by_path := path_differs(comparison, metric.name, found.mean, abs(ratio.limit - 1), SIDES)):
         verdict, why = Verdict.INCONCLUSIVE, by_path
     reference, here = ([r.metrics[metric.name] for r in m.rounds if metric.name in r.metrics] for m in sides)
@@ -183,6 +200,13 @@ def _hidden(found: Estimate, ratio: Ratio, may_hide: float) -> bool:
     return 0 <= kept_by < may_hide
 
 
+def _lost(found: Estimate, ratio: Ratio, path: float) -> bool:
+    """Return whether more than the limit is known to be lost, besides what a longer path (`path`) may have taken."""
+    sign = 1 if ratio.metric.better == "higher" else -1
+    mean = sign * found.mean + path
+    return mean < -found.level * found.error and mean + found.error < sign * math.log(ratio.limit)
+
+
 def verdict_of_units(
     logs: Sequence[float],
     planned: int,
@@ -207,7 +231,7 @@ def verdict_of_units(
     def kept(found: Estimate, last: bool) -> Verdict | None:
         mean = sign * found.mean
         low = min(sign * end for end in found.interval) - may_hide
-        if mean < -found.level * found.error and mean + found.error < limit:
+        if _lost(found, ratio, 0.0):
             return Verdict.REGRESSED
         mean -= may_hide
         if mean > found.level * found.error and mean - found.error > -limit:
@@ -226,6 +250,8 @@ def reference_message(outcome: Outcome, comparison: Comparison, reference: str, 
         lines.append(f"  paths      round trip {paths[0]:.2f} ms to the reference, {paths[1]:.2f} ms to the candidate")
     if outcome.verdict is Verdict.REGRESSED:
         lines.append(NEXT.format(path=ratios.path))
-    elif outcome.verdict is Verdict.INCONCLUSIVE and not any(PATHS in r or NEVER in r for r in outcome.reasons):
+    elif outcome.verdict is Verdict.INCONCLUSIVE and not any(
+        PATHS in r or NEVER in r or WARMING in r for r in outcome.reasons
+    ):
         lines.append(SHORT)
     return "\n".join(lines)

@@ -12,6 +12,9 @@ from perfgate.experiment.comparing import Comparing
 from perfgate.experiment.ledger import Ledger
 from perfgate.judge.compare.advice import comparison_message, recommendation
 from perfgate.judge.compare.comparisons import judge_comparison
+from perfgate.judge.compare.reference import ReferenceStopRule, judge_against_reference
+from perfgate.judge.compare.stopping import SequentialStopRule
+from perfgate.judge.ratio_file import load_ratios
 from perfgate.model import (
     Change,
     ClusterSpec,
@@ -21,10 +24,12 @@ from perfgate.model import (
     Effect,
     Load,
     Scenario,
+    Verdict,
     changed,
 )
 from tests.harness.build import scenario
 from tests.harness.judge.test_comparisons import comparison
+from tests.harness.run_gate import ROOT
 
 
 def read_along(kind: Literal["capped", "paced"], metric: str, factor: float, readers: Consumers) -> Comparison:
@@ -234,6 +239,32 @@ def test_a_row_is_still_compared_with_itself_where_nothing_is_what_is_asked_abou
     comparing: Any = Comparing.__new__(Comparing)
     comparing.setup, comparing.change = Turning(), Change(name="nothing")
     assert comparing.cannot(scenario()) is None
+
+
+@pytest.mark.parametrize("side", ["baseline", "candidate"])
+@pytest.mark.parametrize("factor", [0.8, 1.0, 1.3])
+def test_brokers_that_still_compile_are_neither_slower_nor_the_same(side: str, factor: float) -> None:
+    """Of two clusters the one that started without Java's cache was a third as fast for minutes: SLOWER."""
+    found = comparison(factor)
+
+    def with_cold(count: int) -> Comparison:
+        one = getattr(found, side)
+        rounds = tuple(
+            replace(r, metrics={**r.metrics, "broker_compile_share.max": 0.4 if n < count else 0.02})
+            for n, r in enumerate(one.rounds)
+        )
+        return replace(found, **{side: replace(one, rounds=rounds)})
+
+    count = len(found.baseline.rounds)
+    cold, warm = judge_comparison(with_cold(count // 2 + 1)), judge_comparison(with_cold(count // 2))
+    assert cold.effect is Effect.INCONCLUSIVE
+    assert f"{side}: brokers still warming up: in {count // 2 + 1} of {count} rounds" in cold.reasons[0]
+    assert "min more" not in comparison_message(cold, "x"), "the reason says what helps"
+    assert warm.effect in (Effect.SLOWER, Effect.SAME, Effect.FASTER)
+    held = judge_against_reference(with_cold(count), load_ratios(ROOT / "thresholds"))
+    assert held.verdict is Verdict.INCONCLUSIVE
+    assert not SequentialStopRule().decided(with_cold(count)), "warm ones may follow: it goes on"
+    assert not ReferenceStopRule(load_ratios(ROOT / "thresholds")).decided(with_cold(count).turned())
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import numpy as np
 import pytest
@@ -19,7 +19,8 @@ from perfgate.judge.compare.comparisons import judge_comparison
 from perfgate.judge.compare.reference import ReferenceStopRule
 from perfgate.judge.compare.stopping import SequentialStopRule
 from perfgate.judge.ratio_file import load_ratios
-from perfgate.model import AS_USUAL, Change, Deciding, Effect, Load, RecordedPairs
+from perfgate.model import AS_USUAL, Change, ClusterSpec, Deciding, Effect, Load, RecordedPairs
+from perfgate.model.errors import TargetError
 from perfgate.model.stopping import ComparisonStopRule
 from tests.harness.build import one_round, scenario
 
@@ -222,7 +223,7 @@ def test_one_scenario_that_states_the_setting_itself_sends_no_other_to_pairs(mon
 
         monkeypatch.setattr(comparing, method, measure)
     monkeypatch.setattr(Comparing, "cannot", lambda *_: None)
-    monkeypatch.setattr(Comparing, "_row", lambda _self, row, **_: SimpleNamespace(name=row.name))
+    monkeypatch.setattr(Comparing, "_row", lambda _self, row, **_: SimpleNamespace(name=row.name, seconds=20.0))
     monkeypatch.setattr(Comparing, "_comparison", lambda _self, row: row)
     monkeypatch.setattr(
         module, "live_values", lambda _change, _cluster: None if comparing.setup.target.at is stating.cluster else ()
@@ -236,7 +237,7 @@ def test_one_scenario_that_states_the_setting_itself_sends_no_other_to_pairs(mon
     comparing.setup.ledger.during.return_value.__enter__ = Mock()
     comparing.setup.ledger.during.return_value.__exit__ = Mock(return_value=None)
     comparing.compare(scenario("batch-1k"))
-    assert measured == [("_alternate", ["batch-1k", "acks-all"], 60.0), ("_pairs", ["network-threads-8"], 30.0)]
+    assert measured == [("_alternate", ["batch-1k", "acks-all"], 60.0), ("_pairs", ["network-threads-8"], 50.0)]
     (note,) = [call.args[0] for call in comparing.setup.say.note.call_args_list]
     assert note.startswith("network-threads-8: brokers take this change at their start only, or these scenarios state")
 
@@ -261,3 +262,66 @@ def test_an_interrupted_comparison_is_there_as_far_as_it_went(monkeypatch: pytes
     assert comparing.so_far(scenario("batch-1k")) == "batch-1k, 3 units"
     assert comparing.so_far(scenario("acks-all")) is None
     comparing.setup.target.close.assert_called_once_with()
+
+
+def test_what_one_cluster_leaves_of_the_budget_goes_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was decided after 20 of 200 s; the others had 200 s each, as if nothing were left."""
+    rows = [replace(scenario(name), cluster=ClusterSpec(brokers=n)) for name, n in (("a", 3), ("b", 1), ("c", 1))]
+    comparing: Any = Comparing.__new__(Comparing)
+    comparing.change, comparing.against, comparing.outside = Change(name="x"), False, None
+    comparing.budget_s, comparing._failed, comparing._compared = 600.0, None, {}
+    comparing.setup = Mock(scenarios=rows)
+    given: list[float] = []
+
+    def alternate(_self: object, here: list[Compared], budget_s: float) -> None:
+        given.append(budget_s)
+        for row in here:
+            row.seconds = 20.0
+
+    monkeypatch.setattr(Comparing, "cannot", lambda *_: None)
+    monkeypatch.setattr(Comparing, "_row", lambda _self, row, pairs: Compared({"A": row, "B": row}, "turns", 1))
+    monkeypatch.setattr(Comparing, "_comparison", Mock())
+    monkeypatch.setattr(Comparing, "_alternate", alternate)
+    comparing.compare(rows[0])
+    assert given == [200.0, 580.0]
+
+
+def test_a_change_by_hand_is_reverted_before_the_next_brokers_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The brokers died while it was applied; the next scenarios' "as declared" was measured with it."""
+    outside = Mock(rehearsals=0)
+    outside.change.return_value = outside.restore.return_value = 0.1
+    comparing: Any = Comparing.__new__(Comparing)
+    comparing.change, comparing.outside, comparing.setup = Change(name="bios"), outside, MagicMock()
+    comparing.setup.target.own = True
+
+    def brokers_die(_self: object, _rows: object, _deadline: float, _benches: object, switch: Switch) -> None:
+        switch.to("B")
+        raise TargetError("broker 1 was killed by signal -9")
+
+    monkeypatch.setattr(Comparing, "_warm", Mock())
+    monkeypatch.setattr(Comparing, "_until_decided", brokers_die)
+    row = Compared({"A": scenario(), "B": scenario()}, "rounds", 2)
+    comparing._alternate([row], 60.0)
+    assert row.unsound
+    outside.restore.assert_called_once()
+
+
+def test_what_cannot_be_reverted_is_measured_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    outside = Mock(rehearsals=0)
+    outside.change.return_value, outside.restore.side_effect = 0.1, TargetError("nobody answered")
+    comparing: Any = Comparing.__new__(Comparing)
+    comparing.change, comparing.outside, comparing.setup = Change(name="bios"), outside, MagicMock()
+    comparing.setup.target.own = True
+
+    def revert(_self: object, _rows: object, _deadline: float, _benches: object, switch: Switch) -> None:
+        switch.to("B")
+        switch.to("A")
+
+    monkeypatch.setattr(Comparing, "_warm", Mock())
+    monkeypatch.setattr(Comparing, "_until_decided", revert)
+    first, second = (Compared({"A": scenario(), "B": scenario()}, "rounds", 2) for _ in range(2))
+    comparing._alternate([first], 60.0)
+    comparing._alternate([second], 60.0)
+    assert first.unsound
+    (reason,) = second.rounds["A"][0].invalid
+    assert reason == "target unhealthy: the change before could not be taken back: nobody answered"

@@ -207,15 +207,25 @@ def test_what_a_killed_run_left_and_cannot_be_reverted_stops_the_next_start(appl
     assert not note.exists()
 
 
-def test_notes_of_others_are_told_and_left(applied: Path, tmp_path: Path) -> None:
+def test_what_another_host_s_run_left_stops_the_start(applied: Path, tmp_path: Path) -> None:
+    """It was told, and both sides of the next comparison had the change: SAME."""
     note = applied_by_a_killed_run(tmp_path, applied, "true")
-    note.write_text(json.dumps({**json.loads(note.read_text()), "host": "runner-7"}))
+    note.write_text(json.dumps({**json.loads(note.read_text()), "host": "runner-7", "boot": "another"}))
     note.with_name("cut.json").write_text('{"run": ')
     said: list[str] = []
-    revert_what_was_left(tmp_path / "state", said.append)
+    with pytest.raises(ConfigurationError, match=r"of host runner-7 has left its change applied.*then remove"):
+        revert_what_was_left(tmp_path / "state", said.append)
     assert len(notes(tmp_path)) == 2
     assert "cannot be read" in said[0]
-    assert "of host runner-7" in said[1]
+
+
+def test_a_container_reverts_what_one_before_it_left(applied: Path, tmp_path: Path) -> None:
+    """Each has a name of its own; the kernel, whose lock it was, is the same."""
+    note = applied_by_a_killed_run(tmp_path, applied, f"rm {applied}")
+    note.write_text(json.dumps({**json.loads(note.read_text()), "host": "f3a9c1"}))
+    revert_what_was_left(tmp_path / "state", lambda _: None)
+    assert not notes(tmp_path)
+    assert not applied.exists()
 
 
 def test_without_a_folder_nothing_is_looked_for(tmp_path: Path) -> None:

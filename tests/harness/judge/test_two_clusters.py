@@ -99,6 +99,35 @@ def test_a_shorter_path_hides_no_longer_latency() -> None:
     assert "which may hide a loss of 4.0 % of latency_ms.p99" in outcome.reasons[0]
 
 
+@pytest.mark.parametrize("metric", ["records_per_s", "latency_ms.p99"])
+def test_a_longer_path_makes_nothing_slower(metric: str) -> None:
+    """Of -9.5 % a path that is 9 % longer may be all but a half; of a p99 of 4 ms, 0.36 ms. It was SLOWER."""
+    far = on_two(0.905, 1.0, 1.09, noise=WIDE)
+    if metric != "records_per_s":
+        rounds = tuple(
+            replace(r, metrics={**r.metrics, metric: 4.0 * 1.095 * x})
+            for r, x in zip(far.candidate.rounds, WIDE, strict=True)
+        )
+        candidate = replace(far.candidate, rounds=rounds, rtt_ms={"same-zone": 1.36})
+        far = replace(far, candidate=candidate, decides=P99)
+    outcome = judge_comparison(far)
+    assert outcome.effect is Effect.INCONCLUSIVE
+    assert f"which may be 9.0 % of {metric}, and the rest tells of no loss" in outcome.reasons[0]
+    assert judge_comparison(far, final=False).effect is Effect.SLOWER, "it still ends early"
+    assert judge_comparison(replace(far, two_clusters=False)).effect is Effect.SLOWER
+
+
+@pytest.mark.parametrize(
+    ("factor", "here_ms", "verdict"),
+    [(0.94, 1.0, Verdict.REGRESSED), (0.94, 1.04, Verdict.INCONCLUSIVE), (0.85, 1.04, Verdict.REGRESSED)],
+)
+def test_a_longer_path_breaks_no_limit(factor: float, here_ms: float, verdict: Verdict, tmp_path: Path) -> None:
+    (tmp_path / "ratios.toml").write_text("[default]\nrecords_per_s = { at_least = 0.95 }\n")
+    narrow = [1 + (x - 1) / 10 for x in WIDE]
+    found = judge_against_reference(on_two(factor, 1.0, here_ms, noise=narrow), load_ratios(tmp_path))
+    assert found.verdict is verdict
+
+
 @pytest.mark.parametrize(("reference_ms", "verdict"), [(1.0, Verdict.PASS), (1.04, Verdict.INCONCLUSIVE)])
 def test_a_shorter_path_keeps_no_limit(reference_ms: float, verdict: Verdict, tmp_path: Path) -> None:
     (tmp_path / "ratios.toml").write_text("[default]\nrecords_per_s = { at_least = 0.95 }\n")

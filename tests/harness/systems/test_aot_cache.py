@@ -1,14 +1,19 @@
 """Java's ahead-of-time cache: one file for each Java, Kafka and set of options, recorded by one broker, used by all."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
+import psutil
 import pytest
 
 from perfgate.model import ClusterSpec
+from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.java import KafkaJars, find_java
-from perfgate.systems.kafka.managed import aot_cache
+from perfgate.systems.kafka.managed import aot_cache, embedded
 from perfgate.systems.kafka.managed.aot_cache import FIRST_RELEASE, cache_path, java_release
+from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
+from perfgate.systems.kafka.managed.jvm import needed_mib
 
 JARS = KafkaJars(version="4.3.1", jars=(Path("/jars/kafka.jar"),))
 
@@ -30,6 +35,45 @@ def options(cluster: EmbeddedCluster) -> list[list[str]]:
         return [cluster._aot_options(node) for node in (1, 2, 3)]
     finally:
         cluster.close()
+
+
+def test_of_two_sides_that_differ_in_their_jvm_neither_starts_with_what_the_other_cannot_have(
+    cached: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers with a cache are as fast after seconds as others after minutes: a change of the heap was SLOWER."""
+    monkeypatch.setattr(embedded, "kafka_jars", lambda _version: JARS)
+    monkeypatch.setattr(EmbeddedCluster, "start", lambda _self: None)
+    plain, zgc = ClusterSpec(), ClusterSpec(jvm_options=("-XX:+UseZGC",))
+    threads = ClusterSpec(config=(("num.network.threads", "8"),))
+
+    def started(spec: ClusterSpec, *both: ClusterSpec, compared: bool = True) -> list[list[str]]:
+        target = EmbeddedTarget(log_folder=tmp_path, cross_zone=False, say=print, compared=compared)
+        target.prepare(both)
+        return options(target.start(spec, tmp_path))
+
+    assert started(plain, plain, zgc) == [[], [], []]
+    assert any(started(plain, plain, threads)), "both have the same"
+    assert any(started(plain, plain, zgc, compared=False)), "a gate holds each scenario against its own figures"
+
+
+@pytest.mark.parametrize(
+    ("asked", "mib"),
+    [((), 762), (("-Xms1g", "-Xmx1g"), 1274), (("-Xmx1g", "-Xmx2048m"), 2298), (("-XX:+UseZGC",), 762)],
+)
+def test_a_broker_takes_its_heap_and_what_the_jvm_has_besides(asked: tuple[str, ...], mib: float) -> None:
+    assert needed_mib(asked) == mib
+
+
+def test_no_second_cluster_is_started_into_memory_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel ended a broker of the candidate: BROKEN, "do not apply"."""
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: Mock(available=2000 << 20))
+    target = EmbeddedTarget(log_folder=tmp_path, cross_zone=False, say=print, compared=True)
+    with pytest.raises(ConfigurationError, match="takes about 2,286 MiB of memory, and 2,000 MiB are available"):
+        target.beside(ClusterSpec())
+    monkeypatch.setattr(EmbeddedTarget, "start", Mock())
+    target.beside(ClusterSpec())  # units that are measured are not given up for less memory later
 
 
 def test_this_machine_s_java_says_its_release() -> None:

@@ -1,5 +1,6 @@
 """Settings of living brokers: changed, put back, and left alone where somebody else has changed them."""
 
+import threading
 from typing import Any
 from unittest.mock import Mock
 
@@ -9,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.model import settings
-from perfgate.model.errors import TargetError
+from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.systems.kafka.client import admin
 from perfgate.systems.kafka.client import live_settings as module
 from perfgate.systems.kafka.client.admin import broker_config, is_own, steps
 from perfgate.systems.kafka.client.live_settings import LiveSettings
@@ -22,7 +24,7 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
     """Two brokers' dynamic value of the setting; 8 counts where there is none."""
     values: dict[str, str | None] = {"1": None, "2": "16"}
 
-    def set_broker(_admin: object, broker: str, _name: str, value: str | None, _effective: str) -> None:
+    def set_broker(_admin: object, broker: str, _name: str, value: str | None, _effective: str, _go_on: object) -> None:
         values[broker] = value
 
     monkeypatch.setattr(module, "broker_config", lambda _admin, broker: broker)
@@ -41,6 +43,44 @@ def test_a_change_and_the_way_back_again_and_again(brokers: dict[str, str | None
         live.restore()
         assert brokers == {"1": None, "2": "16"}
     assert noted == [("1", NAME, None, "8", "2"), ("2", NAME, "16", "16", "2")], "once, before the first change"
+
+
+def test_what_the_brokers_do_not_know_is_no_setting_of_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka 4 has no log.message.downconversion.enable: clusters started with it were the SAME."""
+    known = {NAME: Mock(is_read_only=False), "num.partitions": Mock(is_read_only=True)}
+    monkeypatch.setattr(module, "broker_config", lambda *_: known)
+    live = LiveSettings(Mock(), ["1"])
+    assert live.fixed([NAME, "num.partitions"]) == ["num.partitions"]
+    with pytest.raises(ConfigurationError, match=r"do not know log\.message\.downconversion\.enable: Kafka takes no"):
+        live.fixed([NAME, "log.message.downconversion.enable"])
+
+
+def test_a_run_that_is_ended_changes_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker whose pool was half-way went on to the new size after a second Ctrl-C had put it back."""
+    asked: list[str | None] = []
+    began = threading.Event()
+
+    def alter(_admin: object, broker: str, _name: str, value: str | None) -> None:
+        if broker == "2":
+            began.wait(10)
+            raise KeyboardInterrupt
+        asked.append(value)
+        if value == "100":
+            raise TargetError("in steps") from KafkaException(KafkaError(KafkaError.INVALID_CONFIG))
+        began.set()
+        ended.wait(10)
+
+    ended = threading.Event()
+    monkeypatch.setattr(module, "broker_config", lambda *_: {})
+    monkeypatch.setattr(admin, "broker_config", lambda *_: {})
+    for where in (module, admin):
+        monkeypatch.setattr(where, "told_of", lambda *_: (None, "8"))
+        monkeypatch.setattr(where, "await_broker", lambda *_: None)
+    monkeypatch.setattr(admin, "_alter", alter)
+    threading.Timer(3.0, ended.set).start()
+    with pytest.raises(KeyboardInterrupt):
+        LiveSettings(Mock(), ["2", "1"]).change(settings({NAME: 100}))
+    assert asked == ["100", "16"], "the step that was under way, and none after it"
 
 
 @pytest.mark.parametrize("changed_first", [True, False])

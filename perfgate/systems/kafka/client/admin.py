@@ -111,12 +111,21 @@ def dynamic_value(admin: AdminClient, broker: str, name: str) -> str | None:
     return told_of(broker_config(admin, broker), broker, name)[0]
 
 
-def set_broker(admin: AdminClient, broker: str, name: str, value: str | None, effective: str = "") -> None:
+def set_broker(
+    admin: AdminClient,
+    broker: str,
+    name: str,
+    value: str | None,
+    effective: str = "",
+    go_on: Callable[[], None] = lambda: None,
+) -> None:
     """Set one dynamic setting of one broker; None takes it away, so that what is `effective` then counts again.
 
     Kafka resizes a pool of threads to at least half and at most twice its size at a time (DynamicThreadPool in its
-    source): one that refuses goes there in steps. Raises ConfigurationError for a value that the broker refuses.
+    source): one that refuses goes there in steps. `go_on` is called before each, and raises where there is to be none.
+    Raises ConfigurationError for a value that the broker refuses.
     """
+    go_on()
     try:
         _alter(admin, broker, name, value)
     except TargetError as refusal:
@@ -129,8 +138,10 @@ def set_broker(admin: AdminClient, broker: str, name: str, value: str | None, ef
             words = f"broker {broker} refuses {name} = {value}: {cause.args[0].str()}"
             raise ConfigurationError(words) from refusal
         for size in between:
+            go_on()
             _alter(admin, broker, name, size)
             await_broker(admin, broker, {name: size})
+        go_on()
         _alter(admin, broker, name, value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from confluent_kafka.admin import AdminClient
 
 from perfgate.model import Settings
-from perfgate.model.errors import TargetError
+from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.client.admin import await_broker, broker_config, is_own, set_broker, told_of
 
 Noted = Callable[[str, str, "str | None", str, str], None]
@@ -27,9 +28,15 @@ class LiveSettings:
         """What this object may have set each setting to, by name."""
 
     def fixed(self, names: Iterable[str]) -> list[str]:
-        """Return those that take effect at a broker's start only, or that the brokers do not know."""
+        """Return those that take effect at a broker's start only.
+
+        Raises ConfigurationError for one that the brokers do not know: of another version, whose value Kafka would
+        read and forget.
+        """
         described = broker_config(self._admin, self._brokers[0])
-        return [name for name in names if name not in described or described[name].is_read_only]
+        if unknown := [name for name in names if name not in described]:
+            raise ConfigurationError(f"these brokers do not know {', '.join(unknown)}: Kafka takes no notice of it")
+        return [name for name in names if described[name].is_read_only]
 
     def change(self, values: Settings) -> float:
         """Have every broker take these values; return how long it took until the last one said so, in s.
@@ -56,16 +63,28 @@ class LiveSettings:
         return self._bring(self._before)
 
     def _bring(self, wanted: Mapping[str, Mapping[str, tuple[str | None, str]]]) -> float:
+        ended = threading.Event()
+
+        def go_on() -> None:
+            if ended.is_set():
+                raise TargetError("the run was ended while it changed the brokers' settings")
+
         def bring(broker: str) -> None:
             described = broker_config(self._admin, broker)
             for name, (dynamic, effective) in wanted[broker].items():
                 now, _ = told_of(described, broker, name)
                 if not any(is_own(now, *self._before[broker][name], value) for value in self._own[name]):
                     raise TargetError(f"somebody else has set {name} of broker {broker} to {now}: it is left alone")
-                set_broker(self._admin, broker, name, dynamic, effective)
+                set_broker(self._admin, broker, name, dynamic, effective, go_on)
             await_broker(self._admin, broker, {name: effective for name, (_, effective) in wanted[broker].items()})
 
         begin = time.monotonic()
         with ThreadPoolExecutor(len(self._brokers)) as each:
-            list(each.map(bring, self._brokers))
+            try:
+                list(each.map(bring, self._brokers))
+            except (TargetError, ConfigurationError):
+                raise  # of one broker: the others are brought there all the same
+            except BaseException:
+                ended.set()  # what puts everything back must not be undone by a pool that was half-way
+                raise
         return time.monotonic() - begin

@@ -6,11 +6,14 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import psutil
+
 from perfgate.host.disk import check_disk
-from perfgate.model import ClusterSpec
+from perfgate.model import MIB, ClusterSpec
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.java import find_java, kafka_jars
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
+from perfgate.systems.kafka.managed.jvm import needed_mib
 from perfgate.systems.kafka.managed.monitoring import exporter_jar, prometheus_server
 from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, Monitoring
 from perfgate.systems.kafka.managed.own_target import OwnTarget
@@ -31,10 +34,14 @@ class EmbeddedTarget(OwnTarget[EmbeddedCluster]):
         cross_zone: bool,
         say: Callable[[str], None],
         monitoring: Monitoring = NOT_MONITORED,
+        compared: bool = False,
     ) -> None:
-        """`cross_zone` puts Toxiproxy up."""
+        """`cross_zone` puts Toxiproxy up. `compared`: clusters are held against one another, not scenarios."""
         super().__init__(log_folder=log_folder, say=say, monitoring=monitoring)
-        self._cross_zone = cross_zone
+        self._cross_zone, self._compared = cross_zone, compared
+        self._paired = False
+        self._warm_start = True
+        """Whether brokers start with what Java learnt of them before."""
 
     def check_room(self, at_a_time: float, in_all: float) -> None:
         """Raise ConfigurationError when the folder for temporary files has too little room."""
@@ -48,6 +55,10 @@ class EmbeddedTarget(OwnTarget[EmbeddedCluster]):
                 "images (--kafka-image, [cluster] image) and --broker-memory need --target containers; "
                 "the embedded target takes --kafka-version"
             )
+        # Brokers with such a cache are as quick from the start as others after minutes, and other options or another
+        # version have none, or one of their own: of two sides that differ so neither starts with it.
+        kinds = {(spec.kafka_version, spec.jvm_options) for spec in specs}
+        self._warm_start = not self._compared or len(kinds) == 1
         find_java()
         for version in sorted({spec.kafka_version for spec in specs}):
             self._say(f"Kafka {version}: resolving and verifying its jars")
@@ -59,6 +70,20 @@ class EmbeddedTarget(OwnTarget[EmbeddedCluster]):
             prometheus_server()
         if self._monitoring.wanted:
             exporter_jar()
+
+    def beside(self, spec: ClusterSpec) -> EmbeddedCluster:
+        """Return another cluster beside the one now alive. Raises ConfigurationError where memory would run out.
+
+        The kernel would end a broker of either side, and that side would be blamed for it.
+        """
+        needed, free = spec.brokers * needed_mib(spec.jvm_options), psutil.virtual_memory().available / MIB
+        first, self._paired = not self._paired, True
+        if first and needed > free:  # what was measured is not given up for what is less later
+            raise ConfigurationError(
+                f"a second cluster side by side takes about {needed:,.0f} MiB of memory, and {free:,.0f} MiB are "
+                "available: end what else runs here, or compare on a larger machine"
+            )
+        return super().beside(spec)
 
     def keep_aot_cache(self) -> None:
         """Keep what Java learnt of the brokers that are alive, where no run has done so; they end then."""
@@ -73,7 +98,13 @@ class EmbeddedTarget(OwnTarget[EmbeddedCluster]):
         self._say(f"Kafka {spec.kafka_version}: starting {spec.brokers} brokers")
         for attempt in range(START_TRIES):
             cluster = EmbeddedCluster(
-                spec, java=java, jars=jars, logs=logs, cross_zone=self._cross_zone, monitoring=self._monitoring
+                spec,
+                java=java,
+                jars=jars,
+                logs=logs,
+                cross_zone=self._cross_zone,
+                monitoring=self._monitoring,
+                warm_start=self._warm_start,
             )
             try:
                 cluster.start()

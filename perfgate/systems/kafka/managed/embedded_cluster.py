@@ -57,7 +57,9 @@ class EmbeddedCluster(OwnCluster):
         logs: Path,
         cross_zone: bool,
         monitoring: Monitoring = NOT_MONITORED,
+        warm_start: bool = True,
     ) -> None:
+        """`warm_start`: with what Java learnt of such brokers before, or to record that."""
         nodes = (*controller_ids(spec), *broker_ids(spec))
         ports = iter(free_ports((len(LISTENERS) + 1) * spec.brokers + len(nodes) + 2))
         between = {
@@ -82,7 +84,7 @@ class EmbeddedCluster(OwnCluster):
         self._proxy_log = logs / "toxiproxy.log"
         self._started_s = 0.0
         # Agents and options of a run's own make another JVM; a cache for each would be made once and never used.
-        plain = not (spec.jvm_options or monitoring.wanted)
+        plain = warm_start and not (spec.jvm_options or monitoring.wanted)
         self._aot = cache_path(java, jars, JVM_OPTIONS) if plain else None
         self._recorder: tuple[int, Path] | None = None
         """The process that records a cache, and where to."""

@@ -22,6 +22,10 @@ JVM_OPTIONS = (
 COLLECTOR = re.compile(r"-XX:\+Use\w+GC")
 OF_G1 = ("-XX:+UseG1GC", "-XX:InitiatingHeapOccupancyPercent=35")
 """A JVM that is told of two collectors does not start."""
+LARGEST_HEAP = re.compile(r"-Xmx(\d+)([kmgKMG]?)")
+IN_MIB = {"": 2**-20, "k": 2**-10, "m": 1.0, "g": 1024.0}
+BESIDE_HEAP_MIB = 250.0
+"""Code, classes, threads and buffers: 703 MiB in all were seen with a heap of 512 (Kafka 4.3.1)."""
 LOG4J = """\
 status = error
 appender.out.type = Console
@@ -36,6 +40,13 @@ rootLogger.appenderRef.out.ref = out
 def names_collector(asked: Sequence[str]) -> bool:
     """Return whether these options choose a garbage collector."""
     return any(COLLECTOR.fullmatch(option) for option in asked)
+
+
+def needed_mib(asked: Sequence[str]) -> float:
+    """Return about how much memory a broker with these options takes: its heap, and what the JVM has besides."""
+    heaps = [found for option in jvm_options(asked) if (found := LARGEST_HEAP.fullmatch(option))]
+    number, unit = heaps[-1].groups()
+    return float(number) * IN_MIB[unit.lower()] + BESIDE_HEAP_MIB
 
 
 def jvm_options(asked: Sequence[str]) -> list[str]:
