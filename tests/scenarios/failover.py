@@ -250,11 +250,14 @@ def away(name: str, summary: str, *, groups: int = 1) -> FaultScenario:
 def going_on(name: str, minutes: int, tier: TierName) -> FaultScenario:
     """Return a row in which the load goes on for so long and nothing is done to it."""
     one = row(name, f"{minutes} min of 600 records/s: do latency, CPU or memory grow?", "time", hold_s=60 * minutes)
+    # All of it is read in the end; on real brokers topics are kept for an hour where a scenario does not say.
+    kept = {"retention.ms": 2 * 60_000 * minutes} if minutes > 30 else {}
     return replace(
         one,
         families=(ENDURANCE_FAMILY,),
         tier=tier,
         factor=settings({"minutes": minutes}),
+        topic=replace(one.topic, config=settings({**dict(one.topic.config), **kept})),
         cluster=replace(one.cluster, severable=False),
     )
 

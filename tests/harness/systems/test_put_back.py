@@ -204,6 +204,26 @@ def target(tmp_path: Path, notes: list[str]) -> ExternalTarget:
     return ExternalTarget(described, run_id="r", manifests=tmp_path / "m", note=notes.append)
 
 
+def test_brokers_of_which_some_took_the_settings_are_not_measured(
+    tmp_path: Path, cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second of three failed to; the next scenario of these settings found them "as set"."""
+    attached, spec, tries = target(tmp_path, []), ClusterSpec(config=settings({"num.io.threads": 16})), list[int]()
+    attached._brokers, attached._cluster_id = BROKERS, "c"
+
+    def apply(_self: object) -> None:
+        tries.append(1)
+        if len(tries) == 1:
+            raise TargetError("broker 2 does not answer")
+
+    monkeypatch.setattr(ExternalCluster, "apply_settings", apply)
+    with pytest.raises(TargetError, match="broker 2 does not answer"):
+        attached.cluster(spec)
+    attached.cluster(spec)
+    assert len(tries) == 2
+    attached.close()
+
+
 def test_while_something_is_away_nothing_more_is_done_to_the_brokers(
     tmp_path: Path, cluster: Callable[..., ExternalCluster]
 ) -> None:

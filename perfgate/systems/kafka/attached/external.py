@@ -194,8 +194,8 @@ class ExternalTarget:
             if not self._parallel_is_fine:
                 raise ConfigurationError(
                     f"{self._described.name}: another run of this machine is on the cluster: both would measure each "
-                    "other, and load it twice as much as the file allows; wait until it has ended, or insist with "
-                    "--allow-parallel"
+                    "other, and load it twice as much as the file allows; wait until it has ended (a run may insist: "
+                    "--allow-parallel)"
                 ) from None
 
     def _attach(self, admin: AdminClient) -> None:
@@ -308,7 +308,11 @@ class ExternalTarget:
                 ends_at=self._ends_at,
                 note=self._note,
             )
-            self._alive.apply_settings()
+            try:
+                self._alive.apply_settings()
+            except BaseException:
+                self.close()  # brokers of which some have the settings are none that the next scenario may find
+                raise
         return self._alive
 
     def beside(self, spec: ClusterSpec) -> ExternalCluster:
