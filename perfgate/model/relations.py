@@ -81,6 +81,10 @@ class PairRelation(Relation):
     def names(self) -> tuple[str, ...]:
         return self.of, self.over
 
+    def holds(self, ratio: float) -> bool:
+        """Return whether a ratio lies within the bounds."""
+        return self.at_least <= ratio <= self.at_most
+
     @property
     def accepted(self) -> str:
         """What the ratio must be, for people: 1.5 .. 10."""

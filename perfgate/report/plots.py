@@ -173,6 +173,13 @@ def knee_curve_figure(name: str, found: Round) -> Figure:
         rates = [step.rate for step in kept]
         achieved = [step.metrics.get("records_per_s", math.nan) / step.rate * 100 for step in kept]
         taken.plot(rates, achieved, marker, color=colour, label=words)
+    for words, marker, colour, ends in (
+        ("of all attempted, acknowledged", "+", SKY, [(s.accounting.acked, s.accounting.attempted) for s in steps]),
+        ("of these, received", "_", BLACK, [(s.received, s.accounting.acked) for s in steps]),
+    ):
+        shares = [math.nan if part is None or not whole else part / whole * 100 for part, whole in ends]
+        if not all(map(math.isnan, shares)):
+            taken.plot([step.rate for step in steps], shares, marker, color=colour, label=words)
     taken.axhline(100, color=BLACK, linewidth=0.8)
     taken.set_ylabel("of the records offered,\nacknowledged in the window, %")
     for quantile, colour in PERCENTILES:

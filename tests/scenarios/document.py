@@ -13,8 +13,9 @@ from typing import Any
 
 from perfgate.judge.messages import number
 from perfgate.judge.relation_file import load_relations
-from perfgate.model import FaultScenario, RangeRelation, Relation, Scenario
+from perfgate.model import FaultScenario, PairRelation, RangeRelation, Relation, Scenario
 from perfgate.model.catalogue import Family
+from perfgate.model.relations import ROUGH_LEAST
 from perfgate.report.results import load_run
 from tests.scenarios.catalogue import FAMILIES
 
@@ -71,7 +72,9 @@ here. The page is made from `tests/scenarios/catalogue.py` and `thresholds/relat
 def page(families: Sequence[Family], relations: Sequence[Relation], measured: Mapping[str, Any] | None) -> str:
     """Return the page; `measured` is what MEASURED holds."""
     described = (line for one in families for line in _family(one, relations, measured))
-    return "\n".join([HEAD, *_machine(measured), *described, *_night((measured or {}).get("nightly"))])
+    return "\n".join(
+        [HEAD, *_machine(measured), *described, *_night(families, relations, (measured or {}).get("nightly"))]
+    )
 
 
 def _machine(measured: Mapping[str, Any] | None) -> Iterator[str]:
@@ -80,22 +83,30 @@ def _machine(measured: Mapping[str, Any] | None) -> Iterator[str]:
         yield "".join(f"    {command}\n" for command in measured["commands"])
 
 
-def _night(night: Mapping[str, Any] | None) -> Iterator[str]:
+def _night(families: Sequence[Family], relations: Sequence[Relation], night: Mapping[str, Any] | None) -> Iterator[str]:
     """Yield one whole nightly: where its time went, its figures with the spread of their rounds, its relations."""
     if night is None:
         return
+    plain = [s for f in families for s in f.scenarios if not isinstance(s, FaultScenario) and not s.refusal]
+    absent = [s.name for s in plain if s.tier in ("smoke", "nightly") and s.name not in night["scenarios"]]
     yield "## One whole nightly\n"
     yield _paragraph(f"{night['machine']}. {night['time']}. In brackets: standard deviation of the rounds over median.")
     yield f"    {night['command']}\n"
+    if absent:
+        yield _paragraph(f"Not in it: {', '.join(absent)}.")
     yield _row("scenario", *(title for _, title in NIGHT))
     yield "|---" * (1 + len(NIGHT)) + "|"
     for name, found in night["scenarios"].items():
         yield _row(f"`{name}`", *(_with_spread(found.get(metric)) for metric, _ in NIGHT))
     yield ""
-    yield _row("relation", "ratio", "verdict")
-    yield "|---|---|---|"
-    for name, (ratio, verdict) in night["relations"].items():
-        yield _row(f"`{name}`", f"{ratio:.2f}", verdict)
+    yield _row("relation", "ratio", "accepted", "verdict")
+    yield "|---|---|---|---|"
+    accepted = {relation.name: relation for relation in relations}
+    for name, (ratios, verdict) in night["relations"].items():
+        held = accepted.get(name)
+        loose = isinstance(held, PairRelation) and not all(map(held.holds, ratios)) and verdict == "PASS"
+        words = f"{verdict}, by a minimum of {ROUGH_LEAST:g} (--relations-only)" if loose else verdict
+        yield _row(f"`{name}`", ", ".join(f"{one:.2f}" for one in ratios), held.accepted if held else "", words)
     yield ""
 
 
@@ -129,7 +140,7 @@ def _family(family: Family, relations: Sequence[Relation], measured: Mapping[str
             else:
                 text = f"{relation.claim} (`{relation.metric.name}` of {' / '.join(relation.names)})"
                 found = _ratios(held.get("ratios", []))
-            found += _verdicts(held.get("verdicts", []))
+            found += _verdicts(relation, held)
             yield _row(text, relation.accepted, found, relation.source)
         yield ""
 
@@ -155,8 +166,13 @@ def _ratios(ratios: Sequence[float]) -> str:
     return f"{median(ratios):.2f}{many}"
 
 
-def _verdicts(verdicts: Sequence[str]) -> str:
-    return f"; green in {verdicts.count('PASS')} of {len(verdicts)}" if verdicts else ""
+def _verdicts(relation: Relation, held: Mapping[str, Sequence[Any]]) -> str:
+    """Return how many runs held the relation within the bounds that the page has; --relations-only has wider ones."""
+    verdicts = held.get("verdicts", [])
+    green = verdicts.count("PASS")
+    if isinstance(relation, PairRelation):
+        green = min(green, sum(map(relation.holds, held.get("ratios", []))))
+    return f"; green in {green} of {len(verdicts)}" if verdicts else ""
 
 
 def _scenario(scenario: Scenario) -> tuple[str, str, str]:
@@ -218,7 +234,9 @@ def night_of(run: Mapping[str, Any]) -> dict[str, Any]:
             if s["metrics"]
         },
         "relations": {
-            one["name"]: (float(f"{one['ratio']:.4g}"), one["verdict"]) for one in held if one.get("ratio") is not None
+            one["name"]: ([float(f"{ratio:.4g}") for ratio in ratios], one["verdict"])
+            for one in held
+            if (ratios := [step["ratio"] for step in one.get("steps", [one]) if step["ratio"] is not None])
         },
     }
 

@@ -315,6 +315,12 @@ def test_the_curve_shows_every_step_and_the_knee() -> None:
     found = ramp_round(brokers(30_000), RAMP, 1, own_brokers=True).round
     taken, latency, cpu = knee_curve_figure("knee, round 1", found).axes
     assert sum(len(np.atleast_1d(line.get_xdata())) for line in taken.lines[:2]) == len(found.steps)
+    ends = {line.get_label(): line for line in taken.lines}
+    assert len(np.atleast_1d(ends["of all attempted, acknowledged"].get_xdata())) == len(found.steps)
+    assert "of these, received" not in ends, "without consumers nothing was"
+    read = replace(found, steps=tuple(replace(one, received=one.accounting.acked // 2) for one in found.steps))
+    (line,) = (one for one in knee_curve_figure("knee", read).axes[0].lines if one.get_label() == "of these, received")
+    assert np.nanmax(np.atleast_1d(line.get_ydata()).astype(float)) == pytest.approx(50, abs=1)
     assert "log" in (latency.get_yscale(), latency.get_xscale())
     assert any("knee: " in text.get_text() for text in cpu.get_legend().get_texts())  # type: ignore[union-attr]
     assert all("/s" in axes.get_xlabel() or "," in axes.get_ylabel() for axes in (taken, latency, cpu))

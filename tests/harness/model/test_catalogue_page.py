@@ -1,6 +1,7 @@
 """docs/catalogue.md says what is declared; every relation of it can be red."""
 
 import json
+import re
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -40,6 +41,9 @@ def test_figures_are_the_medians_of_the_runs_and_say_in_how_many_a_relation_held
     assert measured["scenarios"] == {"replicas-3": {"records_per_s": 120}}
     shown = page(FAMILIES, HERE, {"machine": "one", "commands": ["two"], **measured})
     assert "| 3.00 (2.00 .. 4.50); green in 2 of 4 |" in shown
+    near = collected([run(100, 1.2, "PASS"), run(100, 2, "PASS")])
+    shown_near = page(FAMILIES, HERE, {"machine": "one", "commands": ["two"], **near})
+    assert "| 1.60 (1.20 .. 2.00); green in 1 of 2 |" in shown_near, "--relations-only has a wider bound than the page"
     assert "; green in 4 of 4 |" in shown
 
 
@@ -53,17 +57,32 @@ def test_a_whole_nightly_is_shown_with_its_time_and_the_spread_of_its_rounds() -
                 {"name": "replicas-4-refused", "verdict": "PASS", "metrics": {}},
                 {"name": "acks-all", "verdict": "INVALID", "metrics": {"records_per_s": rate}},
             ],
-            "relations": [{"name": "acks-rate", "ratio": None, "verdict": "INVALID"}],
-            "ranges": [{"name": "partitions-range", "ratio": 1.42, "verdict": "PASS"}],
+            "relations": [
+                {"name": "acks-rate", "ratio": None, "verdict": "INVALID"},
+                {"name": "acks-cpu", "ratio": 0.95, "verdict": "PASS"},
+            ],
+            "ranges": [
+                {
+                    "name": "partitions-range",
+                    "verdict": "PASS",
+                    "steps": [{"ratio": 1.42}, {"ratio": None}, {"ratio": 0.971}],
+                }
+            ],
         }
     )
-    shown = page(FAMILIES, HERE, {"machine": "", "commands": [], "nightly": {"machine": "m", "command": "c", **night}})
-    assert "78 min, of which measured windows 59 %; 2 of 3 scenarios with a valid load, 1 of 2" in shown.replace(
+    shared = [held.here(shares_cores=True) for held in HELD]
+    shown = page(
+        FAMILIES, shared, {"machine": "", "commands": [], "nightly": {"machine": "m", "command": "c", **night}}
+    )
+    assert "78 min, of which measured windows 59 %; 2 of 3 scenarios with a valid load, 2 of 3" in shown.replace(
         "\n", " "
     )
     assert "| `batch-1k` | 24,870 (22 %) |  |  |  |  |" in shown
     assert "| `acks-all` | 24,870" not in shown
-    assert "| `partitions-range` | 1.42 | PASS |" in shown
+    assert re.search(r"\| `partitions-range` \| 1.42, 0.97 \| does not fall.* \| PASS \|", shown), "every step of it"
+    assert "| `acks-cpu` | 0.95 | 1.15 .. 10 | PASS, by a minimum of 0.9 (--relations-only) |" in shown
+    (absent,) = re.findall(r"Not in it: ([^.]*)\.", shown)
+    assert {"acks-all", "linger-0"} <= set(absent.replace("\n", " ").split(", ")), "it was invalid; it came later"
     assert "## One whole nightly" not in page(FAMILIES, HERE, None)
 
 
