@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from perfgate.judge.thresholds import all_but_one
 from perfgate.model import (
@@ -37,6 +38,25 @@ NEXT_STEP = {
     Verdict.MISSING: "no threshold is stored for this target and machine; record it: make baseline (CONTRIBUTING.md)",
 }
 
+MORE_ROUNDS = 9
+"""So many rounds, or twice as many as there were, are more where the noise is to be averaged out."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Again:
+    """How a run like this one is asked for: `given`: variables of make, from their blank on (" TIER=nightly");
+    `selection`: options that select what a message is of, and nothing else; `rounds`: of this run."""
+
+    given: str = ""
+    selection: str = ""
+    rounds: int = 0
+
+    def command(self, usual: str, options: str = "") -> str:
+        """Return the command that measures it once more; `usual`: what selects it where nothing closer does."""
+        return f'make gate{self.given} ARGS="{self.selection or usual}{options}"'
+
+
+USUAL = Again()
 VERBS = {"records_per_s": "sends", "received_records_per_s": "receives"}
 WARMING = "brokers still warming up"
 NEXT_STEP_WARMING = "nothing is known of warm brokers: give them longer before the rounds ({longer})"
@@ -112,12 +132,12 @@ def _off_sentence(judgement: Judgement) -> str:
     return f": {info.label} is {percent(abs(off))} {'below' if off < 0 else 'above'} {stored} ({figures})"
 
 
-def scenario_message(outcome: Outcome, measurement: Measurement, profile: Profile | None) -> str:
+def scenario_message(outcome: Outcome, measurement: Measurement, profile: Profile | None, again: Again = USUAL) -> str:
     """Return the message of a scenario's verdict: a sentence, then every judgement that is not green."""
     profile_text = f"{profile.name} ({profile.path})" if profile else "none matches this target and machine"
     lines = [*scenario_lines(outcome, measurement), f"  profile    {profile_text}"]
     partly = outcome.verdict is Verdict.INVALID and bool(outcome.judgements)
-    lines += [PARTLY_NEXT] if partly else _next_step(outcome, f"-k {outcome.name}")
+    lines += [PARTLY_NEXT] if partly else _next_step(outcome, f"-k {outcome.name}", again)
     return "\n".join(lines)
 
 
@@ -146,7 +166,7 @@ def scenario_lines(outcome: Outcome, measurement: Measurement) -> list[str]:
     return lines
 
 
-def relation_message(outcome: Outcome, relation: Relation) -> str:
+def relation_message(outcome: Outcome, relation: Relation, again: Again = USUAL) -> str:
     """Return the message of a relation's verdict: a sentence, then over a range every step that is not green."""
     lines = [f"{outcome.verdict.value} {relation_sentence(outcome, relation)}", f"  claim      {relation.claim}"]
     if all(judgement.measured is None for judgement in outcome.judgements):
@@ -159,7 +179,7 @@ def relation_message(outcome: Outcome, relation: Relation) -> str:
         lines += _ratio_lines(relation, outcome)
     if outcome.first_look is not None:
         lines.append(f"  looks      {outcome.reasons[-1]}; first measurement: {looked(outcome.first_look)}")
-    lines += _next_step(outcome, f"--family {relation.family}")
+    lines += _next_step(outcome, f"--family {relation.family}", again)
     return "\n".join(lines)
 
 
@@ -275,12 +295,13 @@ def _allowance(judgement: Judgement) -> str:
     return f"{stated}, widened to {percent(judgement.reach)} by the noise between runs"
 
 
-def _next_step(outcome: Outcome, selection: str) -> list[str]:
+def _next_step(outcome: Outcome, usual: str, asked: Again) -> list[str]:
     if outcome.verdict not in NEXT_STEP:
         return []
     warming = outcome.verdict is Verdict.INCONCLUSIVE and any(WARMING in reason for reason in outcome.reasons)
     step = NEXT_STEP_WARMING if warming else NEXT_STEP[outcome.verdict]
+    rounds = max(MORE_ROUNDS, 2 * asked.rounds)
     again, more, longer = (
-        f'make gate ARGS="{selection}{option}"' for option in ("", " --rounds 9", " --broker-warmup 300")
+        asked.command(usual, option) for option in ("", f" --rounds {rounds}", " --broker-warmup 300")
     )
     return ["  next       " + step.format(again=again, more=more, longer=longer)]

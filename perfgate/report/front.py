@@ -63,15 +63,15 @@ def front_html(
 
 
 def banners(document: Mapping[str, Any], before: Mapping[str, Any] | None) -> list[str]:
-    """Return what differs from the run before so that its figures are ones of another machine, client or broker."""
+    """Return what differs from the run before: the machine or the client, whose figures are others; Kafka."""
     if before is None:
         return []
     pairs = {key: (before["environment"].get(key), document["environment"].get(key)) for key in COMPARED}
-    pairs["Kafka"] = (before["target"].get("kafka_version"), document["target"].get("kafka_version"))
     changed = [f"{key} was {old}, is {new}" for key, (old, new) in pairs.items() if old != new]
-    if not changed:
-        return []
-    return [f"Not the machine of run {before['run_id']}: {'; '.join(changed)}. Do not compare with figures of before."]
+    other = f"Not the machine of run {before['run_id']}: {'; '.join(changed)}. Do not compare with figures of before."
+    old, new = (one["target"].get("kafka_version") for one in (before, document))
+    upgraded = f"Kafka was {old} in run {before['run_id']}, is {new}: what differs from its figures may be that."
+    return [other] * bool(changed) + [upgraded] * (old != new)
 
 
 def trust(document: Mapping[str, Any]) -> list[str]:

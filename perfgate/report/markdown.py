@@ -17,6 +17,8 @@ LONGEST_CELL, LONGEST_ADVICE = 160, 400
 NO_WIDTH = "\u200b"
 WORDS = {0: "GREEN", 2: "INTERRUPTED", 6: "UNDECIDED", 7: "NOT ALL PUT BACK"}
 """By the run's exit code; RED with any other."""
+UNTOLD = "GREEN WITHOUT THRESHOLDS"
+"""Instead of GREEN where a scenario has none, and was not held against a reference either."""
 WORST_FIRST = (
     Verdict.BROKEN,
     Effect.BROKEN,
@@ -102,16 +104,24 @@ def headline(
     shown: Callable[[str], str] = cell,
 ) -> str:
     """Return the run's verdict and what is worst, in one sentence; `shown` makes any text fit for where it stands."""
-    code = document["exit_code"]
-    words = WORDS.get(code, "RED")
-    if code == 0 and any(entry["verdict"] == Verdict.MISSING.value for entry in document["scenarios"]):
-        words = "GREEN WITHOUT THRESHOLDS"
+    code, words = document["exit_code"], word_of(document)
     if not listed:
         words += f": change '{shown(str(document['change']['name']))}'" if document["change"] else ""
         return f"{words}: all that was judged holds" if code == 0 else f"{words} (exit code {code})"
     first = listed[0]
     more = f", and {len(listed) - 1} more below" if len(listed) > 1 else ""
     return f"{words}: {shown(sentences.get(first.name, f'{first.verdict} {first.name}: {first.what}'))}{more}"
+
+
+def word_of(document: Mapping[str, Any]) -> str:
+    """Return the words for a run's exit code, and for what it was held against."""
+    missing = any(entry["verdict"] == Verdict.MISSING.value for entry in document["scenarios"])
+    return word(document["exit_code"], untold=missing and not document.get("reference"))
+
+
+def word(exit_code: int, *, untold: bool) -> str:
+    """Return the same; `untold`: a scenario had nothing to be held against."""
+    return UNTOLD if exit_code == 0 and untold else WORDS.get(exit_code, "RED")
 
 
 def _rows(document: Mapping[str, Any]) -> Iterator[Row]:

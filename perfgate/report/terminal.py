@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from statistics import median
 from typing import Protocol
 
 from perfgate.judge.compare.advice import signed
-from perfgate.judge.messages import number, percent
+from perfgate.judge.messages import MORE_ROUNDS, number, percent
 from perfgate.judge.relations import deciding_step
 from perfgate.judge.rules import spoilt_metrics
 from perfgate.judge.statistics import spread
@@ -25,8 +25,8 @@ from perfgate.model import (
 )
 from perfgate.model.faults import FaultScenario
 from perfgate.model.summary import metric_value, untold
-from perfgate.report.commands import baseline_command, gate_command
-from perfgate.report.markdown import RANK
+from perfgate.report.commands import alone, baseline_command, gate_command
+from perfgate.report.markdown import RANK, word
 
 COLUMNS = ("scenario", "records/s", "spread", "p99 ms", "broker cores", "us/record", "verdict")
 COLOUR: Mapping[Verdict | Effect, str] = {
@@ -45,8 +45,6 @@ COLOUR: Mapping[Verdict | Effect, str] = {
     Effect.BROKEN: "red",
 }
 COLOUR_OF_WORD = {verdict.value: colour for verdict, colour in COLOUR.items()}
-WORDS = {0: "GREEN", 2: "INTERRUPTED", 6: "UNDECIDED"}
-"""What the last line begins with, by the exit code; RED with any other."""
 TIMED_OUT = "timed_out_share"
 UNITS = {"turns": "bursts", "rounds": "blocks", "pairs": "pairs of clusters"}
 """What the units of a comparison are, by its method."""
@@ -187,10 +185,9 @@ def comparison_rows(comparisons: Sequence[tuple[Comparison, ComparisonOutcome]])
 
 def comparison_line(outcomes: Sequence[ComparisonOutcome], not_run: int, exit_code: int) -> str:
     """Return a comparison in one line."""
-    word = WORDS.get(exit_code, "RED")
     found = {effect: sum(outcome.effect is effect for outcome in outcomes) for effect in Effect}
     counts = ", ".join(f"{count} {effect.value}" for effect, count in found.items() if count) or "none"
-    return f"{word}: scenarios {counts}; {not_run} not run; exit code {exit_code}"
+    return f"{word(exit_code, untold=False)}: scenarios {counts}; {not_run} not run; exit code {exit_code}"
 
 
 def write_table(reporter: Terminal, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -242,36 +239,52 @@ def _numeric(cell: str) -> bool:
     return cell[:1].isdigit() or cell[:1] in ("+", "-")
 
 
-def summary_line(outcomes: Sequence[Outcome], relations: Sequence[Outcome], not_run: int, exit_code: int) -> str:
-    """Return the run in one line: red or green, how many were judged and how, how many not run."""
-    word = WORDS.get(exit_code, "RED")
+def summary_line(
+    outcomes: Sequence[Outcome],
+    relations: Sequence[Outcome],
+    not_run: int,
+    exit_code: int,
+    *,
+    by_reference: bool = False,
+) -> str:
+    """Return the run in one line: red or green, how many were judged and how, how many not run.
+
+    `by_reference`: it was held against one, not against thresholds.
+    """
     missing = any(outcome.verdict is Verdict.MISSING for outcome in outcomes)
-    if exit_code == 0 and missing:
-        word = "GREEN WITHOUT THRESHOLDS"
-    elif exit_code == 6 and missing and not _judged(outcomes) and not relations:
-        word = "NOTHING JUDGED"
+    words = word(exit_code, untold=missing and not by_reference)
+    if exit_code == 6 and missing and not _judged(outcomes) and not relations:
+        words = "NOTHING JUDGED"
     return (
-        f"{word}: judged {_judged(outcomes)} of {len(outcomes)} scenarios ({_counts(outcomes)}) and "
+        f"{words}: judged {_judged(outcomes)} of {len(outcomes)} scenarios ({_counts(outcomes)}) and "
         f"{_judged(relations)} of {len(relations)} relations ({_counts(relations)}); "
         f"{not_run} not run; exit code {exit_code}"
     )
 
 
 def to_do_line(
-    outcomes: Sequence[Outcome], relations: Mapping[str, Outcome], target: str, tier: str, *, on_that_machine: bool
+    outcomes: Sequence[Outcome],
+    relations: Mapping[str, Outcome],
+    target: str,
+    tier: str,
+    *,
+    names: Collection[str],
+    rounds: int,
+    on_that_machine: bool,
 ) -> str:
     """Return what to do now, in one line: of the worst verdict, with the command for this target and tier.
 
-    `relations`: their outcomes, each by its name with its family in front: acks/acks-rate. `on_that_machine`: the run
-    was recorded, perhaps elsewhere.
+    `relations`: their outcomes, each by its name with its family in front: acks/acks-rate. `names`: of all scenarios
+    that there are. `rounds`: of this run. `on_that_machine`: the run was recorded, perhaps elsewhere.
     """
-    worst: list[tuple[str, str, Outcome]] = [(one.name, f"-k {one.name}", one) for one in outcomes]
+    worst: list[tuple[str, str, Outcome]] = [(one.name, alone(one.name, names), one) for one in outcomes]
     worst += [(name.partition("/")[2], f"--family {name.partition('/')[0]}", one) for name, one in relations.items()]
     worst = sorted((each for each in worst if not each[2].verdict.green), key=lambda each: RANK[each[2].verdict.value])
     if not worst:
         return "To do: nothing, all that was judged is within its limits"
     name, selection, outcome = worst[0]
-    again, more = (gate_command(f"{selection}{option}", target, tier) for option in ("", " --rounds 9"))
+    longer = f" --rounds {max(MORE_ROUNDS, 2 * rounds)}"
+    again, more = (gate_command(f"{selection}{option}", target, tier) for option in ("", longer))
     steps = {
         Verdict.BROKEN: f"read the brokers' logs (logs/ beside run.json), then {again}",
         Verdict.REGRESSED: f"{again} measures it once more; if it stays, look at what changed since the last green run",

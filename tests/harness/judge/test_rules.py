@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.judge.messages import relation_message, scenario_message, scenario_sentence
+from perfgate.judge.messages import Again, relation_message, scenario_message, scenario_sentence
 from perfgate.judge.relations import judge_relation
 from perfgate.judge.rules import SEVERITY, judge_scenario, judge_threshold, worst
 from perfgate.model import CanaryReading, Judgement, Measurement, Outcome, Profile, Verdict
@@ -244,6 +244,20 @@ def test_the_message_of_a_regression_names_all_that_is_needed() -> None:
     ):
         assert part in message
     assert "broker_cpu" not in message, "what passed is not in the message of what failed"
+
+
+def test_the_message_asks_for_the_run_s_own_target_and_tier() -> None:
+    """The brokers of a red nightly were somebody's own: the command measured three of this machine instead."""
+    again = Again(given=" TARGET=staging.toml TIER=nightly", selection="-k 'batch-1k and not batch-1k-b'", rounds=7)
+    red = judge_scenario(measurement([700, 710, 690]), profile(RATE, CPU))
+    told = scenario_message(red, measurement([700, 710, 690]), profile(RATE, CPU), again)
+    assert """(make gate TARGET=staging.toml TIER=nightly ARGS="-k 'batch-1k and not batch-1k-b'")""" in told
+    pair = {"fast": measurement([2000, 2100, 1900], "fast"), "slow": measurement([1000, 1000, 1000], "slow")}
+    told = relation_message(judge_relation(relation(3.0), pair), relation(3.0), Again(given=" TIER=nightly"))
+    assert 'make gate TIER=nightly ARGS="--family family"' in told
+    unsure = replace(red, verdict=Verdict.INCONCLUSIVE)
+    told = scenario_message(unsure, measurement([700, 710, 690]), profile(RATE, CPU), again)
+    assert "--rounds 14" in told, "more than it had"
 
 
 def test_the_message_of_a_broken_relation_names_all_that_is_needed() -> None:

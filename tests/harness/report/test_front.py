@@ -72,6 +72,15 @@ def test_another_machine_is_a_banner_and_the_same_one_is_none(document: dict[str
     assert banner in front_html(document, {}, [], before)
 
 
+def test_another_kafka_is_what_figures_are_held_against_and_no_other_machine(document: dict[str, Any]) -> None:
+    before = load_run(RECORDED)
+    document["target"]["kafka_version"] = "9.9.9"
+    (banner,) = banners(document, before)
+    assert banner.startswith("Kafka was ")
+    assert "is 9.9.9: what differs from its figures may be that" in banner
+    assert "Do not compare" not in banner
+
+
 def test_the_run_before_is_the_newest_earlier_one(document: dict[str, Any], tmp_path: Path) -> None:
     assert run_before(document, tmp_path) is None
     for run_id in ("20261101T000000Z-aaaa", "20261102T000000Z-aaaa", "20991231T000000Z-aaaa"):

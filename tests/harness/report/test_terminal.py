@@ -5,12 +5,14 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Collection
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.model import Effect, Outcome, Verdict
+from perfgate.report.commands import alone
 from perfgate.report.terminal import fitting, summary_line, to_do_line, write_table
 from tests.harness.run_gate import HANG_BOUND_S, ROOT
 
@@ -19,7 +21,7 @@ PASSED = Outcome(name="batch-1k", verdict=Verdict.PASS, judgements=())
 
 @pytest.mark.parametrize(
     ("exit_code", "word"),
-    [(0, "GREEN"), (1, "RED"), (2, "INTERRUPTED"), (3, "RED"), (6, "UNDECIDED"), (7, "RED")],
+    [(0, "GREEN"), (1, "RED"), (2, "INTERRUPTED"), (3, "RED"), (6, "UNDECIDED"), (7, "NOT ALL PUT BACK")],
 )
 def test_the_first_word_follows_from_the_exit_code(exit_code: int, word: str) -> None:
     assert summary_line([PASSED], [], 3, exit_code).startswith(f"{word}: judged 1 of 1 scenarios (1 PASS)")
@@ -114,18 +116,53 @@ def outcome(name: str, verdict: Verdict) -> Outcome:
     ],
 )
 def test_the_last_line_says_what_to_do_of_the_worst_with_its_command(verdict: Verdict, said: str) -> None:
-    line = to_do_line([PASSED, outcome("batch-16k", verdict)], {}, "a.toml", "nightly", on_that_machine=False)
+    line = to_do([PASSED, outcome("batch-16k", verdict)], {}, "a.toml", "nightly")
     assert line.startswith("To do: batch-16k is")
     assert said in line
+
+
+def to_do(
+    outcomes: list[Outcome],
+    relations: dict[str, Outcome],
+    target: str = "embedded",
+    tier: str = "smoke",
+    *,
+    names: Collection[str] = (),
+    rounds: int = 3,
+    on_that_machine: bool = False,
+) -> str:
+    return to_do_line(outcomes, relations, target, tier, names=names, rounds=rounds, on_that_machine=on_that_machine)
 
 
 def test_the_last_line_counts_what_else_is_not_green_and_knows_relations() -> None:
     relations = {"acks/acks-rate": outcome("acks-rate", Verdict.REGRESSED)}
     rows = [outcome("batch-1k", Verdict.MISSING), PASSED]
-    line = to_do_line(rows, relations, "embedded", "smoke", on_that_machine=True)
+    line = to_do(rows, relations, on_that_machine=True)
     assert line.startswith('To do on that machine: acks-rate is REGRESSED: make gate ARGS="--family acks" measures')
     assert line.endswith("(and 1 more that are not green)")
-    assert to_do_line([PASSED], {}, "embedded", "smoke", on_that_machine=False).startswith("To do: nothing")
+    assert to_do([PASSED], {}).startswith("To do: nothing")
+
+
+def test_more_rounds_are_more_than_there_were() -> None:
+    rows = [outcome("batch-16k", Verdict.INCONCLUSIVE)]
+    assert '--rounds 9"' in to_do(rows, {}, rounds=3)
+    assert '--rounds 30"' in to_do(rows, {}, rounds=15), "full has 15"
+
+
+def test_a_scenario_is_asked_for_alone() -> None:
+    """-k takes every name that contains the one: three others of real brokers' load were measured besides."""
+    rows = [outcome("partitions-3", Verdict.REGRESSED)]
+    names = ["partitions-3", "partitions-30", "partitions-300", "read-partitions-3", "batch-1k"]
+    found = to_do(rows, {}, names=names)
+    assert """ARGS="-k 'partitions-3 and not (partitions-30 or read-partitions-3)'" """ in found
+    assert alone("partitions-30", names) == "-k 'partitions-30 and not (partitions-300)'"
+    assert alone("batch-1k", names) == "-k batch-1k"
+
+
+def test_a_reference_stands_for_thresholds() -> None:
+    missing = [PASSED, outcome("rate-30k", Verdict.MISSING)]
+    assert summary_line(missing, [], 0, 0).startswith("GREEN WITHOUT THRESHOLDS: ")
+    assert summary_line(missing, [], 0, 0, by_reference=True).startswith("GREEN: ")
 
 
 def test_no_color_is_respected_on_a_terminal() -> None:
