@@ -12,8 +12,10 @@ from perfgate.model import Scenario, Tier, parted
 ROUNDS_ON_DISK = 2
 """A round's topic is deleted after it, its files a second later: at most two rounds lie on the disk."""
 DISK_RESERVE = 1 << 30
-REPEATS = 2
-"""So many rounds of a scenario may be measured again because the generator was the limit, and as many for its delay."""
+REPEATS, REPEATS_PER_ROUND = 2, 0.5
+"""So many rounds of a scenario may be measured again because the generator was the limit, and as many for its delay; or
+this share of the tier's rounds, if that is more: of rate-10k three of ten rounds were sent late (2 slow cores), and
+the third made the nightly undecided."""
 OWN_EXTRA_ROUNDS = 12
 """While brokers that the suite started are still warming up so many rounds are added at the most, or as many as the
 tier has if that is more: two processors at 40 % of their time needed four to seven after a smoke tier's three."""
@@ -31,6 +33,11 @@ def most_bytes_at_a_time(scenarios: Sequence[Scenario], seconds: float) -> float
     return max(row.offered_bytes_per_s for row in scenarios) * seconds * ROUNDS_ON_DISK + backlogs + DISK_RESERVE
 
 
+def repeats(tier: Tier) -> int:
+    """Return how many rounds of a scenario may be measured again for each of the two reasons."""
+    return max(REPEATS, int(REPEATS_PER_ROUND * tier.rounds))
+
+
 def with_extra_rounds(tier: Tier, *, own: bool) -> int:
     """Return how many rounds of a scenario there can be while brokers, the suite's `own` or others, are warming up."""
     return tier.rounds + (max(tier.rounds, OWN_EXTRA_ROUNDS) if own else tier.rounds)
@@ -38,7 +45,7 @@ def with_extra_rounds(tier: Tier, *, own: bool) -> int:
 
 def most_rounds(tier: Tier, *, own: bool) -> int:
     """Return how many rounds of a scenario there can be, repeats counted."""
-    return with_extra_rounds(tier, own=own) + 2 * REPEATS
+    return with_extra_rounds(tier, own=own) + 2 * repeats(tier)
 
 
 def most_bytes_written(scenarios: Sequence[Scenario], tier: Tier, *, own: bool) -> float:

@@ -15,7 +15,7 @@ from perfgate.experiment.blocks import compared_with
 from perfgate.experiment.canary import read_canary
 from perfgate.experiment.ledger import WINDOWS
 from perfgate.experiment.one_host_fewer import OneHostFewer
-from perfgate.experiment.room import REPEATS, with_extra_rounds
+from perfgate.experiment.room import repeats, with_extra_rounds
 from perfgate.experiment.setup import Setup
 from perfgate.model import CanaryReading, Measurement, Round, Scenario
 from perfgate.model.errors import BrokersFailedError, TargetError
@@ -148,10 +148,10 @@ class Rounds:
     ) -> None:
         """Add a round, on one load host `fewer` or on all; one that the generator alone spoilt is measured again.
 
-        REPEATS times a scenario, and as often where it spoilt no more than some of the round's metrics. What a round on
-        one host fewer found invalid is not measured on fewer hosts again.
+        So often for a scenario (:func:`repeats`), and as often where it spoilt no more than some of the round's
+        metrics. What a round on one host fewer found invalid is not measured on fewer hosts again.
         """
-        name = scenario.name
+        name, most = scenario.name, repeats(self._tier)
         done, discarded = self._done[name], self._discarded[name]
         if fewer:
             done, discarded = self._done_on_fewer[name], self._discarded_on_fewer[name]
@@ -159,7 +159,7 @@ class Rounds:
                 return
             doing = f"{doing} on {fewer.hosts} load host{'s' if fewer.hosts > 1 else ''}:"
         result = self._bench.round(scenario, index, left, doing, fewer=fewer)
-        while result.repeatable and sum(bool(r.invalid) == bool(result.round.invalid) for r in discarded) < REPEATS:
+        while result.repeatable and sum(bool(r.invalid) == bool(result.round.invalid) for r in discarded) < most:
             self._ledger.move(result.round.window_s, WINDOWS, "load start")
             discarded.append(result.round)
             result = self._bench.round(scenario, index, left, doing, fewer=fewer)

@@ -241,11 +241,23 @@ def night_of(run: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def held_again(before: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the relations that MEASURED has, `before`, with those that `runs` held added; figures stay as they are."""
+    found = {name: {kind: list(values) for kind, values in held.items()} for name, held in before.items()}
+    for name, held in collected(runs)["relations"].items():
+        known = found.setdefault(name, {})
+        found[name] = {kind: [*known.get(kind, []), *values] for kind, values in held.items()}
+    return found
+
+
 def main() -> None:
     """Write docs/catalogue.md, and before it what the runs named measured; what they did not stays as it was."""
     parser = argparse.ArgumentParser(prog="make catalogue", description=__doc__)
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN.json", help="runs whose figures to record anew")
     parser.add_argument("--night", type=Path, metavar="RUN.json", help="a whole nightly, to be shown as such")
+    parser.add_argument(
+        "--held", nargs="+", default=[], type=Path, metavar="RUN.json", help="runs whose relations to count as well"
+    )
     given = parser.parse_args()
     runs, before = [load_run(path, "RUN.json") for path in given.runs], dict[str, Any](machine="", commands=[])
     if MEASURED.exists():
@@ -253,6 +265,9 @@ def main() -> None:
     if given.night:
         said = {"machine": "", "command": "", **before.get("nightly", {})}  # for a person to state
         before["nightly"] = {**said, **night_of(load_run(given.night, "RUN.json"))}
+        MEASURED.write_text(json.dumps(before, indent=1) + "\n")
+    if given.held:
+        before["relations"] = held_again(before["relations"], [load_run(path, "RUN.json") for path in given.held])
         MEASURED.write_text(json.dumps(before, indent=1) + "\n")
     if runs:
         found = {name: {**before.get(name, {}), **values} for name, values in collected(runs).items()}

@@ -16,7 +16,7 @@ from perfgate.experiment import rounds
 from perfgate.experiment.assembly import Finished
 from perfgate.experiment.ledger import Ledger
 from perfgate.experiment.one_host_fewer import OneHostFewer, one_host_fewer
-from perfgate.experiment.room import REPEATS, with_extra_rounds
+from perfgate.experiment.room import REPEATS, most_rounds, repeats, with_extra_rounds
 from perfgate.experiment.rounds import Rounds
 from perfgate.judge.stopping import GateStopRule
 from perfgate.metrics.process import process_sampler
@@ -283,6 +283,13 @@ def test_rounds_that_the_generator_spoilt_are_repeated(
     found = measured(monkeypatch, Bench(list(gives)))
     assert len(found.discarded) == discarded
     assert bool(found.rounds[-1].invalid) == (gives[-1] is SATURATED)
+
+
+@pytest.mark.parametrize(("rounds", "most"), [(2, 2), (3, 2), (7, 3), (15, 7)])
+def test_more_rounds_have_more_tries(rounds: int, most: int) -> None:
+    """Three of ten rounds of a nightly were sent late; two tries for seven rounds left it undecided."""
+    assert repeats(replace(TIER, rounds=rounds)) == most
+    assert most_rounds(replace(TIER, rounds=rounds), own=False) == 2 * rounds + 2 * most
 
 
 def test_rounds_of_compiling_brokers_are_followed_by_others_and_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from perfgate.model import PairRelation, RangeRelation, Verdict
 from tests.harness.build import measurement, one_round, scenario
 from tests.harness.run_gate import ROOT
 from tests.scenarios.catalogue import FAMILIES
-from tests.scenarios.document import MEASURED, PAGE, collected, current, night_of, page
+from tests.scenarios.document import MEASURED, PAGE, collected, current, held_again, night_of, page
 
 HELD = load_relations(ROOT / "thresholds" / "relations.toml")
 HERE = [*(r.here(shares_cores=True) for r in HELD), *(r for r in HELD if r.shared_cores)]
@@ -45,6 +45,22 @@ def test_figures_are_the_medians_of_the_runs_and_say_in_how_many_a_relation_held
     shown_near = page(FAMILIES, HERE, {"machine": "one", "commands": ["two"], **near})
     assert "| 1.60 (1.20 .. 2.00); green in 1 of 2 |" in shown_near, "--relations-only has a wider bound than the page"
     assert "; green in 4 of 4 |" in shown
+
+
+def test_more_runs_add_to_what_held_a_relation_and_leave_the_figures() -> None:
+    relations = [{"name": "acks-none", "ratio": 1.5, "verdict": "PASS"}, {"name": "new", "ratio": 2, "verdict": "PASS"}]
+    run = {"scenarios": [], "relations": relations, "ranges": [{"name": "replicas-range", "verdict": "INCONCLUSIVE"}]}
+    before = {
+        "acks-none": {"ratios": [1.72], "verdicts": ["PASS"]},
+        "replicas-range": {"ratios": [], "verdicts": ["PASS"]},
+        "log-dirs-rate": {"ratios": [1.24]},
+    }
+    assert held_again(before, [run, run]) == {
+        "acks-none": {"ratios": [1.72, 1.5, 1.5], "verdicts": ["PASS"] * 3},
+        "replicas-range": {"ratios": [], "verdicts": ["PASS", "INCONCLUSIVE", "INCONCLUSIVE"]},
+        "log-dirs-rate": {"ratios": [1.24]},
+        "new": {"ratios": [2, 2], "verdicts": ["PASS", "PASS"]},
+    }
 
 
 def test_a_whole_nightly_is_shown_with_its_time_and_the_spread_of_its_rounds() -> None:
