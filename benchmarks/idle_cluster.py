@@ -1,4 +1,4 @@
-"""What a second cluster costs that lives beside the loaded one and waits: ``python -m benchmarks.idle_cluster``.
+"""The cost of a second cluster that lives beside the loaded one and waits: ``python -m benchmarks.idle_cluster``.
 
 Comparisons on pairs of clusters keep both alive. Measured are bursts of batch-1k on one warm cluster, its sides alike,
 before another is started and after that one was warmed up too; and what the other's brokers use meanwhile that is not

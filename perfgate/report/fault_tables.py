@@ -1,4 +1,4 @@
-"""What the terminal shows of scenarios with a fault."""
+"""Tables and notes of scenarios with a fault, for the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What time alone does to a load: growth that is known is found, and none where there is none to tell."""
+"""Growth of a load's figures with time alone: growth that is known is found, and none where there is none to tell."""
 
 from dataclasses import replace
 from pathlib import Path

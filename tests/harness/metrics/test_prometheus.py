@@ -1,4 +1,4 @@
-"""What is read from a Prometheus: pure parts, and a real HTTP server that answers as one does."""
+"""Figures that are read from a Prometheus: pure parts, and a real HTTP server that answers as one does."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What every broker process is started with: options of its JVM, and where its log goes."""
+"""Options of every broker's JVM, the memory that it takes with them, and where its log goes."""
 
 from __future__ import annotations
 
