@@ -55,8 +55,8 @@ class EmbeddedTarget(OwnTarget[EmbeddedCluster]):
                 "images (--kafka-image, [cluster] image) and --broker-memory need --target containers; "
                 "the embedded target takes --kafka-version"
             )
-        # Brokers with such a cache are quicker at first (docs/measurement.md), and other options or another version have
-        # none, or one of their own: of two sides that differ so neither starts with it.
+        # Brokers with such a cache are quicker at first (docs/measurement.md), and other options or another version
+        # have none, or one of their own: of two sides that differ so neither starts with it.
         kinds = {(spec.kafka_version, spec.jvm_options) for spec in specs}
         self._warm_start = not self._compared or len(kinds) == 1
         find_java()
