@@ -91,7 +91,8 @@ KAFKA_3 = ("--kafka-version", "3.9.1")
 # records/s of 1 KiB, would take 25 s to drain after each burst.
 OF_ANY_TIER = ("--family", "cross-az")
 FAR: tuple[tuple[str, str], ...] = (("producer.queue.buffering.max.kbytes", "512"),)
-LINES = (
+EVERY = {"log.flush.interval.messages": "1"}
+NEAR = (
     Line(
         name="dynamic-same",
         change=with_broker("num.io.threads as they are", {"num.io.threads": "8"}),
@@ -133,55 +134,26 @@ LINES = (
         must="6 of 6 called within 10 min; >= 95 % resampled; 10 %: >= 90 % within 25 min",
         resampled=((None, 10.0), (-0.20, 10.0), (-0.10, 25.0)),
     ),
-    Line(
-        name="dynamic-same-10ms",
-        change=with_broker("num.io.threads as they are", {"num.io.threads": "8"}),
-        scenario="cross-az-10ms",
-        both=FAR,
-        arguments=OF_ANY_TIER,
-        runs=12,
-        minutes=5.0,
-        nothing=True,
-        must="0 of 12 false; <= 1 % resampled",
-        resampled=((0.0, 5.0), (-0.10, 5.0)),
-    ),
-    Line(
-        name="dynamic-10-10ms",
-        change=with_broker("a flush every message", {"log.flush.interval.messages": "1"}),
-        scenario="cross-az-10ms",
-        both=FAR,
-        sized=True,
-        arguments=OF_ANY_TIER,
-        runs=8,
-        minutes=5.0,
-        must="8 of 8 called within 5 min; >= 95 % resampled",
-        resampled=((None, 5.0), (-0.10, 5.0)),
-    ),
-    Line(
-        name="fresh-same-10ms",
-        change=shipped("nothing-on-pairs"),
-        scenario="cross-az-10ms",
-        both=FAR,
-        arguments=OF_ANY_TIER,
-        runs=6,
-        minutes=15.0,
-        nothing=True,
-        must="0 of 6 false, interval <= +-8 % in 15 min; <= 1 % resampled",
-        resampled=((0.0, 15.0), (-0.20, 10.0), (-0.10, 25.0)),
-    ),
-    Line(
-        name="static-20-10ms",
-        change=with_broker("a flush every message", {"log.flush.interval.messages": "1"}, pairs=True),
-        scenario="cross-az-10ms",
-        both=FAR,
-        sized=True,
-        arguments=OF_ANY_TIER,
-        runs=6,
-        minutes=10.0,
-        beside_recorded=True,
-        must="6 of 6 called within 10 min; >= 95 % resampled; 10 %: >= 90 % within 25 min",
-        resampled=((None, 10.0), (-0.20, 10.0), (-0.10, 25.0)),
-    ),
+)
+
+
+def _far(name: str, settings: Mapping[str, str] | None = None) -> Line:
+    """Return a line of a scenario that waits for a link; `settings`: what else the brokers are given there."""
+    (near,) = (line for line in NEAR if line.name == name)
+    change = (
+        with_broker("a flush every message", settings, pairs=bool(near.stated.get("pairs")))
+        if settings
+        else near.change
+    )
+    return replace(near, name=f"{name}-10ms", scenario="cross-az-10ms", change=change, both=FAR, arguments=OF_ANY_TIER)
+
+
+LINES = (
+    *NEAR,
+    _far("dynamic-same"),
+    _far("dynamic-10", EVERY),
+    _far("fresh-same"),
+    _far("static-20", EVERY),
     *(
         Line(
             name=f"version-{scenario}",

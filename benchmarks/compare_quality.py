@@ -21,13 +21,10 @@ from typing import Any
 
 from benchmarks.compare_figures import print_tables
 from benchmarks.compare_lines import LINES, RAW, ROOT, Line, chosen, comparison_facts, note, recorded
-from benchmarks.verdict_quality import BY_NAME, KeptTarget, Quiet
-from fixtures.wiring import process_usage
-from perfgate.experiment.setup import Setup
-from perfgate.model import SAME_ZONE, Settings, Tier, with_changes
+from benchmarks.warm_cluster import BY_NAME, warm_cluster
+from perfgate.model import Settings, Tier, with_changes
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.results import load_run
-from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 
 FOLDER = ROOT / "results" / "compare-quality"
 PAIRS_OF = {"batch-1k": "fresh-same", "cross-az-10ms": "fresh-same-10ms"}
@@ -146,40 +143,22 @@ def _size_rounds(
     rounds: int,
     keep: Callable[[dict[str, Any]], None],
 ) -> None:
-    row, logs = with_changes(BY_NAME[scenario], both), Path(tempfile.mkdtemp(prefix="compare-sizes-"))
-    target = KeptTarget(log_folder=logs, cross_zone=row.link != SAME_ZONE, say=lambda text: print(text, flush=True))
-    target.prepare([row.cluster])
-    try:
-        cluster, run_id = target.cluster(row.cluster), f"s{int(time.time())}"
-        driver = LibrdkafkaDriver()
-        setup = Setup(
-            tier=SIZE_TIER,
-            driver=driver,
-            engine=driver,
-            target=target,
-            scenarios=[row],
-            run_id=run_id,
-            say=Quiet(),
-            sampler=process_usage,
-            histories=logs,
-        )
-        bench = setup.bench(cluster, run_id)
-        bench.warm_up([row])
+    row = with_changes(BY_NAME[scenario], both)
+    with warm_cluster(row, SIZE_TIER) as warm:
         for index in range(1, rounds + 1):
             # Forwards and backwards in turn, so that no form always follows the same one.
             for form in forms if index % 2 else forms[::-1]:
-                live = cluster.live_settings()
+                live = warm.cluster.live_settings()
                 if form:
                     live.change(form)
-                found = bench.round(row, index, None, "true size").round
+                found = warm.bench.round(row, index, None, "true size").round
                 if form:
                     live.restore()
                 told = {name: found.metrics.get(name) for name in ("records_per_s", "broker_cpu_us_per_record")}
-                keep({"kind": "size", "run": run_id, "scenario": scenario, "settings": dict(form), "round": index}
+                run = warm.setup.run_id
+                keep({"kind": "size", "run": run, "scenario": scenario, "settings": dict(form), "round": index}
                      | told | {"invalid": list(found.invalid)})  # fmt: skip
                 print(f"{scenario} {dict(form)} round {index}: {told}", flush=True)
-    finally:
-        target.end()
 
 
 def _pairs_of(texts: Sequence[str]) -> dict[str, str]:

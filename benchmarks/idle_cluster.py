@@ -11,23 +11,17 @@ import argparse
 import random
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import psutil
 
-from benchmarks.verdict_quality import BY_NAME, Quiet
-from fixtures.wiring import process_usage
+from benchmarks.warm_cluster import BY_NAME, warm_cluster
 from perfgate.experiment.bench import Bench
 from perfgate.experiment.bursts import burst
 from perfgate.experiment.parts import next_order
-from perfgate.experiment.setup import Setup
 from perfgate.load.turns import SIDES, pace
 from perfgate.model import MIB, Tier
-from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
-from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 
 TIER = Tier(name="idle", rounds=2, window_s=6, warmup_max_s=2, broker_warmup_s=90)
 ROW = BY_NAME["batch-1k"]
@@ -81,33 +75,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--bursts", type=int, default=12, help="of each kind (default: 12)")
     bursts = parser.parse_args().bursts
-    logs = Path(tempfile.mkdtemp(prefix="idle-cluster-"))
-    target = EmbeddedTarget(log_folder=logs, cross_zone=False, say=print)
-    target.prepare([ROW.cluster])
-    try:
-        driver = LibrdkafkaDriver()
-        setup = Setup(
-            tier=TIER,
-            driver=driver,
-            engine=driver,
-            target=target,
-            scenarios=[ROW],
-            run_id=f"i{int(time.time())}",
-            say=Quiet(),
-            sampler=process_usage,
-            histories=logs,
-        )
-        bench = setup.bench(target.cluster(ROW.cluster), f"{setup.run_id}-1")
-        bench.warm_up([ROW])
-        _told("alone", rates(bench, bursts))
-        idle = target.beside(ROW.cluster)
-        setup.bench(idle, f"{setup.run_id}-2").warm_up([ROW])
-        bench.warm_up([ROW])
-        _told("beside a warm cluster that waits", rates(bench, bursts))
+    with warm_cluster(ROW, TIER) as alone:
+        _told("alone", rates(alone.bench, bursts))
+        idle = alone.target.beside(ROW.cluster)
+        alone.setup.bench(idle, f"{alone.setup.run_id}-2").warm_up([ROW])
+        alone.bench.warm_up([ROW])
+        _told("beside a warm cluster that waits", rates(alone.bench, bursts))
         cores, mib = used(idle.broker_pids().values())
         print(f"the cluster that waits: {cores:.3f} cores, {mib:,.0f} MiB, over {WATCHED_S:.0f} s")
-    finally:
-        target.close()
     return 0
 
 

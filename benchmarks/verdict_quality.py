@@ -13,7 +13,6 @@ import gzip
 import json
 import random
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -21,25 +20,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fixtures.wiring import process_usage
+from benchmarks.warm_cluster import BY_NAME, KeptTarget, quiet_setup, warm_cluster
 from perfgate.experiment.bench import Bench
 from perfgate.experiment.bursts import burst
 from perfgate.experiment.comparing import Comparing
 from perfgate.experiment.parts import MIRRORED, QUADS
-from perfgate.experiment.setup import Setup
 from perfgate.judge.compare.comparisons import judge_comparison
 from perfgate.judge.compare.stopping import SequentialStopRule
 from perfgate.load.turns import pace
 from perfgate.model import Change, Scenario, Tier, with_changes
 from perfgate.model.load import Late, LoadResult, LoadSpec, Observer, Pace
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
-from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
-from tests.scenarios.catalogue import SCENARIOS
 
 RAW = Path(__file__).parent / "results" / "verdict_quality.jsonl.gz"
 TIER = Tier(name="quality", rounds=2, window_s=6, warmup_max_s=2, broker_warmup_s=45)
 # The declared buffer of 32 MiB would take 40 s to drain over these links.
-BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 ROW = with_changes(BY_NAME["cross-az"], [("producer.queue.buffering.max.kbytes", 512)])
 TRUE_ROUNDS = 5
 BUSY_ROWS = tuple(BY_NAME[name] for name in ("batch-1k", "replicas-3", "acks-all"))
@@ -93,30 +88,6 @@ class SlowedDriver(LibrdkafkaDriver):
         return super().take_turns(specs, order, at, replace(observer, edge=edge))
 
 
-class Quiet:
-    """Says nothing."""
-
-    def __call__(self, text: str, left_s: float | None) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        pass
-
-    def clear(self) -> None:
-        pass
-
-
-class KeptTarget(EmbeddedTarget):
-    """A target whose cluster stays for the next comparison."""
-
-    def close(self) -> None:
-        """Keep the cluster."""
-
-    def end(self) -> None:
-        """End the cluster."""
-        super().close()
-
-
 def recorded() -> list[dict[str, Any]]:
     """Return what has been collected."""
     if not RAW.exists():
@@ -142,24 +113,8 @@ def note(entry: Mapping[str, Any]) -> None:
 def collect(minutes: float) -> None:
     """Make live comparisons until all are there or the time is up."""
     deadline = time.monotonic() + 60 * minutes
-    logs = Path(tempfile.mkdtemp(prefix="verdict-quality-"))
-    target = KeptTarget(log_folder=logs, cross_zone=True, say=lambda text: print(text, flush=True))
-    target.prepare([ROW.cluster])
-    try:
-        cluster = target.cluster(ROW.cluster)
-        setup = Setup(
-            tier=TIER,
-            driver=LibrdkafkaDriver(),
-            engine=LibrdkafkaDriver(),
-            target=target,
-            scenarios=[ROW],
-            run_id=f"q{int(time.time())}",
-            say=Quiet(),
-            sampler=process_usage,
-            histories=logs,
-        )
-        bench = setup.bench(cluster, setup.run_id)
-        bench.warm_up([ROW])
+    with warm_cluster(ROW, TIER) as warm:
+        bench, cluster = warm.bench, warm.cluster
 
         def set_delay(added_rtt_ms: int) -> None:
             assert cluster.proxy is not None
@@ -168,11 +123,9 @@ def collect(minutes: float) -> None:
 
         _true_sizes(bench, set_delay)
         while time.monotonic() < deadline and (case := _next_case()) is not None:
-            _compare(target, set_delay, case)
+            _compare(warm.target, set_delay, case)
         for row in BUSY_ROWS:
             _series(bench, row, deadline)
-    finally:
-        target.end()
 
 
 def _true_sizes(bench: Bench, set_delay: Callable[[int], None]) -> None:
@@ -230,17 +183,7 @@ def _compare(target: KeptTarget, set_delay: Callable[[int], None], case: Case) -
     """Make one live comparison with the product's own code and note it."""
     set_delay(case.baseline)
     slowed = SlowedDriver(set_delay, {"A": case.baseline, "B": case.candidate})
-    setup = Setup(
-        tier=replace(TIER, broker_warmup_s=0.0),
-        driver=slowed,
-        engine=slowed,
-        target=target,
-        scenarios=[ROW],
-        run_id=f"q{time.time_ns() // 1_000_000}",
-        say=Quiet(),
-        sampler=process_usage,
-        histories=RAW.parent,
-    )
+    setup = quiet_setup(target, ROW, replace(TIER, broker_warmup_s=0.0), RAW.parent, slowed)
     comparing = Comparing(change=Change(name=case.name), budget_s=case.budget_s, setup=setup, stop=SequentialStopRule())
     begin = time.time()
     comparison = comparing.compare(ROW)

@@ -139,7 +139,7 @@ def _family(family: Family, relations: Sequence[Relation], measured: Mapping[str
                 found = _measured_steps(relation, figures)
             else:
                 text = f"{relation.claim} (`{relation.metric.name}` of {' / '.join(relation.names)})"
-                found = _ratios(held.get("ratios", []))
+                found = _ratios(held.get("ratios", [])) or _of_medians(relation, figures)
             found += _verdicts(relation, held)
             yield _row(text, relation.accepted, found, relation.source)
         yield ""
@@ -155,6 +155,12 @@ def _measured_steps(relation: RangeRelation, figures: Mapping[str, Mapping[str, 
     return ", ".join(ratios) + (f"; not measured: {', '.join(absent)}" if absent else "") if ratios else ""
 
 
+def _of_medians(relation: PairRelation, figures: Mapping[str, Mapping[str, float]]) -> str:
+    """Return the ratio of the medians, of a relation that no run has held; empty where they were not measured."""
+    of, over = (figures.get(name, {}).get(relation.metric.name) for name in relation.names)
+    return f"{of / over:.2f} (of the medians)" if of is not None and over else ""
+
+
 def _paragraph(text: str) -> str:
     return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False) + "\n"
 
@@ -167,12 +173,16 @@ def _ratios(ratios: Sequence[float]) -> str:
 
 
 def _verdicts(relation: Relation, held: Mapping[str, Sequence[Any]]) -> str:
-    """Return how many runs held the relation within the bounds that the page has; --relations-only has wider ones."""
+    """Return how many runs held the relation within the bounds that the page has, and what others said of it.
+
+    --relations-only has wider bounds.
+    """
     verdicts = held.get("verdicts", [])
     green = verdicts.count("PASS")
     if isinstance(relation, PairRelation):
         green = min(green, sum(map(relation.holds, held.get("ratios", []))))
-    return f"; green in {green} of {len(verdicts)}" if verdicts else ""
+    others = (f", {verdicts.count(name)} {name}" for name in sorted(set(verdicts) - {"PASS"}))
+    return f"; green in {green} of {len(verdicts)}{''.join(others)}" if verdicts else ""
 
 
 def _scenario(scenario: Scenario) -> tuple[str, str, str]:

@@ -14,7 +14,7 @@ from benchmarks.compare_figures import print_tables
 from benchmarks.compare_lines import LINES, Line, chosen, comparison_facts, note, recorded
 from benchmarks.compare_quality import missing
 from benchmarks.compare_resampled import Pool, drawn
-from benchmarks.verdict_quality import BY_NAME as SCENARIOS
+from benchmarks.warm_cluster import BY_NAME as SCENARIOS
 from perfgate.judge.compare.comparisons import judge_comparison
 from perfgate.model import Comparison, Effect, with_changes
 from perfgate.model.errors import ConfigurationError
