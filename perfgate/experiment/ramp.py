@@ -210,4 +210,5 @@ def _summed(steps: Sequence[Step]) -> Accounting:
         unresolved=sum(one.unresolved for one in parts),
         offset_delta=sum(one.offset_delta for one in parts),
         withdrawn=sum(one.withdrawn for one in parts),
+        markers=sum(one.markers for one in parts),
     )

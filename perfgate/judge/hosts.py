@@ -30,13 +30,14 @@ def differing_hosts(rounds: Sequence[Round]) -> list[str]:
     Where hosts do not differ, each is the worst of a round with a chance of one in their number, independently of the
     other rounds: that one of them is it in all of them has the chance hosts ** (1 - rounds).
     """
-    reports = [r.hosts for r in rounds if r.hosts and r.failover is None]  # those have no window for it
+    # Those with a fault have no window for it; those without a valid load say nothing.
+    reports = [r.hosts for r in rounds if r.hosts and r.failover is None and not r.invalid]
     slow = [{host.name: 1 / max(_each(host), 1e-9) for host in hosts if _done_by(host)} for hosts in reports]
     late = [
         {
-            host.name: latency_metrics([host.latency_histogram])["latency_ms.p99"]
+            host.name: found["latency_ms.p99"]
             for host in hosts
-            if host.latency_histogram
+            if host.latency_histogram and (found := latency_metrics([host.latency_histogram]))
         }
         for hosts in reports
     ]

@@ -88,7 +88,10 @@ class Agent:
         try:
             await asyncio.to_thread(delete_left_over)
             self._processes = LocalTransport(worker).start(self._with_folder(specs), heard)
-        except OSError as error:  # a full disk has no room for what they say on their standard error
+        except LoadError:
+            await self.end()
+            raise
+        except OSError as error:
             await self.end()
             raise LoadError(f"its generators cannot be started: {error}") from error
         self._watching = loop.create_task(self._watch())

@@ -15,6 +15,7 @@ from typing import IO
 from perfgate.load.transport import Heard, HostClock
 from perfgate.model import Link
 from perfgate.model.hosts import MachineUse
+from perfgate.model.load import LoadError
 
 ROOT = Path(__file__).parents[2]
 WORKER = ("-m", "perfgate.systems.kafka.load.worker")
@@ -101,11 +102,14 @@ class LocalTransport:
         return None
 
     def start(self, specs: Mapping[str, Mapping[str, object]], heard: Heard) -> dict[str, LocalProcess]:
-        """Start a process for each spec, by name. Raises OSError when one cannot be started."""
+        """Start a process for each spec, by name. Raises LoadError; nothing that was started is left then."""
         started: dict[str, LocalProcess] = {}
         try:
             for name, spec in specs.items():
                 started[name] = LocalProcess(name, spec, heard, self._worker)
+        except OSError as error:  # a full disk has no room for what they say on their standard error
+            ended(started)
+            raise LoadError(f"its generators cannot be started: {error}") from error
         except BaseException:
             ended(started)
             raise

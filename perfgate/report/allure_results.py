@@ -36,6 +36,7 @@ from perfgate.model.summary import metric_value
 from perfgate.report.comparisons import comparison_entry
 from perfgate.report.csv_table import rounds_csv
 from perfgate.report.front import integrity_line
+from perfgate.report.html import CATEGORIES
 from perfgate.report.plots import comparison_pictures, pictures
 from perfgate.report.published import PUBLISHED_COLUMNS, published_rows, untold_rows
 from perfgate.report.results import scenario_entry, without_histograms
@@ -43,20 +44,6 @@ from perfgate.report.scenario_plots import Former
 
 JUDGED_COLUMNS = ("held against", "measured", "spread", "expected", "tolerance", "limit", "off", "published", "verdict")
 EPIC = "Kafka performance gate"
-# Allure matches the whole message, in Java or in JavaScript: [\s\S] is any character in both.
-CATEGORIES = [
-    {"name": name, "messageRegex": rf"[\s\S]*{words}[\s\S]*", "matchedStatuses": statuses, "groupByMessage": False}
-    for name, words, statuses in (
-        ("Broken: the brokers failed", "BROKEN", ["failed"]),
-        ("Regressed", "REGRESSED", ["failed"]),
-        ("Slower with the change", "SLOWER", ["failed"]),
-        ("Inconclusive: too noisy to say", "INCONCLUSIVE", ["failed"]),
-        ("Invalid: the load itself was not valid", "INVALID", ["failed"]),
-        ("No threshold stored", "MISSING", ["failed", "skipped"]),
-        ("Not run", "not run: ", ["skipped"]),
-        ("The suite itself failed: no verdict", "", ["broken"]),
-    )
-]
 
 
 def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile | None, former: Former) -> None:

@@ -166,13 +166,20 @@ def changes_of(scenario: str, metric: str, series: Sequence[tuple[str, float]]) 
 
 
 def prune(path: Path, before: date) -> int:
-    """Remove the runs that started before this day; return how many."""
-    entries = load(path)
-    kept = [entry for entry in entries if datetime.fromisoformat(entry["started"]).date() >= before]
+    """Remove the runs that started before this day; return how many. Lines that are none of a run stay."""
+    lines = path.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if not _started_before(line, before)]
     part = path.with_suffix(".part")
-    part.write_text("".join(json.dumps(entry) + "\n" for entry in kept))
+    part.write_text("".join(kept))
     part.replace(path)
-    return len(entries) - len(kept)
+    return len(lines) - len(kept)
+
+
+def _started_before(line: str, day: date) -> bool:
+    try:
+        return datetime.fromisoformat(json.loads(line)["started"]).date() < day
+    except (ValueError, TypeError, KeyError):
+        return False
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from perfgate.judge.compare.paths import PATHS
 from perfgate.judge.compare.reached import NEVER
+from perfgate.judge.compare.short import GROWING
 from perfgate.judge.messages import WARMING, percent
 from perfgate.model import AS_USUAL, ComparisonOutcome, Deciding, Effect, MetricEffect
 
@@ -86,9 +87,14 @@ def comparison_message(outcome: ComparisonOutcome, change: str) -> str:
     lines += [f"  alone      {line}" for line in alone_lines(outcome)]
     lines += [f"  also       {line}" for line in notable_lines(outcome)]
     lines += [f"  reason     {reason}" for reason in outcome.reasons]
-    by_time = not any(reason.startswith(PATHS) or NEVER in reason or WARMING in reason for reason in outcome.reasons)
+    by_time = not any(
+        reason.startswith(PATHS) or any(words in reason for words in (NEVER, WARMING, GROWING))
+        for reason in outcome.reasons
+    )
     if outcome.effect is Effect.INCONCLUSIVE and by_time:
         lines.append(f"  next       {_more(outcome)}")
+    elif any(GROWING in reason for reason in outcome.reasons):
+        lines.append("  next       compare at a rate that the brokers take as declared: --set load.rate=N")
     if outcome.effect is Effect.INVALID:
         lines.append("  next       mend the reason above, then compare again")
     return "\n".join(lines)

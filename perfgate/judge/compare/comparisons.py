@@ -28,7 +28,7 @@ from perfgate.judge.compare.sequential import (
     units_needed,
 )
 from perfgate.judge.compare.sequential import estimate as estimate_of
-from perfgate.judge.compare.short import CHANCE, short_of
+from perfgate.judge.compare.short import CHANCE, GROWING, short_of
 from perfgate.judge.compare.units import fewest_units, scatter_text, too_few, unit_logs, whole_units
 from perfgate.judge.rates import at_its_cap
 from perfgate.judge.rules import READERS, invalid_reasons, spoilt
@@ -135,7 +135,7 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
     if short.before:
         effect, reasons = (
             Effect.INCONCLUSIVE,
-            (f"as declared: {short.before}; a latency that keeps growing compares nothing",),
+            (f"as declared: {short.before}; {GROWING}",),
         )
     elif short.told:
         effect, reasons = Effect.SLOWER, (f"candidate: {short.after}",)
@@ -160,7 +160,7 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
         effect, reasons = Effect.INCONCLUSIVE, (handicapped(comparison, metric),)
     elif final and not effect.red and (hidden := [one.metric for one in judged if one.may_be_worse(comparison)]):
         effect, reasons = Effect.INCONCLUSIVE, tuple(favoured(comparison, one) for one in hidden)
-    elif effect is Effect.INCONCLUSIVE:
+    elif lead.effect is effect is Effect.INCONCLUSIVE and not short.before:
         more = max(0.0, lead.needs - 1) * comparison.minutes
     per_unit = len(comparison.orders[0].replace(" ", "")) // 2 if comparison.orders else comparison.rounds_per_unit
     return ComparisonOutcome(

@@ -9,6 +9,8 @@ from perfgate.judge.compare.sequential import ERROR
 from perfgate.model import Comparison, Measurement
 
 CHANCE = "that may be chance"
+GROWING = "a latency that keeps growing compares nothing"
+"""Of a load that the declared brokers do not take: more of it says no more."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import numpy as np
 import pytest
@@ -10,14 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.experiment.faults.analysis import analyse
+from perfgate.experiment.faults.fault_round import fault_round
 from perfgate.experiment.faults.growth import grown, growth, growth_of_cores
 from perfgate.experiment.faults.outage import Times
 from perfgate.experiment.faults.recording import keep, recall
 from perfgate.experiment.faults.written import NOTHING_DONE, Written
 from perfgate.judge.rules import judge_scenario
 from perfgate.model import Fault, FaultScenario, Measurement, Verdict
+from perfgate.model.load import LoadError
 from perfgate.report.fault_tables import growth_notes
 from tests.harness.experiment.test_failover import END, FAULT, START, faulty, history, one_fault
+from tests.harness.load.test_worker_protocol import SPEC
 
 LASTS = 36.0
 
@@ -147,3 +150,31 @@ def test_a_line_is_found_whatever_one_value_is(
 @pytest.mark.parametrize("values", [[], [1.0], [1.0, 2.0], [1.0, 0.0, 1.0], [1.0, -1.0, 2.0]])
 def test_too_few_values_and_such_as_cannot_be_make_no_line(values: list[float]) -> None:
     assert growth(values) is None
+
+
+@pytest.mark.parametrize(("kind", "edges"), [("time", 2), ("client-crash", 0)])
+def test_what_time_alone_does_is_asked_of_a_window_of_its_own(kind: str, edges: int, tmp_path: Path) -> None:
+    """Behind a Prometheus the growth of CPU is read from between these edges."""
+    happened: list[str] = []
+
+    def goes_on(until: float, doing: str) -> None:
+        happened.append(doing)
+        if doing == "after the fault":
+            raise LoadError("seen enough")
+
+    load, observer = MagicMock(), Mock()
+    load.follow_until.side_effect = goes_on
+    observer.edge.side_effect = lambda: happened.append("edge")
+    engine, cluster, usage = MagicMock(), MagicMock(), MagicMock()
+    engine.journaled.return_value.__enter__.return_value = load
+    for entered in (engine.journaled.return_value, cluster.watch.return_value, usage):
+        entered.__exit__.return_value = None
+    row = FaultScenario.of(faulty(), Fault(kind=kind, hold_s=LASTS))
+    spec = replace(SPEC, scenario=row)
+    done = fault_round(row, cluster, Mock(), Mock(), engine, spec, 1, observer, usage, tmp_path)
+    assert done.invalid == ("seen enough",)
+    before, during = happened[:3], happened[3:-1]
+    assert before == ["edge", "before the fault", "edge"]
+    assert during.count("edge") == edges
+    assert edges == 0 or (during[0], during[-1]) == ("edge", "edge")
+    assert len(during) > edges, "the load went on meanwhile"

@@ -121,6 +121,16 @@ def test_a_round_holds_the_whole_curve_and_the_metrics_at_the_knee() -> None:
     assert "more than the 20.0 ms" in next(one.missed for one in found.steps if one.missed)
 
 
+def test_markers_of_transactions_are_accounted_for_over_all_steps() -> None:
+    def measure(row: Scenario, _doing: str) -> Finished:
+        found = replace(step(row.load.rate, 2.0), accounting=replace(accounting(1000, offset_delta=1006), markers=6))
+        return Finished(round=found, repeatable=False)
+
+    found = ramp_round(measure, RAMP, 1, own_brokers=True).round
+    assert found.accounting.markers == 6 * len(found.steps)
+    assert found.accounting.offset_delta == found.accounting.acked + found.accounting.markers
+
+
 def test_sends_that_fail_beyond_the_knee_are_part_of_the_curve() -> None:
     reason = "3 of 1,003 sends failed: 3 x _MSG_TIMED_OUT"
     lossy = replace(accounting(1000, attempted=1003), failed={"_MSG_TIMED_OUT": 3})

@@ -146,6 +146,9 @@ def test_a_paced_load_is_judged_by_its_latency_and_is_slower_when_not_sustained(
     for candidate in (failing.candidate, same.candidate):
         neither = judge_comparison(replace(failing, baseline=failing.candidate, candidate=candidate))
         assert neither.effect is Effect.INCONCLUSIVE, "the row as declared was not sustained: nothing was compared"
+        message = comparison_message(neither, "a change")
+        assert "min more would tell" not in message
+        assert "next       compare at a rate that the brokers take as declared: --set load.rate=N" in message
 
 
 @pytest.mark.parametrize(

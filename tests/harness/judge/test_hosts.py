@@ -35,6 +35,7 @@ def rounds(count: int, *, slow: int = 1_000, late: float = 0.010) -> list[Round]
     return [
         replace(
             unmeasured(index, ""),
+            invalid=(),
             hosts=(
                 report("load-1", 1_000 - index % 2, 0.010 + 1e-4 * (index % 2)),
                 report("load-2", 1_000 - (index + 1) % 2, 0.010 + 1e-4 * ((index + 1) % 2)),
@@ -96,3 +97,18 @@ def test_hosts_that_are_alike_are_named_no_more_often_than_is_said(hosts: int, c
         for _ in range(nights)
     )
     assert named / nights <= BY_CHANCE / QUESTIONS + 0.005
+
+
+def test_a_host_without_a_latency_in_a_window_is_left_out() -> None:
+    """It had ended the report: what no record came to has a histogram too, an empty one."""
+    found = rounds(7, late=0.030)
+    silent = replace(found[3].hosts[2], latency_histogram=encode(LatencyRecorder().histogram()))
+    found[3] = replace(found[3], hosts=(*found[3].hosts[:2], silent))
+    assert differing_hosts(found) == []
+
+
+def test_rounds_without_a_valid_load_say_nothing_of_hosts() -> None:
+    found = rounds(7, slow=500)
+    found[0] = replace(found[0], invalid=("a host was away",), hosts=found[0].hosts[::-1][:2])
+    (line,) = differing_hosts(found)
+    assert "in all 6 rounds" in line

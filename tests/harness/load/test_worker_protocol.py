@@ -6,11 +6,12 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.load import processes
+from perfgate.load import local, processes
 from perfgate.load.local import LocalTransport
 from perfgate.model import Consumers, Keys, Load, settings
 from perfgate.model.load import LoadError, LoadSpec, Observer, SendsFailedError
@@ -199,3 +200,21 @@ def test_keys_choose_their_partitions_themselves() -> None:
     assert not paired(producers_of(spec), consumers_of(spec))
     group = replace(spec, scenario=replace(row, keys=Keys(), consumers=Consumers(membership="group")))
     assert not paired(producers_of(group), consumers_of(group))
+
+
+def test_a_process_that_cannot_be_started_is_no_valid_load_and_leaves_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a machine has no process, or no room for its words, left."""
+    started: list[int] = []
+    begin = local.LocalProcess.__init__
+
+    def only_one(process: local.LocalProcess, *arguments: Any) -> None:
+        if started:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        begin(process, *arguments)
+        started.append(process._process.pid)
+
+    monkeypatch.setattr(local.LocalProcess, "__init__", only_one)
+    specs = {"producer-1": {}, "producer-2": {}}
+    with pytest.raises(LoadError, match=r"its generators cannot be started: .*Resource temporarily unavailable"):
+        LocalTransport(("-c", "input(); input()")).start(specs, lambda _name, _message: None)
+    assert not psutil.pid_exists(started[0])

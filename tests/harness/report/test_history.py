@@ -104,6 +104,20 @@ def test_pruning_removes_what_is_older_and_nothing_else(tmp_path: Path, document
     assert [entry["started"][:10] for entry in history.load(path)] == [f"2026-01-{n:02d}" for n in range(4, 11)]
 
 
+def test_pruning_leaves_what_is_not_older_even_where_nobody_reads_it(tmp_path: Path, document: dict[str, Any]) -> None:
+    """Runs that another one continued, and lines that are none, went with the first pruning, whatever their date."""
+    path = tmp_path / "history.jsonl"
+    for number in range(1, 5):
+        history.append(path, night(document, number, 1.0))
+    first, *_, continued, last = path.read_text().splitlines()
+    last = json.dumps({**json.loads(last), "resumed_from": json.loads(continued)["run_id"]})
+    kept = [continued, last, '{"run_id": "cut of']
+    path.write_text("\n".join([first, *kept]))
+    assert len(history.load(path)) == 2
+    assert history.prune(path, date(2026, 1, 2)) == 1
+    assert path.read_text().splitlines() == kept
+
+
 def results_of(tmp_path: Path, document: dict[str, Any], runs: int) -> Path:
     results = tmp_path / "results"
     for number in range(1, runs + 1):

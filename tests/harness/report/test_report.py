@@ -112,6 +112,13 @@ def test_a_report_that_could_not_be_built_does_not_cost_the_run_its_place_in_the
     assert len((tmp_path / HISTORY_NAME).read_text().splitlines()) == 1
 
 
+def test_a_run_that_was_killed_has_a_report_of_what_there_is(run_dir: Path, tmp_path: Path) -> None:
+    """Allure's categories are written at the end of a run alone."""
+    killed = tmp_path / run_dir.name
+    shutil.copytree(run_dir, killed, ignore=shutil.ignore_patterns("report", "categories.json", "run.json"))
+    assert carried_by(build_report(killed))
+
+
 def test_a_folder_without_results_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match="holds no allure-results; a run of the gate leaves them"):
         build_report(tmp_path)

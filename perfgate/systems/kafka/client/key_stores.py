@@ -122,9 +122,12 @@ class KeyStores:
 def key_stores_of_a_run() -> KeyStores:
     """Return what converts stores into a folder that goes away with this process, however it ends."""
 
+    guard: list[Guard] = []
+
     def folder() -> Path:
         made = Path(tempfile.mkdtemp(prefix="kafka-perf-gate-keys-"))  # of mode 700
-        Guard().owns(made)
+        guard.append(Guard())  # whose end of the pipe has to stay open as long as this process lives
+        guard[-1].owns(made)
         return made
 
     return KeyStores(lambda: find_java().parent / "keytool", folder)

@@ -77,8 +77,12 @@ class EmbeddedCluster(OwnCluster):
         self._guard = Guard()
         self._data = Path(tempfile.mkdtemp(prefix="kafka-perf-gate-"))
         self._guard.owns(self._data)
-        secured = spec.security != "plaintext"
-        self._secured = Secured(spec.security, java=java, folder=self._data) if secured else None
+        try:
+            secured = spec.security != "plaintext"
+            self._secured = Secured(spec.security, java=java, folder=self._data) if secured else None
+        except BaseException:
+            self._guard.close()  # with the folder
+            raise
         self._pids: dict[int, int] = {}
         self._proxy_pid = 0
         self._proxy_log = logs / "toxiproxy.log"
