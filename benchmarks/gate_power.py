@@ -60,7 +60,6 @@ class Lab:
             spread=spread,
             runs=PROFILE_RUNS,
             reach=reach,
-            source="drawn",
         )
 
     def _deviation(self) -> float:

@@ -15,7 +15,7 @@ from perfgate.experiment.setup import Setup
 from perfgate.model import SAME_ZONE, Scenario, Tier
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
-from perfgate.systems.kafka.managed.own_target import Started
+from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 from tests.scenarios.catalogue import SCENARIOS
 
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
@@ -50,7 +50,7 @@ class WarmCluster:
     """What measures on the cluster; `setup` makes benches of further ones, `logs` is gone at the end."""
 
     target: KeptTarget
-    cluster: Started
+    cluster: EmbeddedCluster
     setup: Setup
     bench: Bench
     logs: Path

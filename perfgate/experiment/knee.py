@@ -27,7 +27,9 @@ def find_knee(meets: Meets, most: float, about: float | None = None) -> float | 
 
     Rates double until one is missed (or, `about` a knee that is known, move by less), then the gap is bisected to
     RESOLUTION. The rate that is left is measured once more, and BELOW of it; where one of the two is missed the same
-    is tried a RESOLUTION lower, then two, four and so on, down to the first rate. `most` means: at least that.
+    is tried a RESOLUTION lower, then two, four and so on, down to the first rate, and last between the rate at which
+    both hold and the one before: where noise makes steps miss, the knee would lie a third too low. `most` means: at
+    least that.
     """
     least = most * LEAST_SHARE
     if not meets(least, "unloaded"):
@@ -36,10 +38,18 @@ def find_knee(meets: Meets, most: float, about: float | None = None) -> float | 
     while high > low * RESOLUTION:
         middle = math.sqrt(low * high)
         low, high = (middle, high) if meets(middle, "bisection") else (low, middle)
-    for missed in itertools.count():
-        if low <= least or (meets(low, "confirmation") and meets(BELOW * low, "below")):
+
+    def holds(rate: float) -> bool:
+        return meets(rate, "confirmation") and meets(BELOW * rate, "below")
+
+    missed = low
+    for steps in itertools.count():
+        if low <= least or holds(low):
             break
-        low = max(least, low / RESOLUTION ** (2**missed))
+        missed, low = low, max(least, low / RESOLUTION ** (2**steps))
+    while missed > low * RESOLUTION**2:
+        middle = math.sqrt(low * missed)
+        low, missed = (middle, missed) if holds(middle) else (low, middle)
     return low
 
 

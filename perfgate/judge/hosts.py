@@ -35,9 +35,9 @@ def differing_hosts(rounds: Sequence[Round]) -> list[str]:
     slow = [{host.name: 1 / max(_each(host), 1e-9) for host in hosts if _done_by(host)} for hosts in reports]
     late = [
         {
-            host.name: found["latency_ms.p99"]
+            host.name: latency["latency_ms.p99"]
             for host in hosts
-            if host.latency_histogram and (found := latency_metrics([host.latency_histogram]))
+            if host.latency_histogram and (latency := latency_metrics([host.latency_histogram]))
         }
         for hosts in reports
     ]

@@ -123,7 +123,7 @@ def _off_sentence(judgement: Judgement) -> str:
     assert judgement.measured is not None
     figures = f"{number(judgement.measured)} {info.unit}".rstrip()
     if judgement.limit is not None:
-        figures += f", {'at least' if info.better == 'higher' else 'at most'} {number(judgement.limit)}"
+        figures += f", {info.bound} {number(judgement.limit)}"
     if off is None:
         return f": {info.label}: {figures}"
     stored = judgement.against if judgement.baseline is not None else "its limit"
@@ -246,11 +246,10 @@ def _judgement_lines(judgement: Judgement, rounds: int) -> list[str]:
     info = metric_info(judgement.metric)
     head = f"  {judgement.verdict.value.lower():<10} {judgement.metric}"
     if info and judgement.measured is not None and judgement.limit is not None and judgement.interval is None:
-        bound = "at least" if info.better == "higher" else "at most"
         lines = [
             f"{head} ({info.label})",
             f"  measured   {number(judgement.measured)} {info.unit} (median of {rounds} rounds)",
-            f"  expected   {bound} {number(judgement.limit)} {info.unit}",
+            f"  expected   {info.bound} {number(judgement.limit)} {info.unit}",
         ]
         return lines + ([f"  reason     {judgement.reason}"] if judgement.reason else [])
     if info is None or judgement.measured is None or judgement.baseline is None or judgement.interval is None:
@@ -259,14 +258,13 @@ def _judgement_lines(judgement: Judgement, rounds: int) -> list[str]:
     assert judgement.tolerance is not None
     assert judgement.spread is not None
     low, high = judgement.interval
-    bound = "at least" if info.better == "higher" else "at most"
     off = off_baseline(judgement) or 0.0
     lines = [
         f"{head} ({info.label})",
         f"  measured   {number(judgement.measured)} {info.unit} (centre of {rounds} rounds, "
         f"spread {percent(judgement.spread)}, {number(low)} .. {number(high)})",
         f"  expected   {number(judgement.baseline)} {info.unit}, {_allowance(judgement)}: "
-        f"{bound} {number(judgement.limit)}",
+        f"{info.bound} {number(judgement.limit)}",
         f"  off        {off * 100:+.1f} % from {judgement.against.replace('its', 'the')}",
     ]
     if judgement.reason:
@@ -280,7 +278,7 @@ def looked(outcome: Outcome) -> str:
     for judgement in outcome.judgements:
         if judgement.verdict is Verdict.REGRESSED and judgement.measured is not None and judgement.limit is not None:
             info = metric_info(judgement.metric)
-            bound = "at most" if info and info.better == "lower" else "at least"
+            bound = info.bound if info else "at least"
             what = f"{judgement.metric} {judgement.step}".rstrip()
             found.append(f"{what} {number(judgement.measured)} ({bound} {number(judgement.limit)})")
     return ", ".join(found) or outcome.verdict.value

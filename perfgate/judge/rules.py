@@ -118,7 +118,7 @@ def judge_threshold(values: Sequence[float], threshold: Threshold, *, published:
     rounds lie beyond the limit. IMPROVED: it passes, and the whole interval lies as far off on the good side; but not
     TOO_GOOD times as far, unless another machine was measured. All else, what is no number too, is INCONCLUSIVE.
     """
-    sign = 1 if threshold.metric.better == "higher" else -1
+    sign = threshold.metric.sign
     middle, width, interval = centre(values), spread(values), median_interval(values)
     worst_end, best_end = interval if sign > 0 else interval[::-1]
     margin, error = sign * (middle - threshold.limit), centre_error(values)

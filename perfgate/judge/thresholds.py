@@ -273,7 +273,6 @@ def _thresholds(path: Path, scenario: str, found: Sequence[tuple[MetricInfo, _En
                 runs=entry.runs,
                 anchor=entry.anchor,
                 reach=reach,
-                source=path.name,
             )
         )
     return tuple(thresholds)

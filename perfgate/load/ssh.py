@@ -14,7 +14,6 @@ import shlex
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -103,9 +102,8 @@ class HostProcess:
     def hear(self, within_s: float, doing: str) -> Mapping[str, Any]:
         """Return what the process says next. Raises ConfigurationError with the reason when that is not what it was
         asked for, or nothing for so long."""
-        deadline = time.monotonic() + within_s
         try:
-            said = self._said.get(timeout=max(0.0, deadline - time.monotonic()))
+            said = self._said.get(timeout=max(0.0, within_s))
         except queue.Empty:
             raise self.failure(f"did not answer within {within_s:.0f} s ({doing})") from None
         if said is None:

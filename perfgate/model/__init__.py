@@ -36,6 +36,7 @@ from perfgate.model.declared import (
     with_settings as with_settings,
 )
 from perfgate.model.faults import (
+    TOLD_S as TOLD_S,
     FAULTS as FAULTS,
     Fault as Fault,
     FaultScenario as FaultScenario,
@@ -58,24 +59,25 @@ from perfgate.model.judged import (
 from perfgate.model.hosts import HostReport as HostReport
 from perfgate.model.hosts import MachineUse as MachineUse
 from perfgate.model.measured import (
-    COMPILING as COMPILING,
-    DECIDES_PACED as DECIDES_PACED,
     FEWEST_READINGS as FEWEST_READINGS,
-    LATENCY_QUANTILES as LATENCY_QUANTILES,
-    METRICS as METRICS,
-    PER_BROKER_METRICS as PER_BROKER_METRICS,
-    TOLD_S as TOLD_S,
     Accounting as Accounting,
     CanaryReading as CanaryReading,
     Failover as Failover,
     GeneratorReport as GeneratorReport,
     PartitionFigures as PartitionFigures,
     Measurement as Measurement,
-    MetricInfo as MetricInfo,
     Reading as Reading,
     Round as Round,
     Step as Step,
     StepPart as StepPart,
+)
+from perfgate.model.metrics import (
+    COMPILING as COMPILING,
+    DECIDES_PACED as DECIDES_PACED,
+    LATENCY_QUANTILES as LATENCY_QUANTILES,
+    METRICS as METRICS,
+    PER_BROKER_METRICS as PER_BROKER_METRICS,
+    MetricInfo as MetricInfo,
     metric_info as metric_info,
 )
 from perfgate.model.relations import (

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from perfgate.model.declared import Scenario
-from perfgate.model.measured import METRICS, Measurement
+from perfgate.model.measured import Measurement
+from perfgate.model.metrics import METRICS
 
 OUTLASTED = "its records were still under way when the other side was measured"
 """Of a side whose turns ran into those of the other."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 from perfgate.model.compared import AS_USUAL, Deciding, RecordedPairs
 from perfgate.model.declared import Count
-from perfgate.model.measured import MetricInfo
+from perfgate.model.metrics import MetricInfo
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,7 +24,6 @@ class Threshold:
     metric: MetricInfo
     baseline: float
     tolerance: float
-    source: str
     spread: float = 0.0
     runs: int = 0
     reach: float
@@ -34,8 +33,7 @@ class Threshold:
     @property
     def limit(self) -> float:
         """The worst value that still passes."""
-        sign = -1 if self.metric.better == "higher" else 1
-        return self.baseline * (1 + sign * self.reach)
+        return self.baseline * (1 - self.metric.sign * self.reach)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,10 +1,10 @@
-"""Metrics with unit and direction, rounds, and the accounting of every record."""
+"""Rounds: what each measured, and the accounting of every record."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from annotated_types import Ge
@@ -12,124 +12,8 @@ from annotated_types import Ge
 from perfgate.model.declared import Amount, Count, Scenario
 from perfgate.model.hosts import HostReport
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MetricInfo:
-    """Unit and direction of a metric, and how its name reads in a sentence."""
-
-    name: str
-    unit: str
-    better: Literal["higher", "lower"]
-    label: str
-
-
-def _metric(name: str, unit: str, better: Literal["higher", "lower"], label: str) -> tuple[str, MetricInfo]:
-    return name, MetricInfo(name=name, unit=unit, better=better, label=label)
-
-
-COMPILING = 0.10
-"""A broker that spends more of its CPU than this on compiling its code is not the broker that it will be."""
 FEWEST_READINGS = 3
 """So many canary readings are taken before a cluster starts."""
-DECIDES_PACED = "latency_ms.p99"
-"""What a paced load is judged by: its rate is declared."""
-TOLD_S = 0.05
-"""A load whose gaps without a fault (p99) are shorter tells an outage as exactly as it is stated."""
-LATENCY_QUANTILES: Mapping[str, float] = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "p9999": 99.99}
-PHASES = {"before": "before the fault", "unread": "unread", "during": "during the fault", "after": "after the fault"}
-METRICS: Mapping[str, MetricInfo] = dict(
-    [
-        _metric("records_per_s", "records/s", "higher", "records acknowledged per second"),
-        _metric("mib_per_s", "MiB/s", "higher", "payload acknowledged per second"),
-        _metric("received_records_per_s", "records/s", "higher", "records received per second"),
-        _metric("received_mib_per_s", "MiB/s", "higher", "payload received per second"),
-        _metric("fetch_latency_ms.avg", "ms", "lower", "average time of a broker's answer to a consumer"),
-        *(
-            _metric(f"{kind}.{name}", "ms", "lower", f"{name} {label}")
-            for kind, label in (("latency_ms", "latency"), ("end_to_end_latency_ms", "latency from send to receipt"))
-            for name in (*LATENCY_QUANTILES, "max", "avg")
-        ),
-        _metric("broker_cpu_cores.max", "cores", "lower", "CPU of the busiest broker"),
-        _metric("broker_cpu_cores.sum", "cores", "lower", "CPU of all brokers"),
-        _metric("broker_cpu_us_per_record", "us/record", "lower", "CPU of all brokers per record"),
-        _metric("broker_compile_share.max", "", "lower", "largest share of a broker's CPU that compiled its code"),
-        _metric("broker_rss_mib.max", "MiB", "lower", "memory of the largest broker"),
-        _metric("broker_rss_mib.sum", "MiB", "lower", "memory of all brokers"),
-        _metric("broker_disk_write_mib_per_s", "MiB/s", "lower", "written by all brokers"),
-        _metric("broker_network_in_mib_per_s", "MiB/s", "lower", "received by all brokers, from one another too"),
-        _metric("broker_network_out_mib_per_s", "MiB/s", "lower", "sent by all brokers, to one another too"),
-        _metric("broker_network_in_bytes_per_record", "B/record", "lower", "received by all brokers for each record"),
-        _metric("under_replicated_partitions.max", "partitions", "lower", "most partitions under-replicated at a time"),
-        _metric("offline_partitions.max", "partitions", "lower", "most partitions offline at a time"),
-        _metric("isr_shrinks", "shrinks", "lower", "times that a set of in-sync replicas shrank"),
-        _metric("request_handler_idle_ratio.min", "", "higher", "least share of time that request handlers were idle"),
-        _metric("gc_s_per_s", "s/s", "lower", "time that all brokers collected garbage"),
-        _metric("network_in_mib_per_s", "MiB/s", "higher", "received by all brokers from producers"),
-        _metric("network_out_mib_per_s", "MiB/s", "higher", "sent by all brokers to consumers"),
-        _metric("outage_resolution_s", "s", "lower", "gaps that the load had before the fault already (p99)"),
-        _metric("outage_s.max", "s", "lower", "longest time that a partition took no record"),
-        _metric("outage_s.median", "s", "lower", "that of the median partition"),
-        _metric("outage_affected", "partitions", "lower", "partitions that were down"),
-        _metric("outage_partition_seconds", "s", "lower", "time without service, partitions added up"),
-        _metric("outage_all_s", "s", "lower", "time in which no partition took a record"),
-        _metric("receive_outage_s.max", "s", "lower", "longest time that nothing was received of a partition"),
-        _metric("recovery_s", "s", "lower", "time until rate and p99 were as before for 10 s"),
-        _metric("rate_recovery_s", "s", "lower", "time until the rate was as before for 10 s"),
-        _metric("full_isr_s", "s", "lower", "time until all replicas were in sync"),
-        _metric("preferred_leaders_s", "s", "lower", "time until every partition had its preferred leader"),
-        *(
-            _metric(f"latency_{phase}_ms.{name}", "ms", "lower", f"{name} latency {when}")
-            for phase, when in PHASES.items()
-            for name in (*LATENCY_QUANTILES, "max", "avg")
-        ),
-        _metric("lost_records", "records", "lower", "records acknowledged and not in the log"),
-        _metric("duplicated_records", "records", "lower", "second copies of records in the log"),
-        _metric("reordered_records", "records", "lower", "records behind a later one of the same producer"),
-        _metric("redelivered_records", "records", "lower", "records given to the group again"),
-        _metric("delivered_records", "records", "lower", "records given to the share group, each as often as it was"),
-        _metric("accepted_records", "records", "higher", "records that the share group accepted"),
-        _metric("late_accepts_records", "records", "lower", "acceptances that were refused, or after another member's"),
-        _metric("given_after_accepted_records", "records", "lower", "deliveries of records that had been accepted"),
-        _metric("unaccepted_records", "records", "lower", "acknowledged, and not known to be accepted by the group"),
-        _metric("unknown_records", "records", "lower", "records whose delivery ended in an error"),
-        _metric("vanished_records", "records", "lower", "records handed over, never acknowledged, and not in the log"),
-        _metric("lag_drained_s", "s", "lower", "time until the consumers were no more behind than usual"),
-        _metric("p99_growth", "", "lower", "p99 latency at the end of a long load over that at its start"),
-        _metric("cpu_per_record_growth", "", "lower", "the same of the brokers' CPU per record"),
-        _metric("memory_growth", "", "lower", "the same of the brokers' memory"),
-        _metric("unread_records", "records", "lower", "records unread when the consumers came back"),
-        _metric("catch_up_s", "s", "lower", "time from there until they were no more behind than usual"),
-        _metric("catch_up_records_per_s", "records/s", "higher", "what they read in that time"),
-        *(
-            _metric(f"end_to_end_{phase}_ms.{name}", "ms", "lower", f"{name} from send to receipt {when}")
-            for phase, when in PHASES.items()
-            for name in (*LATENCY_QUANTILES, "max", "avg")
-        ),
-        *(
-            _metric(f"broker_cpu_{phase}_cores", "cores", "lower", f"CPU of all brokers {when}")
-            for phase, when in PHASES.items()
-        ),
-        _metric("leader_changes", "changes", "lower", "times that a partition got another leader"),
-        _metric("unclean_elections", "elections", "lower", "leaders elected that were not in sync"),
-        _metric("controller_changes", "changes", "lower", "times that another controller became the active one"),
-        _metric("client_cpu_us_per_record", "us/record", "lower", "CPU of the generator per record"),
-        _metric("timed_out_share", "", "lower", "share of the records due in the window that timed out"),
-        _metric("unloaded_latency_ms.p99", "ms", "lower", "p99 latency at the first step of a ramp"),
-        _metric("knee_records_per_s", "records/s", "higher", "highest rate that met the service level"),
-    ]
-)
-PER_BROKER_METRICS: Mapping[str, MetricInfo] = dict(
-    [_metric("broker_cpu_cores", "cores", "lower", "CPU of one broker")]
-)
-"""Metrics that also exist per broker, as `<name>.<broker id>`."""
-
-
-def metric_info(name: str) -> MetricInfo | None:
-    """Return the metric of this name, or None; `broker_cpu_cores.2` is the CPU of broker 2."""
-    if name in METRICS:
-        return METRICS[name]
-    stem, _, broker = name.rpartition(".")
-    return replace(PER_BROKER_METRICS[stem], name=name) if broker.isdigit() and stem in PER_BROKER_METRICS else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, Self
 
-from perfgate.model.measured import MetricInfo
+from perfgate.model.metrics import MetricInfo
 
 FINE_MARGINS, ROUGH_LEAST = (1.0, 1.3), 0.9
 """A ratio that has to be at least one of these takes a quiet machine to hold; on a noisy one so much must hold."""

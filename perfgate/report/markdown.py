@@ -9,13 +9,19 @@ from typing import Any, NamedTuple
 
 from perfgate.judge.messages import number, percent
 from perfgate.model import Effect, Verdict, metric_info
+from perfgate.model.exit_code import ExitCode
 from perfgate.model.secret import redacted
 
 MOST_ROWS, MOST_REASONS, MOST_NOTES = 16, 5, 2
 """With the lines around them at most forty lines."""
 LONGEST_CELL, LONGEST_ADVICE = 160, 400
 NO_WIDTH = "\u200b"
-WORDS = {0: "GREEN", 2: "INTERRUPTED", 6: "UNDECIDED", 7: "NOT ALL PUT BACK"}
+WORDS: Mapping[int, str] = {
+    ExitCode.GREEN: "GREEN",
+    ExitCode.ENDED_EARLY: "INTERRUPTED",
+    ExitCode.UNDECIDED: "UNDECIDED",
+    ExitCode.LEFT_BEHIND: "NOT ALL PUT BACK",
+}
 """By the run's exit code; RED with any other."""
 UNTOLD = "GREEN WITHOUT THRESHOLDS"
 """Instead of GREEN where a scenario has none, and was not held against a reference either."""
@@ -121,7 +127,7 @@ def word_of(document: Mapping[str, Any]) -> str:
 
 def word(exit_code: int, *, untold: bool) -> str:
     """Return the same; `untold`: a scenario had nothing to be held against."""
-    return UNTOLD if exit_code == 0 and untold else WORDS.get(exit_code, "RED")
+    return UNTOLD if exit_code == ExitCode.GREEN and untold else WORDS.get(exit_code, "RED")
 
 
 def _rows(document: Mapping[str, Any]) -> Iterator[Row]:

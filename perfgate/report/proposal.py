@@ -136,7 +136,7 @@ def worse(found: Sequence[Proposed], profile: Profile | None) -> list[str]:
         old = stored(new, profile)
         if old is None:
             continue
-        sign = 1 if old.metric.better == "higher" else -1
+        sign = old.metric.sign
         name, anchor = f"{new.scenario} {new.metric}", old.anchor or old.baseline
         loss, sunk = (sign * (1 - new.baseline / from_) for from_ in (old.baseline, anchor))
         error = MEDIAN_ERROR_FACTOR * math.hypot(

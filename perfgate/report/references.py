@@ -30,13 +30,12 @@ def reference_rows(outcomes: Mapping[str, Outcome], references: Mapping[str, Com
             cells = ("-",) * 5
             if info and known and judgement.measured is not None and judgement.interval and judgement.limit is not None:
                 low, high = (end / known for end in judgement.interval)
-                bound = "at least" if info.better == "higher" else "at most"
                 cells = (
                     number(known),
                     number(judgement.measured),
                     f"{judgement.measured / known:.3f}",
                     f"{low:.3f} .. {high:.3f}",
-                    f"{bound} {judgement.limit / known:.2f}",
+                    f"{info.bound} {judgement.limit / known:.2f}",
                 )
             spent = (str(len(comparison.orders)), f"{comparison.minutes:.1f}")
             rows.append((name, judgement.metric, *cells, *spent, judgement.verdict.value))

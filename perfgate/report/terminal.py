@@ -23,6 +23,7 @@ from perfgate.model import (
     Relation,
     Verdict,
 )
+from perfgate.model.exit_code import ExitCode
 from perfgate.model.faults import FaultScenario
 from perfgate.model.summary import metric_value, untold
 from perfgate.report.commands import alone, baseline_command, gate_command
@@ -253,7 +254,7 @@ def summary_line(
     """
     missing = any(outcome.verdict is Verdict.MISSING for outcome in outcomes)
     words = word(exit_code, untold=missing and not by_reference)
-    if exit_code == 6 and missing and not _judged(outcomes) and not relations:
+    if exit_code == ExitCode.UNDECIDED and missing and not _judged(outcomes) and not relations:
         words = "NOTHING JUDGED"
     return (
         f"{words}: judged {_judged(outcomes)} of {len(outcomes)} scenarios ({_counts(outcomes)}) and "

@@ -107,7 +107,6 @@ def threshold(
         baseline=baseline,
         tolerance=tolerance,
         reach=tolerance if reach is None else reach,
-        source="test.toml",
     )
 
 

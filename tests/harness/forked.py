@@ -24,10 +24,16 @@ REWRITTEN = ("allure_pytest", "pytest_benchmark", "_hypothesis_pytestplugin", "c
 
 
 def gate(
-    results: Path, *arguments: object, environment: dict[str, str] | None = None, within_s: float = HANG_BOUND_S
+    results: Path,
+    *arguments: object,
+    environment: dict[str, str] | None = None,
+    within_s: float = HANG_BOUND_S,
+    pictures: bool = False,
 ) -> Finished:
-    """Run the gate to its end, as tests.harness.run_gate.gate does."""
+    """Run the gate to its end, as tests.harness.run_gate.gate does; `pictures`: with those of its report."""
     told = gate_command(results, *arguments)[BEFORE_ARGUMENTS:]
+    if not pictures:
+        told = ["-p", "tests.harness.no_pictures", *told]
     code, output = run_pytest(told, {**os.environ, **(environment or {})}, within_s)
     return Finished(code=code, output=output, results=results)
 

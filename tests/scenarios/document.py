@@ -39,6 +39,7 @@ SHOWN = (
 SHOWN_WHERE_HELD = (
     ("mib_per_s", "MiB/s"),
     ("latency_ms.p50", "p50 ms"),
+    ("latency_ms.avg", "average ms"),
     ("broker_network_in_bytes_per_record", "bytes received/record"),
     ("broker_cpu_cores.2", "cores of broker 2"),
 )
@@ -139,6 +140,7 @@ def _family(family: Family, relations: Sequence[Relation], measured: Mapping[str
                 text = f"{relation.claim} (`{relation.metric.name}` over {', '.join(relation.names)})"
                 found = _measured_steps(relation, figures)
             else:
+                assert isinstance(relation, PairRelation)
                 text = f"{relation.claim} (`{relation.metric.name}` of {' / '.join(relation.names)})"
                 found = _ratios(held.get("ratios", [])) or _of_medians(relation, figures)
             found += _verdicts(relation, held)

@@ -102,7 +102,7 @@ def shared(name: str, summary: str) -> FaultScenario:
 
 
 ROWS = (
-    row("kill-leader", "a broker loses power (SIGKILL)", "kill-leader", repeats=5),
+    row("kill-leader", "a broker crashes (SIGKILL)", "kill-leader", repeats=5),
     row("stop-leader", "a broker is shut down in good order (SIGTERM)", "stop-leader", repeats=2),
     row("pause-leader", "a broker stands still for 20 s (SIGSTOP)", "pause-leader", hold_s=20),
     row("cut-off", "a broker's links are severed for 20 s", "cut-off", hold_s=20),
@@ -121,9 +121,9 @@ ROWS = (
         producer={"acks": 1, "enable.idempotence": "false"},
         also=("min-insync",),
     ),
-    row("kill-controller", "the active controller loses power", "kill-controller"),
+    row("kill-controller", "the active controller crashes (SIGKILL)", "kill-controller"),
     row("rolling-restart", "all three brokers are restarted, one after another", "rolling-restart"),
-    row("two-down", "two of three brokers lose power, then one returns", "two-down"),
+    row("two-down", "two of three brokers crash, then one returns", "two-down"),
     row("return", "a broker comes back after 30 s and catches up", "return", hold_s=30),
     row(
         "scale-out",

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from perfgate.experiment.faults.written import Written
+from perfgate.experiment.faults.written import Written, positions
 from perfgate.load.history import ACCEPT, OUTCOME, RECEIPT, Rows
 from perfgate.model import FaultScenario
 
@@ -28,16 +27,16 @@ def accepting_metrics(written: Written) -> dict[str, float]:
     taken = np.sort(said[said["error"] == 0], order="at")
     outcomes = _together(written.outcomes, OUTCOME)
     due = outcomes[(outcomes["error"] == 0) & (outcomes["at"] < written.end - DUE_S)]
-    accepted, first = np.unique(_positions(taken), return_index=True)
-    positions = _positions(given)
-    at = np.minimum(np.searchsorted(accepted, positions), max(0, len(accepted) - 1))
-    over = (accepted[at] == positions) & (given["at"] > taken["at"][first][at]) if len(accepted) else []
+    accepted, first = np.unique(positions(taken), return_index=True)
+    given_at = positions(given)
+    at = np.minimum(np.searchsorted(accepted, given_at), max(0, len(accepted) - 1))
+    over = (accepted[at] == given_at) & (given["at"] > taken["at"][first][at]) if len(accepted) else []
     return {
         "delivered_records": float(len(given)),
         "accepted_records": float(len(accepted)),
         "late_accepts_records": float(len(said) - len(accepted)),
         "given_after_accepted_records": float(np.count_nonzero(over)),
-        "unaccepted_records": float(len(np.setdiff1d(_positions(due), accepted))),
+        "unaccepted_records": float(len(np.setdiff1d(positions(due), accepted))),
     }
 
 
@@ -50,8 +49,3 @@ def had_no_effect(row: FaultScenario, metrics: Mapping[str, float]) -> str:
 
 def _together(parts: Sequence[Rows], kind: np.dtype[np.void]) -> Rows:
     return np.concatenate([*parts, np.zeros(0, kind)])
-
-
-def _positions(rows: Rows) -> npt.NDArray[np.int64]:
-    found: npt.NDArray[np.int64] = rows["partition"].astype(np.int64) << 48 | rows["offset"]
-    return found

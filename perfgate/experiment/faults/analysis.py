@@ -25,7 +25,7 @@ from perfgate.experiment.faults.written import BEFORE_S, Record, Written, by_par
 from perfgate.load.history import Rows
 from perfgate.model import TOLD_S, Accounting, Failover
 from perfgate.model.histogram import LatencyRecorder, encode, latency_metrics
-from perfgate.model.measured import PHASES
+from perfgate.model.metrics import PHASES
 from perfgate.model.nodes import State
 
 CATCHING_UP = "catching up"

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfgate.experiment.faults.outage import BIN_S, Interval, Outage, Times, outage
-from perfgate.experiment.faults.written import Record, Written, by_partition
+from perfgate.experiment.faults.written import Record, Written, by_partition, positions
 from perfgate.load.history import Rows
 from perfgate.model import FaultScenario
 from perfgate.model.histogram import LatencyRecorder, encode, latency_metrics
@@ -55,7 +55,7 @@ def lag_of(written: Written, records: Record, begin: float, fault: float, lost: 
         return None
     rows = np.concatenate(first_group(written))
     order = np.argsort(rows["at"], kind="stable")
-    given = np.sort(rows["at"][order][np.unique(_positions(rows)[order], return_index=True)[1]])
+    given = np.sort(rows["at"][order][np.unique(positions(rows)[order], return_index=True)[1]])
     taken = np.sort(records.heard[records.acknowledged])
     times = np.arange(begin, written.end, LAG_EVERY_S)
     behind = np.searchsorted(taken, times) - np.searchsorted(given, times)
@@ -73,7 +73,7 @@ def reading_metrics(written: Written, records: Record, fault: float, lag: Lag) -
     `lag_drained_s` is left out when it was behind to the end, and `catch_up_s` when it never caught up.
     """
     rows = np.concatenate(first_group(written))
-    metrics = {"redelivered_records": float(len(rows) - len(np.unique(_positions(rows))))}
+    metrics = {"redelivered_records": float(len(rows) - len(np.unique(positions(rows))))}
     behind = lag.behind > lag.usual
     late = lag.times[(lag.times >= fault) & behind]
     if not behind[-round(BEHIND_S / LAG_EVERY_S) :].all():
@@ -121,8 +121,3 @@ def unread_by_second(written: Written, lag: Lag | None, begin: float) -> tuple[i
     ends = np.arange(begin + BIN_S, written.end, BIN_S)
     at = np.minimum(np.searchsorted(lag.times, ends), len(lag.times) - 1)
     return tuple(int(n) for n in np.maximum(lag.behind[at], 0))
-
-
-def _positions(rows: Rows) -> npt.NDArray[np.int64]:
-    found: npt.NDArray[np.int64] = rows["partition"].astype(np.int64) << 48 | rows["offset"]
-    return found

@@ -93,7 +93,7 @@ def script(kind: str) -> Callable[[Script], Script]:
 
 @script("kill-leader")
 def kill_leader(scene: Scene) -> None:
-    """The broker that leads the first partition loses power, and comes back."""
+    """The broker that leads the first partition crashes (SIGKILL), and comes back."""
     broker = scene.leader()
     scene.do("kill", broker)
     scene.hold()
@@ -155,7 +155,7 @@ def slow_follower(scene: Scene) -> None:
 
 @script("kill-controller")
 def kill_controller(scene: Scene) -> None:
-    """The active controller loses power; another takes over."""
+    """The active controller crashes (SIGKILL); another takes over."""
     node = scene.faults.active_controller()
     scene.do("kill", node, "controller")
     scene.hold()
@@ -174,7 +174,7 @@ def rolling_restart(scene: Scene) -> None:
 
 @script("two-down")
 def two_down(scene: Scene) -> None:
-    """Two of three brokers lose power: with min.insync.replicas=2 there is no service until one of them returns."""
+    """Two of three brokers crash: with min.insync.replicas=2 there is no service until one of them returns."""
     first = scene.leader()
     second = next(broker for broker in scene.holders if broker != first)
     scene.do("kill", first)

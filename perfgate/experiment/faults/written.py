@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from perfgate.experiment.faults.integrity import ACKED, UNKNOWN, UNSENT, Log, Sends
+from perfgate.experiment.faults.outage import Times
 from perfgate.load.history import Rows
 from perfgate.model.nodes import Change, State
 
-Times = npt.NDArray[np.float64]
 BEFORE_S = 10.0
 """So long before the fault says what is normal."""
 READ_AGAIN = "consumers read again"
@@ -136,6 +136,12 @@ def records_of(start: float, rate: float, producers: Sequence[Sends], heard_of: 
         acknowledged=np.concatenate(acknowledged),
         heard=np.concatenate(heard),
     )
+
+
+def positions(rows: Rows) -> npt.NDArray[np.int64]:
+    """Return one number for the partition and offset of each row."""
+    found: npt.NDArray[np.int64] = rows["partition"].astype(np.int64) << 48 | rows["offset"]
+    return found
 
 
 def by_partition(times: Times, partition: npt.NDArray[np.int64], written: Written) -> dict[int, Times]:

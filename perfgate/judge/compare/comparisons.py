@@ -223,8 +223,8 @@ class _Judged:
 
     def by_path(self, comparison: Comparison) -> bool:
         """Return whether it is no longer known to be worse once what the longer path may do is taken off."""
-        better = 1 if self.metric.better == "higher" else -1
-        return better * self.found.mean + handicap(comparison, self.metric) >= -self.found.level * self.found.error
+        gained = self.metric.sign * self.found.mean
+        return gained + handicap(comparison, self.metric) >= -self.found.level * self.found.error
 
     @property
     def needs(self) -> float:

@@ -195,14 +195,14 @@ def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> 
 
 def _hidden(found: Estimate, ratio: Ratio, may_hide: float) -> bool:
     """Return whether the limit is kept as it was measured, and not with what a shorter path may have hidden."""
-    sign = 1 if ratio.metric.better == "higher" else -1
+    sign = ratio.metric.sign
     kept_by = sign * (found.mean - math.log(ratio.limit)) - found.error
     return 0 <= kept_by < may_hide
 
 
 def _lost(found: Estimate, ratio: Ratio, path: float) -> bool:
     """Return whether more than the limit is known to be lost, besides what a longer path (`path`) may have taken."""
-    sign = 1 if ratio.metric.better == "higher" else -1
+    sign = ratio.metric.sign
     mean = sign * found.mean + path
     return mean < -found.level * found.error and mean + found.error < sign * math.log(ratio.limit)
 
@@ -225,7 +225,7 @@ def verdict_of_units(
     comes, m - e >= L, as the gate judges medians. IMPROVED: m is known to be above 0, and m - e > -L. Both after taking
     `may_hide` off m, which something else than the candidate may have added.
     """
-    sign = 1 if ratio.metric.better == "higher" else -1
+    sign = ratio.metric.sign
     limit = sign * math.log(ratio.limit)
 
     def kept(found: Estimate, last: bool) -> Verdict | None:

@@ -179,7 +179,7 @@ def _against(measurement: Measurement, threshold: Threshold, predicted_s: float)
 
     Of outages one is, where what the settings predict does not explain it either: each of them is what a fault cost.
     """
-    name, sign = threshold.metric.name, 1 if threshold.metric.better == "higher" else -1
+    name, sign = threshold.metric.name, threshold.metric.sign
     values = [r.metrics[name] for r in measurement.rounds if name in r.metrics]
     if len(values) < len(measurement.rounds):
         missing = f"{len(measurement.rounds) - len(values)} of {len(measurement.rounds)} rounds never got there"

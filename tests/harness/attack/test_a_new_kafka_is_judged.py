@@ -8,7 +8,8 @@ import pytest
 
 from perfgate.judge.thresholds import all_but_one, load_profiles, match_profile
 from perfgate.model.errors import ConfigurationError
-from tests.harness.run_gate import RECORDED_THRESHOLDS, ROOT, UNDECIDED, Finished, gate
+from tests.harness.forked import gate
+from tests.harness.run_gate import RECORDED_THRESHOLDS, ROOT, UNDECIDED, Finished
 
 RECORDED = ROOT / "tests" / "harness" / "data" / "run.json"
 FACTS = {"target": "embedded", "cores": "2", "tier": "smoke", "driver": "librdkafka", "kafka": "4.3"}

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.run_gate import RECORDED_THRESHOLDS, ROOT, gate
+from tests.harness.forked import gate
+from tests.harness.run_gate import RECORDED_THRESHOLDS, ROOT
 
 RECORDED = ROOT / "tests" / "harness" / "data" / "run.json"
 

@@ -85,24 +85,24 @@ def test_bins_count_and_rank() -> None:
 
 def test_recovery_needs_ten_good_seconds_in_a_row() -> None:
     rate = np.array([0.0] * 5 + [100.0] * 4 + [50.0] + [96.0] * 10)
-    good = Bins(start=0.0, rate=rate, p99_s=np.full(20, 0.01))
+    good = Bins(rate=rate, p99_s=np.full(20, 0.01))
     assert recovery(good, 100.0, 0.01) == 10.0
-    assert recovery(Bins(start=0.0, rate=rate[:-1], p99_s=np.full(19, 0.01)), 100.0, 0.01) is None
-    assert recovery(Bins(start=0.0, rate=rate, p99_s=np.full(20, 0.0151)), 100.0, 0.01) is None, "too slow"
+    assert recovery(Bins(rate=rate[:-1], p99_s=np.full(19, 0.01)), 100.0, 0.01) is None
+    assert recovery(Bins(rate=rate, p99_s=np.full(20, 0.0151)), 100.0, 0.01) is None, "too slow"
 
 
 def test_a_load_whose_answers_come_in_bursts_is_as_before_when_it_comes_in_bursts_again() -> None:
     """Recorded on a slow machine, p99 1.4 s: no 10 seconds before the fault would have counted as before."""
     before = np.array([328.0, 680.0, 490.0, 796.0, 552.0, 615.0, 490.0, 285.0, 935.0, 810.0])
-    bursts = Bins(start=0.0, rate=before, p99_s=np.full(10, 1.5))
+    bursts = Bins(rate=before, p99_s=np.full(10, 1.5))
     assert recovery(bursts, before.mean()) is None
     assert recovery(bursts, before.mean(), single=(before.min(), before.max())) == 0.0
     caught_up = np.array([100.0 * share for share in [0.67] * 6 + [3.0] + [1.0] * 3])
-    outage_of_one = Bins(start=0.0, rate=caught_up, p99_s=np.full(10, 1.0))
+    outage_of_one = Bins(rate=caught_up, p99_s=np.full(10, 1.0))
     assert recovery(outage_of_one, 100.0, single=(66.0, 120.0)) is None, "the outage's own records make up for nothing"
-    half = Bins(start=0.0, rate=np.tile(before / 2, 3), p99_s=np.full(30, 1.5))
+    half = Bins(rate=np.tile(before / 2, 3), p99_s=np.full(30, 1.5))
     assert recovery(half, before.mean(), single=(before.min(), before.max())) is None
-    dips = Bins(start=0.0, rate=np.maximum(before * 0.8, before.min()), p99_s=np.full(10, 1.5))
+    dips = Bins(rate=np.maximum(before * 0.8, before.min()), p99_s=np.full(10, 1.5))
     assert recovery(dips, before.mean(), single=(before.min(), before.max())) is None, (
         "no second is worse, but their mean is"
     )

@@ -9,7 +9,8 @@ import pytest
 from perfgate.judge.relations import hidden_by_caps, judge_relation, never_told
 from perfgate.model import METRICS, Load, Measurement, RangeRelation, Verdict
 from tests.harness.build import measurement, relation
-from tests.harness.run_gate import ROOT, gate
+from tests.harness.forked import gate
+from tests.harness.run_gate import ROOT
 
 RECORDED = ROOT / "tests" / "harness" / "data" / "run.json"
 CAP = 1000.0

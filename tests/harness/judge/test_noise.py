@@ -17,7 +17,6 @@ from perfgate.judge.limits import (
     ROWS,
     computed_factor,
     false_red,
-    night,
     noise_factor,
     reach_of,
     runs_needed,
@@ -45,6 +44,12 @@ def test_a_night_without_change_is_red_as_rarely_as_stated_by_simulation() -> No
 @pytest.mark.parametrize("runs", FACTORS)
 def test_the_stored_factors_are_the_computed_ones(runs: int) -> None:
     assert noise_factor(runs) == pytest.approx(computed_factor(runs), rel=1e-9)
+
+
+def night(rows: int, runs: int) -> float:
+    """Return the chance of any false red in a night of so many scenarios, by the factor that is in use."""
+    one = false_red(noise_factor(runs), runs)
+    return 1 - (1 - one) ** (rows * METRICS_PER_ROW)
 
 
 @settings(deadline=None, max_examples=20)

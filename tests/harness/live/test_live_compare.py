@@ -166,7 +166,7 @@ def test_what_brokers_take_at_their_start_is_compared_on_pairs_of_clusters(
 
 def test_what_brokers_change_while_they_run_is_compared_on_the_same_ones(tmp_path: Path) -> None:
     """From 8 threads to 1 in steps that Kafka takes, and back again, at each turn."""
-    done = compare(tmp_path, 'name = "1 io"\n[broker]\n"num.io.threads" = 1\n', "60s")
+    done = compare(tmp_path, 'name = "1 io"\n[broker]\n"num.io.threads" = 1\n', "30s")
     assert done.code in (0, 1, 6), done.output
     assert "num.io.threads: changed while the brokers run, within " in done.output
     (found,) = done.run["comparisons"]

@@ -16,7 +16,7 @@ from perfgate.judge.messages import number
 from perfgate.report.html import build_report
 from tests.harness.browser import NEEDS_CHROMIUM, browser, open_test, page, see_picture
 from tests.harness.live.test_live_red import children, finished, run_folders, running_gate, wait_for
-from tests.harness.run_gate import BEGUN_BOUND_S, UNDECIDED, Finished, gate
+from tests.harness.run_gate import BEGUN_BOUND_S, Finished, gate
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -75,7 +75,7 @@ def test_its_history_gives_the_same_answer_again(killed: Finished, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_broker_that_does_not_come_back_is_invalid_with_its_log(tmp_path: Path) -> None:
+def test_a_broker_that_ends_when_it_is_started_again_is_broken_with_its_log(tmp_path: Path) -> None:
     before = run_folders()
     with running_gate(tmp_path, *ASKED, "--relations-only") as (process, run):
         wait_for(lambda: len(brokers_of(run)) == 3, BEGUN_BOUND_S, "three brokers")
@@ -88,7 +88,7 @@ def test_a_broker_that_does_not_come_back_is_invalid_with_its_log(tmp_path: Path
         done = finished(process, tmp_path, EXIT_BOUND_S)
         assert time.monotonic() - spoilt_at < EXIT_BOUND_S
     entry = done.scenario(ROW)
-    assert (entry["verdict"], done.code) == ("INVALID", UNDECIDED), done.output
+    assert (entry["verdict"], done.code) == ("BROKEN", 1), done.output
     (reason,) = entry["reasons"]
     assert f"{Path(properties).stem.replace('-', ' ')} (pid" in reason
     assert "exited with code 1; end of its log:" in reason

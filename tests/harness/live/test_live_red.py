@@ -190,7 +190,11 @@ def test_a_killed_run_of_the_official_tools_leaves_nothing_behind(tmp_path: Path
 
 @pytest.mark.parametrize(
     "number",
-    [signal.SIGKILL, signal.SIGINT, signal.SIGHUP, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)],
+    [
+        signal.SIGKILL,
+        signal.SIGINT,
+        *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGHUP, signal.SIGTERM)),
+    ],
     ids=lambda n: n.name,
 )
 def test_a_killed_run_leaves_no_process_and_no_data_behind(tmp_path: Path, number: signal.Signals) -> None:

@@ -8,7 +8,7 @@ import psutil
 from tests.harness.live.test_live_red import ORPHAN_BOUND_S, SHORT, children, running_gate, wait_for
 from tests.harness.run_gate import BEGUN_BOUND_S, gate
 
-TWO_CLUSTERS = ("-k", "batch-1k or network-threads-8", *SHORT)
+TWO_CLUSTERS = ("-k", "batch-1k or network-threads-8", "-p", "tests.harness.no_more_rounds", *SHORT)
 
 
 def test_a_killed_run_is_continued_and_holds_every_scenario(tmp_path: Path) -> None:

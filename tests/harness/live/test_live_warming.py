@@ -46,6 +46,7 @@ def test_a_cold_broker_is_waited_for_or_said_to_be_cold_never_green(tmp_path: Pa
             "1",
             "--warmup-max",
             "1",
+            "--broker-warmup=30",
         )
         entry = done.scenario("capped-plain")
         measured = (*entry["warm_up_rounds"], *entry["rounds"])

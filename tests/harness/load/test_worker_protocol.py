@@ -214,7 +214,7 @@ def test_a_process_that_cannot_be_started_is_no_valid_load_and_leaves_no_other(m
         started.append(process._process.pid)
 
     monkeypatch.setattr(local.LocalProcess, "__init__", only_one)
-    specs = {"producer-1": {}, "producer-2": {}}
+    specs: dict[str, dict[str, object]] = {"producer-1": {}, "producer-2": {}}
     with pytest.raises(LoadError, match=r"its generators cannot be started: .*Resource temporarily unavailable"):
         LocalTransport(("-c", "input(); input()")).start(specs, lambda _name, _message: None)
     assert not psutil.pid_exists(started[0])

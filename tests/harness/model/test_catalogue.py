@@ -17,7 +17,8 @@ from perfgate.model.changes import LEGAL, PATHS, read_value
 from perfgate.model.declared import LINKS
 from perfgate.model.errors import ConfigurationError
 from tests.harness.build import scenario
-from tests.harness.run_gate import ROOT, gate
+from tests.harness.forked import gate
+from tests.harness.run_gate import ROOT
 from tests.scenarios.bases import PAPER, READING
 from tests.scenarios.catalogue import FAMILIES, SCENARIOS
 

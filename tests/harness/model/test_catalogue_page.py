@@ -40,7 +40,7 @@ def test_figures_are_the_medians_of_the_runs_and_say_in_how_many_a_relation_held
     measured = collected(runs)
     assert measured["scenarios"] == {"replicas-3": {"records_per_s": 120}}
     shown = page(FAMILIES, HERE, {"machine": "one", "commands": ["two"], **measured})
-    assert "| 3.00 (2.00 .. 4.50); green in 2 of 4 |" in shown
+    assert "| 3.00 (2.00 .. 4.50); green in 2 of 4, 1 INVALID, 1 REGRESSED |" in shown
     near = collected([run(100, 1.2, "PASS"), run(100, 2, "PASS")])
     shown_near = page(FAMILIES, HERE, {"machine": "one", "commands": ["two"], **near})
     assert "| 1.60 (1.20 .. 2.00); green in 1 of 2 |" in shown_near, "--relations-only has a wider bound than the page"

@@ -24,8 +24,8 @@ from perfgate.report.csv_table import COLUMNS, FORMULA, metrics_csv, text_cell
 from perfgate.report.openmetrics import exported, metrics_text
 from perfgate.report.results import load_run, recorded_measurements, write_run
 from tests.harness.build import one_round
+from tests.harness.forked import gate
 from tests.harness.judge.test_comparisons import comparison
-from tests.harness.run_gate import gate
 
 RECORDED = Path(__file__).parents[1] / "data" / "run.json"
 LABEL = r'[a-z_]+="(?:[^"\\\n]|\\\\|\\"|\\n)*"'

@@ -14,7 +14,7 @@ from perfgate.load.payload import Values, nearest_text_ratio
 from perfgate.model import Scenario
 from perfgate.model.observed import ObservedTopic, SampledRecords
 from perfgate.report.family_file import family_name, family_text, record_bytes
-from tests.harness.run_gate import gate
+from tests.harness.forked import gate
 
 WHEN = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 SEEN = ObservedTopic(

@@ -15,7 +15,8 @@ from perfgate.report import history
 from perfgate.report.proposal import Proposed, proposed, suggested_name, updated, why
 from perfgate.report.proposal import main as propose
 from perfgate.report.results import load_run
-from tests.harness.run_gate import ROOT, gate
+from tests.harness.forked import gate
+from tests.harness.run_gate import ROOT
 
 RECORDED = Path(__file__).parents[1] / "data" / "run.json"
 
@@ -333,7 +334,7 @@ def test_a_replay_draws_the_runs_before_it(tmp_path: Path, document: dict[str, A
         history.append(with_history / "history.jsonl", night(document, number, 0.5))
     drawn = []
     for results in (with_history, without):
-        assert gate(results, f"--replay={RECORDED}").code == 0
+        assert gate(results, f"--replay={RECORDED}", pictures=True).code == 0
         (picture,) = results.glob("2*/pictures/batch-1k-rounds.svg")
         drawn.append(picture.read_bytes())
     assert drawn[0] != drawn[1]

@@ -12,8 +12,9 @@ from perfgate.judge.compare.comparisons import judge_comparison
 from perfgate.report.figures import valid_figures
 from perfgate.report.junit import comparison_properties
 from tests.harness.build import measurement, one_round
+from tests.harness.forked import gate
 from tests.harness.judge.test_comparisons import comparison
-from tests.harness.run_gate import RECORDED_THRESHOLDS, gate
+from tests.harness.run_gate import RECORDED_THRESHOLDS
 
 RECORDED = Path(__file__).parents[1] / "data" / "run.json"
 

@@ -33,7 +33,8 @@ from perfgate.report.results import (
 )
 from perfgate.report.runs_alike import runs_alike
 from perfgate.report.schema import PATH, schema_text
-from tests.harness.run_gate import HANG_BOUND_S, RECORDED_THRESHOLDS, ROOT, Finished, gate
+from tests.harness.forked import gate
+from tests.harness.run_gate import HANG_BOUND_S, RECORDED_THRESHOLDS, ROOT, Finished
 
 RECORDED = Path(__file__).parents[1] / "data" / "run.json"
 SCHEMA = json.loads(PATH.read_text())
@@ -47,7 +48,7 @@ def document() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def replayed(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     results = tmp_path_factory.mktemp("replayed")
-    return gate(results, f"--replay={RECORDED}", f"--benchmark-json={results / 'benchmark.json'}")
+    return gate(results, f"--replay={RECORDED}", f"--benchmark-json={results / 'benchmark.json'}", pictures=True)
 
 
 @pytest.fixture

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from perfgate.host.state import state_dir
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.exit_code import ExitCode
 from perfgate.model.secret import leave_no_core_dump, redacted
 from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.attached.external import ExternalTarget
 from perfgate.systems.kafka.client.key_stores import key_stores_of_a_run
-
-USAGE_EXIT, LEFT_BEHIND_EXIT = 2, 7
 
 
 def main() -> int:
@@ -42,10 +41,10 @@ def main() -> int:
         left = target.clean_up(arguments.run)
     except ConfigurationError as error:
         print(redacted(f"nothing was put back: {error}"), file=sys.stderr)
-        return LEFT_BEHIND_EXIT if target and target.left_behind else USAGE_EXIT
+        return ExitCode.LEFT_BEHIND if target and target.left_behind else ExitCode.ENDED_EARLY
     for text in left:
         print(redacted(text), file=sys.stderr)
-    return LEFT_BEHIND_EXIT if left else 0
+    return ExitCode.LEFT_BEHIND if left else ExitCode.GREEN
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ class Reader:
         self._headers = reading(spec, lambda: self._start - self._receipts.ahead)
         self._read_values = clib.reader(np.dtype(f"V{self._headers.bytes}"))
         self._stopped = False
-        self._laps_read = self._fetches = 0
+        self._fetches = 0
         self._fetch_ms = 0.0
         self.client = Client(clib.CONSUMER, spec["client"], spec["topic"], on_stats=self._take_stats)
 
@@ -128,7 +128,6 @@ class Reader:
             "reordered": self._sequences.reordered,
             "redelivered": self._sequences.redelivered,
             "missed": self._positions.missed if self._positions else 0,
-            "laps": self._laps_read,
             "throttled_ms": self.client.throttled_ms,
             "failed": dict(self.client.failed),
             "errors": self.client.errors,
@@ -185,7 +184,6 @@ class Reader:
 
     def _rewind(self, partition: int, end: int) -> None:
         """Read a partition again from its start: a backlog has no end for a consumer that is measured."""
-        self._laps_read += 1
         self._sequences.rewind(partition)
         if self._positions:
             self._positions.rewind(partition, end)

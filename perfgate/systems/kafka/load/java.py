@@ -220,7 +220,7 @@ class JavaDriver:
             every_s=0.01,
         )
         last = [lines[-1] for lines in read_so_far(tools)]
-        return ReadSoFar(at="", records=sum(r.records for r in last), mib=sum(r.mib for r in last)), time.monotonic()
+        return ReadSoFar(records=sum(r.records for r in last), mib=sum(r.mib for r in last)), time.monotonic()
 
     def _command(self, tool: str, *arguments: object) -> list[object]:
         return [self._java, HEAP, "-cp", self._classpath, f"org.apache.kafka.tools.{tool}", *arguments]

@@ -171,7 +171,6 @@ class Sending:
 
     records: int
     records_per_s: float
-    mib_per_s: float
     avg_ms: float
     max_ms: float
     p50_ms: float
@@ -231,11 +230,10 @@ def _sending(match: re.Match[str], cause: str) -> Sending:
     if records == 0:
         raise OutputError(f"ProducerPerformance sent 0 records{': ' + cause if cause else ''}")
     numbers = [_finite(text, match[0]) for text in (*match.group(3, 4, 5, 6), *percentiles.groups())]
-    rate, mib, avg, largest, p50, p95, p99, p999 = numbers
+    rate, _, avg, largest, p50, p95, p99, p999 = numbers
     return Sending(
         records=records,
         records_per_s=rate,
-        mib_per_s=mib,
         avg_ms=avg,
         max_ms=largest,
         p50_ms=p50,
@@ -256,7 +254,6 @@ def _finite(text: str, line: str) -> float:
 class ReadSoFar:
     """A line of ConsumerPerformance with --show-detailed-stats: records and MiB read since the start."""
 
-    at: str
     records: int
     mib: float
 
@@ -277,6 +274,4 @@ def parse_consumer(text: str) -> list[ReadSoFar]:
     if head and not head[0].startswith(_COLUMNS):
         raise OutputError(f"ConsumerPerformance gave columns that are not known: {head[0]}")
     lines = _CONSUMED.findall(text) if head else []
-    return [
-        ReadSoFar(at=at, records=int(records), mib=_finite(mib, at)) for at, _thread, mib, _rate, records, _ in lines
-    ]
+    return [ReadSoFar(records=int(records), mib=_finite(mib, at)) for at, _thread, mib, _rate, records, _ in lines]

@@ -134,7 +134,6 @@ class ShareReader:
             "reordered": 0,
             "redelivered": self._redelivered,
             "missed": 0,
-            "laps": 0,
             "throttled_ms": 0,
             "failed": dict(self._failed),
             "errors": self._errors,

@@ -1,0 +1,22 @@
+"""Exit codes of the gate, which CI goes by."""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """How a run ended.
+
+    ENDED_EARLY: refused as wrong usage, or interrupted, as pytest has it. UNDECIDED: it failed, but only because
+    something was inconclusive or invalid, or nothing at all was judged. LEFT_BEHIND: not all that it had changed on
+    real brokers could be put back, which comes before any verdict. Other codes are those of pytest, and of no verdict.
+    """
+
+    GREEN = 0
+    RED = 1
+    ENDED_EARLY = 2
+    UNDECIDED = 6
+    LEFT_BEHIND = 7
+
+
+JUDGED = (ExitCode.GREEN, ExitCode.RED, ExitCode.UNDECIDED)
+"""Those of a run that came to its end with a verdict, or with none that noise allowed."""
