@@ -27,7 +27,7 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.report.results import load_run
 
 FOLDER = ROOT / "results" / "compare-quality"
-PAIRS_OF = {"batch-1k": "fresh-same", "cross-az-10ms": "fresh-same-10ms"}
+PAIRS_OF = {"batch-1k": "fresh-same", "cross-az-2ms": "fresh-same-2ms"}
 """The lines whose runs record A/A pairs, by scenario."""
 TOLD = (0, 1, 6)
 """Exit codes of comparisons that came to their end: none slower, one slower or broken, one undecided or invalid."""

@@ -164,6 +164,6 @@ def test_pairs_scatter_by_more_than_their_bursts_explain(capsys: pytest.CaptureF
 
 
 def test_what_both_sides_have_is_set_on_both() -> None:
-    line = BY_NAME["dynamic-10-10ms"]
+    line = BY_NAME["dynamic-10-2ms"]
     assert line.options == ("--family", "cross-az", "--set", "producer.queue.buffering.max.kbytes=512")
     assert dict(with_changes(SCENARIOS[line.scenario], line.both).producer)["queue.buffering.max.kbytes"] == "512"

@@ -131,7 +131,7 @@ def test_a_rate_that_is_not_known_says_so(tmp_path: Path) -> None:
     assert "NOT KNOWN: nothing was written in 10 s" in family_text(replace(SEEN, rate=0.0), WHEN, 3.04)
 
 
-@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 @given(
     name=st.text("abcXYZ019._-", min_size=1, max_size=40),
     cluster=st.text(min_size=1, max_size=40),

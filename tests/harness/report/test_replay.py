@@ -703,7 +703,9 @@ def test_a_tier_takes_the_ranges_that_its_scenarios_show(tmp_path: Path) -> None
     assert ranges["full"] - ranges["nightly"] == {
         "replicas-range",
         "producer-threads-range",
+        "producers-range",
         "consumer-threads-range",
+        "consumers-range",
         "cross-az-range",
         "read-partitions-range",
     }
