@@ -58,10 +58,9 @@ def judge_relation_again(relation: Relation, measured: Mapping[str, Measurement]
 def second_look(first: Outcome, second: Outcome, not_counted: Sequence[str] = ()) -> Outcome:
     """Return what a red scenario and its confirmation run on a fresh cluster come to: red only when both are.
 
-    By the same metric: the limits count two looks at one. A confirmation run that could not tell leaves the scenario
-    INCONCLUSIVE: nobody has seen it well. So does one that
-    is not red and so far off the first that neither's interval reaches the other's: then brokers come up now slow, now
-    not.
+    By the same metric, because the limits count two looks at one. A confirmation run that could not tell leaves the
+    scenario INCONCLUSIVE. So does one that is not red and whose interval lies apart from that of the first: its brokers
+    start now slow, now quick.
 
     `not_counted`: why rounds of the first did not count. Only a red confirmation run makes up for those.
     """

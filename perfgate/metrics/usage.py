@@ -264,9 +264,10 @@ def broker_metrics(spans: Sequence[tuple[Looks, Looks]], records_per_s: float) -
     if (written := _written_per_s(spans, seconds)) is not None:
         metrics["broker_disk_write_mib_per_s"] = written / MIB
     if (traffic := _traffic_per_s(spans, seconds)) is not None:
-        metrics["broker_network_in_mib_per_s"], metrics["broker_network_out_mib_per_s"] = traffic
+        received, sent = traffic
+        metrics |= {"broker_network_in_mib_per_s": received / MIB, "broker_network_out_mib_per_s": sent / MIB}
         if records_per_s > 0:
-            metrics["broker_network_in_bytes_per_record"] = traffic[0] * MIB / records_per_s
+            metrics["broker_network_in_bytes_per_record"] = received / records_per_s
     if shares := [share for span in spans for share in compile_shares(*span).values()]:
         metrics["broker_compile_share.max"] = max(shares)
     return metrics
@@ -295,7 +296,7 @@ def not_told(metrics: Mapping[str, float], sampler: Sampler) -> dict[str, str]:
 
 
 def _traffic_per_s(spans: Sequence[tuple[Looks, Looks]], seconds: Mapping[int, float]) -> tuple[float, float] | None:
-    """Return MiB/s received and sent by all brokers together; None unless every look at every broker tells.
+    """Return the bytes/s received and sent by all brokers together; None unless every look at every broker tells.
 
     A connection that began inside a span counts from its beginning; what one carried that ended inside it is not known.
     """
@@ -309,7 +310,7 @@ def _traffic_per_s(spans: Sequence[tuple[Looks, Looks]], seconds: Mapping[int, f
                 former_in, former_out = early.get(connection, (0, 0))
                 received += max(0, into - former_in) / seconds[broker]
                 sent += max(0, out - former_out) / seconds[broker]
-    return received / MIB, sent / MIB
+    return received, sent
 
 
 def compile_shares(before: Looks, after: Looks) -> dict[int, float]:

@@ -43,7 +43,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LoggedChange:
     """One change at a moment (s on the monotonic clock): a broker `fenced`, or `back`; a partition's new `leader` (-1:
     it has none), `unclean` if that one was not in sync; a `controller` that became the active one.
 
@@ -90,7 +90,7 @@ class Faults(Protocol):
     def active_controller(self) -> int:
         """Return the node that leads the controllers' quorum."""
 
-    def changes(self, topic: str) -> Sequence[Change] | None:
+    def changes(self, topic: str) -> Sequence[LoggedChange] | None:
         """Return what the controllers wrote down of this topic and the brokers; None where that is out of reach."""
 
     def move_replicas(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:

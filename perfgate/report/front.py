@@ -16,7 +16,7 @@ from perfgate.model.secret import redacted
 from perfgate.report.commands import baseline_command
 from perfgate.report.markdown import COLLAPSED, headline, worst_first
 from perfgate.report.results import load_run
-from perfgate.report.runs_alike import plain as not_plain
+from perfgate.report.runs_alike import why_not_plain
 
 SUMMARY = "1. Read this first: the run's verdict"
 COMPARED = ("cpu_model", "cores", "kernel", "python", "confluent_kafka", "librdkafka")
@@ -140,7 +140,7 @@ def run_before(document: Mapping[str, Any], results_dir: Path) -> Mapping[str, A
             run = load_run(path)
         except ConfigurationError:
             continue  # of another version, or damaged
-        if kind(run) == kind(document) and not not_plain(run):
+        if kind(run) == kind(document) and not why_not_plain(run):
             return run
     return None
 

@@ -35,7 +35,7 @@ from perfgate.model import FEWEST_READINGS, METRICS, Profile, Threshold
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.summary import centre
 from perfgate.report.results import load_run
-from perfgate.report.runs_alike import plain, runs_alike, unsound
+from perfgate.report.runs_alike import runs_alike, unsound, why_not_plain
 
 CPU_METRIC = "broker_cpu_us_per_record"
 LATENCIES = ("latency_ms.p99", "unloaded_latency_ms.p99", READERS["paced"])
@@ -259,7 +259,7 @@ def _propose(arguments: argparse.Namespace) -> int:
     if not path.exists():
         raise ConfigurationError(f"{path}: no such file; a run is recorded in results/<run-id>/run.json")
     newest = load_run(path)
-    if reason := plain(newest):
+    if reason := why_not_plain(newest):
         raise ConfigurationError(f"{reason}; name one of the gate as it stands: --run results/<run-id>")
     return show(
         newest,

@@ -27,7 +27,7 @@ def runs_alike(document: Mapping[str, Any], results_dir: Path) -> list[Mapping[s
             other = load_run(path)
         except ConfigurationError:
             continue  # a run of another schema version has nothing to say here
-        if _kind(other) == wanted and not plain(other):
+        if _kind(other) == wanted and not why_not_plain(other):
             theirs = _declared(other)
             same = [e for e in other["scenarios"] if theirs[e["name"]] == declared.get(e["name"], theirs[e["name"]])]
             found.setdefault(other["run_id"], {**other, "scenarios": same})  # results/latest is one of the runs again
@@ -45,7 +45,7 @@ def each_once(runs: Sequence[Run]) -> list[Run]:
     ]
 
 
-def plain(document: Mapping[str, Any]) -> str:
+def why_not_plain(document: Mapping[str, Any]) -> str:
     """Return why no thresholds can be made from a run of this kind; empty when they can."""
     for key, what in (
         ("change", "compared a change"),

@@ -37,7 +37,7 @@ from perfgate.metrics.usage import UsageWatch
 from perfgate.model import FaultScenario, Round, Scenario
 from perfgate.model.errors import BrokersFailedError, TargetError, TopicRefusedError
 from perfgate.model.load import Engine, JournaledLoad, LoadError, LoadSpec, Observer, SendsFailedError
-from perfgate.model.nodes import Change, Faults
+from perfgate.model.nodes import Faults, LoggedChange
 from perfgate.model.target import Cluster, TopicKeeper
 
 AFTER_S, AFTER_MOST_S = 15.0, 30.0
@@ -168,7 +168,7 @@ def _written(
     journals: Path,
     log: Rows,
     ends: Sequence[int],
-    changed: Sequence[Change] | None,
+    changed: Sequence[LoggedChange] | None,
     usage: UsageWatch,
 ) -> Written:
     row = spec.scenario

@@ -12,7 +12,7 @@ from perfgate.experiment.faults.analysis import analyse
 from perfgate.experiment.faults.written import Written
 from perfgate.model import Measurement, Round
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.nodes import Change, State
+from perfgate.model.nodes import LoggedChange, State
 
 ROWS = ("sends", "outcomes", "receipts", "accepts")
 
@@ -51,7 +51,7 @@ def recall(path: Path) -> Written:
             **facts,
             "marks": [(at, words) for at, words in facts["marks"]],
             "states": [_state(state) for state in facts["states"]],
-            "changes": facts["changes"] and [Change(**change) for change in facts["changes"]],
+            "changes": facts["changes"] and [LoggedChange(**change) for change in facts["changes"]],
             **{name: [(at, used) for at, used in facts[name]] for name in ("cpu", "memory") if name in facts},
             "log": log,
             **rows,

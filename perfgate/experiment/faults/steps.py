@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from perfgate.experiment.faults.outage import Interval, Outage
 from perfgate.experiment.faults.written import Written
-from perfgate.model.nodes import ASK_EVERY_S, Change, State
+from perfgate.model.nodes import ASK_EVERY_S, LoggedChange, State
 
 POLLED = "asked of the brokers every 100 ms"
 
@@ -59,7 +59,7 @@ def _steps_polled(states: Sequence[State], fault: float) -> dict[str, float | No
     }
 
 
-def _steps_logged(changes: Sequence[Change], fault: float) -> dict[str, float | None]:
+def _steps_logged(changes: Sequence[LoggedChange], fault: float) -> dict[str, float | None]:
     """Elected: the last of the leaders that were elected before any broker came back."""
     since = [change for change in changes if change.at >= fault]
     back = min((change.at for change in since if change.what == "back"), default=float("inf"))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from perfgate.experiment.faults.integrity import ACKED, UNKNOWN, UNSENT, Log, Sends
 from perfgate.experiment.faults.outage import Times
 from perfgate.load.history import Rows
-from perfgate.model.nodes import Change, State
+from perfgate.model.nodes import LoggedChange, State
 
 BEFORE_S = 10.0
 """So long before the fault says what is normal."""
@@ -42,7 +42,7 @@ class Written:
     end_offsets: Sequence[int]
     marks: Sequence[tuple[float, str]]
     states: Sequence[State]
-    changes: Sequence[Change] | None
+    changes: Sequence[LoggedChange] | None
     cpu: Sequence[tuple[float, Mapping[str, float]]]
     end: float
     groups: int = 1

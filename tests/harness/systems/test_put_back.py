@@ -72,7 +72,6 @@ class Broker:
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     found = Broker()
-    monkeypatch.setattr(cluster_module, "dynamic_value", found.get)
     monkeypatch.setattr(cluster_module, "set_broker", found.set)
     monkeypatch.setattr(admin_module, "set_broker", found.set)
     monkeypatch.setattr(admin_module, "dynamic_value", found.get)
@@ -172,7 +171,6 @@ def test_the_start_after_a_kill_knows_the_steps_too(
     killed.changes("1", "num.io.threads", None, "9", "36")
     killed.close()
     broker.values["1", "num.io.threads"] = told
-    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.dynamic_value", broker.get)
     monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.topic_ids", lambda *_: {})
     assert Cleaner(Mock(), Mock()).put_back(Mock(), list(leftovers(tmp_path, "c"))) == []
     assert broker.values["1", "num.io.threads"] == left
@@ -959,7 +957,7 @@ def test_an_error_of_any_kind_keeps_no_other_step_from_being_tried(
             raise OSError(28, "No space left on device")
         return broker.get(None, number, name)
 
-    monkeypatch.setattr(cluster_module, "dynamic_value", broken)
+    monkeypatch.setattr(admin_module, "dynamic_value", broken)
     (left,) = made.close()
     assert left.startswith("broker 2 may still have num.io.threads = 16")
     assert broker.values["1", "num.io.threads"] is None

@@ -21,10 +21,7 @@ from perfgate.systems.kafka.attached.manifest import Manifest
 from perfgate.systems.kafka.client.admin import (
     broker_config,
     cluster_id_at,
-    dynamic_value,
-    is_own,
-    left_alone,
-    put_back,
+    put_back_own,
     set_broker,
     told_of,
 )
@@ -152,12 +149,9 @@ class ExternalCluster:
             broker, name, before, effective, value = change
             was = "not set" if before is None else before
             try:
-                # What somebody has set meanwhile is theirs.
-                if is_own(now := dynamic_value(self._admin, broker, name), before, effective, value):
-                    put_back(self._admin, broker, name, before, effective)
-                else:
+                if note := put_back_own(self._admin, broker, name, before, effective, value):
                     with suppress(OSError):  # a terminal that is gone
-                        self._tell(left_alone(broker, name, now, before, value))
+                        self._tell(note)
             except Exception as error:  # whatever it is, the next step is tried
                 left.append(f"broker {broker} may still have {name} = {value}, it was {was}: {error}")
             else:

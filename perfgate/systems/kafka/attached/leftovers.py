@@ -11,7 +11,7 @@ from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.attached.command_faults import bring_back, still_away
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.manifest import Leftover, came_back
-from perfgate.systems.kafka.client.admin import cluster_id_at, dynamic_value, is_own, left_alone, put_back, topic_ids
+from perfgate.systems.kafka.client.admin import cluster_id_at, put_back, put_back_own, topic_ids
 from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S, answer
 
 FAILURES = (TargetError, ConfigurationError, KafkaException, OSError)
@@ -96,10 +96,11 @@ class Cleaner:
         self, admin: AdminClient, leftover: Leftover, broker: str, name: str, change: Mapping[str, str | None]
     ) -> None:
         before, effective, value = change["before"], change.get("effective") or "", change.get("value")
-        if value is not None and not is_own(now := dynamic_value(admin, broker, name), before, effective, value):
-            self._note(f"{left_alone(broker, name, now, before, value)} (run {leftover.run_id})")
+        if value is None:  # noted by a version that did not say it
+            put_back(admin, broker, name, before, effective)
+        elif note := put_back_own(admin, broker, name, before, effective, value):
+            self._note(f"{note} (run {leftover.run_id})")
             return
-        put_back(admin, broker, name, before, effective)
         self._note(f"put {name} of broker {broker} back, changed by run {leftover.run_id}")
 
     def _remove(self, admin: AdminClient, leftover: Leftover, name: str, topic_id: str) -> None:

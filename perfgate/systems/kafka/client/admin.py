@@ -1,4 +1,4 @@
-"""Single requests to brokers that are not ours: every failure is a TargetError that says what was tried."""
+"""Single requests to brokers: every failure is a TargetError that says what was tried."""
 
 from __future__ import annotations
 
@@ -158,6 +158,17 @@ def put_back(admin: AdminClient, broker: str, name: str, before: str | None, eff
 
     what = f"broker {broker} did not put {name} back"
     poll_until(what, ask, within_s=TAKEN_WITHIN_S, every_s=ASK_EVERY_S)
+
+
+def put_back_own(admin: AdminClient, broker: str, name: str, before: str | None, effective: str, value: str) -> str:
+    """Put back what a run has set to `value`, unless somebody has changed it since: that is theirs.
+
+    Return what to say where it was left alone; empty where it was put back. Raises as :func:`put_back`.
+    """
+    if not is_own(now := dynamic_value(admin, broker, name), before, effective, value):
+        return left_alone(broker, name, now, before, value)
+    put_back(admin, broker, name, before, effective)
+    return ""
 
 
 def steps(now: str, wanted: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from perfgate.host.guard import Guard
@@ -93,9 +93,8 @@ class ProcessFaults(NodeFaults):
         return self._guard.exit_status(self._pids[node]) is None
 
     def active_controller(self) -> int:
-        files = [folder / QUORUM_STATE for folder in self._metadata.values()]
-        states = [json.loads(path.read_text()) for path in files if path.exists()]
-        return agreed_leader(int(state.get("leaderId", -1)) for state in states if state["leaderId"] not in self.absent)
+        files = {node: folder / QUORUM_STATE for node, folder in self._metadata.items()}
+        return agreed_leader({node: path.read_text() for node, path in files.items() if path.exists()}, self.absent)
 
     def run_script(self, script: str, variables: Mapping[str, str]) -> str:
         folder = self._metadata[self.active_controller()]
@@ -116,9 +115,22 @@ class ProcessFaults(NodeFaults):
             do(found[0], name)
 
 
-def agreed_leader(told: Iterable[int]) -> int:
-    """Return the leader that all who know one name. Raises TargetError when they do not agree, or none does."""
-    leaders = {leader for leader in told if leader >= 0}
+def agreed_leader(states: Mapping[int, str], absent: Collection[int]) -> int:
+    """Return the leader that all controllers which know one name: `states` has their files QUORUM_STATE.
+
+    What an absent one wrote last is of before, and that an absent one leads is not known to be over yet. Raises
+    TargetError when they do not agree, or none knows a leader.
+    """
+    leaders = {leader for node, text in states.items() if node not in absent and (leader := _leader(text)) >= 0}
+    leaders -= {*absent}
     if len(leaders) != 1:
         raise TargetError(f"the controllers do not agree on who leads them: {sorted(leaders)}")
     return leaders.pop()
+
+
+def _leader(text: str) -> int:
+    """Return the leader that a controller's file names, or -1: it knows none, or is writing the file."""
+    try:
+        return int(json.loads(text)["leaderId"])
+    except (ValueError, KeyError):
+        return -1

@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
-from perfgate.model.nodes import Change
+from perfgate.model.nodes import LoggedChange
 from perfgate.systems.kafka.observe.metadata_log import changes
 
 TOOL_TIMEOUT_S = 60
@@ -43,7 +43,7 @@ class KafkaTools(ABC):
         """Return the controllers' log as Kafka's dump tool prints it."""
         return self.run_script(DUMP, {})
 
-    def changes(self, topic: str) -> list[Change] | None:
+    def changes(self, topic: str) -> list[LoggedChange] | None:
         """Return what the controllers' log says of this topic and the brokers; None where the dump is empty."""
         clock_s = time.monotonic() - time.time()
         dump = self.metadata_log()
