@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -82,43 +82,10 @@ def _judge_pair(relation: PairRelation, measurements: Mapping[str, Measurement],
     As one of several `looks` it must lie further beyond to be REGRESSED (:func:`error_factor`); PASS asks for no less.
     """
     of, over = measurements[relation.of], measurements[relation.over]
-    reasons = tuple(f"{m.scenario.name}: {reason.splitlines()[0]}" for m in (of, over) for reason in invalid_reasons(m))
-    reasons = reasons or tuple(
-        f"{m.scenario.name}: {relation.metric.name}: {why}"
-        for m in (of, over)
-        if (why := spoilt(m, relation.metric.name))
-    )
     paired = of.scenario.cluster == over.scenario.cluster
-    ratios = () if reasons else _ratios(relation.metric.name, of, over, paired=paired)
-    rounds = max(len(of.rounds), len(over.rounds))
-    unavailable = next((r.usage_unavailable for m in (of, over) for r in m.rounds if r.usage_unavailable), "")
-    if not reasons and len(ratios) != rounds and unavailable:
-        reason = f"{relation.metric.name} is unavailable: {unavailable}"
-        judgement = Judgement(verdict=Verdict.INCONCLUSIVE, metric=relation.metric.name, reason=reason)
-        return Outcome(
-            name=relation.name, verdict=Verdict.INCONCLUSIVE, judgements=(judgement,), reasons=(reason,), rounds=ratios
-        )
-    if not reasons and (zeros := sum(r.metrics.get(relation.metric.name) == 0 for r in over.rounds)):
-        # 0 over 0 says nothing, and anything over 0 is no number that a maximum could be held against.
-        reason = (
-            f"{relation.metric.name} of {over.scenario.name} was 0 in {zeros} of {len(over.rounds)} rounds: no ratio"
-        )
-        return Outcome(name=relation.name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=(reason,))
-    if (
-        not reasons
-        and paired
-        and len(of.rounds) != len(over.rounds)
-        and len(ratios) == min(len(of.rounds), len(over.rounds))
-    ):
-        fewer = min(of, over, key=lambda m: len(m.rounds))
-        reason = f"{fewer.scenario.name} was measured in {len(fewer.rounds)} of {rounds} rounds: it scattered too much"
-        return Outcome(
-            name=relation.name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=(reason,), rounds=ratios
-        )
-    if not reasons and len(ratios) != (rounds if paired else len(of.rounds)):
-        reasons = (f"{relation.metric.name} was measured in {len(ratios)} of {rounds} rounds of both scenarios",)
-    if reasons:
-        return Outcome(name=relation.name, verdict=Verdict.INVALID, judgements=(), reasons=reasons)
+    ratios = _ratios(relation.metric.name, of, over, paired=paired)
+    if nothing := _no_ratio(relation, of, over, ratios, paired=paired):
+        return nothing
     centre, interval, error = statistics.median(ratios), median_interval(ratios), median_error(ratios)
     widest = median_interval(ratios, looks)
     if not paired:
@@ -126,7 +93,6 @@ def _judge_pair(relation: PairRelation, measurements: Mapping[str, Measurement],
         interval, error = _unpaired(relation.metric.name, over, centre, interval, error)
     red_error = error * error_factor(min(len(of.rounds), len(over.rounds)), looks)
     least, most = relation.at_least, relation.at_most
-    too_small, too_large = sum(ratio < least for ratio in ratios), sum(ratio > most for ratio in ratios)
     reason = "; ".join(f"{m.scenario.name}: {why}" for m in (of, over) if (why := unsettled(m)))
     if not reason and not least <= centre <= most:
         reason = _bounded(relation.metric.name, of if centre < least else over)
@@ -134,17 +100,9 @@ def _judge_pair(relation: PairRelation, measurements: Mapping[str, Measurement],
         verdict = Verdict.INCONCLUSIVE
     elif widest[1] < least or widest[0] > most or centre + red_error < least or centre - red_error > most:
         verdict = Verdict.REGRESSED
-    elif centre + error < least or centre - error > most:
-        verdict = Verdict.INCONCLUSIVE
-        reason = f"{centre:.3g} lies beyond {least:g} .. {most:g}, but one of {looks} such ratios does by chance"
-    elif not least <= centre - error <= centre + error <= most:
-        verdict = Verdict.INCONCLUSIVE
-        reason = f"the {'maximum' if centre + error > most else 'minimum'} lies within the error of the median"
-    elif max(too_small, too_large) >= many(len(ratios)):
-        verdict = Verdict.INCONCLUSIVE
-        reason = f"in {max(too_small, too_large)} of {len(ratios)} rounds the ratio lies beyond it"
     else:
-        verdict = Verdict.PASS
+        reason = _why_not_kept(relation, ratios, centre, error, looks)
+        verdict = Verdict.INCONCLUSIVE if reason else Verdict.PASS
     judgement = Judgement(
         verdict=verdict,
         metric=relation.metric.name,
@@ -158,6 +116,51 @@ def _judge_pair(relation: PairRelation, measurements: Mapping[str, Measurement],
     return Outcome(
         name=relation.name, verdict=verdict, judgements=(judgement,), reasons=notes, rounds=ratios, paired=paired
     )
+
+
+def _no_ratio(
+    relation: PairRelation, of: Measurement, over: Measurement, ratios: Sequence[float], *, paired: bool
+) -> Outcome | None:
+    """Return the outcome where the two measurements have no ratio that could be judged; None where they have."""
+    metric, both = relation.metric.name, (of, over)
+    reasons = tuple(f"{m.scenario.name}: {reason.splitlines()[0]}" for m in both for reason in invalid_reasons(m))
+    reasons = reasons or tuple(f"{m.scenario.name}: {metric}: {why}" for m in both if (why := spoilt(m, metric)))
+    if reasons:
+        return Outcome(name=relation.name, verdict=Verdict.INVALID, judgements=(), reasons=reasons)
+    fewest, rounds = sorted((len(of.rounds), len(over.rounds)))
+    undecided = Outcome(
+        name=relation.name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=(), rounds=tuple(ratios)
+    )
+    unavailable = next((r.usage_unavailable for m in both for r in m.rounds if r.usage_unavailable), "")
+    if len(ratios) != rounds and unavailable:
+        reason = f"{metric} is unavailable: {unavailable}"
+        judgement = Judgement(verdict=Verdict.INCONCLUSIVE, metric=metric, reason=reason)
+        return replace(undecided, judgements=(judgement,), reasons=(reason,))
+    if zeros := sum(r.metrics.get(metric) == 0 for r in over.rounds):
+        # 0 over 0 says nothing, and anything over 0 is no number that a maximum could be held against.
+        reason = f"{metric} of {over.scenario.name} was 0 in {zeros} of {len(over.rounds)} rounds: no ratio"
+        return replace(undecided, reasons=(reason,), rounds=())
+    if paired and fewest != rounds and len(ratios) == fewest:
+        name = min(both, key=lambda m: len(m.rounds)).scenario.name
+        reason = f"{name} was measured in {fewest} of {rounds} rounds: it scattered too much"
+        return replace(undecided, reasons=(reason,))
+    if len(ratios) != (rounds if paired else len(of.rounds)):
+        reasons = (f"{metric} was measured in {len(ratios)} of {rounds} rounds of both scenarios",)
+        return Outcome(name=relation.name, verdict=Verdict.INVALID, judgements=(), reasons=reasons)
+    return None
+
+
+def _why_not_kept(relation: PairRelation, ratios: Sequence[float], centre: float, error: float, looks: int) -> str:
+    """Return why ratios that are not red keep the bounds not clearly enough for PASS; empty where they do."""
+    least, most = relation.at_least, relation.at_most
+    if centre + error < least or centre - error > most:
+        return f"{centre:.3g} lies beyond {least:g} .. {most:g}, but one of {looks} such ratios does by chance"
+    if not least <= centre - error <= centre + error <= most:
+        return f"the {'maximum' if centre + error > most else 'minimum'} lies within the error of the median"
+    beyond = max(sum(ratio < least for ratio in ratios), sum(ratio > most for ratio in ratios))
+    if beyond >= many(len(ratios)):
+        return f"in {beyond} of {len(ratios)} rounds the ratio lies beyond it"
+    return ""
 
 
 def hidden_by_caps(relation: Relation, measurements: Mapping[str, Measurement]) -> dict[str, str]:
@@ -209,7 +212,7 @@ def _ratios(metric: str, of: Measurement, over: Measurement, *, paired: bool) ->
 def unpaired_ratios(metric: str, of: Measurement, over: Measurement) -> tuple[float, ...]:
     """Return each round of the one scenario over the median of the other, whose rounds all have to be there."""
     below = [r.metrics[metric] for r in over.rounds if r.metrics.get(metric)]
-    if len(below) < len(over.rounds):
+    if not below or len(below) < len(over.rounds):
         return ()
     return tuple(r.metrics[metric] / statistics.median(below) for r in of.rounds if metric in r.metrics)
 

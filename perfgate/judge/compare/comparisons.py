@@ -28,7 +28,7 @@ from perfgate.judge.compare.sequential import (
     units_needed,
 )
 from perfgate.judge.compare.sequential import estimate as estimate_of
-from perfgate.judge.compare.short import CHANCE, GROWING, short_of
+from perfgate.judge.compare.short import CHANCE, GROWING, Short, short_of
 from perfgate.judge.compare.units import fewest_units, scatter_text, too_few, unit_logs, whole_units
 from perfgate.judge.rates import at_its_cap
 from perfgate.judge.rules import READERS, invalid_reasons, spoilt
@@ -99,9 +99,8 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
     """Return what the change does to the scenario, as far as it has been measured.
 
     `final`: nothing more will be measured, so that INCONCLUSIVE is the last word. INVALID: a load was not valid.
-    BROKEN: sends failed with the change, and none without it. A
-    paced load that the baseline's brokers take and the candidate's do not, in most rounds, is SLOWER whatever its
-    latency says.
+    BROKEN: sends failed with the change, and none without it. A paced load that the baseline's brokers take and the
+    candidate's do not, in most rounds, is SLOWER whatever its latency says.
     """
     name, units, decides = comparison.scenario.name, whole_units(comparison), comparison.decides
     outcome = ComparisonOutcome(
@@ -124,44 +123,17 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
         return replace(outcome, reasons=tuple(f"{one} was not measured in every round" for one in absent))
     judged = [_Judged.of(metric, logs[metric], comparison, 1 / len(metrics), final=final) for metric in metrics]
     lead = min(judged, key=lambda one: (WORST_FIRST.index(one.effect), -one.needs))
-    metric, found, effect, reasons = lead.metric, lead.found, lead.effect, ()
+    metric, found = lead.metric, lead.found
     beside = tuple(replace(_metric_effect(x.metric, x.found), verdict=x.effect) for x in judged if x is not lead)
     others = _others(comparison, metrics, found.units)
-    if effect is Effect.SAME or (effect is Effect.FASTER and not decides.metrics):
-        worse = got_worse(comparison, metric, effect, others)
-        effect, reasons = (
-            (Effect.SLOWER, worse) if worse else (effect, not_looked_at(comparison, metrics, effect, others))
-        )
-    if short.before:
-        effect, reasons = (
-            Effect.INCONCLUSIVE,
-            (f"as declared: {short.before}; {GROWING}",),
-        )
-    elif short.told:
-        effect, reasons = Effect.SLOWER, (f"candidate: {short.after}",)
-    elif short.most and effect.green:
-        effect, reasons = Effect.INCONCLUSIVE, (f"candidate: {short.after}: {CHANCE}",)
-    if effect.green and (late := once_late(comparison.candidate)):
-        reasons = (*reasons, late)
-    if final and effect.green and (why := stands_still(comparison)):
-        effect, reasons = Effect.INCONCLUSIVE, (why,)
+    effect, reasons = _with_what_else_was_seen(comparison, lead, metrics, others, short)
+    if why := _doubt(comparison, judged, lead, effect, reasons, final=final):
+        effect, reasons = Effect.INCONCLUSIVE, why
     elif final and effect.green and (told := measured_again(comparison)):
         reasons = (*reasons, told)
-    more = None
-    if effect is not Effect.INCONCLUSIVE and (why := still_compiling(comparison)):
-        effect, reasons = Effect.INCONCLUSIVE, (why,)
-    elif final and effect is Effect.SAME and (why := never_reached(comparison)):
-        effect, reasons = Effect.INCONCLUSIVE, (why,)  # more units would not help: it ends where it is the same
-    elif final and (why := path_differs(comparison, metric.name, found.mean, decides.margin)):
-        effect, reasons = Effect.INCONCLUSIVE, (why,)
-    elif (
-        final and effect is Effect.SLOWER and not reasons and all(one.by_path(comparison) for one in judged if one.red)
-    ):
-        effect, reasons = Effect.INCONCLUSIVE, (handicapped(comparison, metric),)
-    elif final and not effect.red and (hidden := [one.metric for one in judged if one.may_be_worse(comparison)]):
-        effect, reasons = Effect.INCONCLUSIVE, tuple(favoured(comparison, one) for one in hidden)
-    elif lead.effect is effect is Effect.INCONCLUSIVE and not short.before:
-        more = max(0.0, lead.needs - 1) * comparison.minutes
+    # More time is of use where noise alone kept it from being decided.
+    noise_alone = lead.effect is effect is Effect.INCONCLUSIVE and not reasons
+    more = max(0.0, lead.needs - 1) * comparison.minutes if noise_alone else None
     per_unit = len(comparison.orders[0].replace(" ", "")) // 2 if comparison.orders else comparison.rounds_per_unit
     return ComparisonOutcome(
         name=name,
@@ -179,6 +151,61 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
         paths_ms=paths_ms(comparison),
         decides=decides,
     )
+
+
+def _with_what_else_was_seen(
+    comparison: Comparison,
+    lead: _Judged,
+    metrics: Sequence[MetricInfo],
+    others: Sequence[MetricEffect],
+    short: Short,
+) -> tuple[Effect, tuple[str, ...]]:
+    """Return the effect that the deciding metrics have with all else that was measured, and what to say of that."""
+    effect, reasons = lead.effect, tuple[str, ...]()
+    if effect is Effect.SAME or (effect is Effect.FASTER and not comparison.decides.metrics):
+        if worse := got_worse(comparison, lead.metric, effect, others):
+            effect, reasons = Effect.SLOWER, worse
+        else:
+            reasons = not_looked_at(comparison, metrics, effect, others)
+    if short.before:
+        return Effect.INCONCLUSIVE, (f"as declared: {short.before}; {GROWING}",)
+    if short.told:
+        return Effect.SLOWER, (f"candidate: {short.after}",)
+    if short.most and effect.green:
+        return Effect.INCONCLUSIVE, (f"candidate: {short.after}: {CHANCE}",)
+    if effect.green and (late := once_late(comparison.candidate)):
+        reasons = (*reasons, late)
+    return effect, reasons
+
+
+def _doubt(
+    comparison: Comparison,
+    judged: Sequence[_Judged],
+    lead: _Judged,
+    effect: Effect,
+    reasons: Sequence[str],
+    *,
+    final: bool,
+) -> tuple[str, ...]:
+    """Return why nothing is concluded from `effect`, which rests on these `reasons`; empty where nothing keeps it.
+
+    But for brokers that still compile these are told at the end alone: it goes on until something is decided.
+    """
+    if effect is not Effect.INCONCLUSIVE and (why := still_compiling(comparison)):
+        return (why,)
+    if not final:
+        return ()
+    if effect is Effect.SAME and (why := never_reached(comparison)):
+        return (why,)
+    if why := path_differs(comparison, lead.metric.name, lead.found.mean, comparison.decides.margin):
+        return (why,)
+    if effect is Effect.SLOWER and not reasons and all(one.by_path(comparison) for one in judged if one.red):
+        return (handicapped(comparison, lead.metric),)
+    if not effect.red and (hidden := [one.metric for one in judged if one.may_be_worse(comparison)]):
+        return tuple(favoured(comparison, one) for one in hidden)
+    if effect.green and (why := stands_still(comparison)):
+        return (why,)
+    return ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
