@@ -127,8 +127,8 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
     beside = tuple(replace(_metric_effect(x.metric, x.found), verdict=x.effect) for x in judged if x is not lead)
     others = _others(comparison, metrics, found.units)
     effect, reasons = _with_what_else_was_seen(comparison, lead, metrics, others, short)
-    if why := _doubt(comparison, judged, lead, effect, reasons, final=final):
-        effect, reasons = Effect.INCONCLUSIVE, why
+    if doubt := _doubt(comparison, judged, lead, effect, reasons, final=final):
+        effect, reasons = Effect.INCONCLUSIVE, doubt
     elif final and effect.green and (told := measured_again(comparison)):
         reasons = (*reasons, told)
     # More time is of use where noise alone kept it from being decided.
