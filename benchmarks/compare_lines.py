@@ -154,9 +154,9 @@ def _far(name: str, ms: int, flush: int = 0) -> Line:
 LINES = (
     *NEAR,
     _far("dynamic-same", 10),
-    _far("dynamic-10", 2, flush=8),
+    _far("dynamic-10", 2, flush=12),
     _far("fresh-same", 2),
-    _far("static-20", 2, flush=3),
+    _far("static-20", 2, flush=4),
     *(
         Line(
             name=f"version-{scenario}",
