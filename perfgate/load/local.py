@@ -41,7 +41,12 @@ class LocalProcess:
             start_new_session=True,  # Ctrl-C is for the run
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        try:
+            self._reader.start()
+        except RuntimeError as error:  # no thread is left to be had
+            self._process.kill()
+            self._process.wait()
+            raise OSError(error) from error
         self.tell(spec)
 
     def tell(self, message: Mapping[str, object]) -> None:

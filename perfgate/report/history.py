@@ -81,8 +81,9 @@ def entry_of(document: Mapping[str, Any]) -> dict[str, Any]:
 def append(path: Path, document: Mapping[str, Any]) -> None:
     """Add a run to the history: one line, written at once, so that runs which share the file do not mix."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    cut_off = path.exists() and path.read_bytes()[-1:] not in (b"\n", b"")
     with path.open("a") as lines:
-        lines.write(json.dumps(entry_of(document), allow_nan=False) + "\n")
+        lines.write("\n" * cut_off + json.dumps(entry_of(document), allow_nan=False) + "\n")
 
 
 def load(path: Path) -> list[dict[str, Any]]:

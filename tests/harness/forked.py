@@ -5,10 +5,10 @@ A start costs about two seconds of imports, and there are some two hundred such 
 told signals, or that start brokers, are processes from their beginning: tests/harness/run_gate.py.
 """
 
-import atexit
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -47,20 +47,21 @@ def run_pytest(arguments: list[str], environment: dict[str, str], within_s: floa
         said = [str(Path(folder, name)) for name in ("stdout", "stderr")]
         server.stdin.write(json.dumps([arguments, environment, said]) + "\n")
         server.stdin.flush()
-        if not select.select([server.stdout], [], [], within_s)[0]:
-            server.kill()
+        ended = server.stdout.readline() if select.select([server.stdout], [], [], within_s)[0] else ""
+        if not ended:
             _server.cache_clear()
+            os.killpg(server.pid, signal.SIGKILL)  # with the run that it has forked
+            server.wait()
             raise TimeoutError(f"pytest {' '.join(arguments)}: not at its end after {within_s} s")
-        code = int(server.stdout.readline())
-        return code, "".join(Path(path).read_text() for path in said)
+        return int(ended), "".join(Path(path).read_text() for path in said)
 
 
 @cache
 def _server() -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tests.harness.forked"]
-    server = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    atexit.register(server.kill)
-    return server
+    return subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )  # it ends when this process, and with it the pipe, does
 
 
 def _import_what_a_start_imports() -> None:

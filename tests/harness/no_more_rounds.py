@@ -1,6 +1,6 @@
-"""A plugin for a gate run (`-p tests.harness.no_more_rounds`): brokers that still compile get no more rounds.
+"""A plugin for a gate run (`-p tests.harness.no_more_rounds`): brokers that still compile get few more rounds.
 
-Otherwise a row may take up to twelve of them, where the test is of something else.
+As many as the tier has; otherwise a row may take up to twelve of them, where the test is of something else.
 """
 
 from perfgate.experiment import room

@@ -66,8 +66,9 @@ here. The page is made from `tests/scenarios/catalogue.py` and `thresholds/relat
 - A relation is a ratio between two scenarios that must hold; the range is what is accepted. One over
   a factor's whole range is several such ratios, held together on those of its scenarios that a run
   measures; the ratios measured are of the medians in the table above it. `green in 5 of 5` counts the runs
-  that held the relation. `INVALID`: one of its scenarios had no valid load in that run; `INCONCLUSIVE`: its
-  rounds scattered too much to tell.
+  that held the relation: a pair by what is accepted here, a range by what was accepted in that run, which
+  takes a minimum from 1 to 1.3 for 0.9 with `--relations-only`. `INVALID`: one of its scenarios had no
+  valid load in that run; `INCONCLUSIVE`: its rounds scattered too much to tell.
 """
 
 

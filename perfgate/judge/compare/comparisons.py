@@ -115,7 +115,8 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
             why = not_taken_by_path(comparison, primary_metric(comparison).name, decides.margin) if final else ""
             effect = Effect.INCONCLUSIVE if why else Effect.SLOWER
             return replace(outcome, effect=effect, units=units, reasons=(why or f"candidate: {short.after}",))
-        return replace(outcome, effect=Effect.INCONCLUSIVE, units=units, reasons=(too_few(units, needed),))
+        why = f"as declared: {short.before}; {GROWING}" if short.before else too_few(units, needed)
+        return replace(outcome, effect=Effect.INCONCLUSIVE, units=units, reasons=(why,))
     logs = {metric: unit_logs(comparison, metric.name) for metric in metrics}
     if reasons := tuple(reason for metric in metrics for reason in _spoilt(comparison, metric.name)):
         return replace(outcome, units=units, reasons=reasons)

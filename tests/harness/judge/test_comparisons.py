@@ -149,6 +149,15 @@ def test_a_paced_load_is_judged_by_its_latency_and_is_slower_when_not_sustained(
         message = comparison_message(neither, "a change")
         assert "min more would tell" not in message
         assert "next       compare at a rate that the brokers take as declared: --set load.rate=N" in message
+        few = judge_comparison(
+            replace(
+                failing,
+                orders=failing.orders[:3],
+                baseline=replace(failing.candidate, rounds=failing.candidate.rounds[:3]),
+                candidate=replace(candidate, rounds=candidate.rounds[:3]),
+            )
+        )
+        assert "compare at a rate that the brokers take" in comparison_message(few, "a change"), "too few units, too"
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_brokers_sit_in_three_racks_behind_both_links(cluster: EmbeddedCluster) 
 def test_many_topics_in_a_row_become_ready(cluster: EmbeddedCluster) -> None:
     """librdkafka's admin client went on calling 1 new topic in 17 leaderless for ever."""
     topics = Topics(cluster)
-    for number in range(30):
+    for number in range(60):
         spec = TopicSpec(partitions=3, replication_factor=1 + 2 * (number % 2))
         topics.create(f"many-{number}", spec)
         assert topics.end_offsets(f"many-{number}", 3) == (0, 0, 0)

@@ -16,6 +16,8 @@ from perfgate.systems.kafka.java import find_java
 KEYTOOL_TIMEOUT_S = 60
 STORE_PASSWORD, KEY_PASSWORD, NEW_PASSWORD = "KPG_STORE_PASSWORD", "KPG_KEY_PASSWORD", "KPG_NEW_PASSWORD"
 """Environment variables of the keytool process: passwords never stand in a command line, where `ps` shows them."""
+GUARDS: list[Guard] = []
+"""Of the folders with converted stores: each ends, and its folder with it, when nobody holds it."""
 
 
 class KeyStores:
@@ -122,12 +124,10 @@ class KeyStores:
 def key_stores_of_a_run() -> KeyStores:
     """Return what converts stores into a folder that goes away with this process, however it ends."""
 
-    guard: list[Guard] = []
-
     def folder() -> Path:
         made = Path(tempfile.mkdtemp(prefix="kafka-perf-gate-keys-"))  # of mode 700
-        guard.append(Guard())  # whose end of the pipe has to stay open as long as this process lives
-        guard[-1].owns(made)
+        GUARDS.append(Guard())
+        GUARDS[-1].owns(made)
         return made
 
     return KeyStores(lambda: find_java().parent / "keytool", folder)
