@@ -31,9 +31,10 @@ def lingering(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 
 
 def test_the_example_of_ones_own_scenarios_is_measured_and_judged(tmp_path: Path) -> None:
-    done = gate(tmp_path, f"--scenarios={ROOT / 'examples/own-scenarios'}", "--family=orders", *SHORT)
+    selected = ("--family=orders", "-k", "orders-plain or orders-lz4 or orders-latency", "--window=1", "--warmup-max=1")
+    done = gate(tmp_path, f"--scenarios={ROOT / 'examples/own-scenarios'}", *SHORT, *selected)
     assert done.measured, done.output
-    assert {entry["name"] for entry in done.run["scenarios"]} == {"orders-plain", "orders-lz4", "orders-zstd"}
+    assert {entry["name"] for entry in done.run["scenarios"]} == {"orders-plain", "orders-lz4"}
     assert [one["name"] for one in done.run["relations"]] == ["orders-latency"]
     assert all(entry["accounting"]["acked"] > 0 for entry in done.run["scenarios"])
 
