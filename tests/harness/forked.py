@@ -1,6 +1,6 @@
 """Gate runs that start no brokers, each a fork of one process that has imported what a start imports.
 
-A start costs about two seconds of imports, and there are some two hundred such runs. What the run does is the same:
+A start costs seconds of imports, and there are very many such runs. What the run does is the same:
 ``pytest.main`` of the command's arguments, in a process of its own, with its own output and exit code. Runs that are
 told signals, or that start brokers, are processes from their beginning: tests/harness/run_gate.py.
 """

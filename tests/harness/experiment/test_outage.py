@@ -1,4 +1,4 @@
-"""What a fault cost, on histories whose answer is known."""
+"""Outages: what a fault cost, on histories whose answer is known."""
 
 import numpy as np
 import pytest

@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -218,3 +220,19 @@ def test_a_process_that_cannot_be_started_is_no_valid_load_and_leaves_no_other(m
     with pytest.raises(LoadError, match=r"its generators cannot be started: .*Resource temporarily unavailable"):
         LocalTransport(("-c", "input(); input()")).start(specs, lambda _name, _message: None)
     assert not psutil.pid_exists(started[0])
+
+
+def test_a_process_that_nobody_can_listen_to_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no thread is left to be had it had started already, and nobody knew it."""
+    made: list[subprocess.Popen[str]] = []
+    popen = subprocess.Popen
+
+    def noted(*arguments: Any, **options: Any) -> Any:
+        made.append(popen(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", noted)
+    monkeypatch.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
+    with pytest.raises(LoadError, match="its generators cannot be started: can't start new thread"):
+        LocalTransport(("-c", "input(); input()")).start({"producer-1": {}}, lambda _name, _message: None)
+    assert made[0].returncode is not None

@@ -1,4 +1,4 @@
-"""What Kafka's own tools do beside a cluster that this suite has started: what no client can be asked for."""
+"""Kafka's own tools beside a cluster that this suite has started: they do what no client can be asked for."""
 
 from __future__ import annotations
 
