@@ -46,6 +46,7 @@ class LocalProcess:
         except RuntimeError as error:  # no thread is left to be had
             self._process.kill()
             self._process.wait()
+            self._close()
             raise OSError(error) from error
         self.tell(spec)
 
@@ -64,6 +65,9 @@ class LocalProcess:
         """Wait for the end of the killed process and give its pipes back."""
         self._process.wait()
         self._reader.join()
+        self._close()
+
+    def _close(self) -> None:
         for stream in (self._process.stdin, self._process.stdout, self._stderr):
             if stream is not None:
                 with contextlib.suppress(BrokenPipeError):
