@@ -269,11 +269,12 @@ def comparison_facts(document: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "discarded": len(found["baseline"]["discarded_rounds"]),
         "invalid": sum(bool(one["invalid"]) for side in ("baseline", "candidate") for one in found[side]["rounds"]),
-        "rounds": {side: _columns(found[side]["rounds"]) for side in ("baseline", "candidate")},
+        "rounds": {side: columns(found[side]["rounds"]) for side in ("baseline", "candidate")},
     }
 
 
-def _columns(rounds: Sequence[Mapping[str, Any]]) -> dict[str, list[float | None]]:
+def columns(rounds: Sequence[Mapping[str, Any]]) -> dict[str, list[float | None]]:
+    """Return the metrics of KEPT that any of these rounds has, each with its value in every round."""
     metrics = [name for name in KEPT if any(name in one["metrics"] for one in rounds)]
     return {
         name: [_rounded(one["metrics"][name]) if name in one["metrics"] else None for one in rounds] for name in metrics

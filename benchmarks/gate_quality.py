@@ -15,23 +15,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
+from benchmarks.half_speed import one_broker_at_half_speed
 from perfgate.report.proposal import ENOUGH_RUNS
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "results" / "gate-quality"
 RAW = Path(__file__).parent / "results" / "gate_quality.jsonl"
-SLICE_S = 0.05
 ONE_LINK = "cross-az and not cross-az-2ms and not cross-az-10ms"
 
 
@@ -57,32 +54,6 @@ ALL = (
         for ms in (8, 9, 10, 11)
     ),
 )
-
-
-@contextmanager
-def one_broker_at_half_speed(gate_pid: int) -> Iterator[None]:
-    """Stop broker 1 of whatever cluster that gate runs for half of the time, in slices of 50 ms."""
-    done = threading.Event()
-
-    def limit() -> None:
-        while not done.is_set():
-            with suppress(psutil.NoSuchProcess):
-                for process in psutil.Process(gate_pid).children(recursive=True):
-                    if process.cmdline()[-1:] and process.cmdline()[-1].endswith("broker-1.properties"):
-                        while not done.is_set() and process.is_running():
-                            process.suspend()
-                            done.wait(SLICE_S)
-                            process.resume()
-                            done.wait(SLICE_S)
-            done.wait(SLICE_S)
-
-    thread = threading.Thread(target=limit)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
 
 
 def runs_of(series: Series) -> list[Path]:
