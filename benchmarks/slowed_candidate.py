@@ -75,5 +75,5 @@ if os.environ["SLOWED"] == "link":
         _add_proxy(api, name, listen=listen, upstream=upstream, added_rtt_ms=added_rtt_ms)
         _links.append((api, name))
 
-    ToxiproxyApi.add_proxy = _noted  # type: ignore[method-assign]
+    ToxiproxyApi.add_proxy = _noted  # type: ignore[method-assign, assignment]
 LibrdkafkaDriver.take_turns = take_turns  # type: ignore[method-assign, assignment]
