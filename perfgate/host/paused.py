@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import termios
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -47,6 +49,8 @@ class PausedChange:
     def _ask(self, what: str) -> float:
         began = time.monotonic()
         try:
+            if os.isatty(self._answers.fileno()):  # an Enter from before the question is no answer to it
+                termios.tcflush(self._answers, termios.TCIFLUSH)
             self._asked.write(f"\n{what} {self._name!r} now, then press Enter: ")
             self._asked.flush()
             answer = self._answers.readline()

@@ -4,6 +4,7 @@ import os
 import pty
 import select
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -22,25 +23,39 @@ def terminal() -> Iterator[tuple[int, Path]]:
         os.close(side)
 
 
-def test_a_person_is_asked_to_apply_and_to_revert(terminal: tuple[int, Path]) -> None:
-    person, path = terminal
-    change = PausedChange("turbo off", path)
-    os.write(person, b"\n\n")  # pressed before it was asked: that counts all the same
-    assert change.change(()) > 0
-    assert change.restore() > 0
-    assert change.close() == ()
+def asked(person: int, what: str) -> None:
+    """Wait until the person is asked to do this."""
     shown = ""
-    while "revert 'turbo off' now, then press Enter: " not in shown:  # the echo of what was pressed comes first
+    while f"{what} 'turbo off' now, then press Enter: " not in shown:  # the echo of what was pressed comes first
         assert select.select([person], [], [], HANG_BOUND_S)[0], shown
         shown += os.read(person, 65536).decode()
-    assert "apply 'turbo off' now, then press Enter: " in shown
+
+
+def test_a_person_is_asked_to_apply_and_to_revert_and_an_enter_from_before_is_no_answer(
+    terminal: tuple[int, Path],
+) -> None:
+    person, path = terminal
+    change = PausedChange("turbo off", path)
+    with ThreadPoolExecutor(1) as beside:
+        for what, do in (("apply", lambda: change.change(())), ("revert", change.restore)):
+            os.write(person, b"\n\n")
+            took = beside.submit(do)
+            asked(person, what)
+            with pytest.raises(TimeoutError):
+                took.result(timeout=0.2)
+            os.write(person, b"\n")
+            assert took.result(timeout=HANG_BOUND_S) > 0
+    assert change.close() == ()
 
 
 def test_what_is_still_applied_is_told_and_nobody_is_waited_for(terminal: tuple[int, Path]) -> None:
     person, path = terminal
     change = PausedChange("turbo off", path)
-    os.write(person, b"\n")
-    change.change(())
+    with ThreadPoolExecutor(1) as beside:
+        applied = beside.submit(change.change, ())
+        asked(person, "apply")
+        os.write(person, b"\n")
+        applied.result(timeout=HANG_BOUND_S)
     left = ("THE CHANGE IS STILL APPLIED: revert 'turbo off' by hand",)
     assert change.close() == left
     assert change.close() == left, "it may be asked again"
