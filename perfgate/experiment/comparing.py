@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from perfgate.experiment.assembly import measured_by
 from perfgate.experiment.bench import Bench
 from perfgate.experiment.blame import failing, unhealthy_ends
+from perfgate.experiment.comparable import cannot_be_compared
 from perfgate.experiment.parts import QUADS, WARMING_PARTS, Compared, measure_part, next_order, too_short
 from perfgate.experiment.setup import Setup
 from perfgate.experiment.switching import OF_CONNECTIONS, OF_SEGMENTS, Switch, live_values
@@ -52,21 +53,7 @@ class Comparing:
 
     def cannot(self, scenario: Scenario) -> str | None:
         """Return why the scenario cannot be compared, or None when it can."""
-        if self.change.concerns_consumers and scenario.consumers is None:
-            return "the change concerns consumers, and this scenario has none"
-        if scenario.load.kind == "backlog" and self.change.concerns_sending_alone:
-            return "the change concerns how records are sent, and this scenario only reads"
-        if scenario.load.kind == "ramp":
-            return "a search for the knee takes minutes a round: compare a scenario at a rate of its own"
-        if scenario.load.times_out:
-            return "its records are to time out, which in a comparison means that the brokers failed"
-        candidate = self.setup.form(scenario, self.change)
-        if self.change.changes and candidate == scenario:
-            return "the change leaves it as it is: there would be nothing to compare"
-        blind = [name for name in self.decides.metrics if name.startswith("broker_")]
-        if blind and (why := self.setup.target_facts.get("no_usage")):
-            return f"{blind[0]} cannot decide: {why}"
-        return self.decides.cannot(scenario) or self.setup.cannot(scenario) or self.setup.cannot(candidate)
+        return cannot_be_compared(scenario, self.change, self.setup, self.decides, against=self.against)
 
     def compare(self, scenario: Scenario) -> Comparison:
         """Return the scenario's comparison; the first call measures all scenarios. Raises what that raised again."""
@@ -78,15 +65,24 @@ class Comparing:
             try:
                 for spec in dict.fromkeys(row.cluster for row in compared):
                     names = [row for row in compared if row.cluster == spec]
-                    pairs = self.change.on_pairs or (
-                        not self.against and self.change.concerns_brokers and not self._change_live(spec, names)
-                    )
-                    here = [self._row(row, pairs=pairs) for row in names]
-                    left_s = max(0.0, self.budget_s - sum(row.seconds for row in rows))
-                    left_s *= len(here) / (len(compared) - len(rows))
-                    rows += here
-                    measure = self._on_two if self.against else self._pairs if pairs else self._alternate
-                    measure(here, left_s)
+                    here: list[Compared] = []
+                    try:
+                        pairs = self.change.on_pairs or (
+                            not self.against and self.change.concerns_brokers and not self._change_live(spec, names)
+                        )
+                        here = [self._row(row, pairs=pairs) for row in names]
+                        left_s = max(0.0, self.budget_s - sum(row.seconds for row in rows))
+                        left_s *= len(here) / (len(compared) - len(rows))
+                        rows += here
+                        measure = self._on_two if self.against else self._pairs if pairs else self._alternate
+                        measure(here, left_s)
+                    except ConfigurationError as error:
+                        if not any(row.units for row in rows):
+                            raise
+                        if not here:
+                            rows += (here := [self._row(row, pairs=False) for row in names])
+                        for row in here:  # what was measured of the others is an answer
+                            row.break_off(str(error), SIDES, broken=False)
             except Exception as error:
                 self._failed = error
                 raise

@@ -16,6 +16,7 @@ from perfgate.experiment.switching import GAP_TIMES, Switch
 from perfgate.experiment.validity import NO_TURNS
 from perfgate.load.turns import LARGEST_GAP_S, SIDES, pace
 from perfgate.model import AS_USUAL, COMPILING, DECIDES_PACED, Deciding, Round, Scenario
+from perfgate.model.errors import BrokersFailedError
 
 REPEATS = 6
 PARTS_PER_REPEAT = 3
@@ -142,13 +143,19 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
     """Add a burst or a block of rounds to the scenario; return the order of its sides.
 
     One that the generator spoilt is measured again, one in which brokers were still warming up, and the first in which
-    they were late; empty when the time was over before one counted.
+    they were late, or their topics' replicas; empty when the time was over before one counted.
     """
     measure = _burst if row.per_part == 1 else _block
     ends = time.monotonic() + left
     while True:
         began = time.monotonic()
-        measured = measure(row, benches, switch, ends - time.monotonic(), order)
+        try:
+            measured = measure(row, benches, switch, ends - time.monotonic(), order)
+        except BrokersFailedError as error:
+            if not error.perhaps_late or row.late >= LATE_REPEATS:
+                raise
+            row.late += 1
+            continue
         over = time.monotonic() >= ends and row.method != "pairs"  # a pair's parts are measured to the last
         spoilt = any(finished.repeatable for _, finished in measured) and all(
             finished.repeatable or not finished.round.invalid for _, finished in measured

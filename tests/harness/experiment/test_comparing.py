@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from perfgate.experiment import comparing as module
+from perfgate.experiment.comparable import cannot_be_compared
 from perfgate.experiment.comparing import Comparing
 from perfgate.experiment.parts import Compared
 from perfgate.experiment.switching import Switch
@@ -20,7 +21,8 @@ from perfgate.judge.compare.reference import ReferenceStopRule
 from perfgate.judge.compare.stopping import SequentialStopRule
 from perfgate.judge.ratio_file import load_ratios
 from perfgate.model import AS_USUAL, Change, ClusterSpec, Deciding, Effect, Load, RecordedPairs
-from perfgate.model.errors import TargetError
+from perfgate.model.changes import changed
+from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.stopping import ComparisonStopRule
 from tests.harness.build import one_round, scenario
 
@@ -262,6 +264,63 @@ def test_an_interrupted_comparison_is_there_as_far_as_it_went(monkeypatch: pytes
     assert comparing.so_far(scenario("batch-1k")) == "batch-1k, 3 units"
     assert comparing.so_far(scenario("acks-all")) is None
     comparing.setup.target.close.assert_called_once_with()
+
+
+@pytest.mark.parametrize("second", ["_change_live", "_row", "_alternate"])
+def test_what_later_brokers_do_not_take_leaves_the_answers_of_those_before(
+    monkeypatch: pytest.MonkeyPatch, second: str
+) -> None:
+    """An hour of answers was lost, as wrong usage, where the last scenario stated the setting itself."""
+    rows = [replace(scenario(name), cluster=ClusterSpec(brokers=n)) for name, n in (("a", 3), ("b", 1))]
+    comparing: Any = Comparing.__new__(Comparing)
+    comparing.change, comparing.against, comparing.outside = Change(name="x", changes=(("broker.y", "1"),)), False, None
+    comparing.budget_s, comparing._failed, comparing._compared = 600.0, None, {}
+    comparing.setup = Mock(scenarios=rows)
+
+    def alternate(_self: object, here: list[Compared], _budget_s: float) -> None:
+        here[0].orders.append("ABBA")
+
+    monkeypatch.setattr(Comparing, "cannot", lambda *_: None)
+    monkeypatch.setattr(Comparing, "_change_live", lambda *_: True)
+    monkeypatch.setattr(Comparing, "_row", lambda _self, row, pairs: Compared({"A": row, "B": row}, "turns", 1))
+    monkeypatch.setattr(Comparing, "_comparison", lambda _self, row: row)
+    monkeypatch.setattr(Comparing, "_alternate", alternate)
+    whole = getattr(Comparing, second)
+
+    def refused_the_second_time(self: Any, *given: Any, **named: Any) -> Any:
+        comparing.calls = getattr(comparing, "calls", 0) + 1
+        if comparing.calls == 2:
+            raise ConfigurationError("real brokers are not restarted for it")
+        return whole(self, *given, **named)
+
+    monkeypatch.setattr(Comparing, second, refused_the_second_time)
+    first: Any = comparing.compare(rows[0])
+    assert (first.orders, first.rounds) == (["ABBA"], {"A": [], "B": []})
+    other: Any = comparing.compare(rows[1])
+    told = [one.invalid for side in "AB" for one in other.rounds[side]]
+    assert told == [("real brokers are not restarted for it",)] * 2
+    assert not any(one.broken for side in "AB" for one in other.rounds[side])
+
+
+def test_memory_of_brokers_that_serve_both_sides_decides_nothing() -> None:
+    """It was the SAME by construction, whatever the change did."""
+    setup: Any = Mock(target_facts={}, cannot=lambda _: None, form=changed)
+    asked = Deciding(metrics=("broker_rss_mib.max",))
+    lz4 = Change(name="lz4", changes=(("producer.compression.type", "lz4"),))
+    why = cannot_be_compared(scenario(), lz4, setup, asked, against=False)
+    assert why is not None and why.startswith("broker_rss_mib.max cannot decide: the same brokers serve both sides")
+    assert cannot_be_compared(scenario(), replace(lz4, on_pairs=True), setup, asked, against=False) is None
+    assert cannot_be_compared(scenario(), lz4, setup, asked, against=True) is None
+
+
+def test_two_clusters_differ_whatever_a_change_of_clients_leaves_as_it_is() -> None:
+    """They were not run because there would be nothing to compare, and the night was green without them."""
+    setup: Any = Mock(target_facts={}, cannot=lambda _: None, form=changed)
+    same = Change(name="acks", changes=(("producer.acks", dict(scenario().producer).get("acks", "1")),))
+    reads = Change(name="fetch", changes=(("consumer.fetch.min.bytes", "1024"),))
+    for change in (same, reads):
+        assert cannot_be_compared(scenario(), change, setup, AS_USUAL, against=False)
+        assert cannot_be_compared(scenario(), change, setup, AS_USUAL, against=True) is None
 
 
 def test_what_one_cluster_leaves_of_the_budget_goes_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:

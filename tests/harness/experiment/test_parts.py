@@ -14,7 +14,7 @@ from perfgate.experiment.parts import Compared, measure_part
 from perfgate.experiment.switching import Switch
 from perfgate.experiment.validity import late_turns
 from perfgate.load.turns import LARGEST_GAP_S
-from perfgate.model.errors import TargetError
+from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.load import Pace
 from tests.harness.build import one_round, scenario
 
@@ -64,6 +64,26 @@ def test_turns_that_ran_into_one_another_are_given_a_longer_gap(monkeypatch: pyt
     first = gaps[0]
     assert gaps == pytest.approx([first, first * 1.5, first * 2.25, first * 2.25]), "and it stays so"
     assert row.repeated == 2
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_replicas_that_are_late_once_are_measured_again(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """A new topic was not in sync within a minute on a machine that stood still: all were BROKEN by the side's doing."""
+    failures = iter([True] * times)
+
+    def one(*_: Any) -> list[tuple[str, Finished]]:
+        if next(failures, False):
+            raise BrokersFailedError("its replicas are not in sync", perhaps_late=True)
+        return [(side, Finished(round=one_round(1, 1000.0), repeatable=False)) for side in "AB"]
+
+    monkeypatch.setattr(parts, "_burst", one)
+    row = Compared(dict.fromkeys("AB", scenario()), "turns", 1)
+    if times == 1:
+        assert measure_part(row, {}, Switch(), 60, "ABBA") == "ABBA"
+        assert row.late == 1
+    else:
+        with pytest.raises(BrokersFailedError):
+            measure_part(row, {}, Switch(), 60, "ABBA")
 
 
 @pytest.mark.parametrize(("late", "sound"), [(5, True), (1000, False)])

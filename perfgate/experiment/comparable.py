@@ -1,0 +1,45 @@
+"""Which scenarios a change can be compared on, and why not the others."""
+
+from __future__ import annotations
+
+from perfgate.experiment.setup import Setup
+from perfgate.model import Change, Deciding, Scenario
+
+OF_A_PROCESS = "broker_rss_mib."
+"""What brokers' processes have by now, whoever loads them: both sides of a comparison on the same brokers read it."""
+
+
+def cannot_be_compared(
+    scenario: Scenario, change: Change, setup: Setup, decides: Deciding, *, against: bool
+) -> str | None:
+    """Return why the scenario cannot be compared with itself changed, or None when it can.
+
+    `against`: each side has a cluster of its own that exists, so that they differ whatever the change concerns.
+    """
+    candidate = setup.form(scenario, change)
+    if not against and (why := _unconcerned(scenario, candidate, change)):
+        return why
+    if scenario.load.kind == "ramp":
+        return "a search for the knee takes minutes a round: compare a scenario at a rate of its own"
+    if scenario.load.times_out:
+        return "its records are to time out, which in a comparison means that the brokers failed"
+    blind = [name for name in decides.metrics if name.startswith("broker_")]
+    if blind and (why := setup.target_facts.get("no_usage")):
+        return f"{blind[0]} cannot decide: {why}"
+    shared = [name for name in blind if name.startswith(OF_A_PROCESS)]
+    if shared and not (against or change.on_pairs):
+        return (
+            f"{shared[0]} cannot decide: the same brokers serve both sides; "
+            "`pairs = true` in the change file gives each side its own"
+        )
+    return decides.cannot(scenario) or setup.cannot(scenario) or setup.cannot(candidate)
+
+
+def _unconcerned(scenario: Scenario, candidate: Scenario, change: Change) -> str | None:
+    if change.concerns_consumers and scenario.consumers is None:
+        return "the change concerns consumers, and this scenario has none"
+    if scenario.load.kind == "backlog" and change.concerns_sending_alone:
+        return "the change concerns how records are sent, and this scenario only reads"
+    if change.changes and candidate == scenario:
+        return "the change leaves it as it is: there would be nothing to compare"
+    return None
