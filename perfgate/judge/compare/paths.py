@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from statistics import fmean, median
 
-from perfgate.model import Comparison, MetricInfo
+from perfgate.model import METRICS, Comparison, MetricInfo
 
 PATHS = "the client's paths to the two clusters differ"
 IN_FLIGHT = 5
@@ -28,6 +28,7 @@ def path_differs(
     """Return why the client's paths to the two clusters may have made the effect; empty where they cannot have.
 
     They add their difference to a latency, and bound the rate of a client that waits for its answers by their ratio.
+    What they would have made the other way they hide rather than explain.
     `log_effect`: logarithm of candidate over baseline. `margin`: what differs by less counts as the same, so that a
     path that can make no more than that may hide no effect that counts.
     """
@@ -37,12 +38,10 @@ def path_differs(
     if paths is None:
         return f"{PATHS}: they were not measured"
     before, after = paths
-    by_path = math.expm1(abs(_of_path(comparison, metric, paths)))
-    if "latency_ms." in metric:
-        values = [r.metrics[metric] for r in comparison.baseline.rounds if metric in r.metrics]
-        by_path = abs(after - before) / median(values) if values else by_path
-    if by_path <= max(abs(math.expm1(log_effect)), margin):
-        return ""
+    gained = _gained(comparison, METRICS[metric], paths)
+    by_path, effect = math.expm1(abs(gained)), abs(math.expm1(log_effect))
+    if by_path <= max(effect, margin) or (effect > margin and gained * METRICS[metric].sign * log_effect < 0):
+        return ""  # the path makes less than that, or the opposite of it
     return (
         f"{PATHS} by more than the effect: a round trip takes {before:.2f} ms to {sides[0]} and {after:.2f} ms to "
         f"{sides[1]}, which may be {by_path * 100:.1f} % of {metric}; measure from where both are equally far"
@@ -50,44 +49,42 @@ def path_differs(
 
 
 def favour(comparison: Comparison, metric: MetricInfo) -> float:
-    """Return by how much, as a logarithm, a shorter path to the candidate's cluster may have bettered this metric.
+    """Return by how much, as a logarithm, the path to the candidate's cluster may have bettered this metric.
 
-    It may hide so much of a slowdown; 0 where that path is not the shorter one.
+    It may hide so much of a slowdown; 0 where that path is no better for it than the other.
     """
     paths = paths_ms(comparison)
-    return _better_by(comparison, metric, paths) if paths and paths[1] < paths[0] else 0.0
+    return max(0.0, _gained(comparison, metric, paths)) if paths else 0.0
 
 
 def handicap(comparison: Comparison, metric: MetricInfo) -> float:
-    """Return by how much, as a logarithm, a longer path to the candidate's cluster may have worsened this metric.
+    """Return by how much, as a logarithm, the path to the candidate's cluster may have worsened this metric.
 
-    So much of a slowdown may be the path's; 0 where that path is not the longer one.
+    So much of a slowdown may be the path's; 0 where that path is no worse for it than the other.
     """
     paths = paths_ms(comparison)
-    return _better_by(comparison, metric, (paths[1], paths[0])) if paths and paths[1] > paths[0] else 0.0
+    return max(0.0, -_gained(comparison, metric, paths)) if paths else 0.0
 
 
-def _better_by(comparison: Comparison, metric: MetricInfo, paths: tuple[float, float]) -> float:
-    """Return the logarithm of what the shorter, the second of two paths, may do for the metric."""
-    longer, shorter = paths
+def _gained(comparison: Comparison, metric: MetricInfo, paths: tuple[float, float]) -> float:
+    """Return by how much the candidate's path alone may make a metric better (worse: below 0), as a logarithm.
+
+    A longer one makes latencies longer and rates smaller; batches it makes larger, so that a record costs brokers less.
+    """
+    before, after = paths
     if "latency_ms." in metric.name:
         values = [r.metrics[metric.name] for r in comparison.baseline.rounds if metric.name in r.metrics]
-        return math.log1p((longer - shorter) / median(values)) if values else 0.0
-    return _of_path(comparison, metric.name, paths)
-
-
-def _of_path(comparison: Comparison, metric: str, paths: tuple[float, float]) -> float:
-    """Return the logarithm of what the paths alone may make of a metric that is no latency."""
+        return math.copysign(math.log1p(abs(before - after) / median(values)), before - after) if values else 0.0
+    if not metric.name.startswith("broker_"):
+        return math.log(before / after)
     rates = [r.metrics["records_per_s"] for r in comparison.baseline.rounds if r.metrics.get("records_per_s")]
-    least = 0.0
-    if metric.startswith("broker_") and rates:
-        least = 1e3 * IN_FLIGHT * comparison.scenario.cluster.brokers / median(rates)
-    before, after = (max(path, least) for path in paths)
-    return math.log(before / after)
+    leaders = min(comparison.scenario.cluster.brokers, comparison.scenario.topic.partitions)
+    least = 1e3 * IN_FLIGHT * leaders / median(rates) if rates else 0.0
+    return math.log(max(after, least) / max(before, least))
 
 
 def favoured(comparison: Comparison, metric: MetricInfo, sides: tuple[str, str] = AS_DECLARED) -> str:
-    """Return that the shorter path may hide a slowdown beyond what counts as the same."""
+    """Return that the path to the candidate may hide a slowdown beyond what counts as the same."""
     before, after = paths_ms(comparison) or (0.0, 0.0)
     return (
         f"{PATHS}: a round trip takes {before:.2f} ms to {sides[0]} and {after:.2f} ms to {sides[1]}, which may hide a "
@@ -97,7 +94,7 @@ def favoured(comparison: Comparison, metric: MetricInfo, sides: tuple[str, str] 
 
 
 def handicapped(comparison: Comparison, metric: MetricInfo, sides: tuple[str, str] = AS_DECLARED) -> str:
-    """Return that the longer path may be why the candidate is worse: without it that is not known."""
+    """Return that the path to the candidate may be why that is worse: without it that is not known."""
     before, after = paths_ms(comparison) or (0.0, 0.0)
     return (
         f"{PATHS}: a round trip takes {before:.2f} ms to {sides[0]} and {after:.2f} ms to {sides[1]}, which may be "
