@@ -17,6 +17,12 @@ def at_its_cap(measurement: Measurement, share: float = AT_THE_CAP) -> bool:
     return bool(rates) and statistics.median(rates) >= share * measurement.scenario.load.rate
 
 
+def rounds_below_its_cap(measurement: Measurement) -> int:
+    """Return in how many rounds a capped load did not come to its cap."""
+    rates = (r.metrics["records_per_s"] for r in measurement.rounds if "records_per_s" in r.metrics)
+    return sum(rate < AT_THE_CAP * measurement.scenario.load.rate for rate in rates)
+
+
 def paired_ratios(metric: str, of: Sequence[Round], over: Sequence[Round]) -> tuple[float, ...]:
     """Return the ratio of the two loads in every round that both have, by its number."""
     below = {r.index: r.metrics[metric] for r in over if r.metrics.get(metric)}

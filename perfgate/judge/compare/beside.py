@@ -16,6 +16,8 @@ NOT_THE_SAME = {DECIDES_PACED: 1.5, AT_ITS_CAP: 1.1}
 """A candidate is not the same whose metric is so many times the baseline's, the whole interval beyond. A rate at its
 cap, or one that the client limits, tells neither what its records wait for nor what they cost the brokers. Nor is one
 faster whose records wait so much longer; it may cost the brokers more."""
+AT_LEAST_OF_THE_RATE = 0.95
+"""So it is with the rate where both sides mostly come to their cap, and what a record costs the brokers decides."""
 NOT_THE_SAME_READ = {"paced": 1.5, "capped": 0.95}
 """So it is with what consumers that read along are given (READERS)."""
 
@@ -61,6 +63,9 @@ def _held(comparison: Comparison, effect: Effect) -> dict[str, float]:
     held = {name: factor for name, factor in NOT_THE_SAME.items() if kind != "backlog" or name != DECIDES_PACED}
     if scenario.consumers and kind in READERS:
         held[READERS[kind]] = NOT_THE_SAME_READ[kind]
+    caps = {one.scenario.load.rate for one in sides}  # of two clusters each has its own
+    if kind == "capped" and len(caps) == 1 and all(map(at_its_cap, sides)):
+        held["records_per_s"] = AT_LEAST_OF_THE_RATE
     if effect is Effect.FASTER:
         held.pop(AT_ITS_CAP)
     # Each client has a buffer, and below the cap a record waits for all that lies in it.

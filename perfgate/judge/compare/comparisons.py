@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from perfgate.judge.compare.beside import AT_ITS_CAP, got_worse, not_looked_at, once_late
-from perfgate.judge.compare.compiling import still_compiling
+from perfgate.judge.compare.compiling import cold_units, still_compiling
 from perfgate.judge.compare.outlasted import measured_again, stands_still
 from perfgate.judge.compare.paths import (
     favour,
@@ -28,7 +28,7 @@ from perfgate.judge.compare.sequential import (
     units_needed,
 )
 from perfgate.judge.compare.sequential import estimate as estimate_of
-from perfgate.judge.compare.short import CHANCE, GROWING, Short, short_of
+from perfgate.judge.compare.short import CHANCE, GROWING, Short, below_its_cap, short_of
 from perfgate.judge.compare.units import fewest_units, scatter_text, too_few, unit_logs, whole_units
 from perfgate.judge.rates import at_its_cap
 from perfgate.judge.rules import READERS, invalid_reasons, spoilt
@@ -176,6 +176,8 @@ def _with_what_else_was_seen(
         return Effect.INCONCLUSIVE, (f"candidate: {short.after}: {CHANCE}",)
     if effect.green and (late := once_late(comparison.candidate)):
         reasons = (*reasons, late)
+    if effect.green and (below := below_its_cap(comparison)):
+        return Effect.INCONCLUSIVE, (f"candidate: {below}",)
     return effect, reasons
 
 
@@ -232,6 +234,7 @@ class _Judged:
             rule=Rule(margin=margin, share=share, below=below, above=above),
             recorded=comparison.recorded_of(metric.name),
             former=comparison.former_plans,
+            cold=cold_units(comparison),
         )
         return cls(metric=metric, found=found, effect=_effect(decision, metric))
 

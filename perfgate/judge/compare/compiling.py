@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfgate.judge.messages import WARMING
-from perfgate.model import COMPILING, Comparison, Measurement
+from perfgate.model import COMPILING, Comparison, Measurement, Round
 
 COMPILE_SHARE = "broker_compile_share.max"
 
@@ -23,5 +23,24 @@ def still_compiling(comparison: Comparison) -> str:
     return ""
 
 
+def cold_units(comparison: Comparison) -> int:
+    """Return after how many units brokers were last compiling in most rounds of a side so far; 0: after none.
+
+    A look at these told of cold brokers, and tells of no others when they have warmed up.
+    """
+    size, last = comparison.rounds_per_unit, 0
+    for measurement in (comparison.baseline, comparison.candidate):
+        cold = 0
+        for count, one in enumerate(measurement.rounds, 1):
+            cold += _is_cold(one)
+            if 2 * cold > count and count % size == 0:
+                last = max(last, count // size)
+    return last
+
+
 def _compiling(measurement: Measurement) -> int:
-    return sum(r.metrics.get(COMPILE_SHARE, 0.0) > COMPILING for r in measurement.rounds)
+    return sum(map(_is_cold, measurement.rounds))
+
+
+def _is_cold(one: Round) -> bool:
+    return one.metrics.get(COMPILE_SHARE, 0.0) > COMPILING

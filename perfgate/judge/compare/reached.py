@@ -56,8 +56,18 @@ def never_reached(comparison: Comparison) -> str:
 
 
 def _lasted_ms(comparison: Comparison) -> int:
-    """Return how long a topic of a round lived at the most: as long as a part of the comparison took, on average."""
-    return math.ceil(6e4 * comparison.minutes / max(1, len(comparison.baseline.rounds)))
+    """Return how long a topic of a round was surely written to, at the most: the turns of both sides are of one burst.
+
+    The gaps between turns are left out, and so is what was before and after: this rather says too little.
+    """
+    sides = (comparison.baseline.rounds, comparison.candidate.rounds)
+    written_s = [[r.warmup_s + r.window_s for r in rounds] for rounds in sides]
+    if comparison.scenario.load.kind == "backlog":
+        return math.ceil(1e3 * max(map(sum, written_s)))  # one topic for all rounds
+    parts = len(comparison.orders[0].split()) if comparison.orders else 1
+    in_turns = comparison.rounds_per_unit == parts
+    each = map(sum, zip(*written_s, strict=False)) if in_turns else (s for side in written_s for s in side)
+    return math.ceil(1e3 * max(each, default=0.0))
 
 
 def _settings(measurement: Measurement) -> dict[str, str]:

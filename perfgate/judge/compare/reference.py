@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Sequence
 
 from perfgate.judge.compare.comparisons import may_decide, primary_metric, unsound_load
-from perfgate.judge.compare.compiling import still_compiling
+from perfgate.judge.compare.compiling import cold_units, still_compiling
 from perfgate.judge.compare.outlasted import measured_again, stands_still
 from perfgate.judge.compare.paths import (
     PATHS,
@@ -65,8 +65,7 @@ class ReferenceStopRule:
         if still_compiling(comparison):
             return False
         outcome = judge_against_reference(comparison.turned(), self._ratios, final=False)
-        kept = bool(outcome.judgements) and all(judgement.verdict.green for judgement in outcome.judgements)
-        return outcome.verdict is Verdict.REGRESSED or kept
+        return outcome.verdict is Verdict.REGRESSED or (bool(outcome.judgements) and outcome.verdict.green)
 
 
 def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bool = True) -> Outcome:
@@ -168,6 +167,7 @@ def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> 
         recorded=recorded,
         may_hide=told,
         former=comparison.former_plans,
+        cold=cold_units(comparison),
     )
     why = "" if verdict else f"{found.units} units do not tell whether the limit is kept"
     if final and may_hide and (verdict is None or verdict.green) and _hidden(found, ratio, may_hide):
@@ -216,6 +216,7 @@ def verdict_of_units(
     recorded: RecordedPairs | None = None,
     may_hide: float = 0.0,
     former: Sequence[int] = (),
+    cold: int = 0,
 ) -> tuple[Verdict | None, Estimate]:
     """Return the verdict of the first look that tells, if any does, and its estimate.
 
@@ -223,7 +224,7 @@ def verdict_of_units(
     standard error e and the limit's logarithm L: REGRESSED: m is known to be below 0 (the sequential test's error of
     0.001 over all looks), and m + e < L. PASS: the interval that allows for the looks lies above L; when nothing more
     comes, m - e >= L, as the gate judges medians. IMPROVED: m is known to be above 0, and m - e > -L. Both after taking
-    `may_hide` off m, which something else than the candidate may have added.
+    `may_hide` off m, which something else than the candidate may have added. `cold`: no look at so many units tells.
     """
     sign = ratio.metric.sign
     limit = sign * math.log(ratio.limit)
@@ -238,7 +239,7 @@ def verdict_of_units(
             return Verdict.IMPROVED
         return Verdict.PASS if low >= limit or (last and mean - found.error >= limit) else None
 
-    return first_told(logs, planned, kept, final=final, recorded=recorded, former=former)
+    return first_told(logs, planned, kept, final=final, recorded=recorded, former=former, cold=cold)
 
 
 def reference_message(outcome: Outcome, comparison: Comparison, reference: str, ratios: Ratios) -> str:

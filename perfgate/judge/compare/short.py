@@ -1,11 +1,12 @@
-"""Paced loads that the brokers of a comparison did not take: on which side, and whether that may be chance. Pure."""
+"""Loads that the brokers of a comparison did not take: on which side, and whether that may be chance. Pure."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from perfgate.judge.compare.sequential import ERROR
+from perfgate.judge.compare.sequential import ERROR, INTERVAL_ERROR
+from perfgate.judge.rates import at_its_cap, rounds_below_its_cap
 from perfgate.model import Comparison, Measurement
 
 CHANCE = "that may be chance"
@@ -38,6 +39,22 @@ def short_of(comparison: Comparison) -> Short:
         most=2 * len(candidate) > among[1],
         told=chance_of(len(candidate), among[1], len(declared), among[0]) <= ERROR,
     )
+
+
+def below_its_cap(comparison: Comparison) -> str:
+    """Return in how many rounds the candidate of a load that both sides mostly hold at its cap did not come to it.
+
+    Empty where it did as often as the other side, but for chance: the median of the rounds, by which the cap holds a
+    load, does not tell of those below it, nor does what a record costs the brokers.
+    """
+    sides = (comparison.baseline, comparison.candidate)
+    if comparison.scenario.load.kind != "capped" or not all(map(at_its_cap, sides)):
+        return ""
+    declared, candidate = (rounds_below_its_cap(one) for one in sides)
+    among = [len(one.rounds) for one in sides]
+    if chance_of(candidate, among[1], declared, among[0]) > INTERVAL_ERROR:
+        return ""
+    return f"below its cap in {candidate} of {among[1]} rounds, as declared in {declared} of {among[0]}"
 
 
 def _short(measurement: Measurement) -> list[str]:

@@ -267,6 +267,23 @@ def test_brokers_that_still_compile_are_neither_slower_nor_the_same(side: str, f
     assert not ReferenceStopRule(load_ratios(ROOT / "thresholds")).decided(with_cold(count).turned())
 
 
+def test_what_cold_brokers_told_is_not_told_of_warm_ones() -> None:
+    """The look at four cold units was refused, and counted when most rounds were of warm brokers: SLOWER by 70 %."""
+    found = comparison(1.0, noise=[1.0 + 0.004 * (-1) ** n for n in range(40)])
+    rounds = tuple(
+        replace(
+            r, metrics={**r.metrics, "broker_compile_share.max": 0.4, "records_per_s": r.metrics["records_per_s"] / 3}
+        )
+        if n < 4
+        else r
+        for n, r in enumerate(found.candidate.rounds)
+    )
+    found = replace(found, candidate=replace(found.candidate, rounds=rounds))
+    assert judge_comparison(found).effect is Effect.INCONCLUSIVE
+    held = judge_against_reference(found, load_ratios(ROOT / "thresholds"))
+    assert held.verdict is Verdict.INCONCLUSIVE
+
+
 @pytest.mark.parametrize(
     ("name", "method"),
     [

@@ -328,6 +328,36 @@ def test_what_is_slower_is_slower_whatever_took_effect() -> None:
     assert judge_comparison(replace(found, candidate=replace(found.candidate, scenario=row))).effect is Effect.SLOWER
 
 
+@pytest.mark.parametrize(("method", "orders", "size"), [("turns", "ABBA", 1), ("pairs", " ".join(["ABBA"] * 6), 6)])
+def test_what_starting_and_measuring_again_take_is_no_life_of_a_topic(method: str, orders: str, size: int) -> None:
+    """A burst lasts 8 s; a pair of clusters had three minutes, so that segment.ms of 15 s was the SAME."""
+    noise = [1.0, 1.001, 0.999] * 2 * size
+    found = comparison(1.0, noise=noise, method=method, rounds_per_unit=size, orders=(orders,) * 6, minutes=18.0)
+    found = replace(found, planned_units=6)
+    topic = replace(found.candidate.scenario.topic, config=stated({"segment.ms": 15_000}))
+    row = replace(found.candidate.scenario, topic=topic)
+    outcome = judge_comparison(replace(found, candidate=replace(found.candidate, scenario=row)))
+    assert outcome.effect is Effect.INCONCLUSIVE
+    assert outcome.reasons[0].startswith("segment.ms of 15000 was never reached")
+
+
+@pytest.mark.parametrize(("below", "effect"), [(1, Effect.SAME), (8, Effect.INCONCLUSIVE), (9, Effect.INCONCLUSIVE)])
+def test_rounds_below_the_cap_are_not_the_same_as_none(below: int, effect: Effect) -> None:
+    """The median of 20 stood at the cap, and 8 were at 0.6 of it: SAME, because a record cost the brokers as much."""
+    noise = (1.0,) * 20
+    found = comparison(1.0, noise=noise, cap=1000.0)
+    rounds = tuple(
+        replace(r, metrics={**r.metrics, "records_per_s": 600.0 if r.index % 2 and r.index < 2 * below else 1000.0})
+        for r in found.candidate.rounds
+    )
+    outcome = judge_comparison(replace(found, candidate=replace(found.candidate, rounds=rounds)))
+    assert outcome.primary is not None
+    assert outcome.primary.metric.name == "broker_cpu_us_per_record"
+    assert outcome.effect is effect
+    if effect is not Effect.SAME:
+        assert outcome.reasons == (f"candidate: below its cap in {below} of 20 rounds, as declared in 0 of 20",)
+
+
 LATE = "12 of 1,000 sends timed out"
 
 

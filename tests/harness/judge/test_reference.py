@@ -254,3 +254,17 @@ def test_at_the_cap_brokers_whose_cpu_nobody_tells_are_held_by_what_is_known(rat
     outcome = judge_against_reference(found, ratios)
     assert outcome.verdict is Verdict.PASS, outcome.reasons
     assert "broker_cpu_us_per_record" not in {one.metric for one in outcome.judgements}
+
+
+def test_a_rate_at_the_edge_is_measured_on_until_it_is_told(tmp_path: Path) -> None:
+    """It left undecided, half of its time unspent, at the first look at which its ratios were kept."""
+    (tmp_path / "ratios.toml").write_text('[default]\n"latency_ms.p99" = { at_most = 1.5 }\n')
+    ratios, found = load_ratios(tmp_path), comparison(1.0, noise=(1.0, 1.001, 0.999, 1.0, 1.001, 0.999))
+    sides = {}
+    for side, short in (("baseline", 2), ("candidate", 4)):
+        one = getattr(found, side)
+        rounds = tuple(replace(r, not_sustained="took 900 of 1,000" if r.index <= short else "") for r in one.rounds)
+        sides[side] = replace(one, rounds=rounds, scenario=replace(one.scenario, load=Load(kind="paced", rate=1000)))
+    found = replace(found, **sides)
+    assert judge_against_reference(found, ratios).verdict is Verdict.INCONCLUSIVE
+    assert not ReferenceStopRule(ratios).decided(found.turned())
