@@ -43,13 +43,22 @@ class CommandedChange:
 
     rehearsals = 1
 
-    def __init__(self, commands: Commands, *, run_id: str, folder: Path, printed: Path) -> None:
-        """`folder`: where a change is noted while it is applied; `printed`: the file that the output is kept in.
+    def __init__(
+        self,
+        commands: Commands,
+        *,
+        run_id: str,
+        folder: Path,
+        printed: Path,
+        note: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """`folder`: where a change is noted while it is applied; `printed`: the file that the output is kept in; `note`
+        is told what a person waits for.
 
         Raises ConfigurationError when another run of this user has a change applied.
         """
         own_folder(folder)
-        self._commands, self._run_id, self._printed = commands, run_id, printed
+        self._commands, self._run_id, self._printed, self._tell = commands, run_id, printed, note
         self._lock = (folder / LOCK).open("a")
         if not _held(self._lock):
             self._lock.close()
@@ -92,7 +101,15 @@ class CommandedChange:
 
     def _do(self, name: str, command: str) -> float:
         began = time.monotonic()
-        run(self._commands, name, command, self._print, began=self._note_command)
+
+        def interrupted() -> None:
+            # What it has begun elsewhere would go on without it, and win over what reverts it.
+            self._tell(
+                f"interrupted: [commands] {name} goes on to its end, {self._commands.timeout_s:g} s at most; "
+                "a second time ends it"
+            )
+
+        run(self._commands, name, command, self._print, began=self._note_command, interrupted=interrupted)
         return time.monotonic() - began
 
     def _note_command(self, pid: int) -> None:
@@ -113,15 +130,16 @@ def run(
     *,
     folder: str | None = None,
     began: Callable[[int], None] = lambda pid: None,
+    interrupted: Callable[[], None] | None = None,
 ) -> None:
     """Run one of the commands, then `ready` until it ends with 0; all within their time. `keep` is told the output.
 
-    `folder` and `began`: see :func:`perfgate.host.session.run_in_session`.
+    `folder`, `began` and `interrupted`: see :func:`perfgate.host.session.run_in_session`.
 
     Raises TargetError with the last words of what failed or took longer.
     """
     ends = time.monotonic() + commands.timeout_s
-    code, output = _run(name, command, commands.timeout_s, keep, folder, began)
+    code, output = _run(name, command, commands.timeout_s, keep, folder, began, interrupted)
     if code:
         raise TargetError(f"[commands] {name} ended with {code}: {_last_words(output)}")
     while commands.ready:
@@ -201,11 +219,13 @@ def _run(
     keep: Callable[[str], None],
     folder: str | None = None,
     on_start: Callable[[int], None] = lambda pid: None,
+    interrupted: Callable[[], None] | None = None,
 ) -> tuple[int, str]:
     began, when = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     try:
         # The file's own command line, as its owner would type it.
-        code, output = run_in_session(["/bin/sh", "-c", command], timeout_s, folder=folder, began=on_start)
+        shell = ["/bin/sh", "-c", command]
+        code, output = run_in_session(shell, timeout_s, folder=folder, began=on_start, interrupted=interrupted)
     except subprocess.TimeoutExpired:
         keep(f"{when} {name}: {redacted(command)}\ndid not end within {timeout_s:g} s\n\n")
         raise TargetError(f"[commands] {name} did not end within {timeout_s:g} s: {redacted(command)}") from None

@@ -68,7 +68,7 @@ def test_turns_that_ran_into_one_another_are_given_a_longer_gap(monkeypatch: pyt
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_replicas_that_are_late_once_are_measured_again(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-    """A new topic was not in sync within a minute on a machine that stood still: all were BROKEN by the side's doing."""
+    """A new topic was not in sync within a minute on a machine that stood still: the changed side was BROKEN."""
     failures = iter([True] * times)
 
     def one(*_: Any) -> list[tuple[str, Finished]]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,30 @@ def test_a_command_that_fails_is_told_with_its_last_words_and_reverted(make: Mak
         change.change(())
     assert applied.exists(), "it failed half-way"
     assert change.close() == ()
+    assert not applied.exists()
+
+
+def test_what_a_command_began_elsewhere_does_not_win_over_the_revert(applied: Path, tmp_path: Path) -> None:
+    """Ctrl-C killed the shell, and its child of another session applied the change after it had been reverted."""
+    began, told = tmp_path / "began", list[str]()
+    commands = Commands(
+        apply=f"setsid sh -c 'touch {began}; sleep 0.5; touch {applied}' & wait", revert=f"rm -f {applied}"
+    )
+    made = CommandedChange(commands, run_id="r", folder=tmp_path / "state", printed=tmp_path / "log", note=told.append)
+
+    def interrupt() -> None:
+        ends = time.monotonic() + HANG_BOUND_S
+        while not began.exists() and time.monotonic() < ends:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with ThreadPoolExecutor(1) as beside:
+        beside.submit(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            made.change(())
+    assert made.close() == ()
+    assert told == ["interrupted: [commands] apply goes on to its end, 600 s at most; a second time ends it"]
+    time.sleep(0.6)
     assert not applied.exists()
 
 
