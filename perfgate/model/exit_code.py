@@ -18,5 +18,10 @@ class ExitCode(IntEnum):
     LEFT_BEHIND = 7
 
 
+UNFINISHED = {
+    ExitCode.ENDED_EARLY: "the run was interrupted",
+    ExitCode.LEFT_BEHIND: "not all that the run changed was put back",
+}
+"""Why a run that ended so is no ground for a decision."""
 JUDGED = (ExitCode.GREEN, ExitCode.RED, ExitCode.UNDECIDED)
 """Those of a run that came to its end with a verdict, or with none that noise allowed."""

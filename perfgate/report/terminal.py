@@ -47,7 +47,7 @@ COLOUR: Mapping[Verdict | Effect, str] = {
 }
 COLOUR_OF_WORD = {verdict.value: colour for verdict, colour in COLOUR.items()}
 TIMED_OUT = "timed_out_share"
-UNITS = {"turns": "bursts", "rounds": "blocks", "pairs": "pairs of clusters"}
+UNITS = {"turns": "bursts", "rounds": "blocks", "pairs": "pairs of clusters", "epochs": "pairs of clusters"}
 """What the units of a comparison are, by its method."""
 COMPARISON_COLUMNS = (
     "scenario",
