@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from perfgate.experiment.setup import Setup
 from perfgate.model import Change, Deciding, Scenario
-
-OF_A_PROCESS = "broker_rss_mib."
-"""What brokers' processes have by now, whoever loads them: both sides of a comparison on the same brokers read it."""
+from perfgate.model.compared import OF_A_PROCESS
 
 
 def cannot_be_compared(
@@ -24,8 +22,8 @@ def cannot_be_compared(
     if scenario.load.times_out:
         return "its records are to time out, which in a comparison means that the brokers failed"
     blind = [name for name in decides.metrics if name.startswith("broker_")]
-    if blind and (why := setup.target_facts.get("no_usage")):
-        return f"{blind[0]} cannot decide: {why}"
+    if blind and (untold := setup.target_facts.get("no_usage")):
+        return f"{blind[0]} cannot decide: {untold}"
     shared = [name for name in blind if name.startswith(OF_A_PROCESS)]
     if shared and not (against or change.on_pairs):
         return (

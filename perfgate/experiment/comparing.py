@@ -255,6 +255,8 @@ class Comparing:
             with self.setup.ledger.during("start"):
                 for side, start in zip(first, (target.cluster, target.beside), strict=True):
                     clusters[side] = start(rows[0].sides[side].cluster)
+            if stated := self.change.settings("broker"):
+                clusters["B"].live_settings().fixed([name for name, _ in stated])  # or Kafka takes no notice of them
             benches = {
                 side: self._warm(clusters[side], [row.sides[side] for row in rows], rows, side) for side in first
             }

@@ -35,6 +35,10 @@ MAY_DECIDE = tuple(
 """Metrics by which a comparison can be decided: those of a plain round that are never 0 while something is sent."""
 
 
+OF_A_PROCESS = "broker_rss_mib."
+"""What brokers' processes have by now, whoever loads them: both sides of a comparison on the same brokers read it."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deciding:
     """What decides a comparison: these metrics (none: the load's own), and the `margin` within which they are the same.

@@ -1,5 +1,6 @@
 """Exit codes of the gate, which CI goes by."""
 
+from collections.abc import Mapping
 from enum import IntEnum
 
 
@@ -18,7 +19,7 @@ class ExitCode(IntEnum):
     LEFT_BEHIND = 7
 
 
-UNFINISHED = {
+UNFINISHED: Mapping[int, str] = {
     ExitCode.ENDED_EARLY: "the run was interrupted",
     ExitCode.LEFT_BEHIND: "not all that the run changed was put back",
 }

@@ -31,6 +31,7 @@ from perfgate.judge.ratio_file import Ratios
 from perfgate.judge.rules import spoilt, verdict_of
 from perfgate.judge.statistics import spread
 from perfgate.model import Comparison, Effect, Judgement, Outcome, Ratio, RecordedPairs, Verdict
+from perfgate.model.compared import OF_A_PROCESS
 
 THE_REFERENCE = "the reference"
 SIDES = (THE_REFERENCE, "the candidate's cluster")
@@ -150,6 +151,8 @@ def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> 
         if not ratio.own:
             return None
         return Judgement(verdict=Verdict.INVALID, metric=metric.name, reason="was not measured")
+    if metric.name.startswith(OF_A_PROCESS) and comparison.method != "pairs" and not comparison.two_clusters:
+        return Judgement(verdict=Verdict.INVALID, metric=metric.name, reason="the same brokers serve both sides")
     if reason := next((reason for m in sides if (reason := spoilt(m, metric.name))), ""):
         return Judgement(verdict=Verdict.INVALID, metric=metric.name, reason=reason)
     logs = unit_logs(comparison, metric.name)

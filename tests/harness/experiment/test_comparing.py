@@ -302,6 +302,20 @@ def test_what_later_brokers_do_not_take_leaves_the_answers_of_those_before(
     assert not any(one.broken for side in "AB" for one in other.rounds[side])
 
 
+def test_a_setting_that_the_changed_brokers_do_not_know_is_an_error_before_they_are_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On pairs of clusters Kafka read it and forgot it: SAME."""
+    comparing: Any = Comparing.__new__(Comparing)
+    comparing.change = Change(name="x", on_pairs=True, changes=(("broker.log.message.downconversion.enable", "false"),))
+    comparing.setup = MagicMock()
+    other = comparing.setup.target.beside.return_value
+    other.live_settings.return_value.fixed.side_effect = ConfigurationError("these brokers do not know it")
+    monkeypatch.setattr(Comparing, "_warm", Mock(side_effect=AssertionError("it was measured")))
+    with pytest.raises(ConfigurationError, match="do not know it"):
+        comparing._pair([Compared({"A": scenario(), "B": scenario()}, "pairs", 1, 6)], "AB", 60.0)
+
+
 def test_memory_of_brokers_that_serve_both_sides_decides_nothing() -> None:
     """It was the SAME by construction, whatever the change did."""
     setup: Any = Mock(target_facts={}, cannot=lambda _: None, form=changed)

@@ -268,3 +268,13 @@ def test_a_rate_at_the_edge_is_measured_on_until_it_is_told(tmp_path: Path) -> N
     found = replace(found, **sides)
     assert judge_against_reference(found, ratios).verdict is Verdict.INCONCLUSIVE
     assert not ReferenceStopRule(ratios).decided(found.turned())
+
+
+@pytest.mark.parametrize(("method", "verdict"), [("turns", Verdict.INVALID), ("pairs", Verdict.PASS)])
+def test_memory_of_brokers_that_serve_both_sides_keeps_no_ratio(method: str, verdict: Verdict, tmp_path: Path) -> None:
+    """It was kept whatever the candidate needs: both sides read the same processes."""
+    (tmp_path / "ratios.toml").write_text('[default]\n[batch-1k]\n"broker_rss_mib.max" = { at_most = 1.1 }\n')
+    found = comparison(1.0, method=method)
+    for side in ("baseline", "candidate"):
+        found = changed(found, side, lambda r: replace(r, metrics={**r.metrics, "broker_rss_mib.max": 600.0}))
+    assert judge_against_reference(found, load_ratios(tmp_path)).verdict is verdict

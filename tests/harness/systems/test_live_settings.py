@@ -47,12 +47,20 @@ def test_a_change_and_the_way_back_again_and_again(brokers: dict[str, str | None
 
 def test_what_the_brokers_do_not_know_is_no_setting_of_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kafka 4 has no log.message.downconversion.enable: clusters started with it were the SAME."""
-    known = {NAME: Mock(is_read_only=False), "num.partitions": Mock(is_read_only=True)}
+    known = {
+        NAME: Mock(is_read_only=False, is_sensitive=False),
+        "num.partitions": Mock(is_read_only=True, is_sensitive=False),
+        "delegation.token.secret.key": Mock(is_read_only=True, is_sensitive=True, value=None),
+    }
     monkeypatch.setattr(module, "broker_config", lambda *_: known)
     live = LiveSettings(Mock(), ["1"])
     assert live.fixed([NAME, "num.partitions"]) == ["num.partitions"]
     with pytest.raises(ConfigurationError, match=r"do not know log\.message\.downconversion\.enable: Kafka takes no"):
         live.fixed([NAME, "log.message.downconversion.enable"])
+    known["log.message.downconversion.enable"] = Mock(is_read_only=True, is_sensitive=True, value=None)
+    with pytest.raises(ConfigurationError, match=r"do not know log\.message\.downconversion\.enable"):
+        live.fixed(["log.message.downconversion.enable"])  # of brokers that were started with it
+    assert live.fixed(["delegation.token.secret.key"]) == ["delegation.token.secret.key"]
 
 
 def test_a_run_that_is_ended_changes_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigEntry
 
 from perfgate.model import Settings
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.client.admin import await_broker, broker_config, is_own, set_broker, told_of
 
+SECRETS = ("password", "passphrase", "secret", "key", "jaas", "certificate")
+"""Settings whose names contain one of these are secrets: brokers tell no value of them."""
 Noted = Callable[[str, str, "str | None", str, str], None]
 """Called before a setting is first changed: broker, name, what was set dynamically, what took effect, the new value."""
 
@@ -34,7 +36,7 @@ class LiveSettings:
         read and forget.
         """
         described = broker_config(self._admin, self._brokers[0])
-        if unknown := [name for name in names if name not in described]:
+        if unknown := [name for name in names if name not in described or _only_stated(name, described[name])]:
             raise ConfigurationError(f"these brokers do not know {', '.join(unknown)}: Kafka takes no notice of it")
         return [name for name in names if described[name].is_read_only]
 
@@ -88,3 +90,12 @@ class LiveSettings:
                 ended.set()  # what puts everything back must not be undone by a pool that was half-way
                 raise
         return time.monotonic() - begin
+
+
+def _only_stated(name: str, found: ConfigEntry) -> bool:
+    """Return whether the brokers know no more of a setting than that they were started with it.
+
+    Of one without a type they tell no value, as of a secret (seen: Kafka 4.3.1, log.message.downconversion.enable).
+    """
+    secret = any(word in name for word in SECRETS)
+    return bool(found.is_sensitive and found.is_read_only and found.value is None and not secret)
