@@ -35,6 +35,8 @@ from perfgate.systems.kafka.load.official import (
 )
 
 HEAP = "-Xmx512m"  # as kafka-run-class.sh of the tools has it
+ENGLISH = ("-Duser.language=en", "-Duser.country=US")
+"""The tools write numbers as the user's locale does, and are read with a decimal point."""
 TRIES = 4
 FIRST_GUESS = 20_000
 TAIL_S = 1.5
@@ -223,7 +225,7 @@ class JavaDriver:
         return ReadSoFar(records=sum(r.records for r in last), mib=sum(r.mib for r in last)), time.monotonic()
 
     def _command(self, tool: str, *arguments: object) -> list[object]:
-        return [self._java, HEAP, "-cp", self._classpath, f"org.apache.kafka.tools.{tool}", *arguments]
+        return [self._java, HEAP, *ENGLISH, "-cp", self._classpath, f"org.apache.kafka.tools.{tool}", *arguments]
 
     def _where(self, spec: LoadSpec, folder: Path, old_option: str) -> list[object]:
         """Return the arguments that say where the brokers are; how to log in goes into a file, out of `ps`."""
