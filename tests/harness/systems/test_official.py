@@ -153,6 +153,13 @@ def test_what_the_official_tools_cannot_express(row: Scenario, reason: str) -> N
     assert reason in by_hand(on_kafka(row, "4.3.1"))
 
 
+def test_the_official_tools_do_not_log_in_and_the_command_by_hand_is_told_all_the_same() -> None:
+    row = on_kafka(replace(scenario(), cluster=replace(scenario().cluster, security="sasl-tls")), "4.3.1")
+    driver = JavaDriver(java=Path(), classpath="", version="")
+    assert str(driver.cannot(row)).startswith("the java driver cannot log in: ")
+    assert driver.by_hand(row).startswith("kafka-producer-perf-test.sh")
+
+
 def test_the_command_that_repeats_a_row_by_hand() -> None:
     row = replace(scenario(), producers=2, load=Load(kind="capped", rate=1000))
     assert by_hand(on_kafka(row, "4.3.1")) == (

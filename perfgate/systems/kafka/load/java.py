@@ -17,7 +17,7 @@ import psutil
 
 from perfgate.host.guard import Guard
 from perfgate.host.usage import Usage
-from perfgate.model import MIB, Link, Load, Scenario, Settings
+from perfgate.model import MIB, ClusterSpec, Link, Load, Scenario, Settings
 from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer, Received, Sent
 from perfgate.model.secret import revealed
 from perfgate.systems.kafka.load.java_tools import LAST_WORDS, Tools, read_so_far, tools_of
@@ -70,7 +70,9 @@ class JavaDriver:
         self._rates: dict[str, float] = {}
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why the official tools cannot make this load."""
+        """Return why the official tools cannot make this load, or cannot log in to these brokers."""
+        if scenario.cluster.security != ClusterSpec().security:
+            return "the java driver cannot log in: a secured cluster tells its keys in librdkafka's settings alone"
         reason = inexpressible(scenario)
         return f"the java driver cannot express it: {reason}" if reason else None
 
