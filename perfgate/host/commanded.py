@@ -24,7 +24,7 @@ import psutil
 
 from perfgate.host.machine_use import boot_id
 from perfgate.host.session import run_in_session
-from perfgate.host.state import own_folder
+from perfgate.host.state import a_folder_that_works, own_folder
 from perfgate.model.changes import Commands
 from perfgate.model.declared import Settings
 from perfgate.model.errors import ConfigurationError, TargetError
@@ -55,11 +55,12 @@ class CommandedChange:
         """`folder`: where a change is noted while it is applied; `printed`: the file that the output is kept in; `note`
         is told what a person waits for.
 
-        Raises ConfigurationError when another run of this user has a change applied.
+        Raises ConfigurationError when another run of this user has a change applied, and when the folder does not work.
         """
         own_folder(folder)
         self._commands, self._run_id, self._printed, self._tell = commands, run_id, printed, note
-        self._lock = (folder / LOCK).open("a")
+        with a_folder_that_works(folder):
+            self._lock = (folder / LOCK).open("a")
         if not _held(self._lock):
             self._lock.close()
             raise ConfigurationError("another run applies and reverts a change by commands: wait until it has ended")
@@ -156,8 +157,9 @@ def run(
 
 def revert_what_was_left(folder: Path, note: Callable[[str], None]) -> None:
     """Revert what runs that were killed have applied. Raises ConfigurationError where that fails."""
-    if not folder.exists():
-        return
+    with a_folder_that_works(folder):
+        if not folder.exists():
+            return
     own_folder(folder)
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:

@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import requests
 from prometheus_api_client import PrometheusConnect
 from prometheus_api_client.exceptions import PrometheusApiClientException
 from urllib3.util.retry import Retry
 
+from perfgate.host.addresses import is_this_machine
 from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret, redacted
@@ -35,10 +37,13 @@ class Prometheus:
         self.source = source
         session = requests.Session()
         session.verify = source.ca or True
+        session.trust_env = not is_this_machine(urlsplit(source.url).hostname or "")  # never by an HTTP proxy
         headers = dict(source.headers)
         if source.token:
             headers["Authorization"] = Secret("Bearer " + source.token)
-        auth = (source.username, source.password) if source.username else None
+        auth: Any = (source.username, source.password) if source.username else None
+        if auth is None and any(name.lower() == "authorization" for name in headers):
+            auth = _as_it_is  # without any, an entry of ~/.netrc would take the header's place
         self._client = PrometheusConnect(
             url=source.url.rstrip("/"),
             headers=headers,
@@ -93,6 +98,10 @@ class Prometheus:
                     f"Prometheus {url}: it refused this client; check [prometheus] username, password, token or headers"
                 ) from None
             raise ConfigurationError(f"Prometheus {url}: it refused the query {query!r}: {words}") from None
+
+
+def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    return request
 
 
 def _series(entry: Mapping[str, Any]) -> Series:

@@ -166,7 +166,7 @@ def build_and_tell(run_dir: Path) -> int:
     """Build the report of a run and print where it lies, or why there is none; return the exit code: 0 or 1."""
     try:
         report = build_report(run_dir)
-    except ReportError as error:
+    except (ReportError, OSError) as error:
         print(f"no report: {error}", file=sys.stderr)
         return 1
     size = report.stat().st_size / 2**20

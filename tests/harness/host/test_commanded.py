@@ -139,6 +139,12 @@ def test_two_runs_do_not_apply_at_once(make: Make) -> None:
         make()
 
 
+def test_a_folder_that_cannot_be_written_is_one_message(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "state" / "commands.lock").mkdir(parents=True)
+    with pytest.raises(ConfigurationError, match=r"state: Is a directory;.*XDG_STATE_HOME"):
+        make()
+
+
 def test_a_killed_runs_change_is_reverted_at_the_next_start_and_told(applied: Path, tmp_path: Path) -> None:
     note = applied_by_a_killed_run(tmp_path, applied, f"rm {applied}")
     said: list[str] = []

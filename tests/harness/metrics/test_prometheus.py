@@ -5,6 +5,7 @@ import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, urlparse
@@ -134,6 +135,28 @@ def test_a_wrong_token_names_the_remedy_and_not_the_token(server: str, monkeypat
     with pytest.raises(ConfigurationError, match="username, password, token") as caught:
         Prometheus(PrometheusSource(url=server, token="wrong-token"))
     assert "wrong-token" not in str(caught.value)
+
+
+def test_no_http_proxy_stands_before_this_machine(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run's own Prometheus was asked for by the proxy, and the run was refused about a url that nobody gave."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "")
+    assert Prometheus(PrometheusSource(url=server)).offset_s == pytest.approx(120, abs=2)
+
+
+@pytest.mark.parametrize(
+    "given", [{"token": "right-token"}, {"headers": {"authorization": "Bearer right-token"}}], ids=["token", "header"]
+)
+def test_a_token_is_sent_whatever_the_netrc_holds(
+    server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: Any
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login somebody password else\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr("perfgate.metrics.prometheus.is_this_machine", lambda host: False)
+    monkeypatch.setattr(Answers, "token", "right-token")
+    assert Prometheus(PrometheusSource(url=server, **given)).offset_s == pytest.approx(120, abs=2)
 
 
 def test_no_server_is_one_message() -> None:

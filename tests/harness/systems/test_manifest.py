@@ -35,8 +35,13 @@ def test_a_process_is_alive_until_it_ends() -> None:
         text=True,
         check=True,
     )
-    assert not is_alive(done.stdout.strip())
+    gone = done.stdout.strip()
+    assert not is_alive(gone)
     assert is_alive("1@0.00@another-host")
+    before, _, namespace = gone.rpartition("@")
+    assert namespace.startswith("pid:[")
+    assert is_alive(f"{before}@pid:[1]"), "a container with this host's name, whose processes are not seen from here"
+    assert not is_alive(before), "a mark of an earlier version"
 
 
 def test_the_runs_own_topics_are_not_left_over_while_it_lives(tmp_path: Path) -> None:

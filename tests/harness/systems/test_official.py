@@ -1,11 +1,14 @@
 """The official tools: what they printed (recorded: 3.9.1, 4.1.1, 4.3.1) is read strictly; rows become commands."""
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from perfgate.model import Consumers, Keys, Load, Payload, Scenario
+from perfgate.systems.kafka.java import find_java
+from perfgate.systems.kafka.load.java import JavaDriver
 from perfgate.systems.kafka.load.official import (
     OutputError,
     by_hand,
@@ -119,6 +122,15 @@ def test_settings_by_the_java_clients_names() -> None:
     assert "socket.nagle.disable" not in settings
 
 
+def test_the_tools_write_numbers_with_a_decimal_point_whatever_the_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a decimal comma no summary was understood, and every round was INVALID."""
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Duser.language=de -Duser.country=DE")
+    command = JavaDriver(java=find_java(), classpath="", version="4.3.1")._command("ProducerPerformance")
+    options = map(str, command[: command.index("-cp")])
+    said = subprocess.run([*options, "-XshowSettings:locale", "-version"], capture_output=True, text=True, check=True)
+    assert "default format locale = English (United States)" in said.stderr
+
+
 PACED = Load(kind="paced", rate=10)
 BACKLOG = Load(kind="backlog", records=1000)
 
@@ -139,6 +151,13 @@ BACKLOG = Load(kind="backlog", records=1000)
 def test_what_the_official_tools_cannot_express(row: Scenario, reason: str) -> None:
     assert reason in str(inexpressible(row))
     assert reason in by_hand(on_kafka(row, "4.3.1"))
+
+
+def test_the_official_tools_do_not_log_in_and_the_command_by_hand_is_told_all_the_same() -> None:
+    row = on_kafka(replace(scenario(), cluster=replace(scenario().cluster, security="sasl-tls")), "4.3.1")
+    driver = JavaDriver(java=Path(), classpath="", version="")
+    assert str(driver.cannot(row)).startswith("the java driver cannot log in: ")
+    assert driver.by_hand(row).startswith("kafka-producer-perf-test.sh")
 
 
 def test_the_command_that_repeats_a_row_by_hand() -> None:

@@ -990,6 +990,29 @@ def test_a_folder_without_locks_is_one_message(tmp_path: Path, monkeypatch: pyte
         occupy(tmp_path, "c")
 
 
+NO_FOLDER = Path("/proc/none/state")
+"""Root cannot make it either."""
+
+
+@pytest.mark.parametrize(
+    "does",
+    [
+        lambda: occupy(NO_FOLDER, "c"),
+        lambda: Manifest(NO_FOLDER, cluster_id="c", run_id="r"),
+        lambda: list(leftovers(NO_FOLDER, "c")),
+    ],
+)
+def test_a_folder_that_cannot_be_made_is_one_message(does: Callable[[], object]) -> None:
+    with pytest.raises(ConfigurationError, match=rf"{NO_FOLDER}: No such file or directory;.*XDG_STATE_HOME"):
+        does()
+
+
+def test_a_lock_that_cannot_be_opened_is_one_message(tmp_path: Path) -> None:
+    (tmp_path / "c.lock").mkdir()
+    with pytest.raises(ConfigurationError, match=r"Is a directory;.*XDG_STATE_HOME"):
+        occupy(tmp_path, "c")
+
+
 @pytest.mark.parametrize(
     ("more", "refused_it"),
     [

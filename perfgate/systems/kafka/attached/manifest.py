@@ -15,12 +15,12 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from perfgate.host.state import own_folder
+from perfgate.host.state import a_folder_that_works, own_folder
 from perfgate.model.errors import ConfigurationError
 
 SUFFIX = ".jsonl"
@@ -106,9 +106,9 @@ class Manifest:
     def __init__(self, folder: Path, *, cluster_id: str, run_id: str, target: str = "") -> None:
         """`target`: the target file and its servers, by which its next start knows it before it is connected.
 
-        Raise ConfigurationError when the folder is not this user's alone."""
-        with _a_folder_that_works(folder):
-            own_folder(folder)
+        Raises ConfigurationError when the folder is not this user's alone, or does not work."""
+        own_folder(folder)
+        with a_folder_that_works(folder):
             self._path, self._file = _new_file(folder, run_id)
             fcntl.flock(self._file, fcntl.LOCK_EX)
         self._outstanding: set[str] = set()
@@ -167,36 +167,25 @@ class Manifest:
         os.fsync(self._file.fileno())
 
 
-@contextmanager
-def _a_folder_that_works(folder: Path) -> Iterator[None]:
-    """Turn what the folder's file system refuses into a ConfigurationError."""
-    try:
-        yield
-    except BlockingIOError:
-        raise
-    except OSError as error:
-        raise ConfigurationError(
-            f"{folder}: {error.strerror or error}; what a run does to real brokers is noted there, under a lock: set "
-            "XDG_STATE_HOME to a local folder of your own"
-        ) from error
-
-
 class Occupied(Exception):
     """Another run is on the cluster."""
 
 
 def occupy(folder: Path, cluster_id: str) -> TextIO:
-    """Return an open file that says, as long as this process lives, that a run is on the cluster. Raises Occupied."""
+    """Return an open file that says, as long as this process lives, that a run is on the cluster.
+
+    Raises Occupied, and ConfigurationError when the folder does not work.
+    """
     own_folder(folder)
-    file = (folder / f"{re.sub(r'[^A-Za-z0-9_-]', '_', cluster_id)}.lock").open("a")
-    try:
-        with _a_folder_that_works(folder):
+    with a_folder_that_works(folder):
+        file = (folder / f"{re.sub(r'[^A-Za-z0-9_-]', '_', cluster_id)}.lock").open("a")
+        try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, ConfigurationError) as error:
-        file.close()
-        if isinstance(error, ConfigurationError):
+        except OSError as error:
+            file.close()
+            if isinstance(error, BlockingIOError):
+                raise Occupied from None
             raise
-        raise Occupied from None
     return file
 
 
@@ -240,7 +229,7 @@ def _read(path: Path) -> Leftover | None:
     """Return what the file says, or None when its run lives. A last line that was cut off does not count."""
     found: Leftover | None = None
     try:
-        with _a_folder_that_works(path.parent), path.open("r+") as file:
+        with a_folder_that_works(path.parent), path.open("r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             lines = file.read().splitlines()
             status = os.fstat(file.fileno())

@@ -21,6 +21,9 @@ TOPIC_ACTIONS: Mapping[AclOperation, str] = {
     AclOperation.DELETE: "delete",
 }
 DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+REPLICAS = (1, 3, -1)
+"""How many the topic may have, the first that the brokers let it: as scenarios have them, and the brokers' default."""
+OTHER_REPLICAS = (KafkaError.POLICY_VIOLATION, KafkaError.INVALID_REPLICATION_FACTOR)
 
 
 def check_permissions(admin: AdminClient, name: str, manifest: Manifest, user: str) -> None:
@@ -29,11 +32,10 @@ def check_permissions(admin: AdminClient, name: str, manifest: Manifest, user: s
     A topic that may be made but not deleted stays, empty: no request tells that of a topic that does not exist. Then
     the message names it.
     """
-    probe = NewTopic(name, num_partitions=1, replication_factor=1, config={"retention.ms": str(RETENTION_MS)})
     denied: list[str] = []
     manifest.plans(name)
     with _noting("create", denied):
-        admin.create_topics([probe], validate_only=True, request_timeout=REQUEST_TIMEOUT_S)[name].result()
+        probe = _allowed(admin, name)
     stays = ""
     if denied:
         manifest.gone(name)
@@ -52,6 +54,22 @@ def check_permissions(admin: AdminClient, name: str, manifest: Manifest, user: s
             f"--allow-principal User:{user} --operation Create --operation Describe --operation Write --operation Read "
             f"--operation Delete --topic {PREFIX} --resource-pattern-type prefixed (docs/targets.md){stays}"
         )
+
+
+def _allowed(admin: AdminClient, name: str) -> NewTopic:
+    """Return the topic as the brokers would make it; a policy of theirs may ask for more replicas than one."""
+    for replicas in REPLICAS:
+        topic = NewTopic(
+            name, num_partitions=1, replication_factor=replicas, config={"retention.ms": str(RETENTION_MS)}
+        )
+        try:
+            admin.create_topics([topic], validate_only=True, request_timeout=REQUEST_TIMEOUT_S)[name].result()
+        except KafkaException as error:
+            if replicas == REPLICAS[-1] or error.args[0].code() not in OTHER_REPLICAS:
+                raise
+        else:
+            return topic
+    raise AssertionError("unreachable")
 
 
 def _create(admin: AdminClient, topic: NewTopic) -> None:

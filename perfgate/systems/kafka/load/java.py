@@ -17,7 +17,7 @@ import psutil
 
 from perfgate.host.guard import Guard
 from perfgate.host.usage import Usage
-from perfgate.model import MIB, Link, Load, Scenario, Settings
+from perfgate.model import MIB, ClusterSpec, Link, Load, Scenario, Settings
 from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer, Received, Sent
 from perfgate.model.secret import revealed
 from perfgate.systems.kafka.load.java_tools import LAST_WORDS, Tools, read_so_far, tools_of
@@ -35,6 +35,8 @@ from perfgate.systems.kafka.load.official import (
 )
 
 HEAP = "-Xmx512m"  # as kafka-run-class.sh of the tools has it
+ENGLISH = ("-Duser.language=en", "-Duser.country=US")
+"""The tools write numbers as the user's locale does, and are read with a decimal point."""
 TRIES = 4
 FIRST_GUESS = 20_000
 TAIL_S = 1.5
@@ -68,7 +70,9 @@ class JavaDriver:
         self._rates: dict[str, float] = {}
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why the official tools cannot make this load."""
+        """Return why the official tools cannot make this load, or cannot log in to these brokers."""
+        if scenario.cluster.security != ClusterSpec().security:
+            return "the java driver cannot log in: a secured cluster tells its keys in librdkafka's settings alone"
         reason = inexpressible(scenario)
         return f"the java driver cannot express it: {reason}" if reason else None
 
@@ -223,7 +227,7 @@ class JavaDriver:
         return ReadSoFar(records=sum(r.records for r in last), mib=sum(r.mib for r in last)), time.monotonic()
 
     def _command(self, tool: str, *arguments: object) -> list[object]:
-        return [self._java, HEAP, "-cp", self._classpath, f"org.apache.kafka.tools.{tool}", *arguments]
+        return [self._java, HEAP, *ENGLISH, "-cp", self._classpath, f"org.apache.kafka.tools.{tool}", *arguments]
 
     def _where(self, spec: LoadSpec, folder: Path, old_option: str) -> list[object]:
         """Return the arguments that say where the brokers are; how to log in goes into a file, out of `ps`."""

@@ -1,0 +1,67 @@
+"""What a client may do with topics is tried with one that the brokers' own policy lets it make."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import NewTopic
+
+from perfgate.model.errors import ConfigurationError
+from perfgate.systems.kafka.attached.permissions import check_permissions
+
+
+class Admin:
+    """Brokers that let a topic have so many replicas (-1: as many as is their default), or none at all."""
+
+    def __init__(self, *fit: int, otherwise: int) -> None:
+        self._fit, self._otherwise = fit, otherwise
+
+    def create_topics(self, topics: Sequence[NewTopic], **_: object) -> dict[str, Future[None]]:
+        (topic,) = topics
+        replied: Future[None] = Future()
+        if topic.replication_factor in self._fit:
+            replied.set_result(None)
+        else:
+            replied.set_exception(KafkaException(KafkaError(self._otherwise, "refused")))
+        return {topic.topic: replied}
+
+    def describe_topics(self, _topics: TopicCollection, **_: object) -> dict[str, Any]:
+        return {"kpg-probe": Mock(result=lambda: Mock(authorized_operations=None))}
+
+    def delete_topics(self, names: Sequence[str], **_: object) -> dict[str, Any]:
+        return {name: Mock() for name in names}
+
+
+@pytest.mark.parametrize(
+    ("fit", "otherwise"),
+    [
+        ((1, 3, -1), KafkaError.POLICY_VIOLATION),
+        ((3,), KafkaError.POLICY_VIOLATION),
+        ((3, -1), KafkaError.INVALID_REPLICATION_FACTOR),
+        ((-1,), KafkaError.POLICY_VIOLATION),
+    ],
+)
+def test_a_policy_for_replicas_refuses_no_run(fit: tuple[int, ...], otherwise: int) -> None:
+    """Brokers that want three replicas were left alone as a whole, though scenarios with three could run."""
+    admin, manifest = Mock(wraps=Admin(*fit, otherwise=otherwise)), Mock()
+    check_permissions(admin, "kpg-probe", manifest, "gate")
+    assert admin.create_topics.call_args.args[0][0].replication_factor == fit[0]
+    manifest.gone.assert_called_once_with("kpg-probe")
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "words", "asked"),
+    [
+        (KafkaError.POLICY_VIOLATION, "trying to create a topic: refused", 3),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "do not let gate create topics", 1),
+        (KafkaError.INVALID_CONFIG, "trying to create a topic: refused", 1),
+    ],
+)
+def test_a_topic_that_cannot_be_made_at_all_is_told(otherwise: int, words: str, asked: int) -> None:
+    admin = Mock(wraps=Admin(otherwise=otherwise))
+    with pytest.raises(ConfigurationError, match=words):
+        check_permissions(admin, "kpg-probe", Mock(), "gate")
+    assert admin.create_topics.call_count == asked
