@@ -258,7 +258,9 @@ class Bench:
         if done.failover is None:
             return done
         metrics = {**done.metrics, **sampler.metrics(done.metrics["records_per_s"], [0]), **grown(scenario, sampler)}
-        return replace(done, metrics=metrics, untold=not_told(metrics, sampler))
+        # What a source never gives is `untold` alone.
+        unavailable = sampler.unavailable if sampler.gives else ""
+        return replace(done, metrics=metrics, usage_unavailable=unavailable, untold=not_told(metrics, sampler))
 
     def finished(
         self,

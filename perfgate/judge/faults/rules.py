@@ -271,12 +271,19 @@ def _kept_up(row: FaultScenario, measurement: Measurement) -> list[Judgement]:
 
 
 def untold_growth(row: FaultScenario, measurement: Measurement) -> dict[str, str]:
-    """Return what of a long load nobody could tell the growth of, and why: the source has no such figure."""
+    """Return what of a long load nobody could tell the growth of, and why: the source has no such figure.
+
+    One that it has, and did not tell this time, is none of these.
+    """
     if row.fault.kind != "time":
         return {}
-    lacking = {name: figure for name, figure in GROWN_OF.items() if not _has(measurement, name)}
-    told = {name: [r.untold.get(figure, "") for r in measurement.rounds] for name, figure in lacking.items()}
-    return {name: why[0] for name, why in told.items() if all(why)}
+    found = {}
+    for name, figure in GROWN_OF.items():
+        told = [(r.untold.get(figure, ""), r.usage_unavailable) for r in measurement.rounds]
+        never = [why for why, this_time in told if why and why != this_time]
+        if len(never) == len(measurement.rounds) and not _has(measurement, name):
+            found[name] = never[0]
+    return found
 
 
 def _lacking_growth(row: FaultScenario, measurement: Measurement, held: Collection[str]) -> list[Judgement]:
@@ -284,12 +291,18 @@ def _lacking_growth(row: FaultScenario, measurement: Measurement, held: Collecti
     if row.fault.kind != "time" or row.fault.hold_s < LINE_S:
         return []
     unknown = [name for name in GROWN if name not in held and not _has(measurement, name)]
-    reason = "was not told of every part of the time: whether it grew is not known"
     return [
-        Judgement(verdict=Verdict.INCONCLUSIVE, metric=name, reason=reason)
+        Judgement(verdict=Verdict.INCONCLUSIVE, metric=name, reason=_growth_unknown(measurement, name))
         for name in unknown
         if name not in untold_growth(row, measurement)
     ]
+
+
+def _growth_unknown(measurement: Measurement, metric: str) -> str:
+    """Return why it is not known whether a figure of a long load grew."""
+    lacking = [r.untold.get(GROWN_OF.get(metric, "")) for r in measurement.rounds if metric not in r.metrics]
+    why = next(filter(None, lacking), "was not told of every part of the time")
+    return f"{why}: whether it grew is not known"
 
 
 def _grown(measurement: Measurement, metric: str) -> Judgement:
