@@ -195,7 +195,7 @@ def test_what_time_alone_does_is_asked_of_a_window_of_its_own(kind: str, edges: 
 
     load, observer = MagicMock(), Mock()
     load.follow_until.side_effect = goes_on
-    observer.edge.side_effect = lambda: happened.append("edge")
+    observer.edge.side_effect = lambda _at: happened.append("edge")
     engine, cluster, usage = MagicMock(), MagicMock(), MagicMock()
     engine.journaled.return_value.__enter__.return_value = load
     for entered in (engine.journaled.return_value, cluster.watch.return_value, usage):
