@@ -59,7 +59,7 @@ class Watch:
     def __post_init__(self) -> None:
         self.own, self.all, self.edges = Usage([os.getpid()]), Usage([os.getpid(), *self.others]), list[float]()
 
-    def edge(self) -> None:
+    def edge(self, _at: float) -> None:
         """Look at the counters at an edge of the window."""
         self.edges.append(time.monotonic())
         self.own.look()

@@ -234,7 +234,7 @@ class Bench:
 
     def _observer(self, topic: str, case: Scenario) -> Observer:
         return Observer(
-            edge=lambda: None,
+            edge=lambda _at: None,
             check=self._cluster.check,
             progress=lambda phase, last: None,
             written=lambda: sum(self._topics.end_offsets(topic, case.topic.partitions)),

@@ -56,9 +56,9 @@ def take_turns(
     with WAYS[os.environ["SLOWED"]]() as slow:
         slow(turns[0] == CANDIDATE)
 
-        def edge() -> None:
+        def edge(at: float) -> None:
             nonlocal edges
-            observer.edge()
+            observer.edge(at)
             edges += 1
             if edges % 2 == 0 and edges // 2 < len(turns):
                 slow(turns[edges // 2] == CANDIDATE)

@@ -78,9 +78,9 @@ class SlowedDriver(LibrdkafkaDriver):
         edges = 0
         self._set_delay(self._delays[order[0]])
 
-        def edge() -> None:
+        def edge(at: float) -> None:
             nonlocal edges
-            observer.edge()
+            observer.edge(at)
             edges += 1
             if edges % 2 == 0 and edges // 2 < len(order):
                 self._set_delay(self._delays[order[edges // 2]])

@@ -106,7 +106,8 @@ def sends_failed(index: int, error: SendsFailedError, *, own_brokers: bool) -> R
     accounting = Accounting(
         attempted=error.attempted, acked=0, failed={"every": failed}, unresolved=owed, offset_delta=0
     )
-    late = LATE.fullmatch(error.code) is not None
+    # Without an error there was no answer at all.
+    late = LATE.fullmatch(error.code) is not None if error.code else not error.failed
     return replace(unmeasured(index, str(error), broken=own_brokers, perhaps_late=late), accounting=accounting)
 
 

@@ -6,7 +6,6 @@ Target, load and metrics meet here.
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -16,18 +15,17 @@ from pathlib import Path
 from perfgate.experiment.assembly import Finished, done_in_window, round_of, sends_failed, timed_out_share, unmeasured
 from perfgate.experiment.faults.fault_round import fault_round
 from perfgate.experiment.faults.growth import grown
-from perfgate.experiment.host_validity import host_flaws
 from perfgate.experiment.ledger import Ledger
 from perfgate.experiment.load_watch import LoadWatch
 from perfgate.experiment.one_host_fewer import OneHostFewer
 from perfgate.experiment.ramp import UNKNOWN, Known, known_after, ramp_round
 from perfgate.experiment.refusal import refusal_round
 from perfgate.experiment.room import WARM_TIMES
+from perfgate.experiment.round_flaws import round_flaws
 from perfgate.experiment.round_topics import RoundTopics
 from perfgate.experiment.say import Say
-from perfgate.experiment.validity import Flaw, accounting_of, flaws, not_sustained, processors_used_up, throttled
+from perfgate.experiment.validity import Flaw, accounting_of, not_sustained, throttled
 from perfgate.experiment.warm_up import Slice, bound_s, warm_up
-from perfgate.metrics.health import unhealthy
 from perfgate.metrics.usage import Sampler, UsageWatch, not_told
 from perfgate.model import SAME_ZONE, FaultScenario, Link, Load, Round, Scenario, Tier
 from perfgate.model.errors import TargetError, TopicRefusedError
@@ -260,7 +258,9 @@ class Bench:
         if done.failover is None:
             return done
         metrics = {**done.metrics, **sampler.metrics(done.metrics["records_per_s"], [0]), **grown(scenario, sampler)}
-        return replace(done, metrics=metrics, untold=not_told(metrics, sampler))
+        # What a source never gives is `untold` alone.
+        unavailable = sampler.unavailable if sampler.gives else ""
+        return replace(done, metrics=metrics, usage_unavailable=unavailable, untold=not_told(metrics, sampler))
 
     def finished(
         self,
@@ -276,17 +276,8 @@ class Bench:
     ) -> Finished:
         accounting = accounting_of(result.sent, before, after)
         broker_metrics = sampler.metrics(done_in_window(result) / result.window_s, windows)
-        busiest = broker_metrics.get("broker_cpu_cores.max")
-        cores = broker_metrics.get("broker_cpu_cores.sum")
-        # All processors of the machine, whatever part of them this process may use: brokers may use the others.
-        used_up = self._shares_cores and processors_used_up(result, cores, os.cpu_count() or math.inf)
-        found = (
-            *found,
-            *flaws(row.load, result, accounting, busiest, used_up=used_up),
-            *host_flaws(row.load, result, busiest, shares_cores=self._shares_cores),
-        )
-        if reason := unhealthy(broker_metrics):
-            found = (*found, Flaw(reason, brokers=True, perhaps_late=True))
+        own = round_flaws(row.load, result, accounting, broker_metrics, shares_cores=self._shares_cores)
+        found = (*found, *own)
         return Finished(
             round=round_of(
                 index,

@@ -71,9 +71,9 @@ def burst(
 def beside(observer: Observer, other: Observer) -> Observer:
     """Return the observer, which also watches what the other one does."""
 
-    def edge() -> None:
-        observer.edge()
-        other.edge()
+    def edge(at: float) -> None:
+        observer.edge(at)
+        other.edge(at)
 
     def check() -> None:
         observer.check()

@@ -36,8 +36,8 @@ class LoadWatch:
         `sides`: the forms of the scenario that take turns in it, those that load this cluster.
         """
 
-        def edge() -> None:
-            sampler.edge()
+        def edge(at: float) -> None:
+            sampler.edge(at)
             if measured:
                 self._ledger.begin("draining" if self._ledger.phase == WINDOWS else WINDOWS)
 

@@ -92,13 +92,12 @@ class Switch:
         self.to(order[0])
         self._last_s, self._late_s, edges, opened_at = 0.0, 0.0, itertools.count(1), math.inf
 
-        def edge() -> None:
+        def edge(at: float) -> None:
             nonlocal opened_at
-            came = time.monotonic()
-            observer.edge()
+            observer.edge(at)
             turns, opened = divmod(next(edges), 2)
             if opened:
-                opened_at = came
+                opened_at = at
             elif turns < len(order) and self._settings is not None and self.sides != order[turns]:
                 self.to(order[turns])
                 self._late_s = max(self._late_s, time.monotonic() - opened_at - turn_s)

@@ -125,17 +125,17 @@ def flaws(
     busiest_broker_cores: float | None = None,
     *,
     used_up: bool = False,
+    at_ease: bool = False,
 ) -> tuple[Flaw, ...]:
-    """Return every reason why the round, or some of its metrics, are INVALID; empty when it is valid.
+    """Return every reason why the load, or some of its metrics, are INVALID; empty when it is valid.
 
     `used_up`: of :func:`processors_used_up`; a capped load has then offered what it could without its buffer's help.
+    `at_ease`: consumers could have the processors that they asked for, so that they waited for brokers.
     """
     found = []
     if result.sent:
         found += _accounting_flaws(load, result.sent, accounting)
         found += _generator_flaws(load, result, result.sent, used_up)
-    if result.received:
-        found += _reading_flaws(result.received, result.sent)
     found += _thread_flaws(result, busiest_broker_cores)
     if result.window_late_s > EDGE_SHARE * result.window_s:
         reason = (
@@ -145,6 +145,9 @@ def flaws(
         found.append(Flaw(reason, generator=True))
     if reason := throttled(result):
         found.append(Flaw(reason))
+    if result.received:
+        at_ease = at_ease and result.busiest_thread_cores < THREAD_LIMIT_CORES and all(flaw.brokers for flaw in found)
+        found += _reading_flaws(result.received, result.sent, at_ease=at_ease)
     return tuple(found)
 
 
@@ -223,7 +226,7 @@ def _accounting_flaws(load: Load, sent: Sent, accounting: Accounting) -> list[Fl
     return found
 
 
-def _reading_flaws(received: Received, sent: Sent | None) -> list[Flaw]:
+def _reading_flaws(received: Received, sent: Sent | None, *, at_ease: bool) -> list[Flaw]:
     found = []
     wrong = {
         "foreign records": received.foreign,
@@ -238,14 +241,19 @@ def _reading_flaws(received: Received, sent: Sent | None) -> list[Flaw]:
         words = "; ".join(received.errors.values())
         reason = f"the consumers were given {counts}, of {received.read:,}" + (f" ({words})" if words else "")
         found.append(Flaw(reason, brokers=bool(received.corrupt)))
+    # They were waited for after the last acknowledgement (CATCH_UP_S): what they still lack brokers did not give them.
+    late = at_ease and not counts and sent is not None and sent.acked > 0
+    uncommitted = sent is not None and any(sent.markers_by_partition)  # may be for all of a window
     groups = received.by_group or [(received.received, received.received_in_window)]
     for number, (taken, in_window) in enumerate(groups, 1):
         whose = f" by group {number} of {len(groups)}" if len(groups) > 1 else ""
         if sent is not None and taken != sent.acked:
             reason = f"{sent.acked:,} acknowledged, {taken:,} received{whose} ({taken - sent.acked:+,})"
-            found.append(Flaw(f"records unaccounted: {reason}"))
+            short = late and taken < sent.acked
+            found.append(Flaw(f"records unaccounted: {reason}", brokers=short, perhaps_late=short))
         if not in_window:
-            found.append(Flaw(f"no record was received in the window{whose}"))
+            none = late and not uncommitted
+            found.append(Flaw(f"no record was received in the window{whose}", brokers=none, perhaps_late=none))
     return found
 
 

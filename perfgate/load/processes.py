@@ -93,7 +93,8 @@ class Generators:
     def warm_up(self, start: float, bound_s: float, observer: Observer) -> bool:
         """Wait until the rate is steady and the brokers have settled, or the bound has passed; return whether so.
 
-        Raises LoadError when nothing has been done by the bound (FIRST_DONE_TIMEOUT_S at least).
+        Raises LoadError when nothing has been done by the bound (FIRST_DONE_TIMEOUT_S at least), SendsFailedError where
+        records were sent.
         """
         for _ in self._listen("warming up", observer):
             last = self._history[-1] if self._history else None
@@ -111,7 +112,10 @@ class Generators:
                 )
             if elapsed >= max(bound_s, FIRST_DONE_TIMEOUT_S):
                 cause = f": {last.last_error}" if last and last.last_error else ""
-                raise LoadError(f"no record was acknowledged or received within {elapsed:.0f} s of load{cause}")
+                reason = f"no record was acknowledged or received within {elapsed:.0f} s of load{cause}"
+                if last and last.attempted:
+                    raise SendsFailedError(reason, attempted=last.attempted, failed=last.failed)
+                raise LoadError(reason)
         raise AssertionError("unreachable")
 
     def said(self, event: str) -> dict[str, Message]:

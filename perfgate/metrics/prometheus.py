@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +54,12 @@ class Prometheus:
             retry=Retry(total=1, backoff_factor=0.2, status_forcelist=[502, 503, 504]),
         )
         self.offset_s = self._offset()
+
+    def of(self, source: PrometheusSource) -> Prometheus:
+        """Return the same Prometheus, not asked anew, for other brokers that it scrapes; `source` has its URL."""
+        other = copy.copy(self)
+        other.source = source
+        return other
 
     def now(self) -> float:
         """Return Prometheus' clock, in s."""

@@ -7,6 +7,7 @@ the last scrape inside the window over the time between those two.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
@@ -59,9 +60,10 @@ class PrometheusSampler:
         self.unavailable = ""
         """Why there are no metrics, once they were asked for."""
 
-    def edge(self) -> None:
-        """Note the moment on Prometheus' clock."""
-        self._edges.append(self._prometheus.now())
+    def edge(self, at: float | None = None) -> None:
+        """Note the moment on Prometheus' clock: it is asked for what is past, however late this is called."""
+        late_s = 0.0 if at is None else time.monotonic() - at
+        self._edges.append(self._prometheus.now() - late_s)
 
     def glance(self) -> None:
         """Do nothing: Prometheus looks by itself."""

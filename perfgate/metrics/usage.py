@@ -57,8 +57,11 @@ Looks = Mapping[int, Usage]
 class Sampler(Protocol):
     """Tells what the brokers used. Window i lies between the edges 2 i and 2 i + 1; -1 is the last."""
 
-    def edge(self) -> None:
-        """Note that a window opens or closes now. Raises TargetError when a broker is gone."""
+    def edge(self, at: float | None = None) -> None:
+        """Note that a window opens or closes, was to do so `at` this moment (s on the monotonic clock; None: now).
+
+        Raises TargetError when a broker is gone.
+        """
 
     def glance(self) -> None:
         """Note what the brokers have used so far; called again and again while a window is open."""
@@ -110,11 +113,14 @@ class CounterSampler:
         self._edges_at: list[float] = []
         self._glances: list[Looks] = []
         self._glanced_at = math.inf
+        self._quick = True  # otherwise a glance could make the next edge late
 
-    def edge(self) -> None:
+    def edge(self, at: float | None = None) -> None:
         """Read every broker's counters now."""
-        self._edges_at.append(time.monotonic())
+        began = time.monotonic()
+        self._edges_at.append(began if at is None else at)
         looks = self._read_whole()
+        self._quick = time.monotonic() - began <= LATE_S
         if gone := self._brokers - set(looks):
             raise TargetError(f"broker {min(gone)} was gone when its CPU was read")
         self._looks.append(looks)
@@ -123,8 +129,8 @@ class CounterSampler:
         self._glanced_at = time.monotonic() if opens else math.inf
 
     def glance(self) -> None:
-        """Read the counters where a window is open and the last look was GLANCE_EVERY_S ago."""
-        if time.monotonic() - self._glanced_at >= GLANCE_EVERY_S:
+        """Read the counters where a window is open and the last look was GLANCE_EVERY_S ago, unless that takes long."""
+        if self._quick and time.monotonic() - self._glanced_at >= GLANCE_EVERY_S:
             self._glances.append(self._read_little())
             self._glanced_at = time.monotonic()
 
@@ -210,10 +216,10 @@ class Samplers:
         self.untold = "; ".join(dict.fromkeys(sampler.untold for sampler in samplers))
         self.read = next((sampler.read for sampler in samplers if sampler.read), None)
 
-    def edge(self) -> None:
+    def edge(self, at: float | None = None) -> None:
         """Note the moment with every sampler."""
         for sampler in self._samplers:
-            sampler.edge()
+            sampler.edge(at)
 
     def glance(self) -> None:
         """Let every sampler look."""

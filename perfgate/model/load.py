@@ -160,14 +160,15 @@ class LoadResult:
 class Observer:
     """Who is told what while a round runs, in the run's own thread.
 
-    `edge` is called at the two edges of the window, `check` again and again (it raises when the target is no
-    longer healthy), `progress` with the phase in words and the last report; `written` returns the topic's end
+    `edge` is called at the two edges of the window, with the moment at which it was to come (s on the monotonic clock):
+    what is looked after meanwhile may delay the call. `check` is called again and again (it raises when the target is
+    no longer healthy), `progress` with the phase in words and the last report; `written` returns the topic's end
     offsets added up. `sends` is given the last report before anything of it is shown, and raises when more sends have
     failed than the target allows. `settled` says whether the brokers have stopped compiling, as far as that can be
     told; a round's warm-up waits for it.
     """
 
-    edge: Callable[[], None]
+    edge: Callable[[float], None]
     check: Callable[[], None]
     progress: Callable[[str, Progress | None], None]
     written: Callable[[], int]

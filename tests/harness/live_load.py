@@ -61,7 +61,7 @@ class LiveLoad(Generic[C]):
     def observer(self, topic: str, partitions: int, *, edge: Callable[[], None] = lambda: None) -> Observer:
         """Return an observer that hears of the window's edges."""
         return Observer(
-            edge=edge,
+            edge=lambda _at: edge(),
             check=self.cluster.check,
             progress=lambda phase, last: None,
             written=lambda: sum(self.topics.end_offsets(topic, partitions)),

@@ -73,15 +73,15 @@ def fault_round(
         ):
             load.begin()
             scene = Scene(row, faults, load, watch)
-            observer.edge()
-            load.follow_until(time.monotonic() + BEFORE_S, "before the fault")
-            observer.edge()
+            observer.edge(begin := time.monotonic())
+            load.follow_until(begin + BEFORE_S, "before the fault")
+            observer.edge(begin + BEFORE_S)
             over = False
             # What time alone does is asked of its own window too, by sources that tell it afterwards.
             edge = observer.edge if row.fault.kind == "time" else _nothing
-            edge()
+            edge(time.monotonic())
             SCRIPTS[row.fault.kind](scene)
-            edge()
+            edge(time.monotonic())
             over = True
             back = time.monotonic()
             load.follow_until(back + AFTER_S, "after the fault")
@@ -127,7 +127,7 @@ def fault_round(
     )
 
 
-def _nothing() -> None:
+def _nothing(_at: float) -> None:
     """Mark no window."""
 
 

@@ -13,6 +13,8 @@ from perfgate.model import TOLD_S, FaultScenario, Judgement, Measurement, Outcom
 Durability = Literal["nothing lost, duplicated or reordered", "nothing lost", "losses allowed"]
 OUTAGE, RECEIVING, RECOVERY, RATE_RECOVERY = "outage_s.max", "receive_outage_s.max", "recovery_s", "rate_recovery_s"
 CATCH_UP, DRAINED = "catch_up_s", "lag_drained_s"
+TIMES_UNTIL = (RECOVERY, RATE_RECOVERY, CATCH_UP, DRAINED, "full_isr_s", "preferred_leaders_s")
+"""Times until something is as it was: a round without one never got there. Of another figure nobody knows why."""
 GROWN = {"p99_growth": (1.5, 2.0), "cpu_per_record_growth": (1.5, 2.0), "memory_growth": (1.25, 1.5)}
 """What time alone may make of a figure, in times: more than the first is in doubt, more than the second is red. Speed
 wanders with the machine (by a half within a day: docs/verdict-quality.md), memory does not; measured in 30 min: 0.99,
@@ -79,7 +81,8 @@ def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequen
     order = (Verdict.REGRESSED, Verdict.INVALID, Verdict.INCONCLUSIVE, Verdict.PASS)
     verdict = next(v for v in order if v in verdicts)
     notes = [f"{j.metric}: {j.reason}" for j in judgements if j.reason and not j.verdict.green]
-    notes += [f"{name} is not held: {why}" for name, why in untold_growth(row, measurement).items()]
+    untold = untold_growth(row, measurement)
+    notes += [f"{name} is not held: {why}" for name, why in untold.items() if name not in held]
     return Outcome(name=row.name, verdict=verdict, judgements=tuple(judgements), reasons=tuple(notes))
 
 
@@ -181,9 +184,14 @@ def _against(measurement: Measurement, threshold: Threshold, predicted_s: float)
     """
     name, sign = threshold.metric.name, threshold.metric.sign
     values = [r.metrics[name] for r in measurement.rounds if name in r.metrics]
-    if len(values) < len(measurement.rounds):
-        missing = f"{len(measurement.rounds) - len(values)} of {len(measurement.rounds)} rounds never got there"
-        return Judgement(verdict=Verdict.REGRESSED, metric=name, limit=threshold.limit, reason=missing)
+    missing = len(measurement.rounds) - len(values)
+    if missing and name in TIMES_UNTIL:
+        reason = f"{missing} of {len(measurement.rounds)} rounds never got there"
+        return Judgement(verdict=Verdict.REGRESSED, metric=name, limit=threshold.limit, reason=reason)
+    if missing and not (values and sign * (statistics.median(values) - threshold.limit) < 0):
+        reason = f"measured in {len(values)} of {len(measurement.rounds)} rounds only"
+        reason = _growth_unknown(measurement, name) if name in GROWN else reason
+        return Judgement(verdict=Verdict.INCONCLUSIVE, metric=name, limit=threshold.limit, reason=reason)
     if reason := next((words for r in measurement.rounds if (words := r.spoilt(name))), ""):
         return Judgement(verdict=Verdict.INVALID, metric=name, reason=reason)
     centre = statistics.median(values)
@@ -271,12 +279,19 @@ def _kept_up(row: FaultScenario, measurement: Measurement) -> list[Judgement]:
 
 
 def untold_growth(row: FaultScenario, measurement: Measurement) -> dict[str, str]:
-    """Return what of a long load nobody could tell the growth of, and why: the source has no such figure."""
+    """Return what of a long load nobody could tell the growth of, and why: the source has no such figure.
+
+    One that it has, and did not tell this time, is none of these.
+    """
     if row.fault.kind != "time":
         return {}
-    lacking = {name: figure for name, figure in GROWN_OF.items() if not _has(measurement, name)}
-    told = {name: [r.untold.get(figure, "") for r in measurement.rounds] for name, figure in lacking.items()}
-    return {name: why[0] for name, why in told.items() if all(why)}
+    found = {}
+    for name, figure in GROWN_OF.items():
+        told = [(r.untold.get(figure, ""), r.usage_unavailable) for r in measurement.rounds]
+        never = [why for why, this_time in told if why and why != this_time]
+        if len(never) == len(measurement.rounds) and not _has(measurement, name):
+            found[name] = never[0]
+    return found
 
 
 def _lacking_growth(row: FaultScenario, measurement: Measurement, held: Collection[str]) -> list[Judgement]:
@@ -284,12 +299,18 @@ def _lacking_growth(row: FaultScenario, measurement: Measurement, held: Collecti
     if row.fault.kind != "time" or row.fault.hold_s < LINE_S:
         return []
     unknown = [name for name in GROWN if name not in held and not _has(measurement, name)]
-    reason = "was not told of every part of the time: whether it grew is not known"
     return [
-        Judgement(verdict=Verdict.INCONCLUSIVE, metric=name, reason=reason)
+        Judgement(verdict=Verdict.INCONCLUSIVE, metric=name, reason=_growth_unknown(measurement, name))
         for name in unknown
         if name not in untold_growth(row, measurement)
     ]
+
+
+def _growth_unknown(measurement: Measurement, metric: str) -> str:
+    """Return why it is not known whether a figure of a long load grew."""
+    lacking = [r.untold.get(GROWN_OF.get(metric, "")) for r in measurement.rounds if metric not in r.metrics]
+    why = next(filter(None, lacking), "was not told of every part of the time")
+    return f"{why}: whether it grew is not known"
 
 
 def _grown(measurement: Measurement, metric: str) -> Judgement:

@@ -1,4 +1,4 @@
-"""Brokers that took no record before a fault, or not all of a backlog, were INVALID, exit 6; others are BROKEN."""
+"""Brokers that took no record, or not all of a backlog, were INVALID, exit 6; others are BROKEN."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +10,12 @@ import pytest
 from perfgate.experiment.assembly import sends_failed
 from perfgate.experiment.faults.fault_round import fault_round
 from perfgate.judge.rules import judge_scenario
+from perfgate.load import processes
 from perfgate.model import Fault, FaultScenario, Load, Measurement, Round, Verdict
 from perfgate.model.load import LoadError, SendsFailedError
 from perfgate.systems.kafka.load import librdkafka
 from tests.harness.build import measurement, scenario
-from tests.harness.load.test_worker_protocol import SPEC
+from tests.harness.load.test_worker_protocol import SPEC, driver, observer
 
 FAULTY = FaultScenario.of(replace(scenario(), load=Load(kind="paced", rate=100)), Fault(kind="kill-leader", hold_s=1))
 
@@ -48,6 +49,27 @@ def test_brokers_that_take_nothing_before_a_fault_are_broken(
     error: Exception, own: bool, verdict: Verdict, tmp_path: Path
 ) -> None:
     assert judged(before_the_fault(error, tmp_path, own=own)) is verdict
+
+
+@pytest.mark.parametrize(
+    ("attempted", "own", "verdict"),
+    [(500, True, Verdict.BROKEN), (500, False, Verdict.INVALID), (0, True, Verdict.INVALID)],
+)
+def test_brokers_that_answer_nothing_at_all_are_broken(
+    attempted: int, own: bool, verdict: Verdict, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """No send has failed yet: those that answered one and then no more were BROKEN, these INVALID."""
+    monkeypatch.setattr(processes, "FIRST_DONE_TIMEOUT_S", 0.1)
+    says = (
+        f'{{"event": "progress", "at": 0, "attempted": {attempted}, "done": 0, "failed": 0}}',
+        '{"event": "ready"}',
+    )
+    script = f"import sys\nprint(*{says}, sep='\\n', flush=True)\nfor line in sys.stdin: pass"
+    with pytest.raises(LoadError, match="no record was acknowledged or received") as caught:
+        driver(script).run(replace(SPEC, warmup_max_s=0.1), observer([]))
+    found = before_the_fault(caught.value, tmp_path, own=own)
+    assert judged(found) is verdict
+    assert bool(found.perhaps_late) is bool(attempted), "a machine that is busy with something else may be to blame"
 
 
 @pytest.mark.parametrize(

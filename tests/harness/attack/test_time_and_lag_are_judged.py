@@ -39,6 +39,29 @@ def test_a_stored_threshold_holds_less() -> None:
     assert judge_scenario(grown("memory_growth", 1.2), held).verdict is Verdict.REGRESSED
 
 
+@pytest.mark.parametrize(
+    ("times", "verdict"),
+    [
+        ([None], Verdict.INCONCLUSIVE),
+        ([1.0, None, 1.0], Verdict.INCONCLUSIVE),
+        ([1.3, None, 1.3], Verdict.REGRESSED),
+        ([1.0, 1.0, 1.0], Verdict.PASS),
+    ],
+)
+def test_growth_that_nobody_told_breaks_no_threshold(times: list[float | None], verdict: Verdict) -> None:
+    """It "never got there", and was red."""
+    held = profile(threshold("cpu_per_record_growth", 1.0, 0.1, name="kill-leader"))
+    found = taken(going_on())
+    (one,) = found.rounds
+    others = {name: value for name, value in one.metrics.items() if name != "cpu_per_record_growth"}
+    told = [({}, {"CPU": "no answer"}) if x is None else ({"cpu_per_record_growth": x}, {}) for x in times]
+    rounds = tuple(replace(one, index=i, metrics={**others, **x}, untold=why) for i, (x, why) in enumerate(told, 1))
+    outcome = judge_scenario(replace(found, rounds=rounds), held)
+    assert outcome.verdict is verdict
+    if verdict is Verdict.INCONCLUSIVE:
+        assert outcome.reasons == ("cpu_per_record_growth: no answer: whether it grew is not known",)
+
+
 @pytest.mark.parametrize("values", [[1.0, 1.0, 50.0], [0.01, 0.1, 10.0, 5000.0], [1.0, 2.0, 4.0, 8.0, 16.0]])
 def test_growth_that_bends_upwards_has_an_answer(values: list[float]) -> None:
     """A straight line through them begins below zero: there was no figure then, and nothing to be judged."""

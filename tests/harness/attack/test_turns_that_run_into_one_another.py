@@ -23,7 +23,7 @@ from tests.harness.load.test_transactions import TRANSACTED, brokers, request
 RATE = 300
 PACED = replace(TRANSACTED, transaction_ms=0, load=Load(kind="paced", rate=RATE))
 AT = Pace(gap_s=0.5, window_s=0.5, buffer_kib=32_768)
-UNSEEN = Observer(edge=lambda: None, check=lambda: None, progress=lambda *_: None, written=lambda: 0)
+UNSEEN = Observer(edge=lambda _at: None, check=lambda: None, progress=lambda *_: None, written=lambda: 0)
 
 
 @pytest.fixture(scope="module")

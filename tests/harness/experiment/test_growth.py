@@ -1,7 +1,9 @@
 """Growth of a load's figures with time alone: growth that is known is found, and none where there is none to tell."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import MagicMock, Mock
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.experiment import bench as benches
 from perfgate.experiment.faults.analysis import analyse
 from perfgate.experiment.faults.fault_round import fault_round
 from perfgate.experiment.faults.growth import grown, growth, growth_of_cores
@@ -16,10 +19,15 @@ from perfgate.experiment.faults.outage import Times
 from perfgate.experiment.faults.recording import keep, recall
 from perfgate.experiment.faults.written import NOTHING_DONE, Written
 from perfgate.judge.rules import judge_scenario
+from perfgate.metrics.prometheus_sampler import PrometheusSampler
+from perfgate.metrics.prometheus_source import PrometheusSource
+from perfgate.metrics.usage import Samplers
 from perfgate.model import Fault, FaultScenario, Measurement, Verdict
+from perfgate.model.errors import ConfigurationError
 from perfgate.model.load import LoadError
 from perfgate.report.fault_tables import growth_notes
 from tests.harness.experiment.test_failover import END, FAULT, START, faulty, history, one_fault
+from tests.harness.experiment.test_rounds import bench_of
 from tests.harness.load.test_worker_protocol import SPEC
 
 LASTS = 36.0
@@ -119,6 +127,29 @@ def test_what_the_source_cannot_tell_is_said_and_not_held() -> None:
     assert outcome.reasons == ("memory_growth is not held: a Prometheus is asked for CPU",)
 
 
+def test_what_the_source_did_not_tell_this_time_is_not_green(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Prometheus was away at the end of four hours, and that the growth of CPU is unknown was a note beside PASS."""
+    found = taken(going_on())
+    (one,) = found.rounds
+    without_cpu = {name: value for name, value in one.metrics.items() if name != "cpu_per_record_growth"}
+    away = Mock(source=PrometheusSource(url="http://p"))
+    away.now.side_effect = [0.0, 10.0, 10.0, 10.0 + LASTS]
+    away.instant.side_effect = ConfigurationError("Prometheus http://p: no answer")
+    sampler = Samplers([PrometheusSampler(away, {1: "one:9092"})])
+    for _ in range(4):
+        sampler.edge()
+    monkeypatch.setattr(benches, "fault_round", lambda *_: replace(one, metrics=without_cpu))
+    cluster: Any = Mock(most_bytes_per_s=math.inf, most_read_bytes_per_s=math.inf)
+    bench = bench_of(cluster, Mock(), sampler)
+    bench.topics = MagicMock()
+    row = found.scenario
+    assert isinstance(row, FaultScenario)
+    outcome = judge_scenario(replace(found, rounds=(bench.fault_round(row, 1, "round 1"),)), None)
+    assert outcome.verdict is Verdict.INCONCLUSIVE
+    reason = "Prometheus http://p: no answer: whether it grew is not known"
+    assert outcome.reasons == (f"cpu_per_record_growth: {reason}",)
+
+
 def test_only_a_load_to_which_nothing_was_done_grows() -> None:
     assert not [name for name in analyse(history())[1] if name.endswith("_growth")]
 
@@ -164,7 +195,7 @@ def test_what_time_alone_does_is_asked_of_a_window_of_its_own(kind: str, edges: 
 
     load, observer = MagicMock(), Mock()
     load.follow_until.side_effect = goes_on
-    observer.edge.side_effect = lambda: happened.append("edge")
+    observer.edge.side_effect = lambda _at: happened.append("edge")
     engine, cluster, usage = MagicMock(), MagicMock(), MagicMock()
     engine.journaled.return_value.__enter__.return_value = load
     for entered in (engine.journaled.return_value, cluster.watch.return_value, usage):

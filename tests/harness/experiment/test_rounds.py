@@ -32,7 +32,7 @@ from tests.harness.live_load import row
 CAPPED = Load(kind="capped", rate=1_000.0)
 BACKLOG: Scenario = row(scenario(), load=Load(kind="backlog", records=10), consumers=Consumers(membership="assigned"))
 TIER = Tier(name="smoke", rounds=2, window_s=1, warmup_max_s=1, broker_warmup_s=1)
-OBSERVER = Observer(edge=lambda: None, check=lambda: None, progress=lambda phase, last: None, written=lambda: 0)
+OBSERVER = Observer(edge=lambda _at: None, check=lambda: None, progress=lambda phase, last: None, written=lambda: 0)
 
 
 class Cluster:

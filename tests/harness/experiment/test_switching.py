@@ -49,7 +49,9 @@ def cluster(brokers: Brokers, config: Settings = ()) -> Cluster:
 
 
 def observer(edges: list[str]) -> Observer:
-    return Observer(edge=lambda: edges.append("edge"), check=lambda: None, progress=lambda *_: None, written=lambda: 0)
+    return Observer(
+        edge=lambda _at: edges.append("edge"), check=lambda: None, progress=lambda *_: None, written=lambda: 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,9 +85,9 @@ def test_every_turn_is_measured_with_its_own_sides_settings(orders: list[str]) -
         along = switch.along(order, observer(edges))
         for side in order:
             assert switch.sides == side, "before its window opens"
-            along.edge()
+            along.edge(0.0)
             assert switch.sides == side, "while it is open"
-            along.edge()
+            along.edge(0.0)
     assert len(edges) == 8 * len(orders)
     assert all(before != after for before, after in itertools.pairwise(brokers.done)), "nothing is set twice"
 
@@ -94,7 +96,7 @@ def test_without_a_rehearsal_nothing_is_touched() -> None:
     switch, edges = Switch(), list[str]()
     along = switch.along("ABBA", observer(edges))
     for _ in range(8):
-        along.edge()
+        along.edge(0.0)
     assert (switch.sides, switch.slowest_s, len(edges)) == ("AB", 0.0, 8)
 
 
@@ -119,7 +121,7 @@ def test_a_change_that_took_longer_than_the_gap_is_measured_again() -> None:
     along = switch.along("BAAB", observer([]))
     assert switch.in_time(finished(), 0.4) == finished(), "what happens before the first window has all its time"
     for _ in range(8):
-        along.edge()
+        along.edge(0.0)
     late = switch.in_time(finished(), 0.4)
     assert late.repeatable
     assert late.round.invalid == ("the brokers took 0.90 s to take the change, more than the 0.40 s between turns",)
@@ -152,7 +154,7 @@ def test_a_change_that_began_late_is_not_in_time_either(
     monkeypatch.setattr("perfgate.experiment.switching.time.monotonic", lambda: clock[0])
     reading_s = [0.0, late_s, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
 
-    def read() -> None:
+    def read(_at: float) -> None:
         clock[0] += reading_s.pop(0)
 
     switch = Switch()
@@ -161,7 +163,7 @@ def test_a_change_that_began_late_is_not_in_time_either(
     for turn in range(4):
         for moment in (1.4 * turn, 1.4 * turn + 1.0):
             clock[0] = max(clock[0], moment)
-            along.edge()
+            along.edge(moment)
     found = switch.in_time(finished(), 0.4)
     assert found.repeatable is spoilt
     assert found.round.invalid == (

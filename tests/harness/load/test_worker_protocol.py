@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from perfgate.load import local, processes
 from perfgate.load.local import LocalTransport
+from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.model import Consumers, Keys, Load, settings
 from perfgate.model.load import LoadError, LoadSpec, Observer, SendsFailedError
 from perfgate.systems.kafka.load import librdkafka
@@ -61,7 +62,7 @@ BACKLOG, PACED = Load(kind="backlog", records=10), Load(kind="paced", rate=10)
 
 def observer(edges: list[int]) -> Observer:
     return Observer(
-        edge=lambda: edges.append(1), check=lambda: None, progress=lambda phase, last: None, written=lambda: 0
+        edge=lambda _at: edges.append(1), check=lambda: None, progress=lambda phase, last: None, written=lambda: 0
     )
 
 
@@ -77,6 +78,22 @@ def test_a_result_that_comes_before_it_is_awaited_is_not_lost() -> None:
     assert result.sent is not None
     assert result.sent.acked == 10
     assert edges == [1, 1]
+
+
+def test_a_check_that_outlasts_the_window_does_not_stretch_it() -> None:
+    """Real brokers took seconds to say how they are, and the CPU of the time after the load was counted, too."""
+    sampler = PrometheusSampler(Mock(now=time.time), {1: "one:9092"})
+    edges: list[float] = []
+
+    def edge(at: float) -> None:
+        sampler.edge(at)
+        edges.append(at)
+
+    slow = replace(observer([]), edge=edge, check=lambda: time.sleep(0.6 if len(edges) == 1 else 0))
+    driver(TALK + RESULT).run(replace(SPEC, window_s=0.1), slow)
+    opened, closed = sampler._edges
+    assert closed - opened == pytest.approx(edges[1] - edges[0], abs=0.3)
+    assert edges[1] - edges[0] == pytest.approx(0.1)
 
 
 def test_a_generator_that_exits_without_a_result_is_an_error() -> None:

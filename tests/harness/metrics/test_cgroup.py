@@ -107,6 +107,11 @@ def test_a_source_that_is_late_is_unavailable_and_says_so() -> None:
     sampler.edge()
     assert sampler.metrics(1.0, [0]) == {}
     assert sampler.unavailable.startswith("counters were read 1.0 s after an edge of a window")
+    asked_late = CounterSampler(lambda: {1: replace(late()[1], at=time.monotonic())}, [1], untold="", elsewhere=True)
+    asked_late.edge(time.monotonic() - 2)
+    asked_late.edge(time.monotonic() - 1)
+    assert asked_late.metrics(1.0, [0]) == {}
+    assert asked_late.unavailable.startswith("counters were read 2.0 s after an edge of a window")
 
 
 def test_what_is_not_told_of_the_disk_is_no_zero() -> None:

@@ -66,3 +66,23 @@ def test_between_two_windows_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> No
     now[0] = 9.2
     sampler.edge()
     assert sampler.over_time() == {"1": ((0.2, 0.5),)}, "of the last window alone"
+
+
+def test_a_look_that_takes_long_is_no_glance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Docker's engine takes a second: begun just before a window closes, it made that edge a second late."""
+    now, asked = [0.0], []
+    monkeypatch.setattr("perfgate.metrics.usage.time.monotonic", lambda: now[0])
+
+    def read() -> Mapping[int, Usage]:
+        asked.append(now[0])
+        now[0] += 1.0
+        return {1: usage(now[0], now[0] / 2)}
+
+    sampler = CounterSampler(read, [1], untold="-", elsewhere=True)
+    sampler.edge()
+    now[0] = 9.5
+    sampler.glance()
+    now[0] = 10.0
+    sampler.edge(10.0)
+    assert asked == [0.0, 10.0]
+    assert sampler.over_time() == {"1": ((10.0, 0.5),)}

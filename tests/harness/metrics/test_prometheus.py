@@ -8,17 +8,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import parse_qs, urlparse
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures.wiring import exporters_usage
 from perfgate.metrics.health import EVIDENCE, increase
 from perfgate.metrics.prometheus import Prometheus, Series, _duration_s
 from perfgate.metrics.prometheus_sampler import PrometheusSampler, inside
 from perfgate.metrics.prometheus_source import PrometheusSource
-from perfgate.model.errors import ConfigurationError
+from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.systems.kafka.managed.own_cluster import OwnCluster
 
 GROWTH = st.lists(st.floats(0, 1e6), min_size=1, max_size=30)
 
@@ -162,6 +165,24 @@ def test_a_token_is_sent_whatever_the_netrc_holds(
 def test_no_server_is_one_message() -> None:
     with pytest.raises(ConfigurationError, match="no answer"):
         Prometheus(PrometheusSource(url="http://127.0.0.1:9"))
+
+
+def test_a_prometheus_that_refuses_later_leaves_a_round_without_cpu(
+    server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One request that failed in a night ended it as wrong usage: each round asked for the time anew."""
+    cluster = Mock(spec=OwnCluster, prometheus_url=server)
+    cluster.agents.return_value, cluster.broker_hosts.return_value = {"127.0.0.1:7071": 1}, {1: "127.0.0.1"}
+    known: dict[str, Prometheus] = {}
+    exporters_usage(cluster, 0.0, known)
+    monkeypatch.setattr(Answers, "token", "nobody has it")
+    sampler = exporters_usage(cluster, 0.0, known)
+    sampler.edge()
+    sampler.edge()
+    assert sampler.metrics(1000, [-1]) == {}
+    assert "it refused this client" in sampler.unavailable
+    with pytest.raises(TargetError, match="it refused this client"):
+        exporters_usage(cluster, 0.0, {})
 
 
 class Scraped:

@@ -18,7 +18,7 @@ class Told:
         self.gives, self.unavailable, self._metrics, self.edges = gives or tuple(metrics), unavailable, metrics, 0
         self.glances = 0
 
-    def edge(self) -> None:
+    def edge(self, at: float | None = None) -> None:
         self.edges += 1
 
     def glance(self) -> None:

@@ -244,7 +244,7 @@ class JavaDriver:
 
     @staticmethod
     def _edge(observer: Observer, usage: Usage) -> None:
-        observer.edge()
+        observer.edge(time.monotonic())
         try:
             usage.look()
         except psutil.Error as error:

@@ -108,10 +108,9 @@ class LibrdkafkaDriver:
             opens = time.monotonic() + generators.lead_s
             closes = opens + spec.window_s
             generators.tell(window=[opens, closes])
-            generators.listen_until(opens, MEASURING, observer)
-            observer.edge()
-            generators.listen_until(closes, MEASURING, observer)
-            observer.edge()
+            for edge in (opens, closes):
+                generators.listen_until(edge, MEASURING, observer)
+                observer.edge(edge)
             woken_ms = wake.p99_ms(opens, closes) if wake else None
             sent = generators.wait_for(
                 "result", drain_s + DRAIN_MARGIN_S, observer, only=PRODUCE, phase="waiting for acknowledgements"
@@ -157,7 +156,7 @@ class LibrdkafkaDriver:
             for turn in measured:
                 for edge in (turn.opens, turn.closes):
                     generators.listen_until(edge, TAKING_TURNS, observer)
-                    observer.edge()
+                    observer.edge(edge)
             woken_ms = wake.p99_ms(measured[0].opens, measured[-1].closes) if wake else None
             results = {
                 side: generators.wait_for(

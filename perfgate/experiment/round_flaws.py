@@ -1,0 +1,39 @@
+"""All that was wrong with a round: with its load, its load hosts and its brokers."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+
+from perfgate.experiment.host_validity import host_flaws
+from perfgate.experiment.validity import PROCESSORS_FULL, Flaw, flaws, processors_used_up
+from perfgate.metrics.health import unhealthy
+from perfgate.model import Accounting, Load
+from perfgate.model.load import LoadResult
+
+
+def round_flaws(
+    load: Load, result: LoadResult, accounting: Accounting, brokers: Mapping[str, float], *, shares_cores: bool
+) -> tuple[Flaw, ...]:
+    """Return every reason why the round, or some of its metrics, are INVALID; empty when it is valid.
+
+    `brokers`: their metrics in its window; `shares_cores`: they are on this machine.
+    """
+    busiest, used = brokers.get("broker_cpu_cores.max"), brokers.get("broker_cpu_cores.sum")
+    # All processors of the machine, whatever part of them this process may use: brokers may use the others.
+    cores = os.cpu_count() or math.inf
+    used_up = shares_cores and processors_used_up(result, used, cores)
+    of_hosts = host_flaws(load, result, busiest, shares_cores=shares_cores)
+    at_ease = used_up or _processors_left(result, used if shares_cores else 0.0, cores)
+    at_ease = at_ease and not any(flaw.generator for flaw in of_hosts)
+    found = (*flaws(load, result, accounting, busiest, used_up=used_up, at_ease=at_ease), *of_hosts)
+    reason = unhealthy(brokers)
+    return (*found, Flaw(reason, brokers=True, perhaps_late=True)) if reason else found
+
+
+def _processors_left(result: LoadResult, brokers_cores: float | None, cores: float) -> bool:
+    """Return whether this machine had processors left in the window; load hosts are looked at one by one."""
+    if result.hosts:
+        return True
+    return brokers_cores is not None and brokers_cores + result.cpu_cores < PROCESSORS_FULL * cores

@@ -1,0 +1,85 @@
+"""Consumers a little slower were REGRESSED; those so slow that they never got what was acknowledged were INVALID."""
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from perfgate.experiment.assembly import round_of
+from perfgate.experiment.round_flaws import round_flaws
+from perfgate.judge.rules import judge_scenario
+from perfgate.model import CanaryReading, Load, Round, Verdict
+from perfgate.model.load import LoadResult
+from tests.harness.build import accounting, load_result, measurement, received, sent
+from tests.harness.experiment.test_host_flaws import HOST, MACHINE
+
+CAPPED = Load(kind="capped", rate=1000.0)
+BEHIND = {"read": 2000, "received": 2000, "received_in_window": 200}
+NOTHING = {"received_in_window": 0}
+QUIET = CanaryReading(deflate_mib_per_s=70.0, loopback_per_s=20_000.0, pressure=0.0, steal=0.0)
+AT_LIMIT = replace(HOST, machine=replace(MACHINE, cpu_share=0.99))
+
+
+def told(read: dict[str, Any], **changes: Any) -> LoadResult:
+    return replace(load_result(sent=sent(**changes.pop("sent", {})), received=received(**read)), **changes)
+
+
+def measured(
+    result: LoadResult, monkeypatch: pytest.MonkeyPatch, *, used: float | None = 1.0, own: bool = True
+) -> Round:
+    """Return the round of this load on a machine of 4 cores, of which its brokers `used` so many."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    brokers = {} if used is None else {"broker_cpu_cores.sum": used, "broker_cpu_cores.max": used / 3}
+    found = round_flaws(CAPPED, result, accounting(3000), brokers, shares_cores=own)
+    return round_of(1, result, accounting(3000), brokers, found, "", own_brokers=own)
+
+
+def verdict(found: Round, canary: tuple[CanaryReading, ...] = ()) -> Verdict:
+    return judge_scenario(replace(measurement([1000.0]), rounds=(found,), canary=canary), None).verdict
+
+
+@pytest.mark.parametrize("read", [BEHIND, NOTHING, {"received": 5999, "by_group": [(3000, 9), (2999, 9)]}])
+def test_what_consumers_never_got_of_brokers_is_red(read: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    found = measured(told(read), monkeypatch)
+    assert found.invalid
+    assert found.broken == found.perhaps_late == found.invalid
+    assert verdict(found) is Verdict.BROKEN
+    assert verdict(found, (*[QUIET] * 3, replace(QUIET, steal=0.5))) is Verdict.INVALID, "another load's doing"
+    elsewhere = measured(told(read), monkeypatch, own=False)
+    assert (verdict(elsewhere), elsewhere.perhaps_late) == (Verdict.INVALID, elsewhere.invalid)
+
+
+@pytest.mark.parametrize(
+    ("result", "used"),
+    [
+        (told(BEHIND, cpu_cores=2.0), 1.9),  # generators had most of all processors
+        (told(BEHIND), None),
+        (told(BEHIND, busiest_thread_cores=0.96), 3.0),
+        (told(BEHIND, window_late_s=0.5), 1.0),
+        (told(BEHIND, sent={"stalled_in_window_s": 1.0}), 1.0),
+        (told(BEHIND, sent={"throttled_ms": 5}), 1.0),
+        (told(BEHIND, hosts=(AT_LIMIT, HOST), one_clock=True), 1.0),
+        (told({**BEHIND, "missed": 4}), 1.0),
+        (told({**BEHIND, "failed": {"_TRANSPORT": 2}}), 1.0),
+        (told({"received": 3001}), 1.0),
+        (told(NOTHING, sent={"markers_by_partition": [1]}), 1.0),  # committed after the window, it may be
+    ],
+)
+def test_what_may_be_the_generators_doing_is_not(
+    result: LoadResult, used: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = measured(result, monkeypatch, used=used)
+    assert found.invalid
+    assert not found.broken
+    assert verdict(found) is Verdict.INVALID
+
+
+def test_brokers_that_use_up_the_processors_have_no_excuse_in_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert measured(told(BEHIND, cpu_cores=0.9), monkeypatch, used=3.0).broken
+
+
+def test_load_hosts_are_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their generators are not on the brokers' machine: 5 cores of theirs are none of its 4."""
+    hosts = (HOST, replace(HOST, name="host-2"))
+    assert measured(told(BEHIND, cpu_cores=5.0, hosts=hosts, one_clock=True), monkeypatch).broken
