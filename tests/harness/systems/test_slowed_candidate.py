@@ -13,9 +13,9 @@ ToxiproxyApi._ask = lambda api, path, body, method="POST": delay.append(body.get
 
 def turns(driver, specs, order, at, observer):
     for _ in order.replace(" ", ""):
-        observer.edge()
+        observer.edge(0.0)
         found.append(delay[-1])
-        observer.edge()
+        observer.edge(0.0)
     return {}, {}
 
 LibrdkafkaDriver.take_turns = turns
@@ -23,7 +23,7 @@ import benchmarks.slowed_candidate
 from perfgate.model.load import Observer
 ToxiproxyApi("nowhere", 1).add_proxy("broker-1", listen="a:1", upstream="b:1", added_rtt_ms=1)
 edges = []
-observer = Observer(edge=lambda: edges.append(1), check=None, progress=None, written=None)
+observer = Observer(edge=edges.append, check=None, progress=None, written=None)
 LibrdkafkaDriver().take_turns({}, "ABBA BAAB", None, observer)
 print(json.dumps([found, delay[-1], len(edges)]))
 """
