@@ -180,16 +180,16 @@ LINES = (
             beside_recorded=name in ("zgc", "heap-1g"),
         )
         for name, scenario, minutes in (
-            ("zgc", "batch-1k", 15.0),
-            ("heap-1g", "batch-1k", 15.0),
-            ("network-threads-8", "batch-1k", 10.0),
-            ("flush-10000", "batch-1k", 5.0),
-            ("io-threads-2", "batch-1k", 5.0),
-            ("linger-5", "batch-1k", 5.0),
-            ("compression-lz4", "batch-16k", 5.0),
-            ("acks-all", "replicas-3", 5.0),
-            ("client-2.11", "batch-1k", 5.0),
-            ("nothing", "batch-1k", 5.0),
+            ("compression-lz4", "batch-16k", 3.0),
+            ("acks-all", "replicas-3", 3.0),
+            ("flush-10000", "batch-16k", 3.0),  # 10,000 records of a partition have to be sent within a burst
+            ("nothing", "cross-az-2ms", 3.0),
+            ("linger-5", "cross-az-2ms", 3.0),
+            ("io-threads-2", "cross-az-2ms", 3.0),
+            ("client-2.11", "cross-az-2ms", 3.0),
+            ("network-threads-8", "cross-az-2ms", 6.0),
+            ("zgc", "cross-az-2ms", 15.0),
+            ("heap-1g", "cross-az-2ms", 15.0),
         )
     ),
 )
