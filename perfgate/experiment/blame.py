@@ -21,9 +21,10 @@ def unhealthy_ends(rows: Sequence[Compared], blamed: Callable[[], str], *, own: 
     except TargetError as error:
         sides = blamed()
         broken = own and isinstance(error, BrokersFailedError) and len(sides) == 1
+        late = isinstance(error, BrokersFailedError) and error.perhaps_late
         for number, row in enumerate(rows):
             reason = str(error) if not number else str(error).partition("\n")[0]
-            row.break_off(f"target unhealthy: {reason}", sides, broken=broken)
+            row.break_off(f"target unhealthy: {reason}", sides, broken=broken, perhaps_late=late)
 
 
 def failing(clusters: Mapping[str, Cluster], order: str) -> str:

@@ -25,7 +25,7 @@ def cannot_be_compared(
     if blind and (untold := setup.target_facts.get("no_usage")):
         return f"{blind[0]} cannot decide: {untold}"
     shared = [name for name in blind if name.startswith(OF_A_PROCESS)]
-    if shared and not (against or change.on_pairs):
+    if shared and not (against or change.on_pairs or change.restarts_brokers):
         return (
             f"{shared[0]} cannot decide: the same brokers serve both sides; "
             "`pairs = true` in the change file gives each side its own"

@@ -77,7 +77,7 @@ class Comparing:
                         measure = self._on_two if self.against else self._pairs if pairs else self._alternate
                         measure(here, left_s)
                     except ConfigurationError as error:
-                        if not any(row.units for row in rows):
+                        if not any(any(row.rounds.values()) for row in rows):
                             raise
                         if not here:
                             rows += (here := [self._row(row, pairs=False) for row in names])
@@ -172,6 +172,7 @@ class Comparing:
         try:
             switch.rehearse(outside, (), times=outside.rehearsals)
         except TargetError as error:
+            self._stuck = switch.back()  # others begin without it
             raise ConfigurationError(f"{self.change.name}: {error}") from error
         if outside.rehearsals:
             self.setup.say.note(f"{self.change.name}: applied and reverted, {switch.slowest_s:.1f} s at the longest")

@@ -125,13 +125,16 @@ class Compared:
         self.former.clear()
         self.planned, self.seconds_lost = 0, self.seconds
 
-    def break_off(self, reason: str, sides: Sequence[str], *, broken: bool) -> None:
+    def break_off(self, reason: str, sides: Sequence[str], *, broken: bool, perhaps_late: bool = False) -> None:
         """Note on these sides why nothing more can be measured; `broken`: their own brokers are to blame.
+
+        `perhaps_late`: they may only have been late.
 
         One that is decided had its answer from brokers that were well.
         """
         for side in () if self.decided else sides:
-            self.rounds[side].append(unmeasured(len(self.rounds[side]) + 1, reason, broken=broken))
+            number = len(self.rounds[side]) + 1
+            self.rounds[side].append(unmeasured(number, reason, broken=broken, perhaps_late=perhaps_late))
 
 
 def next_order(orders: Sequence[str], chance: random.Random) -> str:
@@ -155,6 +158,11 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
             if not error.perhaps_late or row.late >= LATE_REPEATS:
                 raise
             row.late += 1
+            for side in switch.sides:
+                late = unmeasured(row.parts_done + 1, str(error), broken=True, perhaps_late=True)
+                row.discarded[side].append(late)
+            if time.monotonic() >= ends and row.method != "pairs":
+                return ""
             continue
         over = time.monotonic() >= ends and row.method != "pairs"  # a pair's parts are measured to the last
         spoilt = any(finished.repeatable for _, finished in measured) and all(

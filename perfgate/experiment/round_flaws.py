@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
+from perfgate.experiment.canary import usable_cores
 from perfgate.experiment.host_validity import host_flaws
 from perfgate.experiment.validity import PROCESSORS_FULL, Flaw, flaws, processors_used_up
 from perfgate.metrics.health import unhealthy
 from perfgate.model import Accounting, Load
 from perfgate.model.load import LoadResult
+
+QUOTA = Path("/sys/fs/cgroup/cpu.max")
+"""Of a container's control group (version 2): us of processor time in a period of so many us, or max."""
 
 
 def round_flaws(
@@ -25,15 +30,26 @@ def round_flaws(
     cores = os.cpu_count() or math.inf
     used_up = shares_cores and processors_used_up(result, used, cores)
     of_hosts = host_flaws(load, result, busiest, shares_cores=shares_cores)
-    at_ease = used_up or _processors_left(result, used if shares_cores else 0.0, cores)
+    at_ease = _processors_left(result, used if shares_cores else 0.0)
     at_ease = at_ease and not any(flaw.generator for flaw in of_hosts)
     found = (*flaws(load, result, accounting, busiest, used_up=used_up, at_ease=at_ease), *of_hosts)
     reason = unhealthy(brokers)
     return (*found, Flaw(reason, brokers=True, perhaps_late=True)) if reason else found
 
 
-def _processors_left(result: LoadResult, brokers_cores: float | None, cores: float) -> bool:
-    """Return whether this machine had processors left in the window; load hosts are looked at one by one."""
-    if result.hosts:
+def _processors_left(result: LoadResult, brokers_cores: float | None) -> bool:
+    """Return whether this machine had processors left in the window; load hosts elsewhere are looked at one by one."""
+    machines = [host.machine for host in result.hosts]
+    if machines and all(machine is not None and not machine.with_run for machine in machines):
         return True
-    return brokers_cores is not None and brokers_cores + result.cpu_cores < PROCESSORS_FULL * cores
+    return brokers_cores is not None and brokers_cores + result.cpu_cores < PROCESSORS_FULL * processors_allowed()
+
+
+def processors_allowed() -> float:
+    """Return how many processors this process may use, by its affinity and the quota of its container."""
+    try:
+        quota, period = QUOTA.read_text().split()
+        allowed = float(quota) / float(period)
+    except (OSError, ValueError):
+        allowed = math.inf
+    return min(usable_cores(), allowed)

@@ -54,7 +54,7 @@ class PausedChange:
             self._asked.write(f"\n{what} {self._name!r} now, then press Enter: ")
             self._asked.flush()
             answer = self._answers.readline()
-        except OSError as error:
+        except (OSError, termios.error) as error:
             raise TargetError(f"the terminal was closed when it asked to {what} {self._name!r}") from error
         if not answer:
             raise TargetError(f"the terminal was closed when it asked to {what} {self._name!r}")

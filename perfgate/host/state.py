@@ -32,7 +32,7 @@ def own_folder(folder: Path) -> None:
 
 @contextmanager
 def a_folder_that_works(folder: Path) -> Iterator[None]:
-    """Turn what the folder's file system refuses into a ConfigurationError; that a lock is held stays an error."""
+    """Turn what the folder's file system refuses into a ConfigurationError; BlockingIOError, of a held lock, stays."""
     try:
         yield
     except BlockingIOError:

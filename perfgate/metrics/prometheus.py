@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import requests
 from prometheus_api_client import PrometheusConnect
 from prometheus_api_client.exceptions import PrometheusApiClientException
+from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
 from perfgate.host.addresses import is_this_machine
@@ -38,21 +39,23 @@ class Prometheus:
         self.source = source
         session = requests.Session()
         session.verify = source.ca or True
-        session.trust_env = not is_this_machine(urlsplit(source.url).hostname or "")  # never by an HTTP proxy
         headers = dict(source.headers)
         if source.token:
             headers["Authorization"] = Secret("Bearer " + source.token)
         auth: Any = (source.username, source.password) if source.username else None
         if auth is None and any(name.lower() == "authorization" for name in headers):
             auth = _as_it_is  # without any, an entry of ~/.netrc would take the header's place
+        url, retry = source.url.rstrip("/"), Retry(total=1, backoff_factor=0.2, status_forcelist=[502, 503, 504])
         self._client = PrometheusConnect(
-            url=source.url.rstrip("/"),
+            url=url,
             headers=headers,
             auth=auth,
             session=session,
             timeout=REQUEST_TIMEOUT_S,
-            retry=Retry(total=1, backoff_factor=0.2, status_forcelist=[502, 503, 504]),
+            retry=retry,
         )
+        if is_this_machine(urlsplit(url).hostname or ""):
+            session.mount(url, _Direct(max_retries=retry))
         self.offset_s = self._offset()
 
     def of(self, source: PrometheusSource) -> Prometheus:
@@ -105,6 +108,13 @@ class Prometheus:
                     f"Prometheus {url}: it refused this client; check [prometheus] username, password, token or headers"
                 ) from None
             raise ConfigurationError(f"Prometheus {url}: it refused the query {query!r}: {words}") from None
+
+
+class _Direct(HTTPAdapter):
+    """Sends requests to the server itself, whatever HTTP proxy the environment names."""
+
+    def send(self, *given: Any, **named: Any) -> requests.Response:
+        return super().send(*given, **{**named, "proxies": None})
 
 
 def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:

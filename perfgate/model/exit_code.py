@@ -8,13 +8,16 @@ class ExitCode(IntEnum):
     """How a run ended.
 
     ENDED_EARLY: refused as wrong usage, or interrupted, as pytest has it. UNDECIDED: it failed, but only because
-    something was inconclusive or invalid, or nothing at all was judged. LEFT_BEHIND: not all that it had changed on
-    real brokers could be put back, which comes before any verdict. Other codes are those of pytest, and of no verdict.
+    something was inconclusive or invalid, or nothing at all was judged. NOT_RECORDED: its run.json could not be
+    written, so that nothing stands for a verdict; pytest's own code of an internal error. LEFT_BEHIND: not all that it
+    had changed on real brokers could be put back, which comes before any verdict. Other codes are those of pytest, and
+    of no verdict.
     """
 
     GREEN = 0
     RED = 1
     ENDED_EARLY = 2
+    NOT_RECORDED = 3
     UNDECIDED = 6
     LEFT_BEHIND = 7
 

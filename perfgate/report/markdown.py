@@ -19,6 +19,7 @@ NO_WIDTH = "\u200b"
 WORDS: Mapping[int, str] = {
     ExitCode.GREEN: "GREEN",
     ExitCode.ENDED_EARLY: "INTERRUPTED",
+    ExitCode.NOT_RECORDED: "NO VERDICT",
     ExitCode.UNDECIDED: "UNDECIDED",
     ExitCode.LEFT_BEHIND: "NOT ALL PUT BACK",
 }

@@ -29,6 +29,10 @@ class Finished:
     output: str
     results: Path
 
+    def __post_init__(self) -> None:
+        """A report that fails costs no verdict, so that only this shows it."""
+        assert "a report could not be written: Traceback" not in self.output, self.output
+
     @property
     def run(self) -> dict[str, Any]:
         """The run.json that it left (exactly one)."""

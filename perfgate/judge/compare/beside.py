@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import median
 
-from perfgate.judge.compare.paths import paths_ms
+from perfgate.judge.compare.paths import handicap, paths_ms
 from perfgate.judge.rates import at_its_cap
 from perfgate.judge.rules import READERS
-from perfgate.model import DECIDES_PACED, Comparison, Effect, Measurement, MetricEffect, MetricInfo
+from perfgate.model import DECIDES_PACED, METRICS, Comparison, Effect, Measurement, MetricEffect, MetricInfo
 
 AT_ITS_CAP = "broker_cpu_us_per_record"
 """Decides where both sides reach the cap."""
@@ -72,6 +73,8 @@ def _held(comparison: Comparison, effect: Effect) -> dict[str, float]:
     clients = {one.scenario.producers * one.scenario.threads for one in sides}
     if kind == "capped" and len(clients) > 1 and not all(map(at_its_cap, sides)):
         held.pop(DECIDES_PACED)
+    if AT_ITS_CAP in held:
+        held[AT_ITS_CAP] *= math.exp(handicap(comparison, METRICS[AT_ITS_CAP]))
     for name in held.keys() & {DECIDES_PACED, READERS["paced"]}:
         held[name] *= 1 + _longer_path(comparison, name)
     return held

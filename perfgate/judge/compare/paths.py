@@ -69,12 +69,14 @@ def handicap(comparison: Comparison, metric: MetricInfo) -> float:
 def _gained(comparison: Comparison, metric: MetricInfo, paths: tuple[float, float]) -> float:
     """Return by how much the candidate's path alone may make a metric better (worse: below 0), as a logarithm.
 
-    A longer one makes latencies longer and rates smaller; batches it makes larger, so that a record costs brokers less.
+    A longer one makes latencies longer and rates smaller; batches it makes larger, so that a record costs less.
     """
     before, after = paths
     if "latency_ms." in metric.name:
         values = [r.metrics[metric.name] for r in comparison.baseline.rounds if metric.name in r.metrics]
         return math.copysign(math.log1p(abs(before - after) / median(values)), before - after) if values else 0.0
+    if metric.name.startswith("client_cpu_"):
+        return math.log(after / before)
     if not metric.name.startswith("broker_"):
         return math.log(before / after)
     rates = [r.metrics["records_per_s"] for r in comparison.baseline.rounds if r.metrics.get("records_per_s")]

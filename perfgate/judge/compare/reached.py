@@ -1,5 +1,5 @@
 """Settings that take effect after so many records or bytes, or so long, in comparisons whose topics never held as many
-or lived as long. Pure."""
+or were never written to for as long. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def never_reached(comparison: Comparison) -> str:
     """Return which setting that differs took no effect on either side; empty where there is none.
 
     Every round writes to a topic of its own, and those of a burst last a few seconds: what a setting would do after
-    more than the fullest partition held, or later than a topic lived, was not there to be measured.
+    more than the fullest partition held, or later than a topic was written to, was not there to be measured.
     """
     sides = (comparison.baseline, comparison.candidate)
     for name in (*AFTER_RECORDS, *AFTER_BYTES, *AFTER_MS):
@@ -37,14 +37,14 @@ def never_reached(comparison: Comparison) -> str:
         if stated[0] == stated[1] or not all(value is None or value.isdecimal() for value in stated):
             continue
         limits = [(int(value) * AFTER_MS.get(name, 1), one) for value, one in zip(stated, sides, strict=True) if value]
-        reached = [_lasted_ms(comparison) if name in AFTER_MS else _fullest(one, name) for _, one in limits]
+        reached = [_written_to_ms(comparison) if name in AFTER_MS else _fullest(one, name) for _, one in limits]
         if not limits or any(most >= limit for most, (limit, _) in zip(reached, limits, strict=True)):
             continue
         told, most = " and ".join(value for value in stated if value), max(reached)
         if name in AFTER_MS:
             return (
-                f"{name} of {told} {NEVER}: no topic of a round lived for more than {most / 1e3:,.0f} s; state a value "
-                "that is, or raise --window"
+                f"{name} of {told} {NEVER}: no topic of a round was written to for more than {most / 1e3:,.0f} s; "
+                "state a value that is, or raise --window"
             )
         what = "records" if name in AFTER_RECORDS else "bytes"
         told = " and ".join(f"{limit:,}" for limit, _ in limits)
@@ -55,15 +55,16 @@ def never_reached(comparison: Comparison) -> str:
     return ""
 
 
-def _lasted_ms(comparison: Comparison) -> int:
+def _written_to_ms(comparison: Comparison) -> int:
     """Return how long a topic of a round was surely written to, at the most: the turns of both sides are of one burst.
 
-    The gaps between turns are left out, and so is what was before and after: this rather says too little.
+    The gaps between turns are left out, and so is what was before and after: this rather says too little. Of a backlog
+    it is not known: that is only read while it is measured.
     """
+    if comparison.scenario.load.kind == "backlog":
+        return 0
     sides = (comparison.baseline.rounds, comparison.candidate.rounds)
     written_s = [[r.warmup_s + r.window_s for r in rounds] for rounds in sides]
-    if comparison.scenario.load.kind == "backlog":
-        return math.ceil(1e3 * max(map(sum, written_s)))  # one topic for all rounds
     parts = len(comparison.orders[0].split()) if comparison.orders else 1
     in_turns = comparison.rounds_per_unit == parts
     each = map(sum, zip(*written_s, strict=False)) if in_turns else (s for side in written_s for s in side)

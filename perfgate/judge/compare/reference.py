@@ -136,11 +136,18 @@ def _held(comparison: Comparison, ratios: Ratios) -> list[str]:
 
 
 def _not_held(comparison: Comparison, ratios: Ratios) -> list[str]:
-    """Return which default ratios of the brokers' usage are left out because nobody could tell it, and why."""
+    """Return which ratios of the brokers' usage are left out, and why: nobody could tell it, or both sides have it."""
     rounds = (*comparison.baseline.rounds, *comparison.candidate.rounds)
     why, held = next((r.usage_unavailable for r in rounds if r.usage_unavailable), ""), _held(comparison, ratios)
     names = [ratio.metric.name for ratio in ratios.of(comparison.scenario.name) if not ratio.own]
-    return [f"{name} is not held: {why}" for name in names if why and name.startswith("broker_") and name not in held]
+    untold = [f"{name} is not held: {why}" for name in names if why and name.startswith("broker_") and name not in held]
+    of_both = [name for name in held if _of_both(comparison, name)]
+    return [*untold, *(f"{name} is not held: both sides are of the same brokers" for name in of_both)]
+
+
+def _of_both(comparison: Comparison, metric: str) -> bool:
+    """Return whether the metric is of brokers that served both sides, so that it is the same whatever they cost."""
+    return metric.startswith(OF_A_PROCESS) and comparison.method in ("turns", "rounds") and not comparison.two_clusters
 
 
 def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> Judgement | None:
@@ -151,8 +158,8 @@ def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> 
         if not ratio.own:
             return None
         return Judgement(verdict=Verdict.INVALID, metric=metric.name, reason="was not measured")
-    if metric.name.startswith(OF_A_PROCESS) and comparison.method != "pairs" and not comparison.two_clusters:
-        return Judgement(verdict=Verdict.INVALID, metric=metric.name, reason="the same brokers serve both sides")
+    if _of_both(comparison, metric.name):
+        return None
     if reason := next((reason for m in sides if (reason := spoilt(m, metric.name))), ""):
         return Judgement(verdict=Verdict.INVALID, metric=metric.name, reason=reason)
     logs = unit_logs(comparison, metric.name)

@@ -2,10 +2,12 @@
 
 import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from perfgate.experiment import round_flaws as module
 from perfgate.experiment.assembly import round_of
 from perfgate.experiment.round_flaws import round_flaws
 from perfgate.judge.rules import judge_scenario
@@ -26,10 +28,16 @@ def told(read: dict[str, Any], **changes: Any) -> LoadResult:
 
 
 def measured(
-    result: LoadResult, monkeypatch: pytest.MonkeyPatch, *, used: float | None = 1.0, own: bool = True
+    result: LoadResult,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    used: float | None = 1.0,
+    own: bool = True,
+    allowed: float = 4,
 ) -> Round:
-    """Return the round of this load on a machine of 4 cores, of which its brokers `used` so many."""
+    """Return the round of this load on a machine of 4 cores, `allowed` so many, of which its brokers `used` so many."""
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(module, "processors_allowed", lambda: allowed)
     brokers = {} if used is None else {"broker_cpu_cores.sum": used, "broker_cpu_cores.max": used / 3}
     found = round_flaws(CAPPED, result, accounting(3000), brokers, shares_cores=own)
     return round_of(1, result, accounting(3000), brokers, found, "", own_brokers=own)
@@ -54,6 +62,9 @@ def test_what_consumers_never_got_of_brokers_is_red(read: dict[str, Any], monkey
     ("result", "used"),
     [
         (told(BEHIND, cpu_cores=2.0), 1.9),  # generators had most of all processors
+        (told(BEHIND, cpu_cores=0.9), 3.0),  # brokers had them, and left none to consumers
+        (told(BEHIND, cpu_cores=2.9, hosts=(replace(HOST, machine=replace(MACHINE, with_run=True)),)), 1.0),
+        (told(BEHIND, cpu_cores=2.9, hosts=(replace(HOST, machine=None),)), 1.0),
         (told(BEHIND), None),
         (told(BEHIND, busiest_thread_cores=0.96), 3.0),
         (told(BEHIND, window_late_s=0.5), 1.0),
@@ -75,11 +86,21 @@ def test_what_may_be_the_generators_doing_is_not(
     assert verdict(found) is Verdict.INVALID
 
 
-def test_brokers_that_use_up_the_processors_have_no_excuse_in_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert measured(told(BEHIND, cpu_cores=0.9), monkeypatch, used=3.0).broken
+def test_processors_that_the_run_may_not_use_are_not_left_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By taskset or a container's quota it had two of four, and used them."""
+    assert not measured(told(BEHIND, cpu_cores=1.0), monkeypatch, allowed=2).broken
+
+
+def test_a_containers_quota_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr(module, "usable_cores", lambda: 8)
+    assert module.processors_allowed() == 8
+    for text, allowed in (("150000 100000\n", 1.5), ("max 100000\n", 8), ("1600000 100000\n", 8)):
+        (tmp_path / "cpu.max").write_text(text)
+        assert module.processors_allowed() == allowed
 
 
 def test_load_hosts_are_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their generators are not on the brokers' machine: 5 cores of theirs are none of its 4."""
-    hosts = (HOST, replace(HOST, name="host-2"))
+    hosts = tuple(replace(HOST, name=name, machine=MACHINE) for name in ("host-1", "host-2"))
     assert measured(told(BEHIND, cpu_cores=5.0, hosts=hosts, one_clock=True), monkeypatch).broken

@@ -278,7 +278,8 @@ def test_what_later_brokers_do_not_take_leaves_the_answers_of_those_before(
     comparing.setup = Mock(scenarios=rows)
 
     def alternate(_self: object, here: list[Compared], _budget_s: float) -> None:
-        here[0].orders.append("ABBA")
+        for rounds in here[0].rounds.values():
+            rounds.append(one_round(1, 1000.0))
 
     monkeypatch.setattr(Comparing, "cannot", lambda *_: None)
     monkeypatch.setattr(Comparing, "_change_live", lambda *_: True)
@@ -295,7 +296,7 @@ def test_what_later_brokers_do_not_take_leaves_the_answers_of_those_before(
 
     monkeypatch.setattr(Comparing, second, refused_the_second_time)
     first: Any = comparing.compare(rows[0])
-    assert (first.orders, first.rounds) == (["ABBA"], {"A": [], "B": []})
+    assert first.rounds == {side: [one_round(1, 1000.0)] for side in "AB"}
     other: Any = comparing.compare(rows[1])
     told = [one.invalid for side in "AB" for one in other.rounds[side]]
     assert told == [("real brokers are not restarted for it",)] * 2

@@ -105,10 +105,14 @@ def test_what_a_command_began_elsewhere_does_not_win_over_the_revert(applied: Pa
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
 
-    with ThreadPoolExecutor(1) as beside:
-        beside.submit(interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            made.change(())
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+    try:
+        with ThreadPoolExecutor(1) as beside:
+            beside.submit(interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                made.change(())
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert made.close() == ()
     assert told == ["interrupted: [commands] apply goes on to its end, 600 s at most; a second time ends it"]
     time.sleep(0.6)
