@@ -21,7 +21,7 @@ PASSED = Outcome(name="batch-1k", verdict=Verdict.PASS, judgements=())
 
 @pytest.mark.parametrize(
     ("exit_code", "word"),
-    [(0, "GREEN"), (1, "RED"), (2, "INTERRUPTED"), (3, "RED"), (6, "UNDECIDED"), (7, "NOT ALL PUT BACK")],
+    [(0, "GREEN"), (1, "RED"), (2, "INTERRUPTED"), (3, "NO VERDICT"), (6, "UNDECIDED"), (7, "NOT ALL PUT BACK")],
 )
 def test_the_first_word_follows_from_the_exit_code(exit_code: int, word: str) -> None:
     assert summary_line([PASSED], [], 3, exit_code).startswith(f"{word}: judged 1 of 1 scenarios (1 PASS)")
