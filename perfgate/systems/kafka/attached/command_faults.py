@@ -84,7 +84,7 @@ class CommandFaults:
         self._taken: set[int] = set()
         """Brokers that have gone: what the taking command does is done."""
         self._commands, self._timeout_s, self._brokers, self._journal = commands, timeout_s, brokers, journal
-        self._unwell, self._allowed = unwell, allowed
+        self._unwell, self.allowed = unwell, allowed
         self._away: dict[int, str] = {}
         self._returning: dict[int, str] = {}
         """Brokers whose command has been run; that they are back has to be seen."""
@@ -159,8 +159,8 @@ class CommandFaults:
             self._journal.gives_back(broker)
 
     def _take(self, name: Action, broker: int) -> None:
-        if self._allowed and broker not in self._allowed:
-            raise TargetError(f"broker {broker} is not among [faults] brokers: {', '.join(map(str, self._allowed))}")
+        if self.allowed and broker not in self.allowed:
+            raise TargetError(f"broker {broker} is not among [faults] brokers: {', '.join(map(str, self.allowed))}")
         if len(self._away) >= self._at_a_time:
             away = ", ".join(map(str, self._away))
             raise TargetError(f"broker {broker} is not taken away: {away} is, and [faults] two-down is not true")

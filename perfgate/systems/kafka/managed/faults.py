@@ -29,6 +29,8 @@ LAST_WORDS = 500
 class NodeFaults(KafkaTools):
     """Faults of nodes that this suite has started, by what each action does to one."""
 
+    allowed: Collection[int] = ()
+
     def __init__(self, actions: Mapping[Action, Callable[[int], None]]) -> None:
         self._actions = actions
         self.absent: set[int] = set()
