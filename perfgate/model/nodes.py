@@ -88,6 +88,9 @@ class Faults(Protocol):
     def do(self, action: Action, node: int) -> None:
         """Do this to a node, and go on."""
 
+    def session_s(self) -> float | None:
+        """Return how long a broker may be silent (s), as real brokers tell; 0: they do not; None: as was declared."""
+
     def wait_until_ended(self, node: int) -> None:
         """Wait until a node that was asked to end has ended."""
 

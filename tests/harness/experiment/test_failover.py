@@ -326,6 +326,34 @@ def test_an_outage_beyond_the_prediction_is_red_unless_its_own_threshold_allows_
     assert judge_scenario(late, profile).verdict is Verdict.REGRESSED
 
 
+@pytest.mark.parametrize(
+    ("session_s", "outage_s", "verdict"),
+    [
+        (None, 19.0, Verdict.REGRESSED),
+        (18.0, 19.0, Verdict.PASS),
+        (18.0, 23.0, Verdict.REGRESSED),
+        (3.0, 8.0, Verdict.REGRESSED),
+        (0.0, 8.0, Verdict.PASS),
+        (0.0, 19.0, Verdict.INCONCLUSIVE),
+        (0.0, 23.0, Verdict.REGRESSED),
+    ],
+)
+def test_real_brokers_are_held_against_the_session_that_they_tell(
+    session_s: float | None, outage_s: float, verdict: Verdict
+) -> None:
+    """With 18 s, as with ZooKeeper, a broker that crashed was red each time; 0: they do not tell it."""
+    taken = measured(faulty(), history())
+    metrics = {**taken.rounds[0].metrics, "outage_s.max": outage_s, "receive_outage_s.max": outage_s}
+    failover = taken.rounds[0].failover
+    assert failover
+    one = replace(taken.rounds[0], metrics=metrics, failover=replace(failover, session_s=session_s))
+    outcome = judge_scenario(replace(taken, rounds=(one,)), None)
+    assert outcome.verdict is verdict
+    if verdict is Verdict.INCONCLUSIVE:
+        assert "more than 12.1 s; expected at most 22.2 s" in outcome.reasons[0]
+        assert "do not tell their session: it may be 18 s" in outcome.reasons[0]
+
+
 def test_a_hand_over_has_a_window_of_its_own_which_a_slow_machine_widens() -> None:
     """With 5 s for everything, 4.9 s of a shutdown in good order were green where 1.5 are usual."""
     row = replace(faulty(), fault=Fault(kind="stop-leader"))

@@ -74,12 +74,15 @@ class CommandFaults:
         allowed: Collection[int] = (),
         at_a_time: int = 1,
         seen: Callable[[str], bool] | None = None,
+        session_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """`brokers`: addresses (host:port) by id; `allowed`: those that may be taken away, all when there are none.
 
         `unwell` tells what is wrong with the cluster, its other topics too, before a broker is taken; `at_a_time`: so
-        many may be away; `seen`: whether the broker at an address answers a request (default: something listens).
+        many may be away; `seen`: whether the broker at an address answers a request (default: something listens);
+        `session_s`: how long a broker may be silent, 0 where nobody tells.
         """
+        self.session_s = session_s
         self._at_a_time, self._seen = at_a_time, seen
         self._taken: set[int] = set()
         """Brokers that have gone: what the taking command does is done."""
