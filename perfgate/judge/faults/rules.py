@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Collection, Sequence
 from typing import Literal
 
+from perfgate.judge.faults.controllers import took_over
 from perfgate.judge.faults.expectation import Expectation, expected_outage, expected_receiving, told_session_s
 from perfgate.judge.statistics import many
 from perfgate.model import TOLD_S, FaultScenario, Judgement, Measurement, Outcome, Scenario, Threshold, Verdict
@@ -76,6 +77,7 @@ def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequen
     if RECOVERY not in held and not row.fault.about.ends_load:
         judgements += _recovered(measurement)
     judgements += _kept_up(row, measurement) + _accepted_once(row, measurement)
+    judgements += took_over(row, measurement)
     judgements += [_grown(measurement, name) for name in GROWN if name not in held and _has(measurement, name)]
     judgements += _lacking_growth(row, measurement, held)
     verdicts = [judgement.verdict for judgement in judgements]
