@@ -42,6 +42,7 @@ class _Search:
     def __post_init__(self) -> None:
         self.steps: list[Step] = []
         self.met: list[tuple[float, Round]] = []
+        self.slow = False  # whether the last step missed by its p99 alone
 
     def meets(self, rate: float, part: StepPart) -> bool:
         """Measure one step; return whether it meets the service level.
@@ -51,18 +52,20 @@ class _Search:
         """
         if part == "unloaded":
             return self._meets_unloaded(rate)
-        met, slow = self._try(rate, part)
-        return met or (slow and self._try(rate, part)[0])
+        return self._try_twice(rate, part)
 
     def _meets_unloaded(self, rate: float) -> bool:
         for _ in range(1 if self.unloaded else UNLOADED_STEPS):
-            if not self._try(rate, "unloaded")[0]:
+            if not self._try_twice(rate, "unloaded"):
                 return False
             self.unloaded.append(self.steps[-1].metrics[DECIDES_PACED])
         return True
 
-    def _try(self, rate: float, part: StepPart) -> tuple[bool, bool]:
-        """Measure one step; return whether it meets the service level, and whether only its p99 does not."""
+    def _try_twice(self, rate: float, part: StepPart) -> bool:
+        return self._try(rate, part) or (self.slow and self._try(rate, part))
+
+    def _try(self, rate: float, part: StepPart) -> bool:
+        """Measure one step; return whether it meets the service level, and note whether only its p99 does not."""
         row = replace(self.scenario, load=Load(kind="paced", rate=rate))
         for _ in range(TRIES):
             finished = self.measure(row, f"{part}, {rate:,.0f} records/s:")
@@ -90,17 +93,17 @@ class _Search:
                 by_generator=by_generator,
             )
         )
-        slow = bool(missed) and not (by_generator or found.invalid or found.not_sustained)
-        return not missed, slow
+        self.slow = bool(missed) and not (by_generator or found.invalid or found.not_sustained)
+        return not missed
 
     def _missed(self, found: Round, part: StepPart) -> str:
         if found.invalid:
             return found.invalid[0]
         if found.not_sustained:
             return found.not_sustained
-        if part == "unloaded":
-            return ""
         p99_ms, stated_ms = found.metrics[DECIDES_PACED], self.scenario.load.level_p99_ms
+        if part == "unloaded" and not stated_ms:
+            return ""
         most_ms = stated_ms or UNLOADED_TIMES * median(self.unloaded)
         if p99_ms <= most_ms:
             return ""
@@ -193,7 +196,8 @@ def _first_steps(found: Round) -> tuple[float, ...]:
 def _no_knee(search: _Search, index: int, *, own_brokers: bool) -> Round:
     first = search.steps[-1]  # of those at the first rate the one that missed
     reason = f"no knee: already the first step, {first.rate:,.0f} records/s, missed the service level: {first.missed}"
-    found = unmeasured(index, reason, broken=own_brokers and not first.by_generator)
+    # A p99 above the level that is stated may be the level's fault.
+    found = unmeasured(index, reason, broken=own_brokers and not (first.by_generator or search.slow))
     return replace(found, accounting=_summed(search.steps), steps=tuple(search.steps))
 
 

@@ -25,13 +25,14 @@ class FaultKind:
     """What a kind of fault takes, and leaves.
 
     `commands`: those of a target file's `[faults]` that bring it about on real brokers; None: no command can.
-    `brokers_down`: so many at a time. `ends_load`: a part of the load is gone for good, so that nothing gets to be as
-    before. `leaves_unread`: consumers stay away, and have to catch up. `harmless`: nothing is done to anybody, so that
-    real brokers need no permission for it.
+    `brokers_down`: so many at a time. `every_broker`: each that holds the topic is taken away in turn. `ends_load`: a
+    part of the load is gone for good, so that nothing gets to be as before. `leaves_unread`: consumers stay away, and
+    have to catch up. `harmless`: nothing is done to anybody, so that real brokers need no permission for it.
     """
 
     commands: tuple[Action, ...] | None
     brokers_down: int = 1
+    every_broker: bool = False
     ends_load: bool = False
     leaves_unread: bool = False
     harmless: bool = False
@@ -46,7 +47,7 @@ FAULTS: Mapping[str, FaultKind] = {
     "cut-off": FaultKind(commands=("cut-off", "heal")),
     "slow-follower": FaultKind(commands=None),  # it stands still several times a second
     "kill-controller": FaultKind(commands=None),  # nothing tells which one is active
-    "rolling-restart": FaultKind(commands=("stop", "start")),
+    "rolling-restart": FaultKind(commands=("stop", "start"), every_broker=True),
     "two-down": FaultKind(commands=("kill", "start"), brokers_down=2),
     "return": FaultKind(commands=("kill", "start")),
     "scale-out": FaultKind(commands=None),  # a target file declares no spare broker

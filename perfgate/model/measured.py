@@ -88,7 +88,8 @@ class Failover:
     how many replicas were in sync, whenever one of them changed. `integrity`: how many records of each kind of fault
     there were, and `findings` names the first. `seconds`: the timeline, from its first second on: per partition the
     records acknowledged, the p99 of all (ms; None: nothing was). `unread`: the records that consumers who stayed away
-    had not been given, at the end of each such second; empty where none stayed away.
+    had not been given, at the end of each such second; empty where none stayed away. `session_s`: how long real brokers
+    wait for a silent one, as they tell (0: they do not); None where that is as the scenario has it.
     """
 
     marks: tuple[tuple[float, str], ...]
@@ -106,6 +107,7 @@ class Failover:
     acknowledged: Mapping[str, tuple[int, ...]]
     p99_ms: tuple[float | None, ...]
     unread: tuple[int, ...] = ()
+    session_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, Self, get_args
 
@@ -81,8 +81,15 @@ class Faults(Protocol):
     Each raises TargetError when the fault cannot be brought about.
     """
 
+    @property
+    def allowed(self) -> Collection[int]:
+        """The brokers that may be taken away; all when there are none."""
+
     def do(self, action: Action, node: int) -> None:
         """Do this to a node, and go on."""
+
+    def session_s(self) -> float | None:
+        """Return how long a broker may be silent (s), as real brokers tell; 0: they do not; None: as was declared."""
 
     def wait_until_ended(self, node: int) -> None:
         """Wait until a node that was asked to end has ended."""

@@ -24,9 +24,12 @@ DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
 def measured_of(document: Mapping[str, Any], scenario: str = "") -> tuple[str, Measured]:
     """Return the scenario of a run.json whose knee was measured, and what was. Raises ConfigurationError."""
     run = f"run {document['run_id']}"
-    found = {e["name"]: e for e in document["scenarios"] if KNEE in e["metrics"] and e["verdict"] not in UNSOUND}
+    there = {e["name"]: e for e in document["scenarios"] if KNEE in e["metrics"] and e["verdict"] not in UNSOUND}
+    found = {name: entry for name, entry in there.items() if not _spoilt(entry)}
     if scenario and scenario not in found:
         raise ConfigurationError(f"{run} has no sound knee of {scenario!r}; it has {', '.join(found) or 'none'}")
+    if there and not found:
+        raise ConfigurationError(f"{run} has no sound knee: {_spoilt(next(iter(there.values())))}")
     if not found:
         raise ConfigurationError(
             f'{run} measured no knee; one that does: make gate TIER=full ARGS="--family rate-ramp"'
@@ -48,6 +51,11 @@ def measured_of(document: Mapping[str, Any], scenario: str = "") -> tuple[str, M
     )
 
 
+def _spoilt(entry: Mapping[str, Any]) -> str:
+    """Return why the knee of some round is none of the brokers; empty when all are."""
+    return next((one["invalid_metrics"][KNEE] for one in entry["rounds"] if KNEE in one.get("invalid_metrics", {})), "")
+
+
 def _listed(brokers: object) -> Sequence[object]:
     return brokers if isinstance(brokers, list) else range(int(str(brokers)))
 
@@ -57,11 +65,12 @@ def sheet_text(wanted: Wanted, measured: Measured, found: Sheet, *, scenario: st
     w, m = wanted, measured
     left, rate = found.brokers - 1, f"{number(w.rate)} records/s"
     copies = f" x {w.replicas}/{m.replicas} replicas" if w.replicas != m.replicas else ""
+    size = f" x {w.record_bytes:,}/{m.record_bytes:,} bytes" if w.record_bytes > m.record_bytes else ""
     knee = f"{BELOW_KNEE:g} x the knee of {number(m.knee_records_per_s)} records/s / {m.brokers} brokers"
-    cores = f"{rate} x {number(m.cpu_us_per_record)} us{copies} = {found.cpu_cores:.2f} cores"
+    cores = f"{rate} x {number(m.cpu_us_per_record)} us{copies}{size} = {found.cpu_cores:.2f} cores"
     busier = max(found.in_bytes_per_s, found.out_bytes_per_s) + found.replication_bytes_per_s
     limits = [
-        ("rate", found.rate_brokers, f"{rate}{copies} / ({knee})"),
+        ("rate", found.rate_brokers, f"{rate}{copies}{size} / ({knee})"),
         ("CPU", found.cpu_brokers, f"{cores} / ({CPU_SHARE:g} x {w.cores or 0:g} cores of a broker)"),
         ("bandwidth", found.bandwidth_brokers, f"{_bytes(busier)}/s / {w.bandwidth_mb_per_s or 0:g} MB/s of a broker"),
         ("replicas", w.replicas, "brokers at the least"),
@@ -89,6 +98,9 @@ def sheet_text(wanted: Wanted, measured: Measured, found: Sheet, *, scenario: st
     ]
     if w.replicas != m.replicas:
         lines.append(f"Not measured with {w.replicas} replicas: a copy is taken to cost as much as the first one.")
+    if w.record_bytes != m.record_bytes:
+        cost = "to cost as much more" if size else "to cost no less than longer ones"
+        lines.append(f"Not measured with records of {w.record_bytes:,} bytes: they are taken {cost}.")
     if shares_cores:
         lines.append("The clients shared the cores of the brokers there: brokers with hosts of their own reach more.")
     return "\n".join(lines)

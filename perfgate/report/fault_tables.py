@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from perfgate.judge.faults.expectation import expected_outage
+from perfgate.judge.faults.expectation import expected_outage, told_session_s
 from perfgate.judge.faults.rules import OUTAGE, told_to_s, usual_latency_s
 from perfgate.judge.messages import number
 from perfgate.model import Measurement, Outcome, Profile
@@ -44,7 +44,7 @@ def fault_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Measu
             f"{sum(r.metrics.get(metric, 0) for r in measurement.rounds):,.0f}"
             for metric in ("lost_records", "duplicated_records")
         )
-        expected = expected_outage(row, usual_latency_s(measurement))
+        expected = expected_outage(row, usual_latency_s(measurement), told_session_s(measurement))
         span = f"{expected.low_s:.1f}..{expected.high_s:.1f}"
         rows.append(
             (

@@ -74,7 +74,8 @@ class Sheet:
 def capacity(wanted: Wanted, measured: Measured) -> Sheet:
     """Return what the load needs. Raises ConfigurationError where that lies too far from what was measured.
 
-    Work on the brokers is taken to grow with the replicas: a copy costs as much as the first one.
+    Work on the brokers is taken to grow with the replicas: a copy costs as much as the first one. It is taken to grow
+    with the bytes of a record, as R3 of the catalogue has it, and not to shrink with them.
     """
     size = wanted.record_bytes / measured.record_bytes
     if not 1 / MOST_SIZE <= size <= MOST_SIZE:
@@ -83,12 +84,12 @@ def capacity(wanted: Wanted, measured: Measured) -> Sheet:
             f"({measured.record_bytes:,} bytes); a sheet reaches {MOST_SIZE:g} x: measure them (--set record.bytes="
             f"{wanted.record_bytes} --family rate-ramp)"
         )
-    copies = wanted.replicas / measured.replicas
+    work = wanted.replicas / measured.replicas * max(1, size)
     on_wire = wanted.rate * wanted.record_bytes * wanted.compression
     replication, out = on_wire * (wanted.replicas - 1), on_wire * wanted.reads
-    cores = wanted.rate * measured.cpu_us_per_record * copies / 1e6
+    cores = wanted.rate * measured.cpu_us_per_record * work / 1e6
     per_broker = BELOW_KNEE * measured.knee_records_per_s / measured.brokers
-    by_rate = _whole(wanted.rate * copies / per_broker)
+    by_rate = _whole(wanted.rate * work / per_broker)
     by_cpu = _whole(cores / (CPU_SHARE * wanted.cores)) if wanted.cores else None
     by_bandwidth = None
     if wanted.bandwidth_mb_per_s:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from perfgate.experiment.assembly import sends_failed, unmeasured
@@ -95,6 +96,7 @@ def fault_round(
         keep(history_path(folder, row.name, index), written)
         shutil.rmtree(journals)
         failover, metrics, accounting = analyse(written)
+        failover = replace(failover, session_s=faults.session_s())
         flaws += fault_host_flaws(load.hosts)
         flaws += filter(None, (stayed(row, metrics), had_no_effect(row, metrics)))
         if (late := schedule_delay_s(written)) > AT_ONCE_S:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perfgate.experiment.faults.written import BEFORE_S, NOTHING_DONE, READ_AGAIN
@@ -48,8 +48,13 @@ class Scene:
         self.faults.do(action, node)
 
     def leader(self) -> int:
-        """Return the broker that leads the first partition."""
-        return self.watch.last.leaders[0]
+        """Return the broker that leads the first partition whose leader may be taken away."""
+        return self.one_of(self.watch.last.leaders)
+
+    def one_of(self, brokers: Sequence[int]) -> int:
+        """Return the first that may be taken away; the first of all where none may, which the fault then tells."""
+        allowed = self.faults.allowed or brokers
+        return next((one for one in brokers if one in allowed), brokers[0])
 
     @property
     def holders(self) -> list[int]:
@@ -192,7 +197,7 @@ def two_down(scene: Scene) -> None:
 @script("return")
 def returning(scene: Scene) -> None:
     """A broker that was down for long comes back and catches up: its return is the fault, not its going."""
-    broker = scene.holders[-1]
+    broker = scene.one_of(scene.holders[::-1])
     scene.faults.do("kill", broker)
     scene.hold()
     scene.gone(broker)

@@ -75,7 +75,7 @@ def log_metrics(written: Written, fault: float) -> dict[str, float]:
     if written.changes is None:
         return {}
     since = [change for change in written.changes if change.at >= fault]
-    return {
-        "unclean_elections": float(sum(change.unclean for change in since)),
-        "controller_changes": float(sum(change.what == "controller" for change in since)),
-    }
+    found = {"unclean_elections": float(sum(change.unclean for change in since))}
+    if any(change.what == "controller" for change in written.changes):  # a log without the first one tells of none
+        found["controller_changes"] = float(sum(change.what == "controller" for change in since))
+    return found

@@ -7,12 +7,14 @@ which there is one every broker.heartbeat.interval.ms; controllers find that out
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from perfgate.model import FaultScenario, record_lock_s
+from perfgate.model import FaultScenario, Measurement, record_lock_s
 
 SESSION_MS, HEARTBEAT_MS = 9000.0, 2000.0
 """Kafka's defaults of broker.session.timeout.ms and broker.heartbeat.interval.ms."""
+UNTOLD_S = 18.0
+"""What is taken of real brokers that do not tell their session: Kafka's default of zookeeper.session.timeout.ms."""
 GROUP_SESSION_MS = 45_000.0
 """Kafka's default of session.timeout.ms, group.consumer.session.timeout.ms and group.share.session.timeout.ms."""
 SLACK = 1.125
@@ -32,11 +34,12 @@ START_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """An outage between `low_s` and `high_s`, and why."""
+    """An outage between `low_s` and `high_s`, and why. Beyond `sure_s` (None: never) it may be too long already."""
 
     low_s: float
     high_s: float
     why: str
+    sure_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +71,7 @@ def _two_gone(case: Case) -> Expectation:
 
 
 def _at_most(base_s: float, why: str) -> Callable[[Case], Expectation]:
-    return lambda case: Expectation(0.0, min(base_s + REQUESTS * case.usual, case.first), why)
+    return lambda case: Expectation(0.0, min(base_s + REQUESTS * case.usual, max(base_s, case.first)), why)
 
 
 _moved, _unmoved = _at_most(MOVED_S, "leaders move in good order"), _at_most(UNMOVED_S, "no leader moves")
@@ -92,26 +95,40 @@ EXPECTED: Mapping[str, Callable[[Case], Expectation]] = {
 """What a kind of fault costs those who send."""
 
 
-def expected_outage(row: FaultScenario, usual_s: float = 0.0) -> Expectation:
+def told_session_s(measurement: Measurement) -> float | None:
+    """Return the session that real brokers told in the rounds; 0: not in all; None where the scenario has it."""
+    told = [r.failover.session_s for r in measurement.rounds if r.failover and r.failover.session_s is not None]
+    return max(told) if told and all(told) else 0.0 if told else None
+
+
+def expected_outage(row: FaultScenario, usual_s: float = 0.0, told_s: float | None = None) -> Expectation:
     """Return what the settings predict for the longest time in which a partition takes no record.
 
-    `usual_s`: the p99 of the latency before the fault.
+    `usual_s`: the p99 of the latency before the fault; `told_s`: see :func:`told_session_s`.
     """
     settings = dict(row.cluster.config)
     session = float(settings.get("broker.session.timeout.ms", SESSION_MS)) / 1e3
     heartbeat = float(settings.get("broker.heartbeat.interval.ms", HEARTBEAT_MS)) / 1e3
+    if told_s is not None:
+        session = told_s or UNTOLD_S
+        heartbeat = min(heartbeat, session / 3)
     first, last = session - heartbeat, session * SLACK
     fenced = f"fenced {first:g} to {last:g} s after its last sign of life"
     case = Case(first=first, last=last, fenced=fenced, hold=row.fault.hold_s, usual=usual_s)
-    return EXPECTED[row.fault.kind](case)
+    expected = EXPECTED[row.fault.kind](case)
+    if told_s == 0:
+        why = f"{expected.why} (the brokers do not tell their session: it may be {UNTOLD_S:g} s)"
+        return replace(expected, why=why, sure_s=expected_outage(row, usual_s).high_s)
+    return expected
 
 
-def expected_receiving(row: FaultScenario, usual_s: float = 0.0) -> Expectation:
+def expected_receiving(row: FaultScenario, usual_s: float = 0.0, told_s: float | None = None) -> Expectation:
     """Return the same for the longest time in which nothing of a partition is received."""
     if row.fault.kind in RECEIVING:
         return RECEIVING[row.fault.kind](row)
-    sending = expected_outage(row, usual_s)
-    return Expectation(0.0, sending.high_s + FIND_S, f"{sending.why}; then consumers find it")
+    sending = expected_outage(row, usual_s, told_s)
+    sure_s = sending.sure_s and sending.sure_s + FIND_S
+    return Expectation(0.0, sending.high_s + FIND_S, f"{sending.why}; then consumers find it", sure_s)
 
 
 def _shared_out(row: FaultScenario) -> Expectation:

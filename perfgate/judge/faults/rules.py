@@ -6,7 +6,8 @@ import statistics
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from perfgate.judge.faults.expectation import Expectation, expected_outage, expected_receiving
+from perfgate.judge.faults.controllers import took_over
+from perfgate.judge.faults.expectation import Expectation, expected_outage, expected_receiving, told_session_s
 from perfgate.judge.statistics import many
 from perfgate.model import TOLD_S, FaultScenario, Judgement, Measurement, Outcome, Scenario, Threshold, Verdict
 
@@ -65,16 +66,18 @@ def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequen
     usual_s = usual_latency_s(measurement)
     judgements = damage(row, measurement)
     held = {threshold.metric.name for threshold in thresholds}
-    expected = expected_outage(row, usual_s)
+    told_s = told_session_s(measurement)
+    expected = expected_outage(row, usual_s, told_s)
     judgements += [_against(measurement, threshold, expected.high_s) for threshold in thresholds]
     stored = next((threshold for threshold in thresholds if threshold.metric.name == OUTAGE), None)
     if stored is None or stored.baseline <= expected.high_s < stored.limit:  # noise alone made it wider
         judgements.append(_predicted(measurement, OUTAGE, expected))
     if RECEIVING not in held and any(RECEIVING in r.metrics for r in measurement.rounds):
-        judgements.append(_predicted(measurement, RECEIVING, expected_receiving(row, usual_s)))
+        judgements.append(_predicted(measurement, RECEIVING, expected_receiving(row, usual_s, told_s)))
     if RECOVERY not in held and not row.fault.about.ends_load:
         judgements += _recovered(measurement)
     judgements += _kept_up(row, measurement) + _accepted_once(row, measurement)
+    judgements += took_over(row, measurement)
     judgements += [_grown(measurement, name) for name in GROWN if name not in held and _has(measurement, name)]
     judgements += _lacking_growth(row, measurement, held)
     verdicts = [judgement.verdict for judgement in judgements]
@@ -226,6 +229,8 @@ def _predicted(measurement: Measurement, metric: str, expected: Expectation) -> 
         verdict = Verdict.REGRESSED
     elif beyond:
         verdict, reason = Verdict.INCONCLUSIVE, f"{beyond} of {len(values)} rounds beyond it; {reason}"
+    elif expected.sure_s is not None and max(values) > expected.sure_s:
+        verdict, reason = Verdict.INCONCLUSIVE, f"more than {expected.sure_s:.1f} s; {reason}"
     else:
         verdict = Verdict.PASS
     return Judgement(verdict=verdict, metric=metric, measured=centre, limit=high_s, reason=reason)
@@ -270,7 +275,7 @@ def _kept_up(row: FaultScenario, measurement: Measurement) -> list[Judgement]:
     if not never:
         return []
     lasted = min(max(end for _, end in r.failover.phases.values()) for r in read if r.failover)
-    expected = expected_receiving(row, usual_latency_s(measurement))
+    expected = expected_receiving(row, usual_latency_s(measurement), told_session_s(measurement))
     long_enough = lasted > expected.high_s
     verdict = Verdict.REGRESSED if 2 * never > len(read) and long_enough else Verdict.INCONCLUSIVE
     reason = f"in {never} of {len(read)} rounds the consumers had not caught up when the load ended"

@@ -21,6 +21,7 @@ from perfgate.experiment.faults.recording import history_path, judged_again, kee
 from perfgate.experiment.faults.scripts import with_newcomer
 from perfgate.experiment.faults.written import Written, cores
 from perfgate.host.session import run_in_session
+from perfgate.judge.faults.controllers import took_over
 from perfgate.judge.faults.expectation import expected_outage
 from perfgate.judge.faults.rules import durability_of, judge_fault
 from perfgate.judge.rules import judge_scenario
@@ -28,6 +29,7 @@ from perfgate.load.history import OUTCOME, RECEIPT, SEND
 from perfgate.metrics.process import process_sampler
 from perfgate.metrics.usage import WATCH_EVERY_S, UsageWatch
 from perfgate.model import (
+    ClusterSpec,
     Consumers,
     Fault,
     FaultScenario,
@@ -40,7 +42,7 @@ from perfgate.model import (
     settings,
 )
 from perfgate.model.errors import ConfigurationError, TargetError
-from perfgate.model.nodes import State
+from perfgate.model.nodes import LoggedChange, State
 from perfgate.report.plots import fault_timeline, fault_timeline_figure
 from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.systems.kafka.client.topics import assignment
@@ -251,6 +253,31 @@ def test_a_late_generator_on_a_fault_that_costs_nothing_leaves_it_green() -> Non
     assert outcome.verdict is Verdict.PASS, outcome.reasons
 
 
+@pytest.mark.parametrize(
+    ("elected_at", "verdict"),
+    [
+        ((START, FAULT + 3.2), Verdict.PASS),
+        ((START, FAULT + 16), Verdict.REGRESSED),
+        ((START,), Verdict.REGRESSED),
+        ((), Verdict.PASS),  # a log that tells of no election at all says nothing
+        (None, Verdict.PASS),
+    ],
+)
+def test_controllers_that_elect_nobody_while_the_active_one_is_away_are_red(
+    elected_at: tuple[float, ...] | None, verdict: Verdict
+) -> None:
+    """They passed: no partition notices. The dead one is started again 15 s after the fault."""
+    log = None if elected_at is None else [LoggedChange(at, "controller", 102) for at in elected_at]
+    taken = measured(faulty(kind="kill-controller"), replace(history(down=False), changes=log))
+    metrics = {**taken.rounds[0].metrics, "receive_outage_s.max": 0.2}  # those of the history are down for 8 s
+    outcome = judge_scenario(replace(taken, rounds=(replace(taken.rounds[0], metrics=metrics),)), None)
+    assert outcome.verdict is verdict, outcome.reasons
+    if verdict is Verdict.REGRESSED:
+        assert "in 1 of 1 rounds no new controller was elected" in outcome.reasons[0]
+        two = replace(faulty(kind="kill-controller"), cluster=ClusterSpec(controllers=2))
+        assert took_over(two, taken) == [], "the one that is left is no majority"
+
+
 def test_a_late_generator_spoils_the_latencies_that_it_is_a_part_of() -> None:
     taken = late_by(0.149)
     metrics = analyse(taken)[1]
@@ -324,6 +351,34 @@ def test_an_outage_beyond_the_prediction_is_red_unless_its_own_threshold_allows_
     assert judge_fault(row, late, [threshold("outage_s.max", 8.0, name="kill-leader")]).verdict is Verdict.PASS
     profile = Profile(name="p", facts={}, thresholds={row.name: (threshold("recovery_s", 2.0),)}, path="p")
     assert judge_scenario(late, profile).verdict is Verdict.REGRESSED
+
+
+@pytest.mark.parametrize(
+    ("session_s", "outage_s", "verdict"),
+    [
+        (None, 19.0, Verdict.REGRESSED),
+        (18.0, 19.0, Verdict.PASS),
+        (18.0, 23.0, Verdict.REGRESSED),
+        (3.0, 8.0, Verdict.REGRESSED),
+        (0.0, 8.0, Verdict.PASS),
+        (0.0, 19.0, Verdict.INCONCLUSIVE),
+        (0.0, 23.0, Verdict.REGRESSED),
+    ],
+)
+def test_real_brokers_are_held_against_the_session_that_they_tell(
+    session_s: float | None, outage_s: float, verdict: Verdict
+) -> None:
+    """With 18 s, as with ZooKeeper, a broker that crashed was red each time; 0: they do not tell it."""
+    taken = measured(faulty(), history())
+    metrics = {**taken.rounds[0].metrics, "outage_s.max": outage_s, "receive_outage_s.max": outage_s}
+    failover = taken.rounds[0].failover
+    assert failover
+    one = replace(taken.rounds[0], metrics=metrics, failover=replace(failover, session_s=session_s))
+    outcome = judge_scenario(replace(taken, rounds=(one,)), None)
+    assert outcome.verdict is verdict
+    if verdict is Verdict.INCONCLUSIVE:
+        assert "more than 12.1 s; expected at most 22.2 s" in outcome.reasons[0]
+        assert "do not tell their session: it may be 18 s" in outcome.reasons[0]
 
 
 def test_a_hand_over_has_a_window_of_its_own_which_a_slow_machine_widens() -> None:

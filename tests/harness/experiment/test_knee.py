@@ -251,13 +251,16 @@ def test_the_rounds_of_a_run_are_held_to_one_level() -> None:
 
 
 def test_a_level_that_is_stated_is_held_whatever_the_first_step_took() -> None:
-    stated = with_changes(RAMP, [("load.level-p99-ms", 21.5)])
-    assert stated.load.level_p99_ms == 21.5
-    found = ramp_round(brokers(30_000), stated, 1, own_brokers=True).round
-    assert found.metrics["knee_records_per_s"] == MOST, "21 ms are quick enough"
-    tight = ramp_round(brokers(30_000), with_changes(RAMP, [("load.level-p99-ms", 20)]), 1, own_brokers=True).round
-    assert tight.metrics["knee_records_per_s"] <= 30_000
-    assert "more than the 20.0 ms that are stated" in next(one.missed for one in tight.steps if one.missed)
+    def found(level_ms: float) -> Round:
+        stated = with_changes(RAMP, [("load.level-p99-ms", level_ms)])
+        return ramp_round(brokers(30_000), stated, 1, own_brokers=True).round
+
+    assert found(21.5).metrics["knee_records_per_s"] == MOST, "21 ms are quick enough"
+    assert found(20).metrics["knee_records_per_s"] <= 30_000
+    assert "more than the 20.0 ms that are stated" in next(one.missed for one in found(20).steps if one.missed)
+    assert "knee_records_per_s" not in found(1).metrics, "2 ms at every rate"
+    assert "p99 2.0 ms, more than the 1.0 ms that are stated" in found(1).invalid[0]
+    assert judge_scenario(of(found(1)), None).verdict is Verdict.INVALID
 
 
 def test_a_knee_that_the_generator_bounds_is_not_judged() -> None:
@@ -314,10 +317,7 @@ def test_own_brokers_that_take_no_rate_at_all_are_broken(own_brokers: bool, verd
     assert judge_scenario(of(found), None).verdict is verdict
 
 
-@pytest.mark.parametrize(
-    ("knee", "verdict"),
-    [(30_000, Verdict.PASS), (20_000, Verdict.REGRESSED)],
-)
+@pytest.mark.parametrize(("knee", "verdict"), [(30_000, Verdict.PASS), (20_000, Verdict.REGRESSED)])
 def test_the_knee_is_held_against_its_threshold(knee: float, verdict: Verdict) -> None:
     found = ramp_round(brokers(knee), RAMP, 1, own_brokers=True).round
     limits = profile(

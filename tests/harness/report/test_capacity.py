@@ -68,7 +68,8 @@ def test_every_limit_is_kept_with_one_broker_down(asked: Wanted) -> None:
     assert left >= asked.replicas
     assert left <= MOST_BROKERS * HERE.brokers
     copies = asked.replicas / HERE.replicas
-    assert asked.rate * copies / left <= BELOW_KNEE * HERE.knee_records_per_s / HERE.brokers * (1 + 1e-9)
+    work = copies * max(1, asked.record_bytes / HERE.record_bytes)
+    assert asked.rate * work / left <= BELOW_KNEE * HERE.knee_records_per_s / HERE.brokers * (1 + 1e-9)
     if asked.cores:
         assert found.cpu_cores / left <= CPU_SHARE * asked.cores * (1 + 1e-9)
     if asked.bandwidth_mb_per_s:
@@ -159,3 +160,24 @@ def test_other_replicas_than_measured_are_said() -> None:
     text = sheet_text(replace(ASKED, replicas=2), HERE, found, scenario="knee", run="r", shares_cores=False)
     assert "Not measured with 2 replicas" in text
     assert "x 2/3 replicas" in text
+
+
+def test_longer_records_than_measured_need_more_brokers_and_shorter_ones_no_fewer() -> None:
+    twice, half = replace(ASKED, record_bytes=2000), replace(ASKED, record_bytes=500)
+    asked, longer, shorter = (capacity(one, HERE) for one in (ASKED, twice, half))
+    assert (asked.rate_brokers, longer.rate_brokers, shorter.rate_brokers) == (3, 5, 3)
+    assert longer.cpu_cores == pytest.approx(2 * asked.cpu_cores) == pytest.approx(2 * shorter.cpu_cores)
+    text = sheet_text(twice, HERE, longer, scenario="knee", run="r", shares_cores=False)
+    assert "20,000 records/s x 2,000/1,000 bytes / (" in text
+    assert "Not measured with records of 2,000 bytes" in text
+
+
+def test_a_knee_that_the_generator_bounded_is_not_gone_by(tmp_path: Path) -> None:
+    document = json.loads((recorded(tmp_path, knee_records_per_s=6000.0) / "run.json").read_text())
+    (entry,) = (one for one in document["scenarios"] if one["name"] == "acks-all")
+    why = "at 6,600 records/s the generator was the limit: sent late"
+    entry["rounds"][1]["invalid_metrics"] = {"knee_records_per_s": why}
+    with pytest.raises(ConfigurationError, match=f"has no sound knee: {why}"):
+        measured_of(document)
+    with pytest.raises(ConfigurationError, match="has no sound knee of 'acks-all'"):
+        measured_of(document, "acks-all")

@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,6 +14,7 @@ from perfgate.model.nodes import Action
 from perfgate.model.secret import MASK, Secret
 from perfgate.systems.kafka.attached.command_faults import CommandFaults, FaultJournal, bring_back, lacking
 from perfgate.systems.kafka.attached.manifest import Away, Manifest, leftovers
+from perfgate.systems.kafka.client.admin import session_s
 
 BROKERS = {1: "kafka-1.example:9093", 2: "kafka-2.example:9094"}
 
@@ -282,3 +284,24 @@ def test_a_second_broker_is_not_taken_while_one_is_away() -> None:
     made.do("kill", 1)
     with pytest.raises(TargetError, match=r"broker 2 is not taken away: 1 is, and \[faults\] two-down is not true"):
         made.do("kill", 2)
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ({"process.roles": "broker", "broker.session.timeout.ms": "18000"}, 18.0),
+        ({"process.roles": "", "broker.session.timeout.ms": "9000", "zookeeper.session.timeout.ms": "6000"}, 6.0),
+        ({}, 0.0),
+        (None, 0.0),
+    ],
+)
+def test_the_session_is_that_of_whoever_watches_the_brokers(
+    told: dict[str, str] | None, expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def described(_admin: object, broker: str) -> dict[str, Mock]:
+        if told is None:
+            raise TargetError(f"reading the settings of broker {broker}: not authorized")
+        return {name: Mock(value=value) for name, value in told.items()}
+
+    monkeypatch.setattr("perfgate.systems.kafka.client.admin.broker_config", described)
+    assert session_s(Mock(), "1") == expected

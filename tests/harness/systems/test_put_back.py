@@ -768,6 +768,26 @@ def test_what_is_about_other_brokers_is_not_run(tmp_path: Path, change: dict[str
     assert (told or "").startswith(refusal or "")
 
 
+@pytest.mark.parametrize(("brokers", "run"), [((1, 2), False), ((1, 2, 3), True), ((), True)])
+@pytest.mark.parametrize("known", [False, True])
+def test_every_broker_is_restarted_only_where_the_file_lists_every_one(
+    tmp_path: Path, brokers: tuple[int, ...], run: bool, known: bool
+) -> None:
+    """Two brokers of somebody's cluster were restarted, then the third was refused and the scenario INVALID."""
+    path = tmp_path / "target.toml"
+    commands = 'stop = "x {host}"\nstart = "x {host}"\nkill = "x {host}"\n'
+    path.write_text(f"{FILE}[faults]\n{commands}" + (f"brokers = {list(brokers)}\n" if brokers else ""))
+    attached = ExternalTarget(load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=print)
+    attached._faults_allowed = True
+    attached._brokers = {one: f"kafka-{one}:9093" for one in (1, 2, 3)} if known else {}
+    row = replace(scenario(), topic=TopicSpec(partitions=3, replication_factor=3))
+    told = attached.cannot(FaultScenario.of(row, Fault(kind="rolling-restart")))
+    assert told == (
+        None if run else "it restarts every broker that holds its topic, and [faults] brokers does not list them all"
+    )
+    assert attached.cannot(FaultScenario.of(row, Fault(kind="kill-leader"))) is None
+
+
 def test_what_stopped_a_run_stops_all_of_it(
     tmp_path: Path, cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:

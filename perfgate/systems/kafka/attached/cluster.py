@@ -22,6 +22,7 @@ from perfgate.systems.kafka.client.admin import (
     broker_config,
     cluster_id_at,
     put_back_own,
+    session_s,
     set_broker,
     told_of,
 )
@@ -96,6 +97,7 @@ class ExternalCluster:
             allowed=described.fault_brokers,
             at_a_time=2 if described.two_down_allowed else 1,
             seen=self._answers,
+            session_s=lambda: session_s(self._admin, str(next(iter(brokers)))),
         )
         """What the file's commands can do to its nodes."""
         self._topics = JournaledTopics(self, manifest)

@@ -74,17 +74,20 @@ class CommandFaults:
         allowed: Collection[int] = (),
         at_a_time: int = 1,
         seen: Callable[[str], bool] | None = None,
+        session_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """`brokers`: addresses (host:port) by id; `allowed`: those that may be taken away, all when there are none.
 
         `unwell` tells what is wrong with the cluster, its other topics too, before a broker is taken; `at_a_time`: so
-        many may be away; `seen`: whether the broker at an address answers a request (default: something listens).
+        many may be away; `seen`: whether the broker at an address answers a request (default: something listens);
+        `session_s`: how long a broker may be silent, 0 where nobody tells.
         """
+        self.session_s = session_s
         self._at_a_time, self._seen = at_a_time, seen
         self._taken: set[int] = set()
         """Brokers that have gone: what the taking command does is done."""
         self._commands, self._timeout_s, self._brokers, self._journal = commands, timeout_s, brokers, journal
-        self._unwell, self._allowed = unwell, allowed
+        self._unwell, self.allowed = unwell, allowed
         self._away: dict[int, str] = {}
         self._returning: dict[int, str] = {}
         """Brokers whose command has been run; that they are back has to be seen."""
@@ -159,8 +162,8 @@ class CommandFaults:
             self._journal.gives_back(broker)
 
     def _take(self, name: Action, broker: int) -> None:
-        if self._allowed and broker not in self._allowed:
-            raise TargetError(f"broker {broker} is not among [faults] brokers: {', '.join(map(str, self._allowed))}")
+        if self.allowed and broker not in self.allowed:
+            raise TargetError(f"broker {broker} is not among [faults] brokers: {', '.join(map(str, self.allowed))}")
         if len(self._away) >= self._at_a_time:
             away = ", ".join(map(str, self._away))
             raise TargetError(f"broker {broker} is not taken away: {away} is, and [faults] two-down is not true")

@@ -280,6 +280,10 @@ class ExternalTarget:
             return "it takes two brokers away at a time: [faults] two-down = true allows that"
         if scenario.fault.about.brokers_down > 1 and self._described.fault_brokers:
             return "it takes any two brokers that hold its topic away, and [faults] brokers bounds which may be"
+        allowed = self._described.fault_brokers
+        unlisted = set(self._brokers) - set(allowed) or len(allowed) < scenario.topic.replication_factor
+        if scenario.fault.about.every_broker and allowed and unlisted:
+            return "it restarts every broker that holds its topic, and [faults] brokers does not list them all"
         if self._blind:
             return "a fault would hit topics that cannot be seen: grant Describe on all topics (docs/targets.md)"
         return None

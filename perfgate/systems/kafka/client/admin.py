@@ -90,6 +90,17 @@ def broker_config(admin: AdminClient, broker: str) -> Mapping[str, Any]:
     return found
 
 
+def session_s(admin: AdminClient, broker: str) -> float:
+    """Return how long brokers may be silent before they are fenced, in s; 0 where this one does not tell."""
+    try:
+        told = broker_config(admin, broker)
+    except TargetError:
+        return 0.0
+    set_to = {name: entry.value for name, entry in told.items() if entry.value}
+    name = "broker.session.timeout.ms" if "process.roles" in set_to else "zookeeper.session.timeout.ms"
+    return float(set_to.get(name, 0)) / 1e3
+
+
 def told_of(described: Mapping[str, Any], broker: str, name: str) -> tuple[str | None, str]:
     """Return what was set for this broker dynamically (None: nothing), and what takes effect.
 

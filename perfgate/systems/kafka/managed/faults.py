@@ -29,6 +29,8 @@ LAST_WORDS = 500
 class NodeFaults(KafkaTools):
     """Faults of nodes that this suite has started, by what each action does to one."""
 
+    allowed: Collection[int] = ()
+
     def __init__(self, actions: Mapping[Action, Callable[[int], None]]) -> None:
         self._actions = actions
         self.absent: set[int] = set()
@@ -41,6 +43,9 @@ class NodeFaults(KafkaTools):
         self._actions[action](node)
         if action == "start":
             self.absent.discard(node)
+
+    def session_s(self) -> None:
+        """Return nothing: its nodes have what was declared."""
 
     def wait_until_ended(self, node: int) -> None:
         """Wait until a node that was asked to end has ended."""
