@@ -108,7 +108,9 @@ def test_what_was_not_run_is_grouped_by_reason() -> None:
     assert "- not run: 1 (t): no zone" in text
 
 
-@pytest.mark.parametrize(("code", "words"), [(2, "INTERRUPTED"), (6, "UNDECIDED"), (7, "NOT ALL PUT BACK"), (3, "NO VERDICT")])
+@pytest.mark.parametrize(
+    ("code", "words"), [(2, "INTERRUPTED"), (3, "NO VERDICT"), (6, "UNDECIDED"), (7, "NOT ALL PUT BACK"), (4, "RED")]
+)
 def test_no_other_end_reads_like_green(code: int, words: str) -> None:
     text = summary_of(document(exit_code=code, scenarios=[judged("a", "PASS")]))
     assert text.startswith(f"**{words} (exit code {code})**")
