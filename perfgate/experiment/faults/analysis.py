@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfgate.experiment.faults.accepting import accepting_metrics
+from perfgate.experiment.faults.failing import failures
 from perfgate.experiment.faults.growth import growth_metrics
 from perfgate.experiment.faults.integrity import ACKED, UNSENT, Integrity, Sends, check_integrity
 from perfgate.experiment.faults.outage import BIN_S, Interval, Outage, bins, outage, recovery, shares
@@ -90,7 +91,7 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
             leaders=tuple((state.at - fault, state.leaders) for state in written.states),
             in_sync=tuple((state.at - fault, tuple(map(len, state.in_sync))) for state in written.states),
             integrity={kind: found.total for kind, found in integrity.faults.items()}
-            | {"unknown": integrity.unknown, "appeared": integrity.appeared},
+            | {"unknown": integrity.unknown, "appeared": integrity.appeared, **failures(written)},
             findings={kind: found.first for kind, found in integrity.faults.items() if found.first},
             seconds_from=begin - fault,
             acknowledged=seconds.acknowledged,

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Literal
 
 from perfgate.judge.faults.expectation import Expectation, expected_outage, expected_receiving
+from perfgate.judge.faults.failing import failed_sends
 from perfgate.judge.statistics import many
 from perfgate.model import TOLD_S, FaultScenario, Judgement, Measurement, Outcome, Scenario, Threshold, Verdict
 
@@ -74,6 +75,8 @@ def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequen
         judgements.append(_predicted(measurement, RECEIVING, expected_receiving(row, usual_s)))
     if RECOVERY not in held and not row.fault.about.ends_load:
         judgements += _recovered(measurement)
+    if durability_of(row) != "losses allowed":
+        judgements += failed_sends(row, measurement, expected, UNPROMISED_S)
     judgements += _kept_up(row, measurement) + _accepted_once(row, measurement)
     judgements += [_grown(measurement, name) for name in GROWN if name not in held and _has(measurement, name)]
     judgements += _lacking_growth(row, measurement, held)
