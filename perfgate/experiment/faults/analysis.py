@@ -12,7 +12,20 @@ from perfgate.experiment.faults.accepting import accepting_metrics
 from perfgate.experiment.faults.failing import failures
 from perfgate.experiment.faults.growth import growth_metrics
 from perfgate.experiment.faults.integrity import ACKED, UNSENT, Integrity, Sends, check_integrity
-from perfgate.experiment.faults.outage import BIN_S, Interval, Outage, bins, outage, recovery, shares
+from perfgate.experiment.faults.outage import (
+    BIN_S,
+    LAST_S,
+    RATE_SHARE,
+    STEADY_BINS,
+    Interval,
+    Outage,
+    Times,
+    bins,
+    kept,
+    outage,
+    recovery,
+    shares,
+)
 from perfgate.experiment.faults.reading import (
     Lag,
     end_to_end,
@@ -106,12 +119,17 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
 def schedule_delay_s(written: Written) -> float:
     """Return how late records were handed over before the fault, p99 in s: the generator itself paused for so long."""
     fault = written.marks[0][0]
-    delays = []
+    delays = _delays(written, fault - BEFORE_S, fault)
+    return float(np.percentile(delays, 99.0)) if len(delays) else 0.0
+
+
+def _delays(written: Written, since: float, until: float) -> Times:
+    """Return how late records that were due in this time were handed over, in s."""
+    found = []
     for number, sends in enumerate(written.sends):
         due = written.start + (sends["first"] * len(written.sends) + number) / written.rate
-        delays.append((sends["at"] - due)[(due >= fault - BEFORE_S) & (due < fault)])
-    together = np.concatenate(delays)
-    return float(np.percentile(together, 99.0)) if len(together) else 0.0
+        found.append((sends["at"] - due)[(due >= since) & (due < until)])
+    return np.concatenate(found)
 
 
 def spoilt_latencies(written: Written, metrics: Mapping[str, float]) -> dict[str, str]:
@@ -196,8 +214,13 @@ def recovered(
     return "recovery_s" in _recovery(records_of(start, rate, producers, outcomes), fault - BEFORE_S, fault, now, since)
 
 
-def _recovery(records: Record, begin: float, fault: float, end: float, since: float) -> dict[str, float]:
-    """Return how long after `since` the rate and the load as a whole were as before, if ever; and that rate."""
+def _recovery(
+    records: Record, begin: float, fault: float, end: float, since: float, *, in_time: bool = True
+) -> dict[str, float]:
+    """Return how long after `since` the rate and the load as a whole were as before, if ever; and that rate.
+
+    Neither is where the rate was lost again at the end, of a load that was handed over `in_time` then.
+    """
     served = records.acknowledged
     at, latency = records.heard[served], (records.heard - records.due)[served]
     before = (at >= begin) & (at < fault)
@@ -210,6 +233,9 @@ def _recovery(records: Record, begin: float, fault: float, end: float, since: fl
         "recovery_s": recovery(after, rate, float(np.percentile(latency[before], 99.0)), single),
         "rate_recovery_s": recovery(after, rate, single=single),
     }
+    offered = float(((records.due >= begin) & (records.due < fault)).sum() / (fault - begin))
+    if in_time and not kept(np.sort(at), min(rate, offered), end):
+        found = {}  # it was so for a while, and not for good
     return {name: value for name, value in found.items() if value is not None} | {"records_per_s": rate}
 
 
@@ -218,8 +244,14 @@ def _recovery_metrics(written: Written, records: Record, begin: float, fault: fl
         "full_isr_s": _whole_since(written, fault, "full"),
         "preferred_leaders_s": _whole_since(written, fault, "preferred"),
     }
+    late = _delays(written, written.end - LAST_S - STEADY_BINS * BIN_S, written.end)
     return {name: value for name, value in found.items() if value is not None} | _recovery(
-        records, begin, fault, written.end, fault if written.read_again is None else written.read_again
+        records,
+        begin,
+        fault,
+        written.end,
+        fault if written.read_again is None else written.read_again,
+        in_time=len(late) > 0 and float(late.max()) <= (1 - RATE_SHARE) * STEADY_BINS * BIN_S,
     )
 
 

@@ -370,6 +370,31 @@ def test_a_load_that_was_never_as_before_again_is_not_green() -> None:
     assert held == {"outage_s.max", "receive_outage_s.max"}
 
 
+def slowed(since: float, *, generator: bool = False) -> Written:
+    """Return a history whose records are taken at half the rate from then on, or sent at half of it."""
+    written = history(down=False)
+    (sends,), (outcomes,) = (rows.copy() for rows in written.sends), (rows.copy() for rows in written.outcomes)
+    for rows in (sends, outcomes)[not generator :]:
+        rows["at"] += np.maximum(rows["at"] - since, 0.0)
+    return replace(written, sends=[sends], outcomes=[outcomes])
+
+
+@pytest.mark.parametrize(
+    ("written", "verdict"),
+    [
+        (slowed(FAULT + 16), Verdict.REGRESSED),
+        (slowed(FAULT + 16, generator=True), Verdict.PASS),
+        (slowed(END - 4), Verdict.PASS),
+        (slowed(END), Verdict.PASS),
+    ],
+)
+def test_a_rate_that_was_as_before_for_a_while_and_not_to_the_end_is_red(written: Written, verdict: Verdict) -> None:
+    """The first ten good seconds counted; the last may be a pause, and what is sent late is not taken late."""
+    outcome = judge_scenario(measured(faulty(kind="kill-controller"), written), None)
+    assert outcome.verdict is verdict, outcome.reasons
+    assert ("rate_recovery_s" in analyse(written)[1]) is verdict.green
+
+
 @pytest.mark.parametrize(
     ("kind", "session", "until", "verdict"),
     [
