@@ -73,6 +73,7 @@ METRICS: Mapping[str, MetricInfo] = dict(
         _metric("outage_partition_seconds", "s", "lower", "time without service, partitions added up"),
         _metric("outage_all_s", "s", "lower", "time in which no partition took a record"),
         _metric("receive_outage_s.max", "s", "lower", "longest time that nothing was received of a partition"),
+        _metric("others_receive_outage_s.max", "s", "lower", "the same of the groups that no fault is done to"),
         _metric("recovery_s", "s", "lower", "time until rate and p99 were as before for 10 s"),
         _metric("rate_recovery_s", "s", "lower", "time until the rate was as before for 10 s"),
         _metric("full_isr_s", "s", "lower", "time until all replicas were in sync"),

@@ -30,6 +30,7 @@ from perfgate.experiment.faults.reading import (
     Lag,
     end_to_end,
     lag_of,
+    others_gap_s,
     reading_metrics,
     received,
     unread_by_second,
@@ -73,6 +74,7 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
     spans = _spans(phases, begin)
     metrics = {
         **_outage_metrics(lost_service, received(written, begin, fault)),
+        **others_gap_s(written, begin, fault),
         "outage_resolution_s": max(lost_service.resolution_s, schedule_delay_s(written)),
         **_recovery_metrics(written, records, begin, fault),
         **_latency_metrics(records, fault, spans),

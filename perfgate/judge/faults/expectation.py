@@ -110,6 +110,11 @@ def expected_receiving(row: FaultScenario, usual_s: float = 0.0) -> Expectation:
     """Return the same for the longest time in which nothing of a partition is received."""
     if row.fault.kind in RECEIVING:
         return RECEIVING[row.fault.kind](row)
+    return others_receiving(row, usual_s)
+
+
+def others_receiving(row: FaultScenario, usual_s: float = 0.0) -> Expectation:
+    """Return the same of consumers that no fault is done to themselves."""
     sending = expected_outage(row, usual_s)
     return Expectation(0.0, sending.high_s + FIND_S, f"{sending.why}; then consumers find it")
 

@@ -6,12 +6,13 @@ import statistics
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from perfgate.judge.faults.expectation import Expectation, expected_outage, expected_receiving
+from perfgate.judge.faults.expectation import Expectation, expected_outage, expected_receiving, others_receiving
 from perfgate.judge.faults.failing import failed_sends
 from perfgate.judge.statistics import many
 from perfgate.model import TOLD_S, FaultScenario, Judgement, Measurement, Outcome, Scenario, Threshold, Verdict
 
 Durability = Literal["nothing lost, duplicated or reordered", "nothing lost", "losses allowed"]
+OTHERS = "others_receive_outage_s.max"
 OUTAGE, RECEIVING, RECOVERY, RATE_RECOVERY = "outage_s.max", "receive_outage_s.max", "recovery_s", "rate_recovery_s"
 CATCH_UP, DRAINED = "catch_up_s", "lag_drained_s"
 TIMES_UNTIL = (RECOVERY, RATE_RECOVERY, CATCH_UP, DRAINED, "full_isr_s", "preferred_leaders_s")
@@ -73,6 +74,8 @@ def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequen
         judgements.append(_predicted(measurement, OUTAGE, expected))
     if RECEIVING not in held and any(RECEIVING in r.metrics for r in measurement.rounds):
         judgements.append(_predicted(measurement, RECEIVING, expected_receiving(row, usual_s)))
+    if OTHERS not in held and all(OTHERS in r.metrics for r in measurement.rounds):
+        judgements.append(_predicted(measurement, OTHERS, others_receiving(row, usual_s)))
     if RECOVERY not in held and not row.fault.about.ends_load:
         judgements += _recovered(measurement)
     if durability_of(row) != "losses allowed":
@@ -121,7 +124,7 @@ def _untold(measurement: Measurement, metric: str, centre: float, limit: float) 
     The figure is at most the resolution too long or too short. One below TOLD_FACTOR of those may be no outage at all,
     so that it can keep its limit but not break it.
     """
-    resolution = told_to_s(measurement) if metric in (OUTAGE, RECEIVING) else 0.0
+    resolution = told_to_s(measurement) if metric in (OUTAGE, RECEIVING, OTHERS) else 0.0
     if (
         not resolution
         or centre + resolution <= limit
