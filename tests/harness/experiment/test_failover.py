@@ -356,6 +356,24 @@ def test_one_outage_of_several_beyond_the_prediction_is_not_green() -> None:
     assert "1 of 3 rounds beyond it" in outcome.reasons[0]
 
 
+@pytest.mark.parametrize(
+    ("session", "valid", "verdict"),
+    [
+        ("3000", 4, Verdict.REGRESSED),
+        ("3000", 2, Verdict.REGRESSED),
+        ("3000", 1, Verdict.INVALID),
+        ("9000", 4, Verdict.INVALID),
+    ],
+)
+def test_a_round_that_does_not_count_hides_no_outage_of_the_others(session: str, valid: int, verdict: Verdict) -> None:
+    row = replace(faulty(), cluster=replace(faulty().cluster, config=settings({"broker.session.timeout.ms": session})))
+    taken = measured(row, *[history()] * valid)
+    late = unmeasured(valid + 1, "the generator was late before the fault already")
+    outcome = judge_scenario(replace(taken, rounds=(*taken.rounds, late)), None)
+    assert outcome.verdict is verdict
+    assert "late before the fault" in outcome.reasons[-1]
+
+
 def test_a_load_that_was_never_as_before_again_is_not_green() -> None:
     taken = measured(faulty(), history())
     slow, halved = without(taken, "recovery_s"), without(taken, "recovery_s", "rate_recovery_s")
