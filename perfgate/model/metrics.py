@@ -68,6 +68,7 @@ METRICS: Mapping[str, MetricInfo] = dict(
         _metric("network_out_mib_per_s", "MiB/s", "higher", "sent by all brokers to consumers"),
         _metric("outage_resolution_s", "s", "lower", "gaps that the load had before the fault already (p99)"),
         _metric("outage_s.max", "s", "lower", "longest time that a partition took no record"),
+        _metric("late_sends_s", "s", "lower", "what of that is of sends that were late themselves"),
         _metric("outage_s.median", "s", "lower", "that of the median partition"),
         _metric("outage_affected", "partitions", "lower", "partitions that were down"),
         _metric("outage_partition_seconds", "s", "lower", "time without service, partitions added up"),

@@ -21,6 +21,7 @@ from perfgate.experiment.faults.outage import (
     Outage,
     Times,
     bins,
+    in_spite_of_s,
     kept,
     outage,
     recovery,
@@ -76,6 +77,7 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
         **_outage_metrics(lost_service, received(written, begin, fault)),
         **others_gap_s(written, begin, fault),
         "outage_resolution_s": max(lost_service.resolution_s, schedule_delay_s(written)),
+        "late_sends_s": lost_service.max_s - _in_spite_of_s(written, served, fault),
         **_recovery_metrics(written, records, begin, fault),
         **_latency_metrics(records, fault, spans),
         **_integrity_metrics(integrity),
@@ -121,17 +123,27 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
 def schedule_delay_s(written: Written) -> float:
     """Return how late records were handed over before the fault, p99 in s: the generator itself paused for so long."""
     fault = written.marks[0][0]
-    delays = _delays(written, fault - BEFORE_S, fault)
-    return float(np.percentile(delays, 99.0)) if len(delays) else 0.0
+    sends, late = _late(written)
+    before = late[(sends["at"] - late >= fault - BEFORE_S) & (sends["at"] - late < fault)]
+    return float(np.percentile(before, 99.0)) if len(before) else 0.0
 
 
-def _delays(written: Written, since: float, until: float) -> Times:
-    """Return how late records that were due in this time were handed over, in s."""
-    found = []
-    for number, sends in enumerate(written.sends):
-        due = written.start + (sends["first"] * len(written.sends) + number) / written.rate
-        found.append((sends["at"] - due)[(due >= since) & (due < until)])
-    return np.concatenate(found)
+def _late(written: Written) -> tuple[Rows, Times]:
+    """Return all sends, and how late each was handed over, in s."""
+    producers = len(written.sends)
+    due = [written.start + (rows["first"] * producers + n) / written.rate for n, rows in enumerate(written.sends)]
+    sends = np.concatenate(written.sends)
+    return sends, sends["at"] - np.concatenate(due)
+
+
+def _in_spite_of_s(written: Written, served: Mapping[int, Times], fault: float) -> float:
+    """Return the longest outage of a partition, less what late sends explain."""
+    sends, late = _late(written)
+    return max(
+        in_spite_of_s(times, sends["at"][here], late[here], fault, written.end)
+        for number, times in served.items()
+        for here in [(sends["partition"] == number) & (late > TOLD_S)]
+    )
 
 
 def spoilt_latencies(written: Written, metrics: Mapping[str, float]) -> dict[str, str]:
@@ -246,7 +258,8 @@ def _recovery_metrics(written: Written, records: Record, begin: float, fault: fl
         "full_isr_s": _whole_since(written, fault, "full"),
         "preferred_leaders_s": _whole_since(written, fault, "preferred"),
     }
-    late = _delays(written, written.end - LAST_S - STEADY_BINS * BIN_S, written.end)
+    sends, late = _late(written)
+    late = late[sends["at"] >= written.end - LAST_S - STEADY_BINS * BIN_S]
     return {name: value for name, value in found.items() if value is not None} | _recovery(
         records,
         begin,

@@ -25,7 +25,7 @@ GROWN_OF = {"cpu_per_record_growth": "CPU", "memory_growth": "memory"}
 """Of which of the brokers' figures growth is told; that of the p99 is of the records' own."""
 LINE_S = 30.0
 """What lasts less long makes no line (FEWEST parts of LEAST_S in perfgate/experiment/faults/growth.py)."""
-RESOLUTION, BEFORE = "outage_resolution_s", "latency_before_ms.p99"
+RESOLUTION, LATE_SENDS, BEFORE = "outage_resolution_s", "late_sends_s", "latency_before_ms.p99"
 TOLD_FACTOR = 5.0
 """The longest gap without a fault exceeds its p99 several times over: an outage below so many is not told from one."""
 RULED_OUT = {
@@ -122,16 +122,21 @@ def _untold(measurement: Measurement, metric: str, centre: float, limit: float) 
     """Return why an outage of `centre` s cannot be held against the limit; empty when it can.
 
     The figure is at most the resolution too long or too short. One below TOLD_FACTOR of those may be no outage at all,
-    so that it can keep its limit but not break it.
+    so that it can keep its limit but not break it. Nor does one that is within it but for sends that were late.
     """
-    resolution = told_to_s(measurement) if metric in (OUTAGE, RECEIVING, OTHERS) else 0.0
-    if (
-        not resolution
-        or centre + resolution <= limit
-        or (centre - resolution > limit and centre >= TOLD_FACTOR * resolution)
-    ):
+    if metric not in (OUTAGE, RECEIVING, OTHERS):
         return ""
-    return f"the load itself paused for {resolution:.2f} s (p99) before the fault; the limit lies within that"
+    resolution = told_to_s(measurement)
+    if (
+        resolution
+        and centre + resolution > limit
+        and (centre - resolution <= limit or centre < TOLD_FACTOR * resolution)
+    ):
+        return f"the load itself paused for {resolution:.2f} s (p99) before the fault; the limit lies within that"
+    found = [r.metrics[metric] - r.metrics.get(LATE_SENDS, 0.0) for r in measurement.rounds if metric in r.metrics]
+    if centre > limit >= (without := statistics.median(found)):
+        return f"sends were late themselves since the fault: without that it is {without:.2f} s"
+    return ""
 
 
 def _kept(measurement: Measurement, kind: str) -> Judgement | None:

@@ -242,6 +242,20 @@ def test_a_late_generator_widens_what_an_outage_is_known_to(late_s: float, limit
         assert f"paused for {late_s:.2f} s" in judgement.reason
 
 
+@pytest.mark.parametrize(("generator", "verdict"), [(True, Verdict.INCONCLUSIVE), (False, Verdict.REGRESSED)])
+@pytest.mark.parametrize("kind", ["kill-controller", "time"])
+def test_a_pause_of_the_generator_since_the_fault_is_no_outage(kind: str, generator: bool, verdict: Verdict) -> None:
+    """2 s in which nothing was sent, or nothing taken of what was sent in time; 1 s is green."""
+    written = history(down=False)
+    (sends,), (outcomes,) = (rows.copy() for rows in written.sends), (rows.copy() for rows in written.outcomes)
+    for rows in (sends, outcomes)[not generator :]:
+        paused = (rows["at"] >= FAULT + 5) & (rows["at"] < FAULT + 7)
+        rows["at"][paused] = FAULT + 7
+    outcome = judge_scenario(measured(faulty(kind=kind), replace(written, sends=[sends], outcomes=[outcomes])), None)
+    assert outcome.verdict is verdict, outcome.reasons
+    assert ("sends were late themselves" in outcome.reasons[0]) is generator
+
+
 def test_a_late_generator_on_a_fault_that_costs_nothing_leaves_it_green() -> None:
     """0.15 s are not told from an outage of as much, but both are far below the 1 s that it may cost."""
     quiet = replace(late_by(0.149), outcomes=history(down=False).outcomes)
