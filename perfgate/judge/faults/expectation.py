@@ -6,7 +6,7 @@ which there is one every broker.heartbeat.interval.ms; controllers find that out
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perfgate.model import FaultScenario, record_lock_s
@@ -26,6 +26,8 @@ REQUESTS = 10
 again, the record sent again. On a quiet machine these take 0.3 s; a slow one is no fault of the brokers."""
 FIND_S = 5.0
 """What consumers may need, once leaders or members are there, to find them."""
+LEAST_SHARE = 0.5
+"""Of the least that a fault costs: measured 1.1 to 2.9 times that (docs/failover.md)."""
 START_S = 30.0
 """A killed broker that starts again recovers its logs and has to be unfenced."""
 
@@ -104,6 +106,21 @@ def expected_outage(row: FaultScenario, usual_s: float = 0.0) -> Expectation:
     fenced = f"fenced {first:g} to {last:g} s after its last sign of life"
     case = Case(first=first, last=last, fenced=fenced, hold=row.fault.hold_s, usual=usual_s)
     return EXPECTED[row.fault.kind](case)
+
+
+def had_no_effect(row: FaultScenario, expected: Expectation, outages_s: Sequence[float]) -> str:
+    """Return that an outage was far shorter than the fault can cost, so that it was another one; else empty.
+
+    Not of sends that nobody acknowledges (acks=0): those succeed while nobody takes them.
+    """
+    shortest, least_s = min(outages_s), LEAST_SHARE * expected.low_s
+    if shortest >= least_s or dict(row.producer).get("acks") == "0":
+        return ""
+    return (
+        f"the fault had no effect: {shortest:.1f} s without service, where {row.fault.kind} costs at least "
+        f"{expected.low_s:.1f} s: {expected.why} (a broker that is shut down in good order is not "
+        "killed; a session may be shorter than broker.session.timeout.ms says here)"
+    )
 
 
 def expected_receiving(row: FaultScenario, usual_s: float = 0.0) -> Expectation:

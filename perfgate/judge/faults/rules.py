@@ -6,7 +6,13 @@ import statistics
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from perfgate.judge.faults.expectation import Expectation, expected_outage, expected_receiving, others_receiving
+from perfgate.judge.faults.expectation import (
+    Expectation,
+    expected_outage,
+    expected_receiving,
+    had_no_effect,
+    others_receiving,
+)
 from perfgate.judge.faults.failing import failed_sends
 from perfgate.judge.statistics import many
 from perfgate.model import TOLD_S, FaultScenario, Judgement, Measurement, Outcome, Scenario, Threshold, Verdict
@@ -72,6 +78,8 @@ def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequen
     stored = next((threshold for threshold in thresholds if threshold.metric.name == OUTAGE), None)
     if stored is None or stored.baseline <= expected.high_s < stored.limit:  # noise alone made it wider
         judgements.append(_predicted(measurement, OUTAGE, expected))
+    if no_effect := had_no_effect(row, expected, [r.metrics[OUTAGE] for r in measurement.rounds]):
+        judgements.append(Judgement(verdict=Verdict.INVALID, metric=OUTAGE, reason=no_effect))
     if RECEIVING not in held and any(RECEIVING in r.metrics for r in measurement.rounds):
         judgements.append(_predicted(measurement, RECEIVING, expected_receiving(row, usual_s)))
     if OTHERS not in held and all(OTHERS in r.metrics for r in measurement.rounds):

@@ -362,6 +362,28 @@ def test_a_hand_over_has_a_window_of_its_own_which_a_slow_machine_widens() -> No
     assert expected_outage(replace(row, fault=Fault(kind="kill-controller")), 0.03).high_s == pytest.approx(1.3)
 
 
+@pytest.mark.parametrize(
+    ("kind", "producer", "down", "verdict"),
+    [
+        ("kill-leader", {}, True, Verdict.PASS),
+        ("kill-leader", {}, False, Verdict.INVALID),
+        ("pause-leader", {}, False, Verdict.INVALID),
+        ("cut-off", {}, False, Verdict.INVALID),
+        ("two-down", {}, False, Verdict.INVALID),
+        ("kill-leader", {"acks": "0", "enable.idempotence": "false"}, False, Verdict.PASS),
+        ("stop-leader", {}, False, Verdict.PASS),
+        ("kill-controller", {}, False, Verdict.PASS),
+    ],
+)
+def test_a_fault_that_cost_nothing_where_it_must_was_none(
+    kind: str, producer: dict[str, str], down: bool, verdict: Verdict
+) -> None:
+    """A command that shuts a broker down in good order was green as a kill."""
+    outcome = judge_scenario(measured(faulty(producer, kind), history(down=down)), None)
+    assert outcome.verdict is verdict, outcome.reasons
+    assert any("the fault had no effect" in reason for reason in outcome.reasons) is not verdict.green
+
+
 def test_one_outage_of_several_beyond_the_prediction_is_not_green() -> None:
     taken = measured(faulty(), history(), history(), history())
     slow = replace(taken.rounds[2], metrics={**taken.rounds[2].metrics, "outage_s.max": 40.0})
