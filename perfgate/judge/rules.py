@@ -187,7 +187,7 @@ def _judged(measurement: Measurement, profile: Profile | None) -> Outcome:
         if only_late and (excuse := disturbed(measurement.canary, None)):
             return Outcome(name=name, verdict=Verdict.INVALID, judgements=(), reasons=(*broken, excuse))
         return Outcome(name=name, verdict=Verdict.BROKEN, judgements=(), reasons=tuple(broken))
-    if reasons and not isinstance(row, FaultScenario) and (sound := sound_part(measurement)):
+    if reasons and (sound := sound_part(measurement)):
         outcome = judge_scenario(sound, profile)
         if outcome.verdict.red:
             return replace(outcome, reasons=(*outcome.reasons, *reasons))

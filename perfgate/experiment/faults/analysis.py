@@ -9,13 +9,29 @@ import numpy as np
 import numpy.typing as npt
 
 from perfgate.experiment.faults.accepting import accepting_metrics
+from perfgate.experiment.faults.failing import failures
 from perfgate.experiment.faults.growth import growth_metrics
 from perfgate.experiment.faults.integrity import ACKED, UNSENT, Integrity, Sends, check_integrity
-from perfgate.experiment.faults.outage import BIN_S, Interval, Outage, bins, outage, recovery, shares
+from perfgate.experiment.faults.outage import (
+    BIN_S,
+    LAST_S,
+    RATE_SHARE,
+    STEADY_BINS,
+    Interval,
+    Outage,
+    Times,
+    bins,
+    in_spite_of_s,
+    kept,
+    outage,
+    recovery,
+    shares,
+)
 from perfgate.experiment.faults.reading import (
     Lag,
     end_to_end,
     lag_of,
+    others_gap_s,
     reading_metrics,
     received,
     unread_by_second,
@@ -59,7 +75,9 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
     spans = _spans(phases, begin)
     metrics = {
         **_outage_metrics(lost_service, received(written, begin, fault)),
+        **others_gap_s(written, begin, fault),
         "outage_resolution_s": max(lost_service.resolution_s, schedule_delay_s(written)),
+        "late_sends_s": lost_service.max_s - _in_spite_of_s(written, served, fault),
         **_recovery_metrics(written, records, begin, fault),
         **_latency_metrics(records, fault, spans),
         **_integrity_metrics(integrity),
@@ -90,7 +108,7 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
             leaders=tuple((state.at - fault, state.leaders) for state in written.states),
             in_sync=tuple((state.at - fault, tuple(map(len, state.in_sync))) for state in written.states),
             integrity={kind: found.total for kind, found in integrity.faults.items()}
-            | {"unknown": integrity.unknown, "appeared": integrity.appeared},
+            | {"unknown": integrity.unknown, "appeared": integrity.appeared, **failures(written)},
             findings={kind: found.first for kind, found in integrity.faults.items() if found.first},
             seconds_from=begin - fault,
             acknowledged=seconds.acknowledged,
@@ -105,12 +123,27 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
 def schedule_delay_s(written: Written) -> float:
     """Return how late records were handed over before the fault, p99 in s: the generator itself paused for so long."""
     fault = written.marks[0][0]
-    delays = []
-    for number, sends in enumerate(written.sends):
-        due = written.start + (sends["first"] * len(written.sends) + number) / written.rate
-        delays.append((sends["at"] - due)[(due >= fault - BEFORE_S) & (due < fault)])
-    together = np.concatenate(delays)
-    return float(np.percentile(together, 99.0)) if len(together) else 0.0
+    sends, late = _late(written)
+    before = late[(sends["at"] - late >= fault - BEFORE_S) & (sends["at"] - late < fault)]
+    return float(np.percentile(before, 99.0)) if len(before) else 0.0
+
+
+def _late(written: Written) -> tuple[Rows, Times]:
+    """Return all sends, and how late each was handed over, in s."""
+    producers = len(written.sends)
+    due = [written.start + (rows["first"] * producers + n) / written.rate for n, rows in enumerate(written.sends)]
+    sends = np.concatenate(written.sends)
+    return sends, sends["at"] - np.concatenate(due)
+
+
+def _in_spite_of_s(written: Written, served: Mapping[int, Times], fault: float) -> float:
+    """Return the longest outage of a partition, less what late sends explain."""
+    sends, late = _late(written)
+    return max(
+        in_spite_of_s(times, sends["at"][here], late[here], fault, written.end)
+        for number, times in served.items()
+        for here in [(sends["partition"] == number) & (late > TOLD_S)]
+    )
 
 
 def spoilt_latencies(written: Written, metrics: Mapping[str, float]) -> dict[str, str]:
@@ -195,8 +228,13 @@ def recovered(
     return "recovery_s" in _recovery(records_of(start, rate, producers, outcomes), fault - BEFORE_S, fault, now, since)
 
 
-def _recovery(records: Record, begin: float, fault: float, end: float, since: float) -> dict[str, float]:
-    """Return how long after `since` the rate and the load as a whole were as before, if ever; and that rate."""
+def _recovery(
+    records: Record, begin: float, fault: float, end: float, since: float, *, in_time: bool = True
+) -> dict[str, float]:
+    """Return how long after `since` the rate and the load as a whole were as before, if ever; and that rate.
+
+    Neither is where the rate was lost again at the end, of a load that was handed over `in_time` then.
+    """
     served = records.acknowledged
     at, latency = records.heard[served], (records.heard - records.due)[served]
     before = (at >= begin) & (at < fault)
@@ -209,6 +247,9 @@ def _recovery(records: Record, begin: float, fault: float, end: float, since: fl
         "recovery_s": recovery(after, rate, float(np.percentile(latency[before], 99.0)), single),
         "rate_recovery_s": recovery(after, rate, single=single),
     }
+    offered = float(((records.due >= begin) & (records.due < fault)).sum() / (fault - begin))
+    if in_time and not kept(np.sort(at), min(rate, offered), end):
+        found = {}  # it was so for a while, and not for good
     return {name: value for name, value in found.items() if value is not None} | {"records_per_s": rate}
 
 
@@ -217,8 +258,15 @@ def _recovery_metrics(written: Written, records: Record, begin: float, fault: fl
         "full_isr_s": _whole_since(written, fault, "full"),
         "preferred_leaders_s": _whole_since(written, fault, "preferred"),
     }
+    sends, late = _late(written)
+    late = late[sends["at"] >= written.end - LAST_S - STEADY_BINS * BIN_S]
     return {name: value for name, value in found.items() if value is not None} | _recovery(
-        records, begin, fault, written.end, fault if written.read_again is None else written.read_again
+        records,
+        begin,
+        fault,
+        written.end,
+        fault if written.read_again is None else written.read_again,
+        in_time=len(late) > 0 and float(late.max()) <= (1 - RATE_SHARE) * STEADY_BINS * BIN_S,
     )
 
 

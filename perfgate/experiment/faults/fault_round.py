@@ -17,6 +17,7 @@ from perfgate.experiment.faults.analysis import (
     schedule_delay_s,
     spoilt_latencies,
 )
+from perfgate.experiment.faults.failing import failed_before
 from perfgate.experiment.faults.reading import stayed
 from perfgate.experiment.faults.recording import history_path, keep
 from perfgate.experiment.faults.scripts import SCRIPTS, Scene
@@ -99,6 +100,8 @@ def fault_round(
         failover = replace(failover, session_s=faults.session_s())
         flaws += fault_host_flaws(load.hosts)
         flaws += filter(None, (stayed(row, metrics), had_no_effect(row, metrics)))
+        failed = failed_before(row, written)
+        flaws += [failed.reason] if failed else []
         if (late := schedule_delay_s(written)) > AT_ONCE_S:
             # Less only widens the resolution of the outage; with so much no send can succeed "at once".
             flaws.append(f"the generator was late before the fault already: p99 of the schedule delay is {late:.3f} s")
@@ -125,6 +128,8 @@ def fault_round(
         failover=failover,
         hosts=load.hosts,
         invalid=tuple(flaws),
+        broken=(failed.reason,) if failed and cluster.emulates_links else (),
+        perhaps_late=(failed.reason,) if failed and failed.perhaps_late else (),
         invalid_metrics=spoilt_latencies(written, metrics) | spoilt_by_clocks(load.hosts, metrics),
     )
 

@@ -49,6 +49,22 @@ def received(written: Written, begin: float, fault: float) -> Outage | None:
     return outage(served, begin, fault, written.end)
 
 
+def others_gap_s(written: Written, begin: float, fault: float) -> dict[str, float]:
+    """Return the longest gap that any group but the first had in a partition since the fault, in s.
+
+    From `begin` to the end where it was given nothing at all. Empty where there is one group.
+    """
+    each = len(written.receipts) // written.groups
+    longest = []
+    for group in range(1, written.groups if each else 0):
+        rows = np.concatenate(written.receipts[group * each : (group + 1) * each])
+        for times in by_partition(rows["at"], rows["partition"].astype(np.int64), written).values():
+            known = np.sort(times[(times >= begin) & (times < written.end)])
+            marks = np.concatenate(([begin], known, [written.end]))
+            longest.append(float(np.diff(marks)[marks[1:] >= fault].max()))
+    return {"others_receive_outage_s.max": max(longest)} if longest else {}
+
+
 def lag_of(written: Written, records: Record, begin: float, fault: float, lost: int) -> Lag | None:
     """Return how far the first group was behind from `begin` to the end; None where nobody read."""
     if not written.receipts:

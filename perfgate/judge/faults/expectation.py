@@ -6,7 +6,7 @@ which there is one every broker.heartbeat.interval.ms; controllers find that out
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from perfgate.model import FaultScenario, Measurement, record_lock_s
@@ -28,6 +28,8 @@ REQUESTS = 10
 again, the record sent again. On a quiet machine these take 0.3 s; a slow one is no fault of the brokers."""
 FIND_S = 5.0
 """What consumers may need, once leaders or members are there, to find them."""
+LEAST_SHARE = 0.5
+"""Of the least that a fault costs: measured 1.1 to 2.9 times that (docs/failover.md)."""
 START_S = 30.0
 """A killed broker that starts again recovers its logs and has to be unfenced."""
 
@@ -118,14 +120,35 @@ def expected_outage(row: FaultScenario, usual_s: float = 0.0, told_s: float | No
     expected = EXPECTED[row.fault.kind](case)
     if told_s == 0:
         why = f"{expected.why} (the brokers do not tell their session: it may be {UNTOLD_S:g} s)"
-        return replace(expected, why=why, sure_s=expected_outage(row, usual_s).high_s)
+        usual = expected_outage(row, usual_s)
+        return replace(expected, low_s=min(expected.low_s, usual.low_s), why=why, sure_s=usual.high_s)
     return expected
+
+
+def had_no_effect(row: FaultScenario, expected: Expectation, outages_s: Sequence[float]) -> str:
+    """Return that an outage was far shorter than the fault can cost, so that it was another one; else empty.
+
+    Not of sends that nobody acknowledges (acks=0): those succeed while nobody takes them.
+    """
+    shortest, least_s = min(outages_s), LEAST_SHARE * expected.low_s
+    if shortest >= least_s or dict(row.producer).get("acks") == "0":
+        return ""
+    return (
+        f"the fault had no effect: {shortest:.1f} s without service, where {row.fault.kind} costs at least "
+        f"{expected.low_s:.1f} s: {expected.why} (a broker that is shut down in good order is not "
+        "killed; a session may be shorter than broker.session.timeout.ms says here)"
+    )
 
 
 def expected_receiving(row: FaultScenario, usual_s: float = 0.0, told_s: float | None = None) -> Expectation:
     """Return the same for the longest time in which nothing of a partition is received."""
     if row.fault.kind in RECEIVING:
         return RECEIVING[row.fault.kind](row)
+    return others_receiving(row, usual_s, told_s)
+
+
+def others_receiving(row: FaultScenario, usual_s: float = 0.0, told_s: float | None = None) -> Expectation:
+    """Return the same of consumers that no fault is done to themselves."""
     sending = expected_outage(row, usual_s, told_s)
     sure_s = sending.sure_s and sending.sure_s + FIND_S
     return Expectation(0.0, sending.high_s + FIND_S, f"{sending.why}; then consumers find it", sure_s)

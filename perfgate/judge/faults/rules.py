@@ -7,11 +7,20 @@ from collections.abc import Collection, Sequence
 from typing import Literal
 
 from perfgate.judge.faults.controllers import took_over
-from perfgate.judge.faults.expectation import Expectation, expected_outage, expected_receiving, told_session_s
+from perfgate.judge.faults.expectation import (
+    Expectation,
+    expected_outage,
+    expected_receiving,
+    had_no_effect,
+    others_receiving,
+    told_session_s,
+)
+from perfgate.judge.faults.failing import failed_sends
 from perfgate.judge.statistics import many
 from perfgate.model import TOLD_S, FaultScenario, Judgement, Measurement, Outcome, Scenario, Threshold, Verdict
 
 Durability = Literal["nothing lost, duplicated or reordered", "nothing lost", "losses allowed"]
+OTHERS = "others_receive_outage_s.max"
 OUTAGE, RECEIVING, RECOVERY, RATE_RECOVERY = "outage_s.max", "receive_outage_s.max", "recovery_s", "rate_recovery_s"
 CATCH_UP, DRAINED = "catch_up_s", "lag_drained_s"
 TIMES_UNTIL = (RECOVERY, RATE_RECOVERY, CATCH_UP, DRAINED, "full_isr_s", "preferred_leaders_s")
@@ -24,7 +33,7 @@ GROWN_OF = {"cpu_per_record_growth": "CPU", "memory_growth": "memory"}
 """Of which of the brokers' figures growth is told; that of the p99 is of the records' own."""
 LINE_S = 30.0
 """What lasts less long makes no line (FEWEST parts of LEAST_S in perfgate/experiment/faults/growth.py)."""
-RESOLUTION, BEFORE = "outage_resolution_s", "latency_before_ms.p99"
+RESOLUTION, LATE_SENDS, BEFORE = "outage_resolution_s", "late_sends_s", "latency_before_ms.p99"
 TOLD_FACTOR = 5.0
 """The longest gap without a fault exceeds its p99 several times over: an outage below so many is not told from one."""
 RULED_OUT = {
@@ -72,10 +81,16 @@ def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequen
     stored = next((threshold for threshold in thresholds if threshold.metric.name == OUTAGE), None)
     if stored is None or stored.baseline <= expected.high_s < stored.limit:  # noise alone made it wider
         judgements.append(_predicted(measurement, OUTAGE, expected))
+    if no_effect := had_no_effect(row, expected, [r.metrics[OUTAGE] for r in measurement.rounds]):
+        judgements.append(Judgement(verdict=Verdict.INVALID, metric=OUTAGE, reason=no_effect))
     if RECEIVING not in held and any(RECEIVING in r.metrics for r in measurement.rounds):
         judgements.append(_predicted(measurement, RECEIVING, expected_receiving(row, usual_s, told_s)))
+    if OTHERS not in held and all(OTHERS in r.metrics for r in measurement.rounds):
+        judgements.append(_predicted(measurement, OTHERS, others_receiving(row, usual_s, told_s)))
     if RECOVERY not in held and not row.fault.about.ends_load:
         judgements += _recovered(measurement)
+    if durability_of(row) != "losses allowed":
+        judgements += failed_sends(row, measurement, expected, UNPROMISED_S)
     judgements += _kept_up(row, measurement) + _accepted_once(row, measurement)
     judgements += took_over(row, measurement)
     judgements += [_grown(measurement, name) for name in GROWN if name not in held and _has(measurement, name)]
@@ -119,16 +134,21 @@ def _untold(measurement: Measurement, metric: str, centre: float, limit: float) 
     """Return why an outage of `centre` s cannot be held against the limit; empty when it can.
 
     The figure is at most the resolution too long or too short. One below TOLD_FACTOR of those may be no outage at all,
-    so that it can keep its limit but not break it.
+    so that it can keep its limit but not break it. Nor does one that is within it but for sends that were late.
     """
-    resolution = told_to_s(measurement) if metric in (OUTAGE, RECEIVING) else 0.0
-    if (
-        not resolution
-        or centre + resolution <= limit
-        or (centre - resolution > limit and centre >= TOLD_FACTOR * resolution)
-    ):
+    if metric not in (OUTAGE, RECEIVING, OTHERS):
         return ""
-    return f"the load itself paused for {resolution:.2f} s (p99) before the fault; the limit lies within that"
+    resolution = told_to_s(measurement)
+    if (
+        resolution
+        and centre + resolution > limit
+        and (centre - resolution <= limit or centre < TOLD_FACTOR * resolution)
+    ):
+        return f"the load itself paused for {resolution:.2f} s (p99) before the fault; the limit lies within that"
+    found = [r.metrics[metric] - r.metrics.get(LATE_SENDS, 0.0) for r in measurement.rounds if metric in r.metrics]
+    if centre > limit >= (without := statistics.median(found)):
+        return f"sends were late themselves since the fault: without that it is {without:.2f} s"
+    return ""
 
 
 def _kept(measurement: Measurement, kind: str) -> Judgement | None:

@@ -8,13 +8,16 @@ from unittest.mock import MagicMock, Mock
 import pytest
 
 from perfgate.experiment.assembly import sends_failed
+from perfgate.experiment.faults.failing import failed_before
 from perfgate.experiment.faults.fault_round import fault_round
+from perfgate.experiment.faults.written import NOTHING_DONE, Written
 from perfgate.judge.rules import judge_scenario
 from perfgate.load import processes
 from perfgate.model import Fault, FaultScenario, Load, Measurement, Round, Verdict
 from perfgate.model.load import LoadError, SendsFailedError
 from perfgate.systems.kafka.load import librdkafka
 from tests.harness.build import measurement, scenario
+from tests.harness.experiment.test_failover import FAULT, RATE, faulty, history, measured
 from tests.harness.load.test_worker_protocol import SPEC, driver, observer
 
 FAULTY = FaultScenario.of(replace(scenario(), load=Load(kind="paced", rate=100)), Fault(kind="kill-leader", hold_s=1))
@@ -98,3 +101,53 @@ def test_brokers_that_do_not_take_a_backlog_are_broken(
         assert (found.accounting.attempted, found.accounting.failed_total) == (3, 3), "of those that were not taken"
         assert bool(found.perhaps_late) is late, "a machine that is busy with something else excuses that alone"
         assert judge_scenario(replace(measurement([1.0]), rounds=(found,)), None).verdict is verdict
+
+
+def half_failing(code: int, since: float, *, every: int = 4) -> Written:
+    """Return a history in which two of so many sends end in this error from then on."""
+    written = history(down=False)
+    (outcomes,) = written.outcomes
+    outcomes = outcomes.copy()
+    outcomes["error"][(outcomes["at"] >= since) & (outcomes["sequence"] % every < 2)] = code
+    return replace(written, outcomes=[outcomes])
+
+
+@pytest.mark.parametrize(
+    ("kind", "producer", "written", "verdict"),
+    [
+        ("kill-controller", {}, half_failing(42, 0), Verdict.REGRESSED),
+        ("time", {}, half_failing(42, 0), Verdict.REGRESSED),
+        ("kill-controller", {}, half_failing(42, FAULT), Verdict.REGRESSED),
+        ("kill-controller", {}, half_failing(42, FAULT, every=400), Verdict.INCONCLUSIVE),
+        ("kill-controller", {}, half_failing(-192, FAULT, every=400), Verdict.INCONCLUSIVE),
+        ("kill-controller", {"retries": "0"}, half_failing(42, FAULT, every=400), Verdict.PASS),
+        ("kill-controller", {"delivery.timeout.ms": "1000"}, half_failing(-192, FAULT, every=400), Verdict.PASS),
+        ("kill-controller", {"acks": "1"}, half_failing(42, FAULT, every=400), Verdict.PASS),
+    ],
+)
+def test_sends_that_fail_since_a_fault_are_not_green_where_they_are_tried_again(
+    kind: str, producer: dict[str, str], written: Written, verdict: Verdict
+) -> None:
+    marks = [(at, NOTHING_DONE if kind == "time" else words) for at, words in written.marks]
+    row = replace(faulty(producer, kind), load=Load(kind="paced", rate=RATE))
+    outcome = judge_scenario(measured(row, replace(written, marks=marks)), None)
+    assert outcome.verdict is verdict, outcome.reasons
+    assert any("sends failed since the fault" in reason for reason in outcome.reasons) is not verdict.green
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "found"),
+    [
+        ("kill-leader", half_failing(42, 0), (True, False)),
+        ("kill-leader", half_failing(7, 0), (True, True)),
+        ("kill-leader", half_failing(42, FAULT), None),
+        ("time", half_failing(42, FAULT), (True, False)),
+        ("return", half_failing(42, 0), None),
+        ("time", history(), None),
+    ],
+)
+def test_sends_that_fail_before_a_fault_or_without_one_are_the_brokers(
+    kind: str, written: Written, found: tuple[bool, bool] | None
+) -> None:
+    flaw = failed_before(faulty(kind=kind), written)
+    assert (flaw and (flaw.brokers, flaw.perhaps_late)) == found

@@ -244,6 +244,20 @@ def test_a_late_generator_widens_what_an_outage_is_known_to(late_s: float, limit
         assert f"paused for {late_s:.2f} s" in judgement.reason
 
 
+@pytest.mark.parametrize(("generator", "verdict"), [(True, Verdict.INCONCLUSIVE), (False, Verdict.REGRESSED)])
+@pytest.mark.parametrize("kind", ["kill-controller", "time"])
+def test_a_pause_of_the_generator_since_the_fault_is_no_outage(kind: str, generator: bool, verdict: Verdict) -> None:
+    """2 s in which nothing was sent, or nothing taken of what was sent in time; 1 s is green."""
+    written = history(down=False)
+    (sends,), (outcomes,) = (rows.copy() for rows in written.sends), (rows.copy() for rows in written.outcomes)
+    for rows in (sends, outcomes)[not generator :]:
+        paused = (rows["at"] >= FAULT + 5) & (rows["at"] < FAULT + 7)
+        rows["at"][paused] = FAULT + 7
+    outcome = judge_scenario(measured(faulty(kind=kind), replace(written, sends=[sends], outcomes=[outcomes])), None)
+    assert outcome.verdict is verdict, outcome.reasons
+    assert ("sends were late themselves" in outcome.reasons[0]) is generator
+
+
 def test_a_late_generator_on_a_fault_that_costs_nothing_leaves_it_green() -> None:
     """0.15 s are not told from an outage of as much, but both are far below the 1 s that it may cost."""
     quiet = replace(late_by(0.149), outcomes=history(down=False).outcomes)
@@ -403,12 +417,52 @@ def test_a_hand_over_has_a_window_of_its_own_which_a_slow_machine_widens() -> No
     assert expected_outage(replace(row, fault=Fault(kind="kill-controller")), 0.03).high_s == pytest.approx(1.3)
 
 
+@pytest.mark.parametrize(
+    ("kind", "producer", "down", "verdict"),
+    [
+        ("kill-leader", {}, True, Verdict.PASS),
+        ("kill-leader", {}, False, Verdict.INVALID),
+        ("pause-leader", {}, False, Verdict.INVALID),
+        ("cut-off", {}, False, Verdict.INVALID),
+        ("two-down", {}, False, Verdict.INVALID),
+        ("kill-leader", {"acks": "0", "enable.idempotence": "false"}, False, Verdict.PASS),
+        ("stop-leader", {}, False, Verdict.PASS),
+        ("kill-controller", {}, False, Verdict.PASS),
+    ],
+)
+def test_a_fault_that_cost_nothing_where_it_must_was_none(
+    kind: str, producer: dict[str, str], down: bool, verdict: Verdict
+) -> None:
+    """A command that shuts a broker down in good order was green as a kill."""
+    outcome = judge_scenario(measured(faulty(producer, kind), history(down=down)), None)
+    assert outcome.verdict is verdict, outcome.reasons
+    assert any("the fault had no effect" in reason for reason in outcome.reasons) is not verdict.green
+
+
 def test_one_outage_of_several_beyond_the_prediction_is_not_green() -> None:
     taken = measured(faulty(), history(), history(), history())
     slow = replace(taken.rounds[2], metrics={**taken.rounds[2].metrics, "outage_s.max": 40.0})
     outcome = judge_scenario(replace(taken, rounds=(*taken.rounds[:2], slow)), None)
     assert outcome.verdict is Verdict.INCONCLUSIVE
     assert "1 of 3 rounds beyond it" in outcome.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("session", "valid", "verdict"),
+    [
+        ("3000", 4, Verdict.REGRESSED),
+        ("3000", 2, Verdict.REGRESSED),
+        ("3000", 1, Verdict.INVALID),
+        ("9000", 4, Verdict.INVALID),
+    ],
+)
+def test_a_round_that_does_not_count_hides_no_outage_of_the_others(session: str, valid: int, verdict: Verdict) -> None:
+    row = replace(faulty(), cluster=replace(faulty().cluster, config=settings({"broker.session.timeout.ms": session})))
+    taken = measured(row, *[history()] * valid)
+    late = unmeasured(valid + 1, "the generator was late before the fault already")
+    outcome = judge_scenario(replace(taken, rounds=(*taken.rounds, late)), None)
+    assert outcome.verdict is verdict
+    assert "late before the fault" in outcome.reasons[-1]
 
 
 def test_a_load_that_was_never_as_before_again_is_not_green() -> None:
@@ -423,6 +477,31 @@ def test_a_load_that_was_never_as_before_again_is_not_green() -> None:
     crashed = replace(halved, scenario=faulty(kind="client-crash"))
     held = {judgement.metric for judgement in judge_scenario(crashed, None).judgements}
     assert held == {"outage_s.max", "receive_outage_s.max"}
+
+
+def slowed(since: float, *, generator: bool = False) -> Written:
+    """Return a history whose records are taken at half the rate from then on, or sent at half of it."""
+    written = history(down=False)
+    (sends,), (outcomes,) = (rows.copy() for rows in written.sends), (rows.copy() for rows in written.outcomes)
+    for rows in (sends, outcomes)[not generator :]:
+        rows["at"] += np.maximum(rows["at"] - since, 0.0)
+    return replace(written, sends=[sends], outcomes=[outcomes])
+
+
+@pytest.mark.parametrize(
+    ("written", "verdict"),
+    [
+        (slowed(FAULT + 16), Verdict.REGRESSED),
+        (slowed(FAULT + 16, generator=True), Verdict.PASS),
+        (slowed(END - 4), Verdict.PASS),
+        (slowed(END), Verdict.PASS),
+    ],
+)
+def test_a_rate_that_was_as_before_for_a_while_and_not_to_the_end_is_red(written: Written, verdict: Verdict) -> None:
+    """The first ten good seconds counted; the last may be a pause, and what is sent late is not taken late."""
+    outcome = judge_scenario(measured(faulty(kind="kill-controller"), written), None)
+    assert outcome.verdict is verdict, outcome.reasons
+    assert ("rate_recovery_s" in analyse(written)[1]) is verdict.green
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,31 @@ def test_the_groups_that_stayed_are_told_apart_from_the_one_that_went() -> None:
         assert beside[name] == alone[name], "their receipts hide nothing"
 
 
+@pytest.mark.parametrize(
+    ("still", "verdict"),
+    [((FAULT, FAULT + 3), Verdict.PASS), ((FAULT, FAULT + AWAY), Verdict.REGRESSED), ((0, END), Verdict.REGRESSED)],
+)
+def test_a_group_that_is_to_read_on_is_held_too(still: tuple[float, float], verdict: Verdict) -> None:
+    """One that was given nothing, for the time that the first stays away or at all, was green."""
+    written = away(again=True)
+    first, others = written.receipts
+    others = others[(others["at"] < still[0]) | (others["at"] >= still[1])]
+    outcome = judge_scenario(taken(replace(written, receipts=[first, others])), None)
+    assert outcome.verdict is verdict, outcome.reasons
+    assert any("others_receive_outage_s.max" in reason for reason in outcome.reasons) is not verdict.green
+
+
+def test_a_second_group_without_a_receipt_is_red_whatever_the_fault() -> None:
+    written = history(down=False)
+    (prompt,) = written.receipts
+    none = replace(written, groups=2, receipts=[prompt, prompt[:0]])
+    row = faulty(kind="kill-controller")
+    assert (
+        judge_scenario(Measurement(scenario=row, rounds=(one_fault(none),), rtt_ms={}), None).verdict
+        is Verdict.REGRESSED
+    )
+
+
 def test_consumers_that_never_stayed_away_have_measured_nothing() -> None:
     row = taken().scenario
     assert isinstance(row, FaultScenario)

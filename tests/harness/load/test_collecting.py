@@ -211,4 +211,6 @@ def test_a_process_that_heard_of_the_end_too_late_does_not_make_up_for_one_that_
         "5 records of the schedule were never handed over",
         "5 records were sent after the load's end, of which a generator process heard too late",
     ]
-    assert load_flaws([{"pushback_s": 0.0, "unsent": 0}], [{"corrupt": 0, "foreign": 0}]) == []
+    assert load_flaws([{"pushback_s": 0.0, "unsent": 0}], [{"corrupt": 0, "foreign": 0, "missed": 0}]) == []
+    (short,) = load_flaws([{"pushback_s": 0.0, "unsent": 0}], [{"corrupt": 0, "foreign": 0, "missed": 7}])
+    assert short == "the consumers were given 7 records less than the log holds"

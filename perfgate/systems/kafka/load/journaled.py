@@ -173,6 +173,8 @@ def load_flaws(sent: Sequence[Message], read: Sequence[Message]) -> list[str]:
         found.append(f"{beyond:,} records were sent after the load's end, of which a generator process heard too late")
     if corrupt := sum(result["corrupt"] + result["foreign"] for result in read):
         found.append(f"the consumers were given {corrupt:,} records whose content is not what was sent")
+    if missed := sum(result["missed"] for result in read):
+        found.append(f"the consumers were given {missed:,} records less than the log holds")
     return found
 
 

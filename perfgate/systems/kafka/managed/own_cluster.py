@@ -57,7 +57,7 @@ class OwnCluster(ABC):
 
     emulates_links = True
     most_bytes_per_s = most_read_bytes_per_s = math.inf
-    most_failed = 1.0  # these brokers are there to be loaded; a failed send makes the round invalid
+    most_failed = 1.0  # these brokers are there to be loaded; sends that fail are judged
 
     def __init__(self, spec: ClusterSpec, ports: Mapping[str, Mapping[int, int]], monitoring: Monitoring) -> None:
         """`ports` on this machine: of every listener by broker id."""

@@ -1,0 +1,36 @@
+"""The verdict over sends that failed after a fault although their settings should have outlasted it. Pure."""
+
+from __future__ import annotations
+
+from perfgate.judge.faults.expectation import Expectation
+from perfgate.model import FaultScenario, Judgement, Measurement, Verdict
+
+DELIVERY_MS = 120_000.0
+"""For how long a producer tries a record again where its settings do not say (delivery.timeout.ms)."""
+TIMEOUTS = ("delivery.timeout.ms", "message.timeout.ms")
+RETRIES = ("retries", "message.send.max.retries")
+"""A scenario that sets these may have sends fail by design."""
+
+
+def failed_sends(row: FaultScenario, measurement: Measurement, expected: Expectation, few_s: float) -> list[Judgement]:
+    """Return a judgement when sends failed since the fault, of a scenario whose settings promise to lose none.
+
+    REGRESSED where in most rounds more failed than are sent in `few_s`, with other errors than that the time was over:
+    such an answer is no matter of a slow machine. INCONCLUSIVE where fewer did.
+    """
+    producer = dict(row.producer)
+    tried_s = float(next((producer[name] for name in TIMEOUTS if name in producer), DELIVERY_MS)) / 1e3
+    counts = [r.failover.integrity for r in measurement.rounds if r.failover]
+    failed = [found.get("failed", 0) for found in counts]
+    all_failed = [found.get("failed", 0) + found.get("timed_out", 0) for found in counts]
+    if not any(all_failed) or tried_s <= expected.high_s or any(name in producer for name in RETRIES):
+        return []
+    limit = few_s * row.load.rate
+    red = 2 * sum(n > limit for n in failed) > len(measurement.rounds)
+    reason = (
+        f"in {sum(map(bool, all_failed))} of {len(measurement.rounds)} rounds sends failed since the fault, up to "
+        f"{max(all_failed):,}, {max(failed):,} of them with another error than a time-out, though they are tried again "
+        f"for {tried_s:g} s and service should be back after {expected.high_s:.1f} s"
+    )
+    verdict = Verdict.REGRESSED if red else Verdict.INCONCLUSIVE
+    return [Judgement(verdict=verdict, metric="unknown_records", measured=float(max(all_failed)), reason=reason)]
