@@ -18,6 +18,8 @@ ROUND_S = 90.0
 """What a round with a fault takes besides the fault: load before and after it, coming back, the final read."""
 TOLD_S = 0.05
 """A load whose gaps without a fault (p99) are shorter tells an outage as exactly as it is stated."""
+RETRIES = ("retries", "message.send.max.retries")
+"""A scenario that sets these may have sends fail by design."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -26,10 +26,11 @@ def measured_of(document: Mapping[str, Any], scenario: str = "") -> tuple[str, M
     run = f"run {document['run_id']}"
     there = {e["name"]: e for e in document["scenarios"] if KNEE in e["metrics"] and e["verdict"] not in UNSOUND}
     found = {name: entry for name, entry in there.items() if not _spoilt(entry)}
-    if scenario and scenario not in found:
+    if scenario and scenario not in there:
         raise ConfigurationError(f"{run} has no sound knee of {scenario!r}; it has {', '.join(found) or 'none'}")
-    if there and not found:
-        raise ConfigurationError(f"{run} has no sound knee: {_spoilt(next(iter(there.values())))}")
+    if there and (scenario not in found if scenario else not found):
+        name = scenario or next(iter(there))
+        raise ConfigurationError(f"{run} has no sound knee of {name!r}: {_spoilt(there[name])}")
     if not found:
         raise ConfigurationError(
             f'{run} measured no knee; one that does: make gate TIER=full ARGS="--family rate-ramp"'

@@ -7,9 +7,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from perfgate.experiment.faults.written import Written
+from perfgate.experiment.faults.written import BEFORE_S, Written
 from perfgate.experiment.validity import Flaw
 from perfgate.model import FaultScenario
+from perfgate.model.faults import RETRIES
 
 TIMED_OUT = (-192, -166, 7)
 """librdkafka's codes of records that time out: _MSG_TIMED_OUT, _TIMED_OUT_QUEUE, REQUEST_TIMED_OUT."""
@@ -29,8 +30,9 @@ def failures(written: Written) -> dict[str, int]:
 
 def failed_before(row: FaultScenario, written: Written) -> Flaw | None:
     """Return the flaw of sends that failed while nothing was done to the brokers; None when none did."""
-    codes = _codes(written, -math.inf, math.inf if row.fault.about.harmless else written.marks[0][0])
-    if not len(codes) or row.fault.kind in DONE_BEFORE:
+    fault, harmless = written.marks[0][0], row.fault.about.harmless
+    codes = _codes(written, -math.inf if harmless else fault - BEFORE_S, math.inf if harmless else fault)
+    if not len(codes) or row.fault.kind in DONE_BEFORE or any(name in dict(row.producer) for name in RETRIES):
         return None
     kinds = ", ".join(f"{n:,} x error {code}" for code, n in zip(*np.unique(codes, return_counts=True), strict=True))
     reason = f"{len(codes):,} sends failed while nothing was done to the brokers: {kinds} of librdkafka"

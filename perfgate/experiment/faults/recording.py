@@ -59,6 +59,20 @@ def recall(path: Path) -> Written:
     )
 
 
+MAY_LACK = (
+    "recovery_s",
+    "rate_recovery_s",
+    "catch_up_s",
+    "lag_drained_s",
+    "full_isr_s",
+    "preferred_leaders_s",
+    "controller_changes",
+    "unclean_elections",
+    "others_receive_outage_s.max",
+)
+"""What an analysis tells by leaving it out: the recorded figure is of an earlier one."""
+
+
 def judged_again(measurement: Measurement, folder: Path) -> Measurement:
     """Return the measurement with every round whose history lies in `folder` analysed anew."""
     return replace(measurement, rounds=tuple(_analysed(measurement, r, folder) for r in measurement.rounds))
@@ -74,7 +88,9 @@ def _analysed(measurement: Measurement, r: Round, folder: Path) -> Round:
     if r.failover is None or not path.exists():
         return r
     failover, metrics, accounting = analyse(recall(path))
-    return replace(r, failover=failover, metrics={**r.metrics, **metrics}, accounting=accounting)
+    kept = {name: value for name, value in r.metrics.items() if name not in MAY_LACK}
+    failover = replace(failover, session_s=r.failover.session_s)
+    return replace(r, failover=failover, metrics={**kept, **metrics}, accounting=accounting)
 
 
 def _state(entry: dict[str, object]) -> State:

@@ -9,6 +9,8 @@ CHANGES = "controller_changes"
 
 FEWEST = 3
 """Of fewer controllers those that are left are no majority, and elect nobody."""
+LEAST_S = 10.0
+"""One that is started again sooner may come back before the others had the time to elect."""
 
 
 def took_over(row: FaultScenario, measurement: Measurement) -> list[Judgement]:
@@ -17,6 +19,8 @@ def took_over(row: FaultScenario, measurement: Measurement) -> list[Judgement]:
     Measured on 2 busy cores: 3.2 s, of the 15 s that it is away.
     """
     if row.fault.kind != "kill-controller" or (row.cluster.controllers or row.cluster.brokers) < FEWEST:
+        return []
+    if row.fault.hold_s < LEAST_S:
         return []
     told = [r for r in measurement.rounds if r.failover and CHANGES in r.metrics]
     never = sum(not _in_time(r) for r in told)

@@ -81,7 +81,7 @@ def test_growth_that_bends_upwards_has_an_answer(values: list[float]) -> None:
     ],
 )
 def test_consumers_that_never_catch_up_are_not_green(kind: str, behind: list[bool], verdict: Verdict) -> None:
-    well = history(down=False)
+    well = history(down=kind == "kill-leader")  # one that costs nothing is no kill
     slow = well.receipts[0].copy()
     fell = slow["at"] >= FAULT
     slow["at"][fell] = FAULT + (slow["at"][fell] - FAULT) * 1.5  # a third slower than what is written, to the end

@@ -177,7 +177,7 @@ def test_a_knee_that_the_generator_bounded_is_not_gone_by(tmp_path: Path) -> Non
     (entry,) = (one for one in document["scenarios"] if one["name"] == "acks-all")
     why = "at 6,600 records/s the generator was the limit: sent late"
     entry["rounds"][1]["invalid_metrics"] = {"knee_records_per_s": why}
-    with pytest.raises(ConfigurationError, match=f"has no sound knee: {why}"):
+    with pytest.raises(ConfigurationError, match=f"has no sound knee of 'acks-all': {why}"):
         measured_of(document)
     with pytest.raises(ConfigurationError, match="has no sound knee of 'acks-all'"):
         measured_of(document, "acks-all")
