@@ -1,4 +1,4 @@
-"""Which scenarios a change can be compared on, and why not the others."""
+"""Scenarios that a change can be compared on, and why the others cannot."""
 
 from __future__ import annotations
 

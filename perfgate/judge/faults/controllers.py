@@ -1,4 +1,4 @@
-"""Whether the other controllers elect a new one when the active one is gone. Pure."""
+"""The rule that the other controllers elect a new one when the active one is gone. Pure."""
 
 from __future__ import annotations
 

@@ -8,8 +8,10 @@ from unittest.mock import MagicMock, Mock
 import pytest
 
 from perfgate.experiment.assembly import sends_failed
+from perfgate.experiment.faults import fault_round as module
 from perfgate.experiment.faults.failing import failed_before
 from perfgate.experiment.faults.fault_round import fault_round
+from perfgate.experiment.faults.scripts import SCRIPTS
 from perfgate.experiment.faults.written import NOTHING_DONE, Written
 from perfgate.judge.rules import judge_scenario
 from perfgate.load import processes
@@ -151,3 +153,31 @@ def test_sends_that_fail_before_a_fault_or_without_one_are_the_brokers(
 ) -> None:
     flaw = failed_before(faulty(kind=kind), written)
     assert (flaw and (flaw.brokers, flaw.perhaps_late)) == found
+
+
+@pytest.mark.parametrize(("own", "verdict"), [(True, Verdict.BROKEN), (False, Verdict.INVALID)])
+def test_a_round_with_such_sends_is_broken_on_brokers_of_the_suites_own(
+    own: bool, verdict: Verdict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, given in (
+        ("_settled_ends", []),
+        ("_written", half_failing(42, 0)),
+        ("_recovered", True),
+        ("keep", None),
+        ("fault_host_flaws", []),
+    ):
+        monkeypatch.setattr(module, name, lambda *_, given=given: given)
+    monkeypatch.setitem(SCRIPTS, "kill-leader", lambda _scene: None)
+    monkeypatch.setattr(module, "shutil", Mock())
+    load = MagicMock(hosts=(), start=0.0, end=1.0)
+    load.finish.return_value = []
+    engine, cluster, faults = MagicMock(), MagicMock(emulates_links=own), Mock(session_s=lambda: None)
+    usage: Any = MagicMock()
+    engine.journaled.return_value.__enter__.return_value = load
+    for entered in (engine.journaled.return_value, cluster.watch.return_value, usage):
+        entered.__exit__.return_value = None
+    monkeypatch.setattr(module, "AFTER_MOST_S", 0.0)
+    spec = replace(SPEC, scenario=FAULTY)
+    found = fault_round(faulty(), cluster, faults, Mock(), engine, spec, 1, Mock(), usage, tmp_path)
+    assert "sends failed while nothing was done to the brokers" in found.invalid[0]
+    assert judged(found) is verdict

@@ -1,4 +1,4 @@
-"""Which brokers the scripts of faults choose, with a stand-in for the cluster."""
+"""Brokers that the scripts of faults choose, with a stand-in for the cluster."""
 
 from collections.abc import Collection
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a client may do with topics is tried with one that the brokers' own policy lets it make."""
+"""Permissions for topics, tried with one that the brokers' own policy lets the client make."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future

@@ -1,4 +1,4 @@
-"""Whether this client may do all that a run does with a topic: tried before anything is measured."""
+"""Permissions of this client for all that a run does with a topic, tried before anything is measured."""
 
 from __future__ import annotations
 
