@@ -10,10 +10,11 @@ from typing import Any
 
 from scipy import stats
 
-from benchmarks.compare_lines import UNSOUND, Line, log_interval
+from benchmarks.compare_lines import Line, log_interval
 from benchmarks.compare_resampled import RESAMPLED, Pool, drawn
 from benchmarks.verdict_report import upper_bound
 from perfgate.model import ComparisonOutcome, Effect
+from perfgate.model.judged import UNSOUND
 
 VERDICTS = ("SLOWER", "FASTER", "SAME", "INCONCLUSIVE")
 

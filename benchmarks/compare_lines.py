@@ -28,7 +28,6 @@ KEPT = (
 )
 """The metrics of each round that are recorded: what decides, what a SAME is held to besides, what people ask for."""
 DIGITS = 6
-UNSOUND = ("INVALID", "BROKEN")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.compare_lines import UNSOUND
 from benchmarks.verdict_report import BLOCK
 from benchmarks.warm_cluster import BY_NAME
 from perfgate.judge.compare.comparisons import judge_comparison
 from perfgate.model import Accounting, Comparison, ComparisonOutcome, Measurement, RecordedPairs, Round
+from perfgate.model.judged import UNSOUND
 
 RESAMPLED = 300
 SIDES = ("baseline", "candidate")

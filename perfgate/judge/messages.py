@@ -21,7 +21,6 @@ from perfgate.model import (
 
 PASSED = (Verdict.PASS, Verdict.IMPROVED)
 VALID = (*PASSED, Verdict.MISSING, Verdict.REGRESSED)
-NOT_JUDGED = (Verdict.INVALID, Verdict.BROKEN)
 
 NEXT_STEP = {
     Verdict.REGRESSED: (
@@ -148,7 +147,7 @@ def scenario_lines(outcome: Outcome, measurement: Measurement) -> list[str]:
         f"  scenario   {measurement.scenario.summary}",
     ]
     partly = outcome.verdict is Verdict.INVALID and bool(outcome.judgements)
-    if outcome.verdict in NOT_JUDGED and not partly:
+    if not outcome.verdict.sound and not partly:
         lines += [f"  reason     {reason}" for reason in outcome.reasons]
     for judgement in outcome.judgements:
         if not judgement.verdict.green:

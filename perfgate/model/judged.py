@@ -101,6 +101,15 @@ class Verdict(enum.Enum):
         """Whether the brokers are worse than they must be: slower, or they failed."""
         return self in (Verdict.REGRESSED, Verdict.BROKEN)
 
+    @property
+    def sound(self) -> bool:
+        """Whether the figures under it are ones to go by."""
+        return self not in (Verdict.INVALID, Verdict.BROKEN)
+
+
+UNSOUND = frozenset(verdict.value for verdict in Verdict if not verdict.sound)
+"""How run.json has the verdicts whose figures are none to go by."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judgement:

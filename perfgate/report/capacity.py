@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from perfgate.judge.messages import number
-from perfgate.model import Verdict
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.judged import UNSOUND
 from perfgate.report.results import load_run, recorded_shares_cores
 from perfgate.report.sizing import BELOW_KNEE, CPU_SHARE, ON_DISK, Measured, Sheet, Wanted, capacity
 
 KNEE, CPU = "knee_records_per_s", "broker_cpu_us_per_record"
-UNSOUND = (None, Verdict.INVALID.value, Verdict.BROKEN.value)
+NO_KNEE = {None, *UNSOUND}
 SPAN = re.compile(r"(\d+(?:\.\d+)?)([hdw])")
 DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
 
@@ -24,7 +24,7 @@ DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
 def measured_of(document: Mapping[str, Any], scenario: str = "") -> tuple[str, Measured]:
     """Return the scenario of a run.json whose knee was measured, and what was. Raises ConfigurationError."""
     run = f"run {document['run_id']}"
-    there = {e["name"]: e for e in document["scenarios"] if KNEE in e["metrics"] and e["verdict"] not in UNSOUND}
+    there = {e["name"]: e for e in document["scenarios"] if KNEE in e["metrics"] and e["verdict"] not in NO_KNEE}
     found = {name: entry for name, entry in there.items() if not _spoilt(entry)}
     if scenario and scenario not in there:
         raise ConfigurationError(f"{run} has no sound knee of {scenario!r}; it has {', '.join(found) or 'none'}")

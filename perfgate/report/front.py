@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from perfgate.model import Verdict
-from perfgate.model.errors import ConfigurationError
+from perfgate.model.judged import UNSOUND
 from perfgate.model.secret import redacted
 from perfgate.report.commands import baseline_command
 from perfgate.report.markdown import COLLAPSED, headline, worst_first
-from perfgate.report.results import load_run
+from perfgate.report.results import recorded_runs, run_files
 from perfgate.report.runs_alike import why_not_plain
 
 SUMMARY = "1. Read this first: the run's verdict"
 COMPARED = ("cpu_model", "cores", "kernel", "python", "confluent_kafka", "librdkafka")
 """What of the environment makes figures ones of another machine or client."""
-NO_ANSWER = {Verdict.INVALID.value, Verdict.INCONCLUSIVE.value, Verdict.BROKEN.value}
+NO_ANSWER = {None, Verdict.INCONCLUSIVE.value, *UNSOUND}
 TYPES = {".html": "text/html", ".svg": "image/svg+xml", ".csv": "text/csv", ".json": "application/json"}
 
 
@@ -80,11 +80,7 @@ def trust(document: Mapping[str, Any]) -> list[str]:
     names = [entry["scenario" if document["comparisons"] else "name"] for entry in judged]
     sides = [entry[side] for entry in document["comparisons"] for side in ("baseline", "candidate")]
     entries, what = (sides, "compared") if sides else (document["scenarios"], "measured")
-    unsure = [
-        name
-        for name, entry in zip(names, judged, strict=True)
-        if entry["verdict"] in NO_ANSWER or entry["verdict"] is None
-    ]
+    unsure = [name for name, entry in zip(names, judged, strict=True) if entry["verdict"] in NO_ANSWER]
     found = [
         f"{len(judged)} scenarios {what}: {integrity_line([one['accounting'] for one in entries], entries)}.",
         f"Without an answer: {', '.join(unsure)}." if unsure else f"Every scenario that was {what} has an answer.",
@@ -134,15 +130,9 @@ def run_before(document: Mapping[str, Any], results_dir: Path) -> Mapping[str, A
     def kind(run: Mapping[str, Any]) -> tuple[object, ...]:
         return run["target"]["kind"], run["target"].get("name"), run["tier"]["name"], run["driver"]
 
-    earlier = sorted(path for path in results_dir.glob("2*/run.json") if path.parent.name < document["run_id"])
-    for path in reversed(earlier):
-        try:
-            run = load_run(path)
-        except ConfigurationError:
-            continue  # of another version, or damaged
-        if kind(run) == kind(document) and not why_not_plain(run):
-            return run
-    return None
+    earlier = [path for path in run_files(results_dir) if path.parent.name < document["run_id"]]
+    like = (r for r in recorded_runs(reversed(earlier)) if kind(r) == kind(document) and not why_not_plain(r))
+    return next(like, None)
 
 
 def write_front(folder: Path, page: str, files: Mapping[str, bytes]) -> None:

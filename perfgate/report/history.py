@@ -20,6 +20,7 @@ from typing import Any
 
 from perfgate.judge.thresholds import profile_facts
 from perfgate.model import metric_info
+from perfgate.model.judged import UNSOUND
 from perfgate.report.runs_alike import each_once
 
 FILE, PAGE = "history.jsonl", "history.html"
@@ -141,7 +142,7 @@ def former_values(
 
 def is_sound(row: Mapping[str, Any]) -> bool:
     """Return whether the figures of a scenario's row are ones to go by."""
-    return row["verdict"] not in ("INVALID", "BROKEN")
+    return row["verdict"] not in UNSOUND
 
 
 def changes_of(scenario: str, metric: str, series: Sequence[tuple[str, float]]) -> list[tuple[int, Drift]]:

@@ -33,6 +33,7 @@ from perfgate.judge.thresholds import (
 )
 from perfgate.model import FEWEST_READINGS, METRICS, Profile, Threshold
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.judged import UNSOUND
 from perfgate.model.summary import centre
 from perfgate.report.results import load_run
 from perfgate.report.runs_alike import runs_alike, unsound, why_not_plain
@@ -91,7 +92,7 @@ def proposed(runs: Sequence[Mapping[str, Any]]) -> list[Proposed]:
     found = []
     for name in sorted({entry["name"] for run in runs for entry in run["scenarios"]}):
         measured = (e for run in runs for e in run["scenarios"] if e["name"] == name)
-        entries = [e for e in measured if e["verdict"] not in ("INVALID", "BROKEN")]
+        entries = [e for e in measured if e["verdict"] not in UNSOUND]
         for metric in _recorded(entries):
             values = tuple(_as_judged(e, metric) for e in entries if metric in e["metrics"] and _sound(e, metric))
             if len(values) > 1 and statistics.median(values) > 0:

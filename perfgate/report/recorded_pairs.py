@@ -21,15 +21,15 @@ from perfgate.judge.rules import READERS, spoilt
 from perfgate.judge.thresholds import ENOUGH_PAIRS, load_profiles, match_profile, profile_facts
 from perfgate.model import DECIDES_PACED, Comparison, RecordedPairs
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.judged import UNSOUND
 from perfgate.report.comparisons import recorded_comparisons
 from perfgate.report.proposal import suggested_name, with_profile
-from perfgate.report.results import load_run
+from perfgate.report.results import recorded_runs, run_files
 
 KEPT = ("records_per_s", "broker_cpu_us_per_record", DECIDES_PACED, *READERS.values())
 """What decides comparisons and is held against a reference."""
 NOTHING = {"name", "budget_s", "pairs"}
 """What run.json says of a change that changes nothing on pairs of clusters."""
-UNSOUND = ("INVALID", "BROKEN")
 
 Found = dict[str, dict[str, RecordedPairs]]
 """By scenario and metric."""
@@ -97,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _show(results: Path, thresholds: Path, *, accept: bool) -> int:
-    runs = [run for run in _runs(results) if of_nothing(run)]
+    runs = [run for run in recorded_runs(run_files(results)) if of_nothing(run)]
     if not runs:
         raise ConfigurationError(
             f"{results} holds no run that compared nothing on pairs of clusters: make compare "
@@ -127,16 +127,6 @@ def _show(results: Path, thresholds: Path, *, accept: bool) -> int:
     path.write_text(with_pairs(path.read_text() if path.exists() else "", facts, enough, ids))
     print(f'written: {path}; say so in the commit, and under "Thresholds" in CHANGELOG.md')
     return 0
-
-
-def _runs(results: Path) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = []
-    for path in sorted(results.glob("2*/run.json")):
-        try:
-            found.append(load_run(path))
-        except ConfigurationError:
-            continue  # of another version, or cut off: none of those asked for
-    return found
 
 
 def _facts(run: Mapping[str, Any]) -> dict[str, str]:

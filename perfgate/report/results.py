@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
@@ -154,6 +154,20 @@ def load_run(path: Path, option: str = "--replay") -> dict[str, Any]:
         for entry in (*document["scenarios"], *document["second_looks"]):
             entry["canary"] = []
     return dict(document)
+
+
+def run_files(results: Path) -> list[Path]:
+    """Return run.json of each run in this folder, the oldest first, without links to a run (results/latest)."""
+    return [path for path in sorted(results.glob("*/run.json")) if not path.parent.is_symlink()]
+
+
+def recorded_runs(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    """Yield the runs of these files, without those that are damaged or of another schema version."""
+    for path in files:
+        try:
+            yield load_run(path)
+        except ConfigurationError:
+            continue
 
 
 def _no_number(text: str) -> NoReturn:

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from perfgate.judge.noise import disturbed
 from perfgate.judge.thresholds import profile_facts
 from perfgate.model import CanaryReading, Verdict
-from perfgate.model.errors import ConfigurationError
-from perfgate.report.results import load_run
+from perfgate.model.judged import UNSOUND
+from perfgate.report.results import recorded_runs, run_files
 
 Run = TypeVar("Run", bound=Mapping[str, Any])
 
@@ -22,15 +22,11 @@ def runs_alike(document: Mapping[str, Any], results_dir: Path) -> list[Mapping[s
     """
     wanted, declared = _kind(document), _declared(document)
     found = {document["run_id"]: document}
-    for path in sorted(results_dir.glob("*/run.json")):
-        try:
-            other = load_run(path)
-        except ConfigurationError:
-            continue  # a run of another schema version has nothing to say here
+    for other in recorded_runs(run_files(results_dir)):
         if _kind(other) == wanted and not why_not_plain(other):
             theirs = _declared(other)
             same = [e for e in other["scenarios"] if theirs[e["name"]] == declared.get(e["name"], theirs[e["name"]])]
-            found.setdefault(other["run_id"], {**other, "scenarios": same})  # results/latest is one of the runs again
+            found.setdefault(other["run_id"], {**other, "scenarios": same})
     return each_once(list(found.values()))
 
 
@@ -66,8 +62,8 @@ def unsound(document: Mapping[str, Any], because: str = "") -> str:
     red = [e["name"] for e in document["scenarios"] if e["verdict"] == Verdict.REGRESSED.value or e["first_look"]]
     if red and not because:
         return f"{', '.join(red)} red"
-    no_figures = (None, Verdict.INVALID.value, Verdict.BROKEN.value, Verdict.INCONCLUSIVE.value)
-    bad = [e for e in document["scenarios"] if e["verdict"] in no_figures]
+    none = {None, Verdict.INCONCLUSIVE.value, *UNSOUND}
+    bad = [e for e in document["scenarios"] if e["verdict"] in none]
     if bad:
         reason = f": {bad[0]['reasons'][0].splitlines()[0]}" if bad[0]["reasons"] else ""  # logs follow
         return f"{', '.join(e['name'] for e in bad)} {bad[0]['verdict'] or 'unjudged'}{reason}"

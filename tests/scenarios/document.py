@@ -15,6 +15,7 @@ from perfgate.judge.messages import number
 from perfgate.judge.relation_file import load_relations
 from perfgate.model import FaultScenario, PairRelation, RangeRelation, Relation, Scenario
 from perfgate.model.catalogue import Family
+from perfgate.model.judged import UNSOUND
 from perfgate.model.relations import ROUGH_LEAST
 from perfgate.report.results import load_run
 from tests.scenarios.catalogue import FAMILIES
@@ -210,7 +211,7 @@ def collected(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     relations: dict[str, dict[str, list[Any]]] = defaultdict(lambda: {"ratios": [], "verdicts": []})
     for run in runs:
         for scenario in run["scenarios"]:
-            if scenario["verdict"] not in ("INVALID", "BROKEN"):
+            if scenario["verdict"] not in UNSOUND:
                 for name, _ in (*SHOWN, *SHOWN_WHERE_HELD):
                     if (value := scenario["metrics"].get(name, {}).get("value")) is not None:
                         values[scenario["name"]][name].append(value)
@@ -232,7 +233,7 @@ def night_of(run: Mapping[str, Any]) -> dict[str, Any]:
     spent = run["time"]
     shares = {name: seconds / spent["total_s"] for name, seconds in spent["phases_s"].items()}
     phases = ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares.items() if share >= 0.01)
-    valid = [s for s in run["scenarios"] if s["verdict"] not in ("INVALID", "BROKEN")]
+    valid = [s for s in run["scenarios"] if s["verdict"] not in UNSOUND]
     held = [*run["relations"], *run["ranges"]]
     green = sum(one["verdict"] == "PASS" for one in held)
     return {
