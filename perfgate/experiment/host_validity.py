@@ -9,6 +9,7 @@ from perfgate.experiment.validity import (
     LATENCIES,
     THREAD_LIMIT_CORES,
     Flaw,
+    beside_push_back,
     schedule_delay_limit_ms,
     woken,
 )
@@ -132,13 +133,14 @@ def _at_its_limit(host: HostReport, busiest_broker_cores: float | None, *, share
 
 
 def _late(host: HostReport, result: LoadResult) -> str:
-    """Return how late the host sent what a schedule asked for; empty when it did not, or when its buffer was full."""
-    if host.schedule_delay_p99_ms is None or result.sent is None or result.sent.pushback_s > 0:
+    """Return how late the host sent what a schedule asked for; empty when its buffer was full for longer than that."""
+    if host.schedule_delay_p99_ms is None or result.sent is None:
         return ""
     limit_ms = DELAY_FACTOR * schedule_delay_limit_ms(host.latency_histogram, result.wake_delay_p99_ms)
-    if host.schedule_delay_p99_ms <= limit_ms:
+    full_ms = 1e3 * host.pushback_share * result.window_s
+    if host.schedule_delay_p99_ms <= max(limit_ms, full_ms):
         return ""
     return (
         f"p99 of its schedule delay is {host.schedule_delay_p99_ms:,.1f} ms (limit {limit_ms:.1f} ms{woken(result)}), "
-        "although its buffer never pushed back"
+        f"{beside_push_back(full_ms)}"
     )

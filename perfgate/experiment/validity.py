@@ -55,6 +55,7 @@ LATE_TURNS = 0.5
 way when that is measured. A burst has one or two of them a side."""
 
 NO_TURNS = "the loads did not take turns"
+NEVER_PUSHED_BACK = "although its buffer never pushed back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,22 +280,27 @@ def _generator_flaws(load: Load, result: LoadResult, sent: Sent, used_up: bool) 
             "raise queue.buffering.max.kbytes and queue.buffering.max.messages"
         )
         return [Flaw(reason)]
-    if sent.pushback_s > 0:
-        return []
     delay, limit = schedule_delay_p99_ms(sent), schedule_delay_limit_ms(sent.latency, result.wake_delay_p99_ms)
+    if sent.pushback_s > 0 and (delay is None or delay <= 1e3 * sent.pushback_in_window_s):
+        return []  # a shorter push-back may be of the burst with which the generator caught up
     late = "no record was sent in the window" if delay is None else f"p99 of the schedule delay is {delay:,.1f} ms"
     late += f" (limit {limit:.1f} ms{woken(result)})"
-    if short or delay is None or sent.unsent:
+    if delay is None or (not sent.pushback_s and (short or sent.unsent)):
         late += f", {offered:,.0f} records/s offered"
         late += f", {sent.unsent:,} records unsent" if sent.unsent else ""
-        reason = f"generator saturated: {late} at {load.rate:,.0f} records/s, although its buffer never pushed back"
+        reason = f"generator saturated: {late} at {load.rate:,.0f} records/s, {NEVER_PUSHED_BACK}"
         return [Flaw(reason, generator=True)]
     if delay <= limit:
         return []
     spoilt = LATENCIES if result.received else LATENCIES[:1]
-    reason = f"sent late: {late}, although its buffer never pushed back"
+    reason = f"sent late: {late}, {beside_push_back(1e3 * sent.pushback_in_window_s)}"
     # No other try for latencies of which nothing is held.
     return [Flaw(reason, generator=not load.times_out, metrics=spoilt)]
+
+
+def beside_push_back(pushed_ms: float) -> str:
+    """Return what a buffer has to do with records that were sent late; `pushed_ms`: how long it was full."""
+    return f"without the {pushed_ms:,.1f} ms for which its buffer was full" if pushed_ms else NEVER_PUSHED_BACK
 
 
 def woken(result: LoadResult) -> str:

@@ -146,8 +146,10 @@ def test_a_host_that_sends_late_spoils_latencies_whatever_the_others_do() -> Non
     assert "generator saturated on load-7: p99 of its schedule delay is 25.0 ms (limit 10.0 ms)" in flaw.reason
     assert flaw.metrics == ("latency_ms",)
     assert host_flaws(PACED, load_result(sent=sent(), hosts=(replace(late, schedule_delay_p99_ms=9.0),))) == []
-    pushed = replace(told, sent=sent(pushback_s=0.5))
-    assert host_flaws(PACED, pushed) == [], "its buffer was full: the brokers kept it waiting"
+    pushed = replace(told, hosts=(HOST, replace(late, pushback_share=0.1)))
+    assert host_flaws(PACED, pushed) == [], "its buffer was full for longer: the brokers kept it waiting"
+    (flaw,) = host_flaws(PACED, replace(told, sent=sent(pushback_s=0.5)))
+    assert "load-7" in flaw.reason, "another host's buffer was full"
 
 
 def test_a_host_whose_clock_stepped_is_named_with_how_much_with_a_fault_too() -> None:

@@ -409,12 +409,25 @@ def test_a_paced_load_that_offered_less_than_its_rate_was_limited_by_the_generat
 
 
 def test_a_paced_load_that_the_brokers_did_not_take_is_a_result_of_its_own() -> None:
-    refused = sent(acked_in_window=1600, attempted_in_window=1600, pushback_s=1.0, schedule_delay=histogram([0.4]))
+    full = {"pushback_s": 1.0, "pushback_in_window_s": 1.0}
+    refused = sent(acked_in_window=1600, attempted_in_window=1600, **full, schedule_delay=histogram([0.4]))
     assert flaws(PACED, load_result(sent=refused), accounting(3000)) == ()
     reason = "not sustained: the brokers took 800 of 1,000 records/s"
     assert not_sustained(PACED, load_result(sent=refused)) == reason
     queued = sent(acked_in_window=1600)  # sent in time, taken late
     assert not_sustained(PACED, load_result(sent=queued)) == reason
+
+
+def test_a_generator_that_stood_still_is_not_excused_by_the_push_back_of_its_own_burst() -> None:
+    """Held for 0.2 s, it hands over what it owes at once, and fills its own buffer for a moment."""
+    burst = sent(pushback_s=0.02, pushback_in_window_s=0.02, schedule_delay=histogram([0.2] * 9))
+    (flaw,) = flaws(PACED, load_result(sent=burst), accounting(3000))
+    assert flaw.generator
+    assert flaw.metrics == ("latency_ms",)
+    assert "sent late: p99 of the schedule delay is 20" in flaw.reason
+    assert flaw.reason.endswith("without the 20.0 ms for which its buffer was full")
+    by_brokers = sent(pushback_s=0.3, pushback_in_window_s=0.3, schedule_delay=histogram([0.2] * 9))
+    assert flaws(PACED, load_result(sent=by_brokers), accounting(3000)) == ()
 
 
 def test_what_was_never_handed_over_was_not_sustained() -> None:

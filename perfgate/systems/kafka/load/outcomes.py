@@ -41,8 +41,8 @@ class Outcomes:
         self.attempted = self.acked = self.withdrawn = 0
         self.acked_by_partition = np.zeros(self._partitions, np.int64)
         self.attempted_in_window = self.acked_in_window = self.acked_bytes_in_window = 0
-        self.free_since = 0.0
-        """When the last commit of a transaction ended: what was due before could not be handed over."""
+        self._held = (0.0, 0.0)
+        """Since when and until when nothing could be handed over, the last time."""
         self.due_in_window = self.timed_out_in_window = 0
         self._latency = LatencyRecorder(self._partitions)
         self._send_latency, self._schedule_delay = LatencyRecorder(), LatencyRecorder()
@@ -77,6 +77,14 @@ class Outcomes:
         """Note when each of these new records is due."""
         self._due[sequences & self._mask] = due
 
+    def held(self, since: float, until: float, due: float) -> None:
+        """Note that nothing could be handed over between these moments: that is no delay of the generator's.
+
+        `due`: when the first record that waited then was due. Where it had waited already, what came in between is
+        part of catching up.
+        """
+        self._held = (self._held[0] if due <= self._held[1] else since, until)
+
     def hand_over(self, messages: Messages, partition: int, moment: float) -> None:
         """Note that these records, consecutive ones, are about to be handed over."""
         if self.journal:
@@ -90,8 +98,9 @@ class Outcomes:
             self.attempted_in_window += len(messages)
         if self._paced:
             due = self._due[messages["private"] & self._mask]
-            could = np.maximum(due, self.free_since)
-            self._schedule_delay.record((now() - could)[(due >= self._window.opens) & (due < self._window.closes)])
+            since, until = self._held
+            late = now() - due - np.maximum(0.0, until - np.maximum(due, since))
+            self._schedule_delay.record(late[(due >= self._window.opens) & (due < self._window.closes)])
 
     def hear(self, pointers: npt.NDArray[np.uint64]) -> None:
         """Count and time the records at these addresses, whose outcomes have just come."""

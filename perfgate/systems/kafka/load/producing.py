@@ -206,7 +206,8 @@ class Sender:
         """Commit the transaction, if one is open. Nothing is handed over meanwhile, which the generator cannot help."""
         began = now()
         if self._transactions.commit(self._reports.take, self._drain_s):
-            self._came_round = self.outcomes.free_since = now()
+            self._came_round = now()
+            self.outcomes.held(began, self._came_round, self._schedule.due_at(self._next))
             self._committing_in_window_s += self._window.share_of(began, self._came_round)
             if not self._paced and not len(self._refused):  # that time is counted once those have found room
                 self._note_pushback(began, self._came_round)
@@ -245,8 +246,8 @@ class Sender:
             self._wait_for_room()
             self._send(self._refused, self._refused_partition)
             return
-        due = min(self._schedule.due_by(moment), self._last_slot(), self._records, self._allowed())
-        due -= self._next
+        allowed = self._limit.by(now(), self._next) if self._limit else sys.maxsize
+        due = min(self._schedule.due_by(moment), self._last_slot(), self._records, allowed) - self._next
         if due > 0 and (due >= self._least or due == self._records - self._next):
             self._send(self._make(min(due, self._chunk), moment), self._next_partition())
         elif self._paced and self._rate <= SPIN_RATE:
@@ -263,18 +264,14 @@ class Sender:
             self._rotates_at = now() + ROTATE_S
             self.client.rotate()
 
-    def _allowed(self) -> int:
-        return self._limit.by(now(), self._next) if self._limit else sys.maxsize
-
     def _wait_for_room(self) -> None:
         """Wait until as many records have been resolved as wait for room, or a 16th of the buffer, bounded.
 
         Not for all of a small buffer: it would run empty meanwhile.
         """
         waiting = lib.rd_kafka_outq_len(self.client.handle)
-        enough = (
-            min(len(self._refused), max(1, waiting // 16)) if waiting else 0
-        )  # all has been heard of: there is room
+        # Where all has been heard of there is room.
+        enough = min(len(self._refused), max(1, waiting // 16)) if waiting else 0
         deadline = now() + RETRY_AFTER_S
         while enough > 0 and (moment := now()) < deadline:
             resolved = self._reports.take()
@@ -313,6 +310,8 @@ class Sender:
     def _send(self, messages: Messages, partition: int) -> None:
         messages["err"] = 0
         moment = now()
+        if len(self._refused):
+            self.outcomes.held(self._refused_at, moment, self._schedule.due_at(int(messages["private"][0])))
         self.outcomes.hand_over(messages, partition, moment)
         accepted = lib.rd_kafka_produce_batch(
             self.client.topic_handle, partition, clib.F_COPY, messages.ctypes.data, len(messages)
