@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
 from perfgate.host.addresses import is_this_machine
-from perfgate.metrics.prometheus_source import PrometheusSource
+from perfgate.metrics.prometheus_source import PrometheusSource, duration_s
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret, redacted
 
@@ -79,7 +78,7 @@ class Prometheus:
             targets = self._client.get_targets(state="active")["activeTargets"]
         except (PrometheusApiClientException, requests.RequestException, KeyError, TypeError):
             return 0.0
-        return max((_duration_s(target.get("scrapeInterval", "0s")) for target in targets), default=0.0)
+        return max((duration_s(target.get("scrapeInterval", "0s")) for target in targets), default=0.0)
 
     def _offset(self) -> float:
         """Return by how much Prometheus' clock is ahead of this machine's, in s; 0 when less than half a round trip."""
@@ -124,10 +123,3 @@ def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
 def _series(entry: Mapping[str, Any]) -> Series:
     pairs = entry["values"] if "values" in entry else [entry["value"]]
     return Series(labels=entry["metric"], values=[(float(at), float(value)) for at, value in pairs])
-
-
-def _duration_s(text: str) -> float:
-    """Return a Prometheus duration such as 1m30s in s."""
-    units = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-    parts = re.findall(r"([\d.]+)(ms|[smhd])", text)
-    return sum(float(number) * units[unit] for number, unit in parts) if "".join(map("".join, parts)) == text else 0.0

@@ -31,9 +31,9 @@ ByBroker = dict[int, list[list[tuple[float, float]]]]
 """Of each broker, its series as (time, value) pairs."""
 
 
-def least_window_s(scrape_interval_s: float) -> float:
-    """Return the shortest window that surely holds enough scrapes."""
-    return (FEWEST_SCRAPES + 1) * scrape_interval_s
+def least_window_s(scrape_interval_s: float, looks_back_s: float = 0.0) -> float:
+    """Return the shortest window that surely holds enough scrapes, after what a query looks back."""
+    return (FEWEST_SCRAPES + 1) * scrape_interval_s + looks_back_s
 
 
 def inside(values: Pairs, opens: float, closes: float) -> list[tuple[float, float]]:
@@ -54,7 +54,8 @@ class PrometheusSampler:
         `scrape_interval_s`: where it is known, no scrapes are waited for that a window has no room for.
         """
         self._prometheus = prometheus
-        self._roomy_s = (FEWEST_SCRAPES - 1) * scrape_interval_s
+        self._looks_back_s = prometheus.source.looks_back_s
+        self._roomy_s = (FEWEST_SCRAPES - 1) * scrape_interval_s + self._looks_back_s
         self._brokers = brokers
         self._edges: list[float] = []
         self.unavailable = ""
@@ -84,6 +85,8 @@ class PrometheusSampler:
         shortest_s = min(closes - opens for opens, closes in spans)
         if shortest_s < self._roomy_s:
             self.unavailable = f"a window of {shortest_s:.1f} s has no room for {FEWEST_SCRAPES} scrapes of Prometheus"
+            if self._looks_back_s:
+                self.unavailable += f" after the {self._looks_back_s:g} s that its query looks back"
             return {}
         try:
             per_span = [self._cores(*span) for span in spans]
@@ -211,7 +214,7 @@ class PrometheusSampler:
             if known is None:
                 strangers.append(value)
             else:
-                found[known].append(inside(one.values, opens, closes))
+                found[known].append(inside(one.values, opens + self._looks_back_s, closes))
                 told[known].append(f"{label} {value!r}, job {one.labels.get('job', '')!r}")
         if not found:
             raise Unavailable(

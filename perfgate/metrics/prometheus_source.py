@@ -52,6 +52,22 @@ class PrometheusSource:
     ca: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def looks_back_s(self) -> float:
+        """The longest range in its query: each of its points tells of so many seconds before it.
+
+        What a recording rule looks back cannot be seen; irate() goes by the last two scrapes of its range.
+        """
+        ranges = re.findall(r"\[([^]:]*)", re.sub(r"irate\s*\([^][]*\[[^]]*", "", self.query))
+        return max(map(duration_s, ranges), default=0.0)
+
+
+def duration_s(text: str) -> float:
+    """Return a Prometheus duration such as 1m30s in s; 0 for what is none."""
+    units = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+    parts = re.findall(r"([\d.]+)(ms|[smhd])", text)
+    return sum(float(number) * units[unit] for number, unit in parts) if "".join(map("".join, parts)) == text else 0.0
+
 
 def check_url(url: str, told: str) -> str:
     """Return `url` if it can be a Prometheus'. Raises ConfigurationError, with what was `told`."""

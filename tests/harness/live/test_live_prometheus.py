@@ -56,10 +56,14 @@ def test_prometheus_and_the_kernel_agree_on_the_brokers_cpu(cluster: EmbeddedClu
     assert prometheus.scrape_interval_s() == 1
     here = process_sampler(cluster.broker_pids)
     there = PrometheusSampler(prometheus, {broker: HOST for broker in cluster.broker_pids()})
+    query = "sum by (instance)(rate(process_cpu_seconds_total[3s]))"
+    stated = PrometheusSource(url=cluster.prometheus_url, brokers=cluster.agents(), query=query)
+    asked = PrometheusSampler(Prometheus(stated), {broker: HOST for broker in cluster.broker_pids()})
 
     def edge() -> None:
         here.edge()
         there.edge()
+        asked.edge()
 
     result, _ = LiveLoad(cluster).run(LibrdkafkaDriver(), PLAIN, window_s=WINDOW_S, edge=edge)
     assert result.sent is not None
@@ -69,6 +73,9 @@ def test_prometheus_and_the_kernel_agree_on_the_brokers_cpu(cluster: EmbeddedClu
     for metric in ("broker_cpu_cores.1", "broker_cpu_cores.2", "broker_cpu_cores.sum", "broker_cpu_us_per_record"):
         print(f"{metric}: kernel {mine[metric]:.4f}, Prometheus {theirs[metric]:.4f}")
         assert theirs[metric] == pytest.approx(mine[metric], rel=AGREE)
+    own = asked.metrics(rate, [-1])["broker_cpu_cores.sum"]
+    print(f"broker_cpu_cores.sum: a query with a range {own:.4f}")
+    assert own == pytest.approx(mine["broker_cpu_cores.sum"], rel=2 * AGREE)
     assert theirs["under_replicated_partitions.max"] == theirs["isr_shrinks"] == 0
     assert 0 < theirs["request_handler_idle_ratio.min"] <= 1
     assert theirs["network_in_mib_per_s"] > 0

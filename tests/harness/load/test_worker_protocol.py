@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from perfgate.load import local, processes
 from perfgate.load.local import LocalTransport
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
+from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.model import Consumers, Keys, Load, settings
 from perfgate.model.load import LoadError, LoadSpec, Observer, SendsFailedError
 from perfgate.systems.kafka.load import librdkafka
@@ -82,7 +83,7 @@ def test_a_result_that_comes_before_it_is_awaited_is_not_lost() -> None:
 
 def test_a_check_that_outlasts_the_window_does_not_stretch_it() -> None:
     """Real brokers took seconds to say how they are, and the CPU of the time after the load was counted, too."""
-    sampler = PrometheusSampler(Mock(now=time.time), {1: "one:9092"})
+    sampler = PrometheusSampler(Mock(now=time.time, source=PrometheusSource(url="http://p")), {1: "one:9092"})
     edges: list[float] = []
 
     def edge(at: float) -> None:

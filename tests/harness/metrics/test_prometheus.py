@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from fixtures.wiring import exporters_usage
 from perfgate.metrics.health import EVIDENCE, increase
-from perfgate.metrics.prometheus import Prometheus, Series, _duration_s
+from perfgate.metrics.prometheus import Prometheus, Series
 from perfgate.metrics.prometheus_sampler import PrometheusSampler, inside
-from perfgate.metrics.prometheus_source import PrometheusSource
+from perfgate.metrics.prometheus_source import PrometheusSource, duration_s
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.managed.own_cluster import OwnCluster
 
@@ -59,7 +59,7 @@ def test_only_what_lies_inside_the_window_counts() -> None:
 
 @pytest.mark.parametrize(("text", "seconds"), [("15s", 15), ("1m30s", 90), ("500ms", 0.5), ("1h", 3600), ("x", 0)])
 def test_durations(text: str, seconds: float) -> None:
-    assert _duration_s(text) == seconds
+    assert duration_s(text) == seconds
 
 
 @pytest.mark.parametrize(("interval_s", "asked"), [(1.0, 0), (0.2, 1), (0.0, 1)])
@@ -264,6 +264,50 @@ def test_strangers_under_one_exporter_s_name_do_not_hide_the_next_exporter() -> 
 
 
 SHRINKS = "kafka_server_replicamanager_isrshrinkspersec_total"
+
+
+class Averaged(Scraped):
+    """What rate(...[8s]) tells of brokers that used a tenth of a core before the window, and two cores in it."""
+
+    opens = 100.0
+
+    def now(self) -> float:
+        return self.opens if self._now == 0 else self.opens + 25
+
+    def instant(self, query: str, at: float) -> list[Series]:
+        if not query.startswith("("):
+            return []
+        self._now = at
+        used = {t: 2.0 if t > self.opens else 0.1 for t in range(int(at) - 60, int(at) + 1)}
+        values = [(float(t), sum(used[t - back] for back in range(8)) / 8) for t in list(used)[8:]]
+        return [Series(labels={"instance": "kafka-1:7071"}, values=values)]
+
+
+def test_what_a_query_looks_back_on_is_no_part_of_the_window() -> None:
+    """Its first points tell of the time before the window: 2.0 cores were told as 1.7."""
+    prometheus: Any = Averaged(query="sum by (instance)(rate(process_cpu_seconds_total[8s]))")
+    sampler = PrometheusSampler(prometheus, {1: "kafka-1:9092"}, 1.0)
+    sampler._edges = [100.0, 125.0]
+    assert sampler.metrics(1000, [0])["broker_cpu_cores.sum"] == pytest.approx(2.0)
+    assert sampler.over_time()["1"][0][0] == pytest.approx(8.0)
+    sampler._edges = [100.0, 110.0]
+    assert not sampler.metrics(1000, [0])
+    assert sampler.unavailable.endswith("no room for 4 scrapes of Prometheus after the 8 s that its query looks back")
+
+
+@pytest.mark.parametrize(
+    ("query", "seconds"),
+    [
+        ("rate(a[5m])", 300),
+        ("rate(a[30s]) + max_over_time(b[1m30s:5s])", 90),
+        ('irate(a{x="y"}[5m])', 0),
+        ("sum(irate(a[5m])) + rate(b[10s])", 10),
+        ("a_recording_rule", 0),
+        ("", 0),
+    ],
+)
+def test_how_far_a_query_looks_back(query: str, seconds: float) -> None:
+    assert PrometheusSource(url="http://p", query=query).looks_back_s == seconds
 
 
 def test_health_is_of_these_brokers_alone() -> None:
