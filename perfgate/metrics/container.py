@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +16,8 @@ import requests
 from perfgate.metrics.cgroup import ControlGroup, control_group
 from perfgate.metrics.usage import CounterSampler, Usage
 
+CLOCK_OFF_S = 0.01
+"""The engine's clock is as good as this machine's up to here."""
 UNTOLD = "neither the kernel nor the engine tells it of containers"
 """The engine's counters of interfaces come up to a second late, of short windows a quarter of what was sent (20.10)."""
 
@@ -34,10 +37,13 @@ def container_sampler(ids: Mapping[int, str]) -> CounterSampler:
     if groups.keys() >= ids.keys():
         return CounterSampler(at_once, ids, glance=lambda: at_once(whole=False), untold=UNTOLD)
 
+    ahead_s = clock_ahead_s(engine)
+
     def one(id_: str) -> Usage | None:
         try:
+            asked = time.monotonic()
             stats = engine.stats(id_, stream=False, one_shot=True)
-            return usage_of(stats, time.time() - time.monotonic())
+            return dated(usage_of(stats, time.time() + ahead_s - time.monotonic()), asked, time.monotonic())
         except (docker.errors.DockerException, requests.RequestException, KeyError):
             return None  # of a container that does not run there is nothing to be read
 
@@ -59,7 +65,7 @@ def usage_of(stats: Mapping[str, Any], clocks_apart_s: float = 0.0) -> Usage:
     """Return the counters in one answer of the engine's stats call (one-shot).
 
     The engine dates them by the wall clock, which may be set between two of them: `clocks_apart_s`, by how much it is
-    ahead of the monotonic clock now, is taken off.
+    ahead of this machine's monotonic clock now, is taken off.
     Memory is what the container holds less the page cache that the kernel can take back, as `docker stats` shows it.
     """
     memory = stats["memory_stats"]
@@ -74,7 +80,25 @@ def usage_of(stats: Mapping[str, Any], clocks_apart_s: float = 0.0) -> Usage:
     )
 
 
+def clock_ahead_s(engine: Any) -> float:
+    """Return by how much the engine's clock is ahead of this machine's, in s; 0 when less than half a round trip."""
+    before = time.time()
+    there = _seconds(engine.info()["SystemTime"])
+    after = time.time()
+    ahead = there - (before + after) / 2
+    return ahead if abs(ahead) > (after - before) / 2 else 0.0
+
+
+def dated(usage: Usage, asked: float, answered: float) -> Usage:
+    """Return counters with a moment at which they can have been read, between question and answer.
+
+    A clock of the engine's that has been set since dates them outside: then they are as late as they can be, so that
+    late ones do not look like those of the window.
+    """
+    possible = asked - CLOCK_OFF_S <= usage.at <= answered + CLOCK_OFF_S
+    return usage if possible else replace(usage, at=answered)
+
+
 def _seconds(text: str) -> float:
-    """Return the moment at which the engine read the counters; it writes nanoseconds, Python reads microseconds."""
-    whole, _, fraction = text.rstrip("Z").partition(".")
-    return datetime.fromisoformat(whole + "+00:00").timestamp() + float(f"0.{fraction or 0}")
+    """Return a moment as the engine writes it (ISO 8601) in s since 1970."""
+    return datetime.fromisoformat(text).timestamp()
