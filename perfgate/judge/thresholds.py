@@ -213,6 +213,13 @@ def all_but_one(profiles: Mapping[str, Profile], facts: Mapping[str, str]) -> li
     return [(profile, keys[0]) for profile, keys in differing if len(keys) == 1 and keys != ["target"]]
 
 
+def differences(profile: Profile, facts: Mapping[str, str]) -> str:
+    """Return in which facts a run is none of the profile's, in words: tier nightly there, smoke here; else nothing."""
+    return "; ".join(
+        f"{key} {profile.facts[key]} there, {facts.get(key) or 'unknown'} here" for key in _differing(profile, facts)
+    )
+
+
 def _differing(profile: Profile, facts: Mapping[str, str]) -> list[str]:
     """Return the facts that keep the profile from being picked, by name."""
     return [key for key, value in profile.facts.items() if key != UNDER_TEST and facts.get(key) != value]

@@ -26,6 +26,7 @@ from perfgate.judge.statistics import MEDIAN_ERROR_FACTOR
 from perfgate.judge.thresholds import (
     CANARY_KEYS,
     UNDER_TEST,
+    differences,
     largest_reach,
     load_profiles,
     match_profile,
@@ -272,6 +273,18 @@ def _propose(arguments: argparse.Namespace) -> int:
     )
 
 
+def check_may_hold(profile: Profile, run: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError where the figures of such a run may not be written into this profile."""
+    if profile.reference:
+        raise ConfigurationError(f"profile {profile.name} is a reference: no run replaces what was published elsewhere")
+    facts = profile_facts(run["target"], run["environment"], run["tier"], run["driver"])
+    if other := differences(profile, facts):
+        raise ConfigurationError(
+            f"profile {profile.name} is of other runs than {run['run_id']}: {other}; name no profile, in the target "
+            "file or beside --profile: theirs is then a file of its own"
+        )
+
+
 def show(
     like: Mapping[str, Any],
     results: Path,
@@ -292,8 +305,8 @@ def show(
     facts = profile_facts(like["target"], like["environment"], like["tier"], like["driver"])
     profiles = load_profiles(thresholds)
     used = profiles.get(profile) if profile else match_profile(profiles, facts)
-    if used is not None and used.reference:
-        raise ConfigurationError(f"profile {used.name} is a reference: no run replaces what was published elsewhere")
+    if used is not None:
+        check_may_hold(used, like)
     name = profile or (used.name if used else suggested_name(facts, profiles))
     path = thresholds / f"{name}.toml"
     print(
