@@ -14,6 +14,7 @@ from perfgate.judge.statistics import centre_error, many, median_interval, sprea
 from perfgate.judge.warming import still_growing
 from perfgate.model import (
     DECIDES_PACED,
+    NO_USAGE,
     FaultScenario,
     Judgement,
     Measurement,
@@ -230,10 +231,12 @@ def _judged(measurement: Measurement, profile: Profile | None) -> Outcome:
             for j in judgements
         ]
     held = {judgement.metric for judgement in judgements}
+    blind = all(r.untold.get("CPU") == NO_USAGE for r in measurement.rounds)  # so no run could be a baseline of it
     judgements += [
         Judgement(verdict=Verdict.MISSING, metric=group[0], reason="no threshold")
         for group in required(measurement.scenario)
-        if not held.intersection(group) and not (published and thresholds)  # a table holds what it holds
+        if not held.intersection(group) and not (group is CPU and blind)
+        if not (published and thresholds)  # a table holds what it holds
     ]
     notes = [f"{j.metric}: {j.reason}" for j in judgements if j.reason]
     notes += [f"{metrics} is not valid: {reason}" for metrics, reason in _spoilt_beside(measurement, held).items()]

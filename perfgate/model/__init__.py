@@ -60,6 +60,7 @@ from perfgate.model.hosts import HostReport as HostReport
 from perfgate.model.hosts import MachineUse as MachineUse
 from perfgate.model.measured import (
     FEWEST_READINGS as FEWEST_READINGS,
+    NO_USAGE as NO_USAGE,
     Accounting as Accounting,
     CanaryReading as CanaryReading,
     Failover as Failover,

@@ -14,6 +14,8 @@ from perfgate.model.hosts import HostReport
 
 FEWEST_READINGS = 3
 """So many canary readings are taken before a cluster starts."""
+NO_USAGE = "the target file states no [prometheus]"
+"""Why all that is `untold` of real brokers is, where nobody was named to tell it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,6 +13,7 @@ from perfgate.judge.relations import deciding_step
 from perfgate.judge.rules import spoilt_metrics
 from perfgate.judge.statistics import spread
 from perfgate.model import (
+    NO_USAGE,
     Comparison,
     ComparisonOutcome,
     Effect,
@@ -130,7 +131,7 @@ def untold_notes(measurements: Mapping[str, Measurement]) -> list[str]:
             scenarios.setdefault((", ".join(figures), why), []).append(name)
     return [
         f"note: {figures} of the brokers: unavailable in {names[0] if len(names) == 1 else f'{len(names)} scenarios'}: "
-        f"{why}"
+        f"{why}{'; their CPU is not held' if why == NO_USAGE else ''}"
         for (figures, why), names in scenarios.items()
     ]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perfgate.judge.messages import Again, relation_message, scenario_message, scenario_sentence
 from perfgate.judge.relations import judge_relation
 from perfgate.judge.rules import SEVERITY, judge_scenario, judge_threshold, worst
-from perfgate.model import CanaryReading, Judgement, Measurement, Outcome, Profile, Verdict
+from perfgate.model import NO_USAGE, CanaryReading, Judgement, Measurement, Outcome, Profile, Threshold, Verdict
 from perfgate.report.allure_results import _headline
 from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.report.terminal import scenario_rows, spoilt_notes, untold_notes
@@ -124,6 +124,30 @@ def test_what_nothing_tells_of_the_brokers_is_unavailable_with_its_reason() -> N
         "disk": "no counters",
         "network": "no counters",
     }
+
+
+@pytest.mark.parametrize(
+    ("why", "held", "verdict"),
+    [
+        (NO_USAGE, (RATE,), Verdict.PASS),
+        (NO_USAGE, (), Verdict.MISSING),
+        (NO_USAGE, (RATE, CPU), Verdict.INCONCLUSIVE),
+        ("3 scrapes in a window of 2 s, 4 are needed", (RATE,), Verdict.MISSING),
+    ],
+)
+def test_the_cpu_of_brokers_is_not_asked_for_where_nobody_is_named_to_tell_it(
+    why: str, held: tuple[Threshold, ...], verdict: Verdict
+) -> None:
+    """No run could be a baseline of it, so that every scenario was MISSING, and red every night, however fast."""
+    taken = measurement([1000, 1010, 990])
+    blind = [
+        replace(r, metrics={"records_per_s": r.metrics["records_per_s"]}, usage_unavailable=why, untold={"CPU": why})
+        for r in taken.rounds
+    ]
+    taken = replace(taken, rounds=tuple(blind))
+    assert judge_scenario(taken, profile(*held)).verdict is verdict
+    (note,) = untold_notes({"batch-1k": taken})
+    assert note.endswith("; their CPU is not held") is (why == NO_USAGE)
 
 
 @given(st.lists(st.floats(100, 2000), min_size=2, max_size=9), st.floats(1.01, 3))

@@ -12,7 +12,7 @@ from typing import TextIO
 from confluent_kafka.admin import AdminClient
 
 from perfgate.host.waiting import NotYet, poll_until
-from perfgate.model import ClusterSpec, FaultScenario, Scenario
+from perfgate.model import NO_USAGE, ClusterSpec, FaultScenario, Scenario
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.meter import Meter
 from perfgate.systems.kafka.attached.cluster import BACK_S, ExternalCluster, time_is_up, unwell
@@ -28,7 +28,6 @@ from perfgate.systems.kafka.client.admin import sees_all_topics, version_of
 from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S, answer
 
 LOOK_AGAIN_S = 0.5
-NO_USAGE = "the target file states no [prometheus]"
 LOOK_WITHIN_S = 5.0
 """A cluster whose state takes longer to ask for cannot be watched, and is refused."""
 
