@@ -57,11 +57,15 @@ def why_not_plain(document: Mapping[str, Any]) -> str:
 def unsound(document: Mapping[str, Any], because: str = "") -> str:
     """Return why a run's figures are no baseline, though its kind is right; empty when they are one.
 
-    What was red, confirmed or not, is none without a reason, `because`.
+    What was red, of scenarios confirmed or not, is none without a reason, `because`.
     """
+    related = [*document["relations"], *document.get("ranges", ())]
     red = [e["name"] for e in document["scenarios"] if e["verdict"] == Verdict.REGRESSED.value or e["first_look"]]
+    red += [e["name"] for e in related if e["verdict"] == Verdict.REGRESSED.value]
+    beside = [e for e in document.get("baselines", ()) if any(r.get("broken") for r in e["rounds"])]
+    red += [f"{e['name']} measured once more beside {e['beside']}" for e in beside]
     if red and not because:
-        return f"{', '.join(red)} red"
+        return f"{', '.join(red)} red; if that is right, --because 'TEXT' counts it"
     none = {None, Verdict.INCONCLUSIVE.value, *UNSOUND}
     bad = [e for e in document["scenarios"] if e["verdict"] in none]
     if bad:
