@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,6 +37,8 @@ Text = Annotated[str, MinLen(1), "must be a text"]
 Fact = Annotated[str | int | None, "must be a string or a whole number"]
 Tolerance = Annotated[float, Gt(0), Lt(1), "must be a positive number below 1; 0.1 means 10 %"]
 Runs = Annotated[int, Ge(0), Le(MOST_RUNS), f"must be a whole number up to {MOST_RUNS}"]
+MACHINE = {"cores", "cpu_model"}
+"""Facts of the machine that a run's load comes from."""
 UNDER_TEST = "kafka"
 """The fact that a profile is not picked by: a new Kafka is what the stored figures are there to be held against."""
 CONDITIONS = ("target", "cluster", "cores", "cpu_model", "tier", "driver")
@@ -213,10 +215,12 @@ def all_but_one(profiles: Mapping[str, Profile], facts: Mapping[str, str]) -> li
     return [(profile, keys[0]) for profile, keys in differing if len(keys) == 1 and keys != ["target"]]
 
 
-def differences(profile: Profile, facts: Mapping[str, str]) -> str:
-    """Return in which facts a run is none of the profile's, in words: tier nightly there, smoke here; else nothing."""
+def differences(profile: Profile, facts: Mapping[str, str], among: Collection[str] | None = None) -> str:
+    """Return in which facts (`among` these) a run is none of the profile's, as "tier nightly there, smoke here"."""
     return "; ".join(
-        f"{key} {profile.facts[key]} there, {facts.get(key) or 'unknown'} here" for key in _differing(profile, facts)
+        f"{key} {profile.facts[key]} there, {facts.get(key) or 'unknown'} here"
+        for key in _differing(profile, facts)
+        if among is None or key in among
     )
 
 
