@@ -19,6 +19,7 @@ from typing import Any
 
 import tomlkit
 
+from perfgate.judge.faults.rules import TIMES_UNTIL
 from perfgate.judge.limits import MOST_RUNS_WORTH_IT, noise_factor, reach_of, runs_needed
 from perfgate.judge.messages import number, percent
 from perfgate.judge.rules import DECIDES, READERS
@@ -89,12 +90,18 @@ def suggested_name(facts: Mapping[str, str], taken: Collection[str]) -> str:
 
 
 def proposed(runs: Sequence[Mapping[str, Any]]) -> list[Proposed]:
-    """Return the new baselines that these runs make, of every scenario that at least two of them measured soundly."""
+    """Return the new baselines that these runs make, of every scenario that at least two of them measured soundly.
+
+    None of a time whose end a round did not see: the median of the others does not tell that nights without a change
+    lack it too.
+    """
     found = []
     for name in sorted({entry["name"] for run in runs for entry in run["scenarios"]}):
         measured = (e for run in runs for e in run["scenarios"] if e["name"] == name)
         entries = [e for e in measured if e["verdict"] not in UNSOUND]
         for metric in _recorded(entries):
+            if metric in TIMES_UNTIL and any(metric not in r["metrics"] for e in entries for r in e["rounds"]):
+                continue
             values = tuple(_as_judged(e, metric) for e in entries if metric in e["metrics"] and _sound(e, metric))
             if len(values) > 1 and statistics.median(values) > 0:
                 found.append(Proposed(scenario=name, metric=metric, values=values))

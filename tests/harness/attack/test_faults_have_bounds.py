@@ -8,6 +8,8 @@ from perfgate.judge.faults.rules import UNPROMISED_S
 from perfgate.judge.rules import judge_scenario
 from perfgate.model import Measurement, Verdict, settings
 from perfgate.report.fault_tables import outage_note
+from perfgate.report.proposal import proposed
+from perfgate.report.results import scenario_entry
 from tests.harness.build import measurement, profile, threshold
 from tests.harness.experiment.test_failover import faulty, history, measured
 
@@ -76,11 +78,12 @@ def test_a_row_without_a_stored_outage_says_so() -> None:
     assert outage_note({"batch-1k": measurement([1000, 1010])}, None) == ""
 
 
-def with_rounds(metric: str, *values: float) -> Measurement:
+def with_rounds(metric: str, *values: float | None) -> Measurement:
     taken = measured(faulty(kind="stop-leader"), history(down=False))
     (one,) = taken.rounds
-    rounds = tuple(replace(one, index=i, metrics={**one.metrics, metric: v}) for i, v in enumerate(values, 1))
-    return replace(taken, rounds=rounds)
+    others = {name: value for name, value in one.metrics.items() if name != metric}
+    metrics = [others if value is None else {**others, metric: value} for value in values]
+    return replace(taken, rounds=tuple(replace(one, index=i, metrics=found) for i, found in enumerate(metrics, 1)))
 
 
 @pytest.mark.parametrize(
@@ -102,3 +105,31 @@ def test_no_median_hides_a_long_outage(metric: str, values: tuple[float, ...], v
     outcome = judge_scenario(with_rounds(metric, *values), profile(threshold(metric, 1.5, 0.5, name="kill-leader")))
     assert outcome.verdict is verdict, outcome.judgements
     assert verdict is not Verdict.INCONCLUSIVE or "rounds beyond" in outcome.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [
+        ((1.4, 1.5, None), Verdict.INCONCLUSIVE),
+        ((1.4, None), Verdict.INCONCLUSIVE),
+        ((30.0, 30.0, None), Verdict.REGRESSED),
+        ((1.4, None, None), Verdict.REGRESSED),
+        ((None,), Verdict.REGRESSED),
+    ],
+)
+def test_a_round_of_several_that_never_got_there_is_not_red(values: tuple[float | None, ...], verdict: Verdict) -> None:
+    """One round without a p99 as before, which happens by chance, was red: worse than one of 30 s, which was PASS."""
+    held = profile(threshold("recovery_s", 1.5, 0.5, name="kill-leader"))
+    outcome = judge_scenario(with_rounds("recovery_s", *values), held)
+    assert outcome.verdict is verdict, outcome.judgements
+    assert verdict is not Verdict.INCONCLUSIVE or "1 of " in outcome.reasons[0]
+
+
+def test_no_baseline_is_proposed_of_a_time_that_a_recorded_round_lacks() -> None:
+    def found(*values: float | None) -> set[str]:
+        taken = with_rounds("recovery_s", *values)
+        entry = scenario_entry(taken, judge_scenario(taken, None))
+        return {one.metric for one in proposed([{"scenarios": [entry]}] * 5)}
+
+    assert "recovery_s" in found(1.4, 1.5)
+    assert found(1.4, 1.5) - found(1.4, None) == {"recovery_s"}, "the median of the others hides what happens by chance"
