@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from perfgate.judge.faults.controllers import took_over
@@ -16,6 +16,7 @@ from perfgate.judge.faults.expectation import (
     told_session_s,
 )
 from perfgate.judge.faults.failing import failed_sends
+from perfgate.judge.faults.growth import GROWN, grown, growth_unknown, lacking_growth, told_of, untold_growth
 from perfgate.judge.statistics import many
 from perfgate.model import TOLD_S, FaultScenario, Judgement, Measurement, Outcome, Scenario, Threshold, Verdict
 
@@ -25,14 +26,6 @@ OUTAGE, RECEIVING, RECOVERY, RATE_RECOVERY = "outage_s.max", "receive_outage_s.m
 CATCH_UP, DRAINED = "catch_up_s", "lag_drained_s"
 TIMES_UNTIL = (RECOVERY, RATE_RECOVERY, CATCH_UP, DRAINED, "full_isr_s", "preferred_leaders_s")
 """Times until something is as it was: a round without one never got there. Of another figure nobody knows why."""
-GROWN = {"p99_growth": (1.5, 2.0), "cpu_per_record_growth": (1.5, 2.0), "memory_growth": (1.25, 1.5)}
-"""What time alone may make of a figure, in times: more than the first is in doubt, more than the second is red. Speed
-wanders with the machine (by a half within a day: docs/verdict-quality.md), memory does not; measured in 30 min: 0.99,
-1.00 and 1.02. A stored threshold holds less."""
-GROWN_OF = {"cpu_per_record_growth": "CPU", "memory_growth": "memory"}
-"""Of which of the brokers' figures growth is told; that of the p99 is of the records' own."""
-LINE_S = 30.0
-"""What lasts less long makes no line (FEWEST parts of LEAST_S in perfgate/experiment/faults/growth.py)."""
 RESOLUTION, LATE_SENDS, BEFORE = "outage_resolution_s", "late_sends_s", "latency_before_ms.p99"
 TOLD_FACTOR = 5.0
 """The longest gap without a fault exceeds its p99 several times over: an outage below so many is not told from one."""
@@ -67,34 +60,38 @@ def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequen
     A record lost against the promise is red in whichever round it happened. An outage is held against its stored
     threshold, and against the most that the brokers' settings predict where there is none, or where the noise between
     runs makes it wider than that; REGRESSED when the median of the rounds is beyond it, INCONCLUSIVE when single rounds
-    are. What consumers wait is held likewise, and so is a rate that never
-    was as before again; of the p99 that is told only, unless there is a threshold for the recovery: it hangs on what
-    else the machine does. On a machine that lets the load pause without a fault, an outage whose limit lies within
-    those pauses is INCONCLUSIVE (:func:`told_to_s`).
+    are. What consumers wait and what time alone makes worse is held likewise. So is a rate that never was as before
+    again; of the p99 that is told only, unless there is a threshold for the recovery: it hangs on what else the machine
+    does. On a machine that lets the load pause without a fault, an outage whose limit lies within those pauses is
+    INCONCLUSIVE (:func:`told_to_s`).
     """
     usual_s = usual_latency_s(measurement)
     judgements = damage(row, measurement)
-    held = {threshold.metric.name for threshold in thresholds}
+    held = {threshold.metric.name: threshold for threshold in thresholds}
     told_s = told_session_s(measurement)
     expected = expected_outage(row, usual_s, told_s)
     judgements += [_against(measurement, threshold, expected.high_s) for threshold in thresholds]
-    stored = next((threshold for threshold in thresholds if threshold.metric.name == OUTAGE), None)
-    if stored is None or stored.baseline <= expected.high_s < stored.limit:  # noise alone made it wider
+    if _bounded(expected.high_s, held.get(OUTAGE)):
         judgements.append(_predicted(measurement, OUTAGE, expected))
     if no_effect := had_no_effect(row, expected, [r.metrics[OUTAGE] for r in measurement.rounds]):
         judgements.append(Judgement(verdict=Verdict.INVALID, metric=OUTAGE, reason=no_effect))
-    if RECEIVING not in held and any(RECEIVING in r.metrics for r in measurement.rounds):
-        judgements.append(_predicted(measurement, RECEIVING, expected_receiving(row, usual_s, told_s)))
-    if OTHERS not in held and all(OTHERS in r.metrics for r in measurement.rounds):
-        judgements.append(_predicted(measurement, OTHERS, others_receiving(row, usual_s, told_s)))
+    receiving, others = expected_receiving(row, usual_s, told_s), others_receiving(row, usual_s, told_s)
+    if any(RECEIVING in r.metrics for r in measurement.rounds) and _bounded(receiving.high_s, held.get(RECEIVING)):
+        judgements.append(_predicted(measurement, RECEIVING, receiving))
+    if all(OTHERS in r.metrics for r in measurement.rounds) and _bounded(others.high_s, held.get(OTHERS)):
+        judgements.append(_predicted(measurement, OTHERS, others))
     if RECOVERY not in held and not row.fault.about.ends_load:
         judgements += _recovered(measurement)
     if durability_of(row) != "losses allowed":
         judgements += failed_sends(row, measurement, expected, UNPROMISED_S)
     judgements += _kept_up(row, measurement) + _accepted_once(row, measurement)
     judgements += took_over(row, measurement)
-    judgements += [_grown(measurement, name) for name in GROWN if name not in held and _has(measurement, name)]
-    judgements += _lacking_growth(row, measurement, held)
+    judgements += [
+        grown(measurement, name)
+        for name, (doubtful, _) in GROWN.items()
+        if told_of(measurement, name) and _bounded(doubtful, held.get(name))
+    ]
+    judgements += lacking_growth(row, measurement, held)
     verdicts = [judgement.verdict for judgement in judgements]
     order = (Verdict.REGRESSED, Verdict.INVALID, Verdict.INCONCLUSIVE, Verdict.PASS)
     verdict = next(v for v in order if v in verdicts)
@@ -102,6 +99,11 @@ def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequen
     untold = untold_growth(row, measurement)
     notes += [f"{name} is not held: {why}" for name, why in untold.items() if name not in held]
     return Outcome(name=row.name, verdict=verdict, judgements=tuple(judgements), reasons=tuple(notes))
+
+
+def _bounded(most: float, stored: Threshold | None) -> bool:
+    """Return whether the bound that nobody has to store holds: nothing is stored, or noise alone made it wider."""
+    return stored is None or stored.baseline <= most < stored.limit
 
 
 def damage(row: FaultScenario, measurement: Measurement) -> list[Judgement]:
@@ -214,7 +216,7 @@ def _against(measurement: Measurement, threshold: Threshold, predicted_s: float)
         return Judgement(verdict=Verdict.REGRESSED, metric=name, limit=threshold.limit, reason=never)
     if missing and not (values and sign * (statistics.median(values) - threshold.limit) < 0):
         reason = never if name in TIMES_UNTIL else f"measured in {len(values)} of {len(measurement.rounds)} rounds only"
-        reason = _growth_unknown(measurement, name) if name in GROWN else reason
+        reason = growth_unknown(measurement, name) if name in GROWN else reason
         return Judgement(verdict=Verdict.INCONCLUSIVE, metric=name, limit=threshold.limit, reason=reason)
     if reason := next((words for r in measurement.rounds if (words := r.spoilt(name))), ""):
         return Judgement(verdict=Verdict.INVALID, metric=name, reason=reason)
@@ -241,7 +243,7 @@ def _against(measurement: Measurement, threshold: Threshold, predicted_s: float)
 
 
 def _predicted(measurement: Measurement, metric: str, expected: Expectation) -> Judgement:
-    values, high_s = [r.metrics[metric] for r in measurement.rounds], expected.high_s
+    values, high_s = [r.metrics[metric] for r in measurement.rounds if metric in r.metrics], expected.high_s
     centre, beyond = statistics.median(values), sum(value > high_s for value in values)
     reason = f"expected at most {high_s:.1f} s: {expected.why}"
     if untold := _untold(measurement, metric, centre, high_s):
@@ -284,10 +286,6 @@ def _accepted_once(row: FaultScenario, measurement: Measurement) -> list[Judgeme
     return found
 
 
-def _has(measurement: Measurement, metric: str) -> bool:
-    return any(metric in r.metrics for r in measurement.rounds)
-
-
 def _kept_up(row: FaultScenario, measurement: Measurement) -> list[Judgement]:
     """Return a judgement when consumers were still behind when the load ended: in doubt where it ended too early."""
     metric = CATCH_UP if row.fault.about.leaves_unread else DRAINED
@@ -302,47 +300,3 @@ def _kept_up(row: FaultScenario, measurement: Measurement) -> list[Judgement]:
     reason = f"in {never} of {len(read)} rounds the consumers had not caught up when the load ended"
     reason += "" if long_enough else f", {lasted:.0f} s after the fault, and {expected.why}"
     return [Judgement(verdict=verdict, metric=metric, reason=reason)]
-
-
-def untold_growth(row: FaultScenario, measurement: Measurement) -> dict[str, str]:
-    """Return what of a long load nobody could tell the growth of, and why: the source has no such figure.
-
-    One that it has, and did not tell this time, is none of these.
-    """
-    if row.fault.kind != "time":
-        return {}
-    found = {}
-    for name, figure in GROWN_OF.items():
-        told = [(r.untold.get(figure, ""), r.usage_unavailable) for r in measurement.rounds]
-        never = [why for why, this_time in told if why and why != this_time]
-        if len(never) == len(measurement.rounds) and not _has(measurement, name):
-            found[name] = never[0]
-    return found
-
-
-def _lacking_growth(row: FaultScenario, measurement: Measurement, held: Collection[str]) -> list[Judgement]:
-    """Return a judgement of each figure whose growth should be known of a long load, and is not."""
-    if row.fault.kind != "time" or row.fault.hold_s < LINE_S:
-        return []
-    unknown = [name for name in GROWN if name not in held and not _has(measurement, name)]
-    return [
-        Judgement(verdict=Verdict.INCONCLUSIVE, metric=name, reason=_growth_unknown(measurement, name))
-        for name in unknown
-        if name not in untold_growth(row, measurement)
-    ]
-
-
-def _growth_unknown(measurement: Measurement, metric: str) -> str:
-    """Return why it is not known whether a figure of a long load grew."""
-    lacking = [r.untold.get(GROWN_OF.get(metric, "")) for r in measurement.rounds if metric not in r.metrics]
-    why = next(filter(None, lacking), "was not told of every part of the time")
-    return f"{why}: whether it grew is not known"
-
-
-def _grown(measurement: Measurement, metric: str) -> Judgement:
-    """Return whether time alone made a figure worse: by less than a machine may drift, by more, or by far more."""
-    doubtful, limit = GROWN[metric]
-    centre = statistics.median(r.metrics[metric] for r in measurement.rounds if metric in r.metrics)
-    verdict = Verdict.REGRESSED if centre > limit else Verdict.INCONCLUSIVE if centre > doubtful else Verdict.PASS
-    reason = f"x {centre:.2f} from the start of the load to its end; up to {doubtful:g} may be the machine's drift"
-    return Judgement(verdict=verdict, metric=metric, measured=centre, limit=limit, reason=reason)

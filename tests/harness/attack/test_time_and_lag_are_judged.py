@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from perfgate.experiment.faults.growth import growth
-from perfgate.judge.faults.rules import GROWN
+from perfgate.judge.faults.growth import GROWN
 from perfgate.judge.rules import judge_scenario
 from perfgate.model import Consumers, Fault, FaultScenario, Measurement, Verdict, settings
 from tests.harness.build import profile, threshold
@@ -37,6 +37,21 @@ def test_a_stored_threshold_holds_less() -> None:
     held = profile(threshold("memory_growth", 1.0, 0.1, name="kill-leader"))
     assert judge_scenario(grown("memory_growth", 1.2), None).verdict is Verdict.PASS
     assert judge_scenario(grown("memory_growth", 1.2), held).verdict is Verdict.REGRESSED
+
+
+@pytest.mark.parametrize(
+    ("baseline", "times", "verdict"),
+    [
+        (1.0, 1.2, Verdict.PASS),
+        (1.0, 1.4, Verdict.INCONCLUSIVE),
+        (1.0, 1.6, Verdict.REGRESSED),
+        (1.3, 1.4, Verdict.PASS),  # what is usual there was stored with a reason
+    ],
+)
+def test_one_that_noise_made_wide_holds_no_more(baseline: float, times: float, verdict: Verdict) -> None:
+    """Memory 1.6 times as much was PASS with a threshold, and REGRESSED without."""
+    held = profile(threshold("memory_growth", baseline, 0.1, name="kill-leader", reach=0.9))
+    assert judge_scenario(grown("memory_growth", times), held).verdict is verdict
 
 
 @pytest.mark.parametrize(
