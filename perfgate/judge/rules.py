@@ -10,6 +10,7 @@ from perfgate.judge.faults.rules import damage, judge_fault
 from perfgate.judge.messages import WARMING
 from perfgate.judge.more_hosts import more_hosts
 from perfgate.judge.noise import disturbed
+from perfgate.judge.rates import at_its_cap
 from perfgate.judge.statistics import centre_error, many, median_interval, spread
 from perfgate.judge.warming import still_growing
 from perfgate.model import (
@@ -218,7 +219,7 @@ def _judged(measurement: Measurement, profile: Profile | None) -> Outcome:
             reason = f"measured in {len(values)} of {len(measurement.rounds)} rounds only"
             judgements.append(Judgement(verdict=Verdict.INVALID, metric=threshold.metric.name, reason=reason))
     judgements += _sustained(measurement, held=bool(thresholds))
-    if unsure := "; ".join(filter(None, (noise, warming(measurement)))):
+    if unsure := "; ".join(filter(None, (noise, warming(measurement), _lower_cap(measurement, thresholds)))):
         judgements = [
             j if j.verdict is Verdict.INVALID else replace(j, verdict=Verdict.INCONCLUSIVE, reason=unsure)
             for j in judgements
@@ -256,6 +257,18 @@ def _spoilt_beside(measurement: Measurement, held: Collection[str]) -> dict[str,
 def warming(measurement: Measurement) -> str:
     """Return that the brokers were still warming up while the rounds were measured; empty when they were not."""
     return f"{WARMING}: {measurement.warming}" if measurement.warming else ""
+
+
+def _lower_cap(measurement: Measurement, thresholds: Sequence[Threshold]) -> str:
+    """Return that the load came to a cap below the stored limit of its rate, so that the figures are of another load.
+
+    What a record costs the brokers differs with the load, too. A target file's limits lower caps.
+    """
+    load = measurement.scenario.load
+    limit = max((t.limit for t in thresholds if t.metric.name == "records_per_s"), default=0.0)
+    if load.kind != "capped" or not limit > load.rate or not at_its_cap(measurement):
+        return ""
+    return f"reached its cap of {load.rate:,.0f} records/s; the stored limit of {limit:,.0f} is of a higher one"
 
 
 def unsettled(measurement: Measurement) -> str:

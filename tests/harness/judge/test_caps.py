@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from perfgate.judge.confirmation import second_look, to_measure_again
 from perfgate.judge.relations import hidden_by_caps, judge_relation, never_told
+from perfgate.judge.rules import judge_scenario
 from perfgate.model import METRICS, Load, Measurement, RangeRelation, Verdict
-from tests.harness.build import measurement, relation
+from tests.harness.build import measurement, profile, relation, threshold
 from tests.harness.forked import gate
 from tests.harness.run_gate import ROOT
 
@@ -84,6 +86,30 @@ def test_a_range_is_held_without_what_caps_hide(levels: tuple[float, ...], hidde
     if left.steps:
         collapsed = 400 in levels
         assert judge_relation(left, held).verdict is (Verdict.REGRESSED if collapsed else Verdict.PASS)
+
+
+HIGHER = profile(
+    threshold("records_per_s", 2.5 * CAP, name="fast"), threshold("broker_cpu_us_per_record", 45.0, name="fast")
+)
+"""Recorded before a target file's limits lowered the cap; each record cost the brokers less."""
+
+
+@pytest.mark.parametrize(
+    ("rate", "verdict"), [(CAP, Verdict.INCONCLUSIVE), (0.99 * CAP, Verdict.INCONCLUSIVE), (900, Verdict.REGRESSED)]
+)
+def test_a_load_at_a_cap_below_its_stored_limit_is_not_red(rate: float, verdict: Verdict) -> None:
+    """It was REGRESSED, and the confirmation run, which has the same cap, confirmed it."""
+    held = capped(rate, "fast")
+    outcome = judge_scenario(held, HIGHER)
+    assert outcome.verdict is verdict
+    assert to_measure_again({"fast": held}, HIGHER, ()) == ({"fast"} if verdict is Verdict.REGRESSED else set())
+    reason = "records_per_s: reached its cap of 1,000 records/s; the stored limit of 2,250 is of a higher one"
+    assert (reason in outcome.reasons) is (verdict is Verdict.INCONCLUSIVE)
+
+
+def test_a_confirmation_run_at_such_a_cap_confirms_nothing() -> None:
+    first, second = (judge_scenario(capped(rate, "fast"), HIGHER) for rate in (900, CAP))
+    assert second_look(first, second).verdict is Verdict.INCONCLUSIVE
 
 
 @pytest.mark.parametrize(
