@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -166,6 +166,12 @@ def published_of(profiles: Mapping[str, Profile], scenario: str, judged: Profile
 def largest_reach(metric: str) -> float:
     """Return how far a limit may lie from its baseline, as a share of it, however large the noise is."""
     return LARGEST_LATENCY_REACH if metric.partition(".")[0].endswith("latency_ms") else LARGEST_REACH
+
+
+def for_one_look(threshold: Threshold) -> Threshold:
+    """Return a threshold as it is held in a scenario that is never measured a second time."""
+    reach = reach_of(threshold.tolerance, threshold.spread, threshold.runs, looks=1)
+    return replace(threshold, reach=max(threshold.reach, min(largest_reach(threshold.metric.name), reach)))
 
 
 def profile_facts(

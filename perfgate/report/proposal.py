@@ -77,6 +77,11 @@ class Proposed:
         """The coefficient of variation between the runs, as a share; at least 0.1 %."""
         return max(0.001, round(statistics.stdev(self.values) / statistics.median(self.values), 4))
 
+    @property
+    def looks(self) -> int:
+        """How many looks have to be red: a fault is not done again."""
+        return 1 if self.metric in FAULT_METRICS else 2
+
 
 def suggested_name(facts: Mapping[str, str], taken: Collection[str]) -> str:
     """Return a file name for a new profile, none of those taken: embedded-2c-amd-epyc."""
@@ -178,7 +183,7 @@ def why(new: Proposed, profile: Profile | None) -> str:
     """Return one line: old, new, and what the limit rests on."""
     old = stored(new, profile)
     tolerance = old.tolerance if old else TOLERANCE[new.metric]
-    reach = min(largest_reach(new.metric), reach_of(tolerance, new.spread, len(new.values)))
+    reach = min(largest_reach(new.metric), reach_of(tolerance, new.spread, len(new.values), new.looks))
     moved = f"{(new.baseline / old.baseline - 1) * 100:+.1f} %" if old else "new"
     before = number(old.baseline) if old else "-"
     rests = "the tolerance" if reach <= tolerance else f"spread {percent(new.spread)}; {narrower(new, tolerance)}"
@@ -187,9 +192,9 @@ def why(new: Proposed, profile: Profile | None) -> str:
 
 def narrower(new: Proposed, tolerance: float) -> str:
     """Return how many more runs would bring a metric's limit down to its tolerance, or that none would."""
-    needed = runs_needed(tolerance, new.spread)
+    needed = runs_needed(tolerance, new.spread, new.looks)
     if needed is None:
-        alone = percent(noise_factor(MOST_RUNS_WORTH_IT) * new.spread)
+        alone = percent(noise_factor(MOST_RUNS_WORTH_IT, new.looks) * new.spread)
         return f"not {tolerance * 100:g} % by more runs: the spread alone asks for {alone}"
     more = needed - len(new.values)
     return f"{tolerance * 100:g} % with {more} more run{'' if more == 1 else 's'}"

@@ -17,7 +17,9 @@ from perfgate.judge.faults.expectation import (
 )
 from perfgate.judge.faults.failing import failed_sends
 from perfgate.judge.faults.growth import GROWN, grown, growth_unknown, lacking_growth, told_of, untold_growth
+from perfgate.judge.limits import reach_of
 from perfgate.judge.statistics import many
+from perfgate.judge.thresholds import for_one_look
 from perfgate.model import TOLD_S, FaultScenario, Judgement, Measurement, Outcome, Scenario, Threshold, Verdict
 
 Durability = Literal["nothing lost, duplicated or reordered", "nothing lost", "losses allowed"]
@@ -65,21 +67,23 @@ def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequen
     does. On a machine that lets the load pause without a fault, an outage whose limit lies within those pauses is
     INCONCLUSIVE (:func:`told_to_s`).
     """
-    usual_s = usual_latency_s(measurement)
+    usual_s, told_s = usual_latency_s(measurement), told_session_s(measurement)
     judgements = damage(row, measurement)
-    held = {threshold.metric.name: threshold for threshold in thresholds}
-    told_s = told_session_s(measurement)
+    held = {threshold.metric.name: for_one_look(threshold) for threshold in thresholds}
     expected = expected_outage(row, usual_s, told_s)
-    judgements += [_against(measurement, threshold, expected.high_s) for threshold in thresholds]
-    if _bounded(expected.high_s, held.get(OUTAGE)):
-        judgements.append(_predicted(measurement, OUTAGE, expected))
+    predicted = {
+        OUTAGE: expected,
+        RECEIVING: expected_receiving(row, usual_s, told_s),
+        OTHERS: others_receiving(row, usual_s, told_s),
+    }
+    judgements += [_against(measurement, threshold, predicted.get(name)) for name, threshold in held.items()]
+    judgements += [
+        _predicted(measurement, name, one)
+        for name, one in predicted.items()
+        if told_of(measurement, name) and _bounded(one.high_s, held.get(name))
+    ]
     if no_effect := had_no_effect(row, expected, [r.metrics[OUTAGE] for r in measurement.rounds]):
         judgements.append(Judgement(verdict=Verdict.INVALID, metric=OUTAGE, reason=no_effect))
-    receiving, others = expected_receiving(row, usual_s, told_s), others_receiving(row, usual_s, told_s)
-    if any(RECEIVING in r.metrics for r in measurement.rounds) and _bounded(receiving.high_s, held.get(RECEIVING)):
-        judgements.append(_predicted(measurement, RECEIVING, receiving))
-    if all(OTHERS in r.metrics for r in measurement.rounds) and _bounded(others.high_s, held.get(OTHERS)):
-        judgements.append(_predicted(measurement, OTHERS, others))
     if RECOVERY not in held and not row.fault.about.ends_load:
         judgements += _recovered(measurement)
     if durability_of(row) != "losses allowed":
@@ -202,7 +206,7 @@ def _unclean(row: FaultScenario, measurement: Measurement) -> Judgement | None:
     return Judgement(verdict=Verdict.REGRESSED, metric=name, measured=most, limit=0.0, reason=reason)
 
 
-def _against(measurement: Measurement, threshold: Threshold, predicted_s: float) -> Judgement:
+def _against(measurement: Measurement, threshold: Threshold, expected: Expectation | None) -> Judgement:
     """Hold the median of the rounds against the threshold; too many rounds beyond it are in doubt.
 
     Of outages one is, where what the settings predict does not explain it either: each of them is what a fault cost.
@@ -225,21 +229,39 @@ def _against(measurement: Measurement, threshold: Threshold, predicted_s: float)
         return Judgement(
             verdict=Verdict.INCONCLUSIVE, metric=name, measured=centre, limit=threshold.limit, reason=reason
         )
+    predicted_s = expected.high_s if expected else 0.0
     most, bar = (1, max(threshold.limit, predicted_s)) if name == OUTAGE else (many(len(values)), threshold.limit)
     beyond = sum(sign * (value - bar) < 0 for value in values)
-    verdict = Verdict.PASS if sign * (centre - threshold.limit) >= 0 else Verdict.REGRESSED
-    if doubtful := verdict is Verdict.PASS and beyond >= most:
+    verdict, reason = Verdict.PASS, ""
+    if not sign * (centre - threshold.limit) >= 0:  # what is no number (NaN) keeps no limit
+        reason = _by_chance(threshold, centre, predicted_s)
+        verdict = Verdict.INCONCLUSIVE if reason else Verdict.REGRESSED
+    elif beyond >= most:
         verdict = Verdict.INCONCLUSIVE
+        reason = f"{beyond} of {len(values)} rounds beyond {bar:g} {threshold.metric.unit}"
     return Judgement(
         verdict=verdict,
         metric=name,
-        reason=f"{beyond} of {len(values)} rounds beyond {bar:g} {threshold.metric.unit}" if doubtful else "",
+        reason=reason,
         measured=centre,
         limit=threshold.limit,
         baseline=threshold.baseline,
         tolerance=threshold.tolerance,
         reach=threshold.reach,
     )
+
+
+def _by_chance(threshold: Threshold, centre: float, predicted_s: float) -> str:
+    """Return that noise between runs, or what the settings predict, explains a figure beyond its limit; else empty.
+
+    That is where the limit lies as far off as one may, and the noise asks for more.
+    """
+    reach = reach_of(threshold.tolerance, threshold.spread, threshold.runs, looks=1)
+    sign = threshold.metric.sign
+    explained = sign * (centre - threshold.baseline * (1 - sign * reach)) >= 0 or 0 < centre <= predicted_s
+    if reach <= threshold.reach or not explained:
+        return ""
+    return f"beyond its limit, but runs scatter by {threshold.spread * 100:.0f} %, so that it may be by chance"
 
 
 def _predicted(measurement: Measurement, metric: str, expected: Expectation) -> Judgement:

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from perfgate.judge.faults.rules import UNPROMISED_S
+from perfgate.judge.limits import reach_of
 from perfgate.judge.rules import judge_scenario
+from perfgate.judge.thresholds import largest_reach
 from perfgate.model import Measurement, Verdict, settings
 from perfgate.report.fault_tables import outage_note
 from perfgate.report.proposal import proposed
@@ -143,3 +145,29 @@ def test_what_consumers_wait_is_bounded_where_noise_made_its_limit_wide(
     """The settings predict 8 s where leaders move in good order; a stored limit of 9.5 s took that away."""
     held = profile(threshold(metric, 5.0, 0.1, name="kill-leader", reach=0.9))
     assert judge_scenario(with_rounds(metric, waited_s), held).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("metric", "baseline", "spread", "found", "verdict"),
+    [
+        ("recovery_s", 12.0, 0.1, 17.0, Verdict.PASS),  # ten runs: 16.2 s for two looks, 18.9 s for one
+        ("recovery_s", 12.0, 0.1, 19.0, Verdict.REGRESSED),
+        # A limit lies at 1.9 times its baseline at most: beyond it, noise may explain it.
+        ("recovery_s", 12.0, 0.4, 30.0, Verdict.INCONCLUSIVE),
+        ("recovery_s", 12.0, 0.4, 45.0, Verdict.REGRESSED),
+        # And so may the settings: 3 s where leaders move in good order.
+        ("outage_s.max", 0.12, 0.4, 0.2, Verdict.PASS),
+        ("outage_s.max", 0.12, 0.4, 2.5, Verdict.INCONCLUSIVE),
+        ("outage_s.max", 0.12, 0.4, 3.5, Verdict.REGRESSED),
+        ("outage_s.max", 0.12, 0.1, 2.5, Verdict.REGRESSED),
+    ],
+)
+def test_a_fault_has_one_look_and_a_limit_for_one(
+    metric: str, baseline: float, spread: float, found: float, verdict: Verdict
+) -> None:
+    """Limits were made for two looks that have to be red; a fault is not done again."""
+    reach = min(largest_reach(metric), reach_of(0.1, spread, 10))
+    stored = replace(threshold(metric, baseline, 0.1, name="kill-leader", reach=reach), spread=spread, runs=10)
+    outcome = judge_scenario(with_rounds(metric, found), profile(stored))
+    assert outcome.verdict is verdict, outcome.judgements
+    assert verdict is not Verdict.INCONCLUSIVE or "runs scatter by 40 %" in outcome.reasons[0]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import special
 
 from perfgate.experiment.canary import read_canary
 from perfgate.judge.confirmation import second_look
@@ -14,6 +15,7 @@ from perfgate.judge.limits import (
     FALSE_RED,
     LARGEST_FACTOR,
     METRICS_PER_ROW,
+    ONE_LOOK_FACTORS,
     ROWS,
     computed_factor,
     false_red,
@@ -44,6 +46,25 @@ def test_a_night_without_change_is_red_as_rarely_as_stated_by_simulation() -> No
 @pytest.mark.parametrize("runs", FACTORS)
 def test_the_stored_factors_are_the_computed_ones(runs: int) -> None:
     assert noise_factor(runs) == pytest.approx(computed_factor(runs), rel=1e-9)
+
+
+@pytest.mark.parametrize("runs", ONE_LOOK_FACTORS)
+def test_one_look_is_red_by_chance_as_rarely_as_two(runs: int) -> None:
+    """By Student's t, which is exact for one look. By the factor of two, one of 230 was red (of ten runs)."""
+    factor = noise_factor(runs, looks=1)
+    assert factor == pytest.approx(computed_factor(runs, looks=1), rel=1e-9)
+    chance = special.stdtr(runs - 1, -factor / np.sqrt(1 + 1 / runs))
+    assert chance == pytest.approx(FALSE_RED / (ROWS * METRICS_PER_ROW), rel=1e-3)
+    assert reach_of(0.10, 0.05, runs, looks=1) == factor * 0.05
+
+
+def test_one_look_at_nights_that_are_drawn_is_hardly_ever_red() -> None:
+    """A baseline is the median, which scatters more than the mean that the factor is computed for."""
+    rng, runs = np.random.default_rng(7), 10
+    drawn, nights = 1 + 0.1 * rng.normal(size=(100_000, runs)), 1 + 0.1 * rng.normal(size=100_000)
+    baselines, spreads = np.median(drawn, axis=1), drawn.std(axis=1, ddof=1)
+    red = {looks: (nights > baselines + noise_factor(runs, looks) * spreads).mean() for looks in (1, 2)}
+    assert red[1] <= 0.0005 < 0.003 < red[2]
 
 
 def night(rows: int, runs: int) -> float:

@@ -234,12 +234,13 @@ def test_a_new_profile_is_named_after_its_facts(model: str, slug: str) -> None:
 
 
 def test_it_says_how_many_more_runs_narrow_a_limit_or_that_none_does() -> None:
-    def rests(scatter: float, runs: int) -> str:
+    def rests(scatter: float, runs: int, metric: str = "records_per_s") -> str:
         values = tuple(1000 * (1 + scatter * (-1) ** n) for n in range(runs))
-        return why(Proposed(scenario="batch-1k", metric="records_per_s", values=values), None)
+        return why(Proposed(scenario="batch-1k", metric=metric, values=values), None)
 
     assert rests(0.01, 8).endswith("the tolerance")
     assert rests(0.025, 6).endswith("spread 2.7 %; 10 % with 4 more runs")
+    assert rests(0.025, 6, "recovery_s").endswith("the spread alone asks for 10.1 %"), "a fault has one look"
     assert rests(0.1, 8).endswith("not 10 % by more runs: the spread alone asks for 24.4 %")
     assert "90.0 %" in rests(0.1, 2), "a limit is never wider than that"
 
