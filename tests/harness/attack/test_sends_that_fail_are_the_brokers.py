@@ -117,14 +117,14 @@ def half_failing(code: int, since: float, *, every: int = 4) -> Written:
 @pytest.mark.parametrize(
     ("kind", "producer", "written", "verdict"),
     [
-        ("kill-controller", {}, half_failing(42, 0), Verdict.REGRESSED),
+        ("slow-follower", {}, half_failing(42, 0), Verdict.REGRESSED),
         ("time", {}, half_failing(42, 0), Verdict.REGRESSED),
-        ("kill-controller", {}, half_failing(42, FAULT), Verdict.REGRESSED),
-        ("kill-controller", {}, half_failing(42, FAULT, every=400), Verdict.INCONCLUSIVE),
-        ("kill-controller", {}, half_failing(-192, FAULT, every=400), Verdict.INCONCLUSIVE),
-        ("kill-controller", {"retries": "0"}, half_failing(42, FAULT, every=400), Verdict.PASS),
-        ("kill-controller", {"delivery.timeout.ms": "1000"}, half_failing(-192, FAULT, every=400), Verdict.PASS),
-        ("kill-controller", {"acks": "1"}, half_failing(42, FAULT, every=400), Verdict.PASS),
+        ("slow-follower", {}, half_failing(42, FAULT), Verdict.REGRESSED),
+        ("slow-follower", {}, half_failing(42, FAULT, every=400), Verdict.INCONCLUSIVE),
+        ("slow-follower", {}, half_failing(-192, FAULT, every=400), Verdict.INCONCLUSIVE),
+        ("slow-follower", {"retries": "0"}, half_failing(42, FAULT, every=400), Verdict.PASS),
+        ("slow-follower", {"delivery.timeout.ms": "1000"}, half_failing(-192, FAULT, every=400), Verdict.PASS),
+        ("slow-follower", {"acks": "1"}, half_failing(42, FAULT, every=400), Verdict.PASS),
     ],
 )
 def test_sends_that_fail_since_a_fault_are_not_green_where_they_are_tried_again(
