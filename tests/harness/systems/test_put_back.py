@@ -1062,16 +1062,35 @@ def test_no_token_is_sent_over_http_unasked(tmp_path: Path, more: str, refused_i
         ("log.cleanup.policy", True),
         ("unclean.leader.election.enable", True),
         ("max.connections.per.ip", True),
+        ("max.connection.creation.rate", True),
+        ("min.insync.replicas", True),
+        ("message.max.bytes", True),
+        ("log.message.timestamp.type", True),
+        ("log.message.timestamp.before.max.ms", True),
+        ("log.message.downconversion.enable", True),
+        ("log.cleaner.max.compaction.lag.ms", True),
+        ("compression.type", True),
+        ("producer.id.expiration.ms", True),
+        ("transaction.partition.verification.enable", True),
+        ("cordoned.log.dirs", True),
+        ("follower.replication.throttled.rate", True),
+        ("principal.builder.class", True),
         ("listener.security.protocol.map", True),
+        ("listener.name.external.max.connections", True),
         ("num.io.threads", False),
         ("log.flush.interval.messages", False),
         ("log.segment.bytes", False),
+        ("log.cleaner.backoff.ms", False),
+        ("replica.fetch.max.bytes", False),
     ],
 )
 def test_what_putting_back_does_not_undo_is_never_changed_on_real_brokers(
     tmp_path: Path, name: str, never: bool
 ) -> None:
-    """With both permissions an hour of log.retention.ms deleted other people's records, and was put back well."""
+    """With both permissions an hour of log.retention.ms deleted other people's records, and was put back well.
+
+    So min.insync.replicas of three had every acks=all producer fail while one broker lagged.
+    """
     (tmp_path / "t.toml").write_text(FILE)
     described = load_target(tmp_path / "t.toml", lambda stores: {})
     row = replace(scenario(), cluster=ClusterSpec(config=settings({name: "1"})))

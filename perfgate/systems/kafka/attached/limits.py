@@ -8,13 +8,17 @@ import re
 from perfgate.model import CROSS_ZONE, MIB, ClusterSpec, FaultScenario, Scenario
 from perfgate.systems.kafka.attached.described import DescribedTarget, Limits
 
-UNDONE_BY_NOTHING = re.compile(
-    r"log\.(local\.)?retention\..+|log\.cleanup\.policy|log\.cleaner\.delete\.retention\.ms"
-    r"|unclean\.leader\.election\.enable|max\.connections.*|(ssl|sasl|listener)\..+|(advertised\.)?listeners"
-    r"|principal\.builder\.class"
+NEVER_CHANGED = re.compile(
+    # What it does stays: records of others are deleted or lost, or written as they would not have been.
+    r"log\.(local\.)?retention\..+|log\.cleanup\.policy|log\.cleaner\.(delete\.retention|(min|max)\.compaction\.lag)\.ms"
+    r"|unclean\.leader\.election\.enable|log\.message\..+|compression\..+|producer\.id\.expiration\.ms"
+    r"|transaction\.partition\.verification\.enable"
+    # Other clients are shut out, or refused what they write, and this one may be before it has put them back.
+    r"|min\.insync\.replicas|(message|fetch|socket\.request)\.max\.bytes|max\.connection.*|connections\.max\..+"
+    r"|(ssl|sasl|listener|principal)\..+|(advertised\.)?listeners|cordoned\.log\.dirs"
+    r"|quota\..+\.default|(leader|follower)\.replication\.throttled\.rate"
 )
-"""Settings of brokers whose effect stays when they are put back (records of others that were deleted or lost), or that
-may shut other clients out, and this one before it has put them back."""
+"""Settings of brokers that are other people's matter, by name."""
 OFTEN = 1000
 """Brokers that flush a partition after fewer records have their disks, which others share, do little else."""
 
@@ -39,8 +43,11 @@ def lacks_permission(scenario: Scenario, described: DescribedTarget, *, broker_c
     if scenario.link.crosses_zones and scenario.link != CROSS_ZONE:
         return f"its link adds {scenario.link.added_rtt_ms} ms; real zones are as far apart as they are"
     wanted = "the file must say [broker-config] allowed = true, and the run --allow-broker-config"
-    if forbidden := [name for name, _ in scenario.cluster.config if UNDONE_BY_NOTHING.fullmatch(name)]:
-        return f"{forbidden[0]} is never changed on real brokers: what it does is not undone by putting it back"
+    if forbidden := [name for name, _ in scenario.cluster.config if NEVER_CHANGED.fullmatch(name)]:
+        return (
+            f"{forbidden[0]} is never changed on real brokers: what it does to other people's clients or records is "
+            "not undone by putting it back"
+        )
     if scenario.cluster.config and not broker_config_allowed:
         return f"it needs broker settings: {wanted}"
     flushes = int(dict(scenario.topic.config).get("flush.messages", OFTEN))
