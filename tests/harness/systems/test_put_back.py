@@ -76,6 +76,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     monkeypatch.setattr(admin_module, "set_broker", found.set)
     monkeypatch.setattr(admin_module, "dynamic_value", found.get)
     monkeypatch.setattr(cluster_module, "broker_config", lambda *_: {})
+    monkeypatch.setattr(cluster_module, "cluster_id_told", lambda _admin: "c")
     monkeypatch.setattr(cluster_module, "told_of", lambda _, *setting: (found.get(None, *setting), "8"))
     return found
 
@@ -497,6 +498,34 @@ def test_all_servers_are_of_one_cluster(
         identity.refuse_other_clusters(attached._described, "c")
 
 
+def test_a_server_that_is_silent_at_the_start_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was one of every later client's: once it answered it could be another cluster's."""
+    path = tmp_path / "target.toml"
+    path.write_text(FILE.replace("kafka-1:9093", "kafka-1:9093,kafka-2:9093"))
+    notes: list[str] = []
+    attached = ExternalTarget(
+        load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=notes.append
+    )
+    ids = {"kafka-1:9093": "c"}
+    monkeypatch.setattr(identity, "cluster_id_at", lambda server, _client: ids.get(server, ""))
+    monkeypatch.setattr(module, "unwell", lambda *_: "")
+    monkeypatch.setattr(module, "sees_all_topics", lambda *_: True)
+    monkeypatch.setattr(module, "check_permissions", lambda *_: None)
+    monkeypatch.setattr(attached, "_enter", lambda: None)
+    monkeypatch.setattr(attached, "_learn", lambda *_: None)
+    attached._version, attached._brokers, attached._cluster_id = "4.3", BROKERS, "c"
+    digest = attached.facts(ClusterSpec())["connection_digest"]
+    attached._attach(Mock())
+    assert notes == ["note: kafka-2:9093 does not tell that it is of cluster c: this run does without it"]
+    made = attached.cluster(ClusterSpec())
+    assert made.bootstrap(LINKS["same-zone"]) == "kafka-1:9093"
+    assert made.facts()["connection_digest"] == digest, "an interrupted run can be resumed all the same"
+    attached.close()
+    ids.clear()
+    with pytest.raises(ConfigurationError, match="none of its servers tells that it is of cluster c"):
+        identity.those_that_tell(attached._described, "c", notes.append)
+
+
 @pytest.mark.parametrize("unwell", ["", "1 of 3 partitions are offline"])
 def test_a_zone_that_does_not_answer_is_told_after_what_is_wrong_with_the_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unwell: str
@@ -841,6 +870,57 @@ def test_what_a_fault_explains_is_not_counted_and_all_else_is(
     admin = Mock()
     admin.list_topics.return_value.topics = {"t": Mock(partitions=dict(enumerate(partitions)))}
     assert TOLD_OF_PARTITIONS(admin, 0, excused) == words
+
+
+ELSEWHERE = "stopped at once: these brokers are of cluster prod, and the run began on cluster c"
+
+
+@pytest.mark.parametrize(("told", "stopped"), [("c", False), (None, False), ("prod", True)])
+@pytest.mark.parametrize("away", [False, True])
+def test_a_name_that_leads_to_another_cluster_meanwhile_stops_the_run(
+    cluster: Callable[..., ExternalCluster],
+    monkeypatch: pytest.MonkeyPatch,
+    told: str | None,
+    stopped: bool,
+    away: bool,
+) -> None:
+    """The id was asked for at the start alone: hours later the load went wherever the name led."""
+    made = cluster()
+    monkeypatch.setattr(cluster_module, "unwell", TOLD_OF_PARTITIONS)
+    made._admin = Mock(list_topics=Mock(return_value=Mock(cluster_id=told, topics={})))
+    made.faults._away = {1: "start"} if away else {}
+    with pytest.raises(TargetError, match=ELSEWHERE) if stopped else nullcontext():
+        made.check()
+    assert bool(made.meter.stopped) is stopped
+
+
+def test_nothing_is_written_to_another_cluster(
+    cluster: Callable[..., ExternalCluster], broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It has brokers 1 and 2 as well; and what it does not have counted as put back."""
+    made = cluster(config={"num.io.threads": 16})
+    topics = made.topics()
+    topics._admin, topics._made = Mock(), {"kpg-r-1"}
+    told = ["prod"]
+    monkeypatch.setattr(cluster_module, "cluster_id_told", lambda _admin: told[0])
+    broker.values.clear()
+    live = made.live_settings()
+    for write in (
+        made.apply_settings,
+        lambda: topics.create("kpg-r-2", TopicSpec(partitions=1, replication_factor=1)),
+        lambda: topics.delete("kpg-r-1"),
+        lambda: live.change(settings({"num.io.threads": 16})),
+        live.restore,
+    ):
+        with pytest.raises(TargetError, match=ELSEWHERE):
+            write()
+    left = made.close()
+    assert [ELSEWHERE in text for text in left] == [True] * 3, "two settings and a topic"
+    assert not broker.values
+    assert topics._admin.mock_calls == []
+    assert left_in(tmp_path) == ["r.jsonl"], "the next start on the run's cluster has to see to it"
+    told[0], topics._made = "", set()
+    assert made.close() == [], "that nobody tells is no difference"
 
 
 def test_another_broker_that_goes_while_one_is_away_ends_the_run(

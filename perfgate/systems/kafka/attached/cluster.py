@@ -16,11 +16,13 @@ from perfgate.model.errors import TargetError
 from perfgate.model.meter import Meter
 from perfgate.systems.kafka.attached.command_faults import CommandFaults
 from perfgate.systems.kafka.attached.described import DescribedTarget
+from perfgate.systems.kafka.attached.identity import OtherClusterError, require_same
 from perfgate.systems.kafka.attached.journaled_topics import JournaledTopics
 from perfgate.systems.kafka.attached.manifest import Manifest
 from perfgate.systems.kafka.client.admin import (
     broker_config,
     cluster_id_at,
+    cluster_id_told,
     put_back_own,
     session_s,
     set_broker,
@@ -100,7 +102,7 @@ class ExternalCluster:
             session_s=lambda: session_s(self._admin, str(next(iter(brokers)))),
         )
         """What the file's commands can do to its nodes."""
-        self._topics = JournaledTopics(self, manifest)
+        self._topics = JournaledTopics(self, manifest, self._require_same)
         self._checked, self._pause, self._catching_up_until = 0.0, HEALTH_EVERY_S, 0.0
         self._excused: frozenset[int] = frozenset()
         """Brokers that this run has taken away since all was well, and whose replicas may be missing."""
@@ -108,10 +110,21 @@ class ExternalCluster:
 
     def _unwell_before_a_fault(self) -> str:
         """Return what is wrong before a broker is taken away; where nothing is, what was away excuses no more."""
-        reason = unwell(self._admin, self._described.limits.under_replicated)
+        allowed = self._described.limits.under_replicated
+        reason = unwell(self._admin, allowed, (), REQUEST_TIMEOUT_S, self._manifest.cluster_id)
         if not reason:
             self._excused = frozenset()
         return reason
+
+    def _require_same(self, admin: AdminClient) -> None:
+        """Stop the run when this client's brokers are another cluster's. Raises TargetError.
+
+        Where the names of the servers lead may change while a run lasts; that nobody tells is no difference.
+        """
+        try:
+            require_same(cluster_id_told(admin), self._manifest.cluster_id)
+        except OtherClusterError as error:
+            self.meter.stop(f"stopped at once: {error}")
 
     def _answers(self, address: str) -> bool:
         """Return whether a broker answers a request there: a process that stands still accepts connections too."""
@@ -127,6 +140,8 @@ class ExternalCluster:
 
     def apply_settings(self) -> None:
         """Set the spec's broker settings, dynamically, having noted what they were."""
+        if self.spec.config:
+            self._require_same(self._admin)
         for name, value in self.spec.config:
             for broker in map(str, self.addresses):
                 before, effective = told_of(broker_config(self._admin, broker), broker, name)
@@ -135,7 +150,7 @@ class ExternalCluster:
 
     def live_settings(self) -> LiveSettings:
         """Return what changes the brokers' settings while they run, each noted before; `close` puts them back."""
-        return LiveSettings(self._admin, list(map(str, self.addresses)), self._note)
+        return LiveSettings(self._admin, list(map(str, self.addresses)), self._note, self._require_same)
 
     def _note(self, broker: str, name: str, before: str | None, effective: str, value: str) -> None:
         self._manifest.changes(broker, name, before, effective, value)
@@ -151,6 +166,7 @@ class ExternalCluster:
             broker, name, before, effective, value = change
             was = "not set" if before is None else before
             try:
+                self._require_same(self._admin)
                 if note := put_back_own(self._admin, broker, name, before, effective, value):
                     with suppress(OSError):  # a terminal that is gone
                         self._tell(note)
@@ -182,7 +198,7 @@ class ExternalCluster:
     def check(self) -> None:
         """Raise TargetError when more partitions are under-replicated than the file allows, or one has no leader.
 
-        Also when the run has lasted longer than the file allows.
+        Also when the brokers are another cluster's, and when the run has lasted longer than the file allows.
 
         While this run itself has taken brokers away, what these cost is measured; and afterwards until all is well
         again, for BACK_S at most. That another broker is missing besides ends the run at any time: that is one more
@@ -200,8 +216,11 @@ class ExternalCluster:
             return
         allowed, well = self._described.limits.under_replicated, False
         try:
-            reason = unwell(self._admin, allowed, self._excused, AWAY_ASK_S if away else REQUEST_TIMEOUT_S)
+            within_s = AWAY_ASK_S if away else REQUEST_TIMEOUT_S
+            reason = unwell(self._admin, allowed, self._excused, within_s, self._manifest.cluster_id)
             well = not (reason or away or (self._excused and unwell(self._admin, allowed)))
+        except OtherClusterError as error:
+            self.meter.stop(f"stopped at once: {error}")
         except TargetError as error:
             reason = "" if away else str(error)  # the one that is away may be the one that was asked
         self._checked = time.monotonic()
@@ -227,17 +246,23 @@ def time_is_up(most_s: float) -> str:
 
 
 def unwell(
-    admin: AdminClient, allowed: int, excused: Collection[int] = (), timeout_s: float = REQUEST_TIMEOUT_S
+    admin: AdminClient,
+    allowed: int,
+    excused: Collection[int] = (),
+    timeout_s: float = REQUEST_TIMEOUT_S,
+    cluster_id: str = "",
 ) -> str:
     """Return what is wrong with the cluster's partitions; empty when no more than `allowed` are under-replicated.
 
-    `excused`: brokers whose replicas may be missing. Raises TargetError when there is no answer within `timeout_s`.
+    `excused`: brokers whose replicas may be missing; `cluster_id`: the cluster that it is to be, where that is known.
+    Raises TargetError when there is no answer within `timeout_s`, OtherClusterError when it is another one's.
     """
     try:
-        topics = admin.list_topics(timeout=timeout_s).topics.values()
+        found = admin.list_topics(timeout=timeout_s)
     except KafkaException as error:
         raise TargetError(f"the brokers no longer answer: {error.args[0].str()}") from error
-    partitions = [partition for topic in topics for partition in topic.partitions.values()]
+    require_same(found.cluster_id, cluster_id)
+    partitions = [partition for topic in found.topics.values() for partition in topic.partitions.values()]
     offline = sum(
         partition.leader < 0 and not ({*partition.isrs} <= {*excused} and {*excused} & {*partition.replicas})
         for partition in partitions

@@ -19,7 +19,7 @@ from perfgate.systems.kafka.attached.cluster import BACK_S, ExternalCluster, tim
 from perfgate.systems.kafka.attached.command_faults import lacking
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.diagnosis import reachable
-from perfgate.systems.kafka.attached.identity import refuse_a_silent_zone, refuse_other_clusters
+from perfgate.systems.kafka.attached.identity import refuse_a_silent_zone, refuse_other_clusters, those_that_tell
 from perfgate.systems.kafka.attached.leftovers import Cleaner
 from perfgate.systems.kafka.attached.limits import beyond, lacks_brokers, lacks_permission
 from perfgate.systems.kafka.attached.manifest import Leftover, Manifest, Occupied, away_from, leftovers, occupy
@@ -58,7 +58,7 @@ class ExternalTarget:
 
         `broker_config_allowed`, `faults_allowed`: the person said so too, not only the file.
         """
-        self._described = described
+        self._described = self._usable = described
         self._run_id = run_id
         self._manifests = manifests
         self._note = note
@@ -223,6 +223,7 @@ class ExternalTarget:
                 "cluster; wait until it is well, or start all the same with --allow-unhealthy"
             )
         refuse_a_silent_zone(self._described, self._cluster_id)
+        self._usable = those_that_tell(self._described, self._cluster_id, self._note)
         manifest = self._manifest()
         user = dict(self._described.client).get("sasl.username", "this client")
         self._blind = not sees_all_topics(admin)
@@ -303,7 +304,7 @@ class ExternalTarget:
             manifest = self._manifest()
             self._alive = ExternalCluster(
                 spec,
-                self._described,
+                self._usable,
                 manifest,
                 brokers=self._brokers,
                 facts=self.facts(spec),

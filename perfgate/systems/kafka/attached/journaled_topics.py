@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+
+from confluent_kafka.admin import AdminClient
 
 from perfgate.model import TopicSpec, settings
 from perfgate.model.errors import TopicRefusedError
@@ -19,14 +22,18 @@ RETENTION_MS = 3_600_000
 class JournaledTopics(Topics):
     """Topics on brokers that are not ours: every one is written down before it is made."""
 
-    def __init__(self, cluster: Cluster, manifest: Manifest) -> None:
+    def __init__(
+        self, cluster: Cluster, manifest: Manifest, require: Callable[[AdminClient], None] = lambda _: None
+    ) -> None:
+        """`require` raises TargetError when a client talks with other brokers than those of the run."""
         super().__init__(cluster)
-        self._manifest = manifest
+        self._manifest, self._require = manifest, require
         self._made: set[str] = set()
 
     def create(self, name: str, spec: TopicSpec) -> None:
         """Create the topic with a retention of an hour. Raises TopicRefusedError, also when there is one already."""
         retention = settings({"retention.ms": RETENTION_MS, **dict(spec.config)})
+        self._require(self._admin)
         self._manifest.plans(name)
         self._made.add(name)
         try:
@@ -40,6 +47,7 @@ class JournaledTopics(Topics):
 
     def delete(self, name: str) -> None:
         """Delete the topic, and the consumer groups named after it; one that is gone already is none."""
+        self._require(self._admin)  # another cluster would say that it is gone
         super().delete(name)
         self._made.discard(name)
         with suppress(OSError):  # a full disk keeps no other topic there

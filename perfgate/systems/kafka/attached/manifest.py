@@ -107,6 +107,8 @@ class Manifest:
         """`target`: the target file and its servers, by which its next start knows it before it is connected.
 
         Raises ConfigurationError when the folder is not this user's alone, or does not work."""
+        self.cluster_id = cluster_id
+        """Of the cluster that the run began on."""
         own_folder(folder)
         with a_folder_that_works(folder):
             self._path, self._file = _new_file(folder, run_id)

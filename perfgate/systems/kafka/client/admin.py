@@ -37,9 +37,16 @@ def cluster_id_at(server: str, client: Settings) -> str:
     Nor does it where no client can be made, as when the file of its certificates is gone.
     """
     try:
-        admin = admin_client(server, client)  # which has to be there until the answer is
+        return cluster_id_told(admin_client(server, client))
+    except KafkaException:
+        return ""
+
+
+def cluster_id_told(admin: AdminClient) -> str:
+    """Return the id of the cluster that this client talks with; empty when no broker tells it within CONNECT_S."""
+    try:
         asked = admin.describe_cluster(request_timeout=CONNECT_S)
-        return str(answer(asked, f"asking {server} for its cluster").cluster_id)
+        return str(answer(asked, "asking for the cluster").cluster_id or "")
     except (TargetError, KafkaException):
         return ""
 

@@ -22,9 +22,15 @@ Noted = Callable[[str, str, "str | None", str, str], None]
 class LiveSettings:
     """See :class:`perfgate.model.target.LiveSettings`."""
 
-    def __init__(self, admin: AdminClient, brokers: Sequence[str], noted: Noted = lambda *_: None) -> None:
-        """`brokers`: their ids."""
-        self._admin, self._brokers, self._noted = admin, brokers, noted
+    def __init__(
+        self,
+        admin: AdminClient,
+        brokers: Sequence[str],
+        noted: Noted = lambda *_: None,
+        require: Callable[[AdminClient], None] = lambda _: None,
+    ) -> None:
+        """`brokers`: their ids; `require` raises TargetError when the client talks with others than those meant."""
+        self._admin, self._brokers, self._noted, self._require = admin, brokers, noted, require
         self._before: dict[str, dict[str, tuple[str | None, str]]] = {broker: {} for broker in brokers}
         self._own: dict[str, set[str]] = {}
         """What this object may have set each setting to, by name."""
@@ -46,6 +52,7 @@ class LiveSettings:
         Raises ConfigurationError for a value that brokers refuse, and for a setting that they keep to themselves;
         TargetError where one does not take it.
         """
+        self._require(self._admin)
         for name, value in values:
             self._own.setdefault(name, set()).add(value)
         for broker, before in self._before.items():
@@ -62,6 +69,7 @@ class LiveSettings:
 
         Raises TargetError, as `change`, where somebody else has changed one meanwhile: that one stays.
         """
+        self._require(self._admin)
         return self._bring(self._before)
 
     def _bring(self, wanted: Mapping[str, Mapping[str, tuple[str | None, str]]]) -> float:
