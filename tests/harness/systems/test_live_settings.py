@@ -1,6 +1,7 @@
 """Settings of living brokers: changed, put back, and left alone where somebody else has changed them."""
 
 import threading
+from contextlib import nullcontext
 from typing import Any
 from unittest.mock import Mock
 
@@ -13,7 +14,7 @@ from perfgate.model import settings
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.client import admin
 from perfgate.systems.kafka.client import live_settings as module
-from perfgate.systems.kafka.client.admin import broker_config, is_own, steps
+from perfgate.systems.kafka.client.admin import broker_config, is_own, set_broker, steps
 from perfgate.systems.kafka.client.live_settings import LiveSettings
 
 NAME = "num.io.threads"
@@ -108,11 +109,53 @@ def test_a_pool_of_threads_that_stopped_on_its_way_is_still_the_runs_own(
     brokers: dict[str, str | None], left_at: str
 ) -> None:
     """A broker that failed between two steps was left alone, as if somebody else had set it."""
-    live = LiveSettings(Mock(), ["1", "2"])
+    said: list[str] = []
+    live = LiveSettings(Mock(), ["1", "2"], say=said.append)
     live.change(settings({NAME: 100}))
     brokers["1"] = left_at
     live.restore()
     assert brokers == {"1": None, "2": "16"}
+    assert said == ([] if left_at == "100" else [f"{NAME} of broker 1 was {left_at}, {ON_THE_WAY}"])
+
+
+ON_THE_WAY = (
+    "a size on the way between not set and 100, and is overwritten: where somebody has set it since, set it again"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "stepwise"),
+    [
+        (NAME, True),
+        ("num.network.threads", True),
+        ("listener.name.external.num.network.threads", True),
+        ("num.replica.fetchers", True),
+        ("num.recovery.threads.per.data.dir", True),
+        ("background.threads", True),
+        ("log.cleaner.threads", True),
+        ("remote.log.reader.threads", True),
+        ("remote.log.manager.copier.thread.pool.size", True),
+        ("log.segment.bytes", False),
+        ("log.flush.interval.messages", False),
+    ],
+)
+def test_only_a_pool_of_threads_is_changed_in_steps(monkeypatch: pytest.MonkeyPatch, name: str, stepwise: bool) -> None:
+    """A log.segment.bytes of 256 MiB that a person set while a run had 1 MiB there was deleted, without a word."""
+    assert is_own(name, "268435456", None, "1073741824", "1048576") is stepwise
+    asked: list[str] = []
+
+    def alter(_admin: object, _broker: str, _name: str, value: str) -> None:
+        asked.append(value)
+        if len(asked) == 1:
+            raise TargetError("too far") from KafkaException(KafkaError(KafkaError.INVALID_CONFIG))
+
+    monkeypatch.setattr(admin, "_alter", alter)
+    monkeypatch.setattr(admin, "broker_config", lambda *_: {})
+    monkeypatch.setattr(admin, "told_of", lambda *_: (None, "8"))
+    monkeypatch.setattr(admin, "await_broker", lambda *_: None)
+    with nullcontext() if stepwise else pytest.raises(ConfigurationError, match="refuses"):
+        set_broker(Mock(), "1", name, "2")
+    assert asked == (["2", "4", "2"] if stepwise else ["2"])
 
 
 @pytest.mark.parametrize(
@@ -120,19 +163,19 @@ def test_a_pool_of_threads_that_stopped_on_its_way_is_still_the_runs_own(
     [("0.5", True), (None, True), ("0.50", True), ("0.6", False), ("0.25", False)],
 )
 def test_a_value_is_known_however_brokers_write_it(told: str | None, own: bool) -> None:
-    assert is_own(told, None, "1.0", "0.50") is own
+    assert is_own("log.cleaner.min.cleanable.ratio", told, None, "1.0", "0.50") is own
 
 
 @pytest.mark.parametrize(("told", "own"), [("delete,compact", True), ("delete", True), ("compact", False)])
 def test_a_list_is_known_without_its_spaces(told: str, own: bool) -> None:
-    assert is_own(told, "delete", "delete", "delete, Compact") is own
+    assert is_own("log.cleanup.policy", told, "delete", "delete", "delete, Compact") is own
 
 
 @given(st.integers(1, 5000), st.integers(1, 5000))
 def test_every_step_of_both_ways_is_the_runs_own_and_what_lies_beyond_them_is_not(before: int, value: int) -> None:
     ways = [*steps(str(before), str(value)), *steps(str(value), str(before)), str(value)]
-    assert all(is_own(size, None, str(before), str(value)) for size in ways)
-    assert not is_own(str(4 * max(before, value)), None, str(before), str(value))
+    assert all(is_own(NAME, size, None, str(before), str(value)) for size in ways)
+    assert not is_own(NAME, str(4 * max(before, value)), None, str(before), str(value))
 
 
 @pytest.mark.parametrize(("breaks", "taken"), [(1, True), (4, True), (5, False)])

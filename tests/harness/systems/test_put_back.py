@@ -155,13 +155,15 @@ def test_what_somebody_has_set_meanwhile_is_theirs_and_is_told(
 
 @pytest.mark.parametrize(("value", "told"), [("32", "16"), ("0.50", "0.5"), ("delete, compact", "delete,compact")])
 def test_what_stopped_on_its_way_or_is_written_otherwise_is_put_back(
-    cluster: Callable[..., ExternalCluster], broker: Broker, tmp_path: Path, value: str, told: str
+    cluster: Callable[..., ExternalCluster], broker: Broker, capsys: pytest.CaptureFixture[str], value: str, told: str
 ) -> None:
     """It was taken for somebody else's, left behind, and its note removed; by the next start too."""
     made = cluster(config={"num.io.threads": value})
     broker.values = {("1", "num.io.threads"): told, ("2", "num.io.threads"): value}
     assert made.close() == []
     assert set(broker.values.values()) == {None}
+    words = "num.io.threads of broker 1 was 16, a size on the way between not set and 32, and is overwritten"
+    assert (words in capsys.readouterr().out) is (told == "16"), "it may have been a person's"
 
 
 @pytest.mark.parametrize(("told", "left"), [("18", None), ("36", None), ("8", "8")])

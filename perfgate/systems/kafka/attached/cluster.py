@@ -150,7 +150,8 @@ class ExternalCluster:
 
     def live_settings(self) -> LiveSettings:
         """Return what changes the brokers' settings while they run, each noted before; `close` puts them back."""
-        return LiveSettings(self._admin, list(map(str, self.addresses)), self._note, self._require_same)
+        brokers = list(map(str, self.addresses))
+        return LiveSettings(self._admin, brokers, self._note, self._require_same, self._tell)
 
     def _note(self, broker: str, name: str, before: str | None, effective: str, value: str) -> None:
         self._manifest.changes(broker, name, before, effective, value)

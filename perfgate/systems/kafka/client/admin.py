@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
@@ -28,6 +29,12 @@ ASK_EVERY_S = 0.02
 ASKED_AT_MOST = 5
 """A broker that makes its network threads fewer closes the connections of those that end: a request that was on its way
 there is asked again, so often at the most."""
+POOLS = re.compile(
+    r"num\.io\.threads|(.+\.)?num\.network\.threads|num\.replica\.fetchers|num\.recovery\.threads\.per\.data\.dir"
+    r"|background\.threads|log\.cleaner\.threads|remote\.log\.(reader\.threads|manager\..*thread\.pool\.size)"
+)
+"""Settings that Kafka changes to at least half and at most twice their size at a time: pools of threads, as its source
+has it (DynamicThreadPool, SocketServer, LogCleaner, DynamicRemoteLogConfig)."""
 REFUSALS = (KafkaError.INVALID_CONFIG, KafkaError.INVALID_REQUEST)
 
 
@@ -139,8 +146,8 @@ def set_broker(
 ) -> None:
     """Set one dynamic setting of one broker; None takes it away, so that what is `effective` then counts again.
 
-    Kafka resizes a pool of threads to at least half and at most twice its size at a time (DynamicThreadPool in its
-    source): one that refuses goes there in steps. `go_on` is called before each, and raises where there is to be none.
+    A pool of threads that refuses goes there in the steps that Kafka takes. `go_on` is called before each, and raises
+    where there is to be none.
     Raises ConfigurationError for a value that the broker refuses.
     """
     go_on()
@@ -151,7 +158,7 @@ def set_broker(
         if not (isinstance(cause, KafkaException) and cause.args[0].code() in REFUSALS):
             raise
         now = told_of(broker_config(admin, broker), broker, name)[1]
-        between = list(steps(now, effective if value is None else value))
+        between = list(steps(now, effective if value is None else value)) if POOLS.fullmatch(name) else []
         if not between:
             words = f"broker {broker} refuses {name} = {value}: {cause.args[0].str()}"
             raise ConfigurationError(words) from refusal
@@ -181,12 +188,13 @@ def put_back(admin: AdminClient, broker: str, name: str, before: str | None, eff
 def put_back_own(admin: AdminClient, broker: str, name: str, before: str | None, effective: str, value: str) -> str:
     """Put back what a run has set to `value`, unless somebody has changed it since: that is theirs.
 
-    Return what to say where it was left alone; empty where it was put back. Raises as :func:`put_back`.
+    Return what to say where it was left alone, or may have been somebody's; empty where it was put back. Raises as
+    :func:`put_back`.
     """
-    if not is_own(now := dynamic_value(admin, broker, name), before, effective, value):
+    if not is_own(name, now := dynamic_value(admin, broker, name), before, effective, value):
         return left_alone(broker, name, now, before, value)
     put_back(admin, broker, name, before, effective)
-    return ""
+    return perhaps_own(broker, name, now, before, value)
 
 
 def steps(now: str, wanted: str) -> Iterator[str]:
@@ -209,14 +217,25 @@ def left_alone(broker: str, name: str, now: str | None, before: str | None, valu
     return f"left {name} of broker {broker} alone: {somebody} since it was set to {value}; before that it was {was}"
 
 
-def is_own(told: str | None, before: str | None, effective: str, value: str) -> bool:
+def perhaps_own(broker: str, name: str, now: str | None, before: str | None, *values: str) -> str:
+    """Return what to say of a size that is overwritten; empty where the run set it last, or found it."""
+    if any(same_value(now, known) for known in (before, *values)):
+        return ""
+    was = "not set" if before is None else before
+    return (
+        f"{name} of broker {broker} was {now}, a size on the way between {was} and {values[-1]}, and is overwritten: "
+        "where somebody has set it since, set it again"
+    )
+
+
+def is_own(name: str, told: str | None, before: str | None, effective: str, value: str) -> bool:
     """Return whether a run that sets `value` may have set what brokers tell is set dynamically now.
 
     Else somebody has meanwhile, and it is theirs. `before`, `effective`: as `told_of` gave them before the run's first
     change. A run that was broken off may have left a pool of threads at any size on its way.
     """
     sizes: set[str] = set()
-    ahead = {effective, value}
+    ahead = {effective, value} if POOLS.fullmatch(name) else set()
     while ahead:
         sizes |= ahead
         ahead = {size for one in ahead for end in (effective, value) for size in steps(one, end)} - sizes

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, ConfigEntry
 
 from perfgate.model import Settings
 from perfgate.model.errors import ConfigurationError, TargetError
-from perfgate.systems.kafka.client.admin import await_broker, broker_config, is_own, set_broker, told_of
+from perfgate.systems.kafka.client.admin import await_broker, broker_config, is_own, perhaps_own, set_broker, told_of
 
 SECRETS = ("password", "passphrase", "secret", "key", "jaas", "certificate")
 """Settings whose names contain one of these are secrets: brokers tell no value of them."""
@@ -28,9 +28,13 @@ class LiveSettings:
         brokers: Sequence[str],
         noted: Noted = lambda *_: None,
         require: Callable[[AdminClient], None] = lambda _: None,
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`brokers`: their ids; `require` raises TargetError when the client talks with others than those meant."""
-        self._admin, self._brokers, self._noted, self._require = admin, brokers, noted, require
+        """`brokers`: their ids; `require` raises TargetError when the client talks with others than those meant.
+
+        `say` tells of a value that may have been somebody else's.
+        """
+        self._admin, self._brokers, self._noted, self._require, self._say = admin, brokers, noted, require, say
         self._before: dict[str, dict[str, tuple[str | None, str]]] = {broker: {} for broker in brokers}
         self._own: dict[str, set[str]] = {}
         """What this object may have set each setting to, by name."""
@@ -83,8 +87,11 @@ class LiveSettings:
             described = broker_config(self._admin, broker)
             for name, (dynamic, effective) in wanted[broker].items():
                 now, _ = told_of(described, broker, name)
-                if not any(is_own(now, *self._before[broker][name], value) for value in self._own[name]):
+                before, own = self._before[broker][name], self._own[name]
+                if not any(is_own(name, now, *before, value) for value in own):
                     raise TargetError(f"somebody else has set {name} of broker {broker} to {now}: it is left alone")
+                if words := perhaps_own(broker, name, now, before[0], *own):
+                    self._say(words)
                 set_broker(self._admin, broker, name, dynamic, effective, go_on)
             await_broker(self._admin, broker, {name: effective for name, (_, effective) in wanted[broker].items()})
 
