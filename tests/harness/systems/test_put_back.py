@@ -180,6 +180,66 @@ def test_the_start_after_a_kill_knows_the_steps_too(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("there", "holds", "sees", "dropped"),
+    [
+        ({1, 2}, [1, 2], True, True),
+        ({1, 2}, [1, 2, 7], True, False),  # it is only down
+        ({1, 2, 7}, [1, 2], True, False),
+        ({1, 2}, [1, 2], False, False),
+        ({1, 2}, [], True, False),
+    ],
+)
+def test_a_setting_of_a_broker_that_is_no_more_keeps_no_run_from_starting(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    broker: Broker,
+    there: set[int],
+    holds: list[int],
+    sees: bool,
+    dropped: bool,
+) -> None:
+    """Every further start on the cluster was refused, and nothing told how to go on."""
+    killed = Manifest(tmp_path, cluster_id="c", run_id="r")
+    killed.changes("7", "num.io.threads", None, "8", "2")
+    killed.close()
+    broker.fail.add(("7", "num.io.threads"))
+    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.topic_ids", lambda *_: {})
+    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.sees_all_topics", lambda _admin: sees)
+    topic = Mock(partitions={0: partition(1, holds, holds)})
+    admin = Mock(list_topics=Mock(return_value=Mock(brokers=dict.fromkeys(there), topics={"t": topic})))
+    notes: list[str] = []
+    left = Cleaner(Mock(), notes.append).put_back(admin, list(leftovers(tmp_path, "c")))
+    if dropped:
+        assert left == []
+        assert notes[0].startswith(
+            "dropped num.io.threads of broker 7, changed by run r: the cluster has no such broker"
+        )
+        assert notes[0].endswith("should it come back, num.io.threads was not set before")
+    else:
+        assert left == [
+            "run r: num.io.threads of broker 7: broker 7 does not answer; once it has been seen to by hand, take its "
+            f"lines out of {tmp_path / 'r.jsonl'}"
+        ]
+        path = tmp_path / "r.jsonl"
+        path.write_text("".join(line for line in path.read_text().splitlines(True) if '"7"' not in line))
+        assert Cleaner(Mock(), notes.append).put_back(admin, list(leftovers(tmp_path, "c"))) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_broker_that_cannot_be_healed_is_told_with_what_a_person_can_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It had been healed by hand, the rule that its command takes away was gone, and no start was possible."""
+    killed = Manifest(tmp_path, cluster_id="c", run_id="r")
+    killed.takes(1, "kafka-1:9093", "heal")
+    killed.close()
+    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.bring_back", lambda *_, **__: "Bad rule")
+    cleaner = Cleaner(Mock(), Mock())
+    told, _ = cleaner.put_back(Mock(), list(leftovers(tmp_path, "c")))
+    assert told.endswith(f"Bad rule; once it has been seen to by hand, take its lines out of {tmp_path / 'r.jsonl'}")
+
+
 def test_a_setting_that_did_not_go_back_is_told(
     monkeypatch: pytest.MonkeyPatch, cluster: Callable[..., ExternalCluster], broker: Broker, tmp_path: Path
 ) -> None:

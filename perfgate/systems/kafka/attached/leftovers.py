@@ -11,7 +11,7 @@ from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.attached.command_faults import bring_back, still_away
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.manifest import Leftover, came_back
-from perfgate.systems.kafka.client.admin import cluster_id_at, put_back, put_back_own, topic_ids
+from perfgate.systems.kafka.client.admin import cluster_id_at, put_back, put_back_own, sees_all_topics, topic_ids
 from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S, answer
 
 FAILURES = (TargetError, ConfigurationError, KafkaException, OSError)
@@ -48,7 +48,7 @@ class Cleaner:
             except Exception as error:  # whatever it is, the next broker is tried
                 reason = repr(error)
             if reason:
-                left.append(still_away(broker, address, back, reason))
+                left.append(f"{still_away(broker, address, back, reason)}; {_by_hand(leftover)}")
                 continue
             came_back(leftover, broker)
             self._note(f"ran [faults] {back} for broker {broker}, away since run {leftover.run_id}, which was killed")
@@ -64,7 +64,7 @@ class Cleaner:
             return [*left, "nothing else was done to these brokers while one may be away"]
         for leftover in found:
             failed = self._clean(admin, leftover)
-            left += [f"run {leftover.run_id}: {text}" for text in failed]
+            left += [f"run {leftover.run_id}: {text}; {_by_hand(leftover)}" for text in failed]
             if not failed:
                 leftover.path.unlink(missing_ok=True)
         return left
@@ -72,7 +72,7 @@ class Cleaner:
     def _clean(self, admin: AdminClient, leftover: Leftover) -> list[str]:
         """Put settings back and delete topics, those known by id, or by name and content.
 
-        A setting that somebody has changed since is theirs.
+        A setting that somebody has changed since is theirs; one of a broker that is no more is dropped.
         """
         left = []
         for change in leftover.configs:
@@ -80,7 +80,14 @@ class Cleaner:
             try:
                 self._restore(admin, leftover, broker, name, change)
             except FAILURES as error:
-                left.append(f"{name} of broker {broker}: {error}")
+                if not _is_no_more(admin, int(broker)):
+                    left.append(f"{name} of broker {broker}: {error}")
+                    continue
+                was = "not set" if change["before"] is None else change["before"]
+                self._note(
+                    f"dropped {name} of broker {broker}, changed by run {leftover.run_id}: the cluster has no such "
+                    f"broker, and no topic a replica on it; should it come back, {name} was {was} before"
+                )
         try:
             there = topic_ids(admin, (name for name in leftover.topics if name.startswith(PREFIX)))
         except FAILURES as error:
@@ -110,6 +117,25 @@ class Cleaner:
             self._note(f"removed topic {name}, left by run {leftover.run_id}, which was killed")
         else:
             self._note(f"left topic {name} alone: it is not the one that run {leftover.run_id} made")
+
+
+def _by_hand(leftover: Leftover) -> str:
+    """Return what a person can do about what cannot be put back, and need not be."""
+    return f"once it has been seen to by hand, take its lines out of {leftover.path}"
+
+
+def _is_no_more(admin: AdminClient, broker: int) -> bool:
+    """Return whether the cluster has lost this broker for good: it is not there, and no topic has a replica on it.
+
+    One that is only down still has. Where not all topics can be seen nobody can tell.
+    """
+    try:
+        found = admin.list_topics(timeout=REQUEST_TIMEOUT_S)
+        partitions = [partition for topic in found.topics.values() for partition in topic.partitions.values()]
+        holders = {replica for partition in partitions for replica in partition.replicas}
+        return bool(holders) and broker not in {*found.brokers, *holders} and sees_all_topics(admin)
+    except FAILURES:
+        return False
 
 
 def _is_empty(admin: AdminClient, name: str) -> bool:
