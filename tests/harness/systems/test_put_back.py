@@ -420,6 +420,47 @@ def test_a_topic_of_which_nobody_knows_whether_it_was_made_is_deleted_in_the_end
     assert list(tmp_path.iterdir()) == []
 
 
+def full(manifest: Manifest) -> None:
+    """Let the disk under the manifest be full from now on."""
+    manifest._file.close()
+    manifest._file = Path("/dev/full").open("w")  # noqa: SIM115
+
+
+def test_what_cannot_be_noted_is_not_done(tmp_path: Path, cluster: Callable[..., ExternalCluster]) -> None:
+    """A full disk was a traceback for each scenario, and red of brokers that were well."""
+    made, ran = cluster(f'kill = "touch {tmp_path}/ran"\nstart = "true"'), tmp_path / "ran"
+    topics = made.topics()
+    topics._admin = Mock()
+    full(made._manifest)
+    for does in (
+        lambda: topics.create("kpg-x", TopicSpec(partitions=1, replication_factor=1)),
+        lambda: made._note("1", "num.io.threads", None, "8", "2"),
+        lambda: made.faults.do("kill", 1),
+    ):
+        with pytest.raises(TargetError, match=r"r\.jsonl: No space left on device; .*: nothing more is done to them"):
+            does()
+    assert topics._admin.mock_calls == []
+    assert not ran.exists()
+    assert made.close() == []
+    assert left_in(tmp_path) == [], "nothing was done that the next start would have to undo"
+
+
+def test_a_full_disk_keeps_nothing_from_being_put_back(
+    tmp_path: Path, cluster: Callable[..., ExternalCluster], broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perfgate.systems.kafka.client.topics.Topics.delete", lambda *_: None)
+    made = cluster(f'kill = "true"\nstart = "touch {tmp_path}/up-{{broker}}"', {"num.io.threads": 16})
+    made.faults.do("kill", 1)
+    made.topics()._manifest.plans("kpg-x")
+    made.topics()._made.add("kpg-x")
+    full(made._manifest)
+    assert made.close() == []
+    assert (tmp_path / "up-1").exists()
+    assert set(broker.values.values()) == {None}
+    assert not made.topics()._made
+    assert left_in(tmp_path) == []
+
+
 def test_replicas_stay_on_the_brokers_that_a_row_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[TopicSpec] = []
     monkeypatch.setattr(

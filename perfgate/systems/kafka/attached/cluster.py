@@ -175,7 +175,7 @@ class ExternalCluster:
                 left.append(f"broker {broker} may still have {name} = {value}, it was {was}: {error}")
             else:
                 self._changed.remove(change)
-                with suppress(OSError):  # a full disk keeps nothing else changed
+                with suppress(TargetError):  # a full disk keeps nothing else changed
                     self._manifest.restored(broker, name)
         left += self._topics.delete_all()
         if not left:

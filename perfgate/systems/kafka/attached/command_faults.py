@@ -48,7 +48,7 @@ def lacking(kind: str, commands: Mapping[str, str], brokers: Mapping[int, str] =
 
 
 class FaultJournal(Protocol):
-    """Remembers which brokers are away, so that they come back however the run ends."""
+    """Remembers which brokers are away, so that they come back however the run ends. Raises TargetError."""
 
     def takes(self, broker: int, address: str, back: str) -> None:
         """Note that a broker is about to be taken away, and the command that brings it back."""
@@ -158,7 +158,7 @@ class CommandFaults:
     def _is_back(self, broker: int) -> None:
         self._away.pop(broker, None)
         self._returning.pop(broker, None)
-        with suppress(OSError):  # a full disk keeps no other broker down
+        with suppress(TargetError):  # a full disk keeps no other broker down
             self._journal.gives_back(broker)
 
     def _take(self, name: Action, broker: int) -> None:
@@ -176,7 +176,7 @@ class CommandFaults:
         run_command(self._commands, name, broker, self._brokers[broker], self._timeout_s)
         if name != "stop":  # a broker that was asked to end may take its time, whatever its command waits for
             self._taken.add(broker)
-            with suppress(OSError):  # a full disk: it is watched for longer, should this run be killed
+            with suppress(TargetError):  # a full disk: it is watched for longer, should this run be killed
                 self._journal.has_taken(broker)
 
     def _wait_until_well(self, broker: int) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from confluent_kafka.admin import AdminClient
 
 from perfgate.model import TopicSpec, settings
-from perfgate.model.errors import TopicRefusedError
+from perfgate.model.errors import TargetError, TopicRefusedError
 from perfgate.model.target import Cluster
 from perfgate.systems.kafka.attached.manifest import Manifest
 from perfgate.systems.kafka.client.admin import topic_ids
@@ -31,7 +31,10 @@ class JournaledTopics(Topics):
         self._made: set[str] = set()
 
     def create(self, name: str, spec: TopicSpec) -> None:
-        """Create the topic with a retention of an hour. Raises TopicRefusedError, also when there is one already."""
+        """Create the topic with a retention of an hour. Raises TopicRefusedError, also when there is one already.
+
+        Raises TargetError where it cannot be noted, and where other brokers than the run's would be asked.
+        """
         retention = settings({"retention.ms": RETENTION_MS, **dict(spec.config)})
         self._require(self._admin)
         self._manifest.plans(name)
@@ -50,7 +53,7 @@ class JournaledTopics(Topics):
         self._require(self._admin)  # another cluster would say that it is gone
         super().delete(name)
         self._made.discard(name)
-        with suppress(OSError):  # a full disk keeps no other topic there
+        with suppress(TargetError):  # a full disk keeps no other topic there
             self._manifest.gone(name)
 
     def delete_all(self) -> list[str]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple, TextIO
 
 from perfgate.host.state import a_folder_that_works, own_folder
-from perfgate.model.errors import ConfigurationError
+from perfgate.model.errors import ConfigurationError, TargetError
 
 SUFFIX = ".jsonl"
 MACHINE_ID, BOOT_ID = Path("/etc/machine-id"), Path("/proc/sys/kernel/random/boot_id")
@@ -101,12 +101,13 @@ class Leftover:
 
 
 class Manifest:
-    """The file of the run that writes."""
+    """The file of the run that writes. Its notes raise TargetError where they cannot be written."""
 
     def __init__(self, folder: Path, *, cluster_id: str, run_id: str, target: str = "") -> None:
         """`target`: the target file and its servers, by which its next start knows it before it is connected.
 
-        Raises ConfigurationError when the folder is not this user's alone, or does not work."""
+        Raises ConfigurationError when the folder is not this user's alone, or does not work; TargetError as its notes.
+        """
         self.cluster_id = cluster_id
         """Of the cluster that the run began on."""
         own_folder(folder)
@@ -121,8 +122,8 @@ class Manifest:
 
     def plans(self, topic: str) -> None:
         """Note that the topic is about to be made."""
-        self._outstanding.add(topic)
         self._write({"topic": topic})
+        self._outstanding.add(topic)
 
     def made(self, topic: str, topic_id: str) -> None:
         """Note the id that the brokers gave the topic."""
@@ -135,8 +136,8 @@ class Manifest:
 
     def changes(self, broker: str, name: str, before: str | None, effective: str, value: str) -> None:
         """Note that a broker setting is about to be changed to `value`, what was set dynamically and what counted."""
-        self._changed.add((broker, name))
         self._write({"broker": broker, "name": name, "before": before, "effective": effective, "value": value})
+        self._changed.add((broker, name))
 
     def restored(self, broker: str, name: str) -> None:
         """Note that the setting is no longer this run's."""
@@ -145,8 +146,8 @@ class Manifest:
 
     def takes(self, broker: int, address: str, back: str) -> None:
         """Note that a fault is about to take a broker away, and the command that brings it back."""
-        self._away.add(broker)
         self._write({"away": str(broker), "address": address, "back": back})
+        self._away.add(broker)
 
     def has_taken(self, broker: int) -> None:
         """Note that the broker has gone: what the command does that takes it away is done."""
@@ -159,14 +160,21 @@ class Manifest:
 
     def close(self) -> None:
         """Remove the file, unless something has not been put back: the next start then sees to it."""
-        self._file.close()
+        with suppress(OSError):  # a full disk: what could not be noted was not done, or is done with
+            self._file.close()
         if not (self._outstanding or self._changed or self._away):
             self._path.unlink(missing_ok=True)
 
     def _write(self, entry: dict[str, str | None]) -> None:
-        self._file.write(json.dumps(entry) + "\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        try:
+            self._file.write(json.dumps(entry) + "\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise TargetError(
+                f"{self._path}: {error.strerror or error}; what is done to these brokers is noted there first: nothing "
+                "more is done to them"
+            ) from error
 
 
 class Occupied(Exception):
