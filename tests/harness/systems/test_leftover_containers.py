@@ -1,6 +1,8 @@
-"""Removing what a killed run's containers left, on a stand-in for the Docker engine's interface."""
+"""Removing containers, also those that a killed run left, on a stand-in for the Docker engine's interface."""
 
+import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -9,15 +11,28 @@ import docker.errors
 import pytest
 from docker.models.containers import ContainerCollection
 
-from perfgate.systems.kafka.managed.container_cluster import OWNER
-from perfgate.systems.kafka.managed.containers import remove_leftovers
+from perfgate.model import ClusterSpec
+from perfgate.model.errors import ConfigurationError
+from perfgate.systems.kafka.managed import container_cluster, containers
+from perfgate.systems.kafka.managed.container_cluster import OWNER, ContainersCluster
+from perfgate.systems.kafka.managed.containers import ContainersTarget, remove_leftovers
 
 DEAD = "999999999@0@nowhere"
 
 
 @pytest.fixture(autouse=True)
 def nobody_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfgate.systems.kafka.managed.containers.is_alive", lambda _mark: False)
+    monkeypatch.setattr(containers, "is_alive", lambda _mark: False)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> ContainersCluster:
+    """Return one whose brokers run, and whose logs cannot be written."""
+    monkeypatch.setattr(container_cluster, "Network", Mock())
+    made = ContainersCluster(ClusterSpec(), logs=Path("/dev/full"), toxiproxy_image=None)
+    engine_s = Mock(logs=Mock(return_value=b"log"))
+    made._nodes = {node: Mock(get_wrapped_container=Mock(return_value=engine_s)) for node in (1, 2, 3)}
+    return made
 
 
 def inspect_container(identifier: str) -> Mapping[str, Any]:
@@ -31,3 +46,23 @@ def test_a_container_that_vanishes_while_they_are_listed_is_none_of_them() -> No
     engine = Mock(containers=ContainerCollection(client=Mock(api=api)), networks=Mock(list=Mock(return_value=[])))
     assert remove_leftovers(engine) == ["left"]
     api.remove_container.assert_called_once_with("left", force=True, v=True)
+
+
+def test_no_room_for_their_logs_keeps_no_container_from_its_end(cluster: ContainersCluster) -> None:
+    """None was ended, and the next start found no room either."""
+    nodes: dict[int, Any] = {**cluster._nodes}
+    cluster.close()
+    assert [node.stop.call_count for node in nodes.values()] == [1, 1, 1]
+
+
+def test_room_is_looked_for_once_what_was_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = Mock(labels={OWNER: DEAD})
+    left.name = "left"
+    engine = Mock(info=Mock(return_value={"DockerRootDir": str(tmp_path)}))
+    engine.containers.list.return_value, engine.networks.list.return_value = [left], []
+    monkeypatch.setattr(containers, "docker_engine", lambda: engine)
+    notes: list[str] = []
+    target = ContainersTarget(log_folder=tmp_path, toxiproxy_image=None, say=notes.append, note=notes.append)
+    with pytest.raises(ConfigurationError, match="too little disk"):
+        target.check_room(math.inf, math.inf)
+    assert notes == ["removed left, left by a run that was killed"]

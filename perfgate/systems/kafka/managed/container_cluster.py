@@ -124,9 +124,9 @@ class ContainersCluster(OwnCluster):
             )
 
     def close(self) -> None:
-        """Keep the logs, then remove every container and the network."""
+        """Keep the logs, where there is room for them, then remove every container and the network."""
         for node, container in self._nodes.items():
-            with suppress(*DockerErrors, ContainerStartException):
+            with suppress(*DockerErrors, ContainerStartException, OSError):
                 (self._logs / f"{node_name(self.spec, node)}.log").write_bytes(container.get_wrapped_container().logs())
         for container in [*self._nodes.values(), *self._others.values()]:
             with suppress(*DockerErrors):

@@ -44,16 +44,20 @@ class ContainersTarget(OwnTarget[ContainersCluster]):
         self._toxiproxy_image, self._note = toxiproxy_image, note
 
     def check_room(self, at_a_time: float, in_all: float) -> None:
-        """Raise ConfigurationError when the engine's folder has too little room, if the engine runs on this machine."""
-        folder = Path(docker_engine().info().get("DockerRootDir", ""))
+        """Raise ConfigurationError when the engine's folder has too little room, if the engine runs on this machine.
+
+        What a killed run left is removed before: it may be what fills that folder.
+        """
+        engine = docker_engine()
+        for what in remove_leftovers(engine):
+            self._note(f"removed {what}, left by a run that was killed")
+        folder = Path(engine.info().get("DockerRootDir", ""))
         if folder.is_absolute() and folder.is_dir():
             check_disk(at_a_time, folder)
 
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:
-        """Find the Docker engine, remove what a killed run left, and have every image there."""
+        """Find the Docker engine, and have every image there."""
         engine = docker_engine()
-        for what in remove_leftovers(engine):
-            self._note(f"removed {what}, left by a run that was killed")
         images = {image_of(spec) for spec in specs}
         if self._toxiproxy_image:
             images.add(self._toxiproxy_image)
