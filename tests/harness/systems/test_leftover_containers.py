@@ -1,7 +1,9 @@
 """Removing containers, also those that a killed run left, on a stand-in for the Docker engine's interface."""
 
 import math
-from collections.abc import Mapping
+import os
+import signal
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -16,6 +18,7 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.managed import container_cluster, containers
 from perfgate.systems.kafka.managed.container_cluster import OWNER, ContainersCluster
 from perfgate.systems.kafka.managed.containers import ContainersTarget, remove_leftovers
+from perfgate.systems.kafka.managed.own_target import OwnTarget
 
 DEAD = "999999999@0@nowhere"
 
@@ -53,6 +56,44 @@ def test_no_room_for_their_logs_keeps_no_container_from_its_end(cluster: Contain
     nodes: dict[int, Any] = {**cluster._nodes}
     cluster.close()
     assert [node.stop.call_count for node in nodes.values()] == [1, 1, 1]
+
+
+def test_an_interruption_of_their_end_waits_until_all_have_ended(cluster: ContainersCluster) -> None:
+    """Ctrl-C ended it after the first, and the others ran on."""
+    nodes: dict[int, Any] = {**cluster._nodes}
+    nodes[1].stop.side_effect = lambda: os.kill(os.getpid(), signal.SIGINT)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            cluster.close()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert [node.stop.call_count for node in nodes.values()] == [1, 1, 1]
+
+
+class OfMocks(OwnTarget[Any]):
+    """Starts clusters that need nothing."""
+
+    def check_room(self, at_a_time: float, in_all: float) -> None: ...
+
+    def prepare(self, specs: Iterable[ClusterSpec]) -> None: ...
+
+    def start(self, spec: ClusterSpec, logs: Path) -> Any:
+        return Mock(spec=["close"])
+
+
+def test_a_cluster_whose_end_was_broken_off_is_ended_by_the_next_close(tmp_path: Path) -> None:
+    """It was forgotten before it had ended: the run's end closed nothing."""
+    target = OfMocks(log_folder=tmp_path, say=print)
+    both = target.cluster(ClusterSpec()), target.beside(ClusterSpec())
+    for one in both:
+        one.close.side_effect = [KeyboardInterrupt, None]
+    with pytest.raises(KeyboardInterrupt):
+        target.close()
+    for _ in range(2):
+        target.close()
+    assert [one.close.call_count for one in both] == [2, 2]
 
 
 def test_room_is_looked_for_once_what_was_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

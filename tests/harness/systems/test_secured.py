@@ -1,7 +1,10 @@
 """Secured listeners of the suite's own brokers: those of clients alone, and no password shown."""
 
+import os
+import signal
 import stat
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -9,9 +12,11 @@ from perfgate.model import ClusterSpec, Scenario, with_changes
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import redacted, revealed
 from perfgate.systems.kafka.java import find_java
+from perfgate.systems.kafka.managed import container_keys
 from perfgate.systems.kafka.managed.container_keys import ContainerKeys
 from perfgate.systems.kafka.managed.secured import Secured
 from tests.harness.build import scenario
+from tests.harness.host.test_guard import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +57,25 @@ def test_the_keys_of_containers_are_nobody_elses_and_end_with_them() -> None:
     assert stat.S_IMODE(keys.secured.store.stat().st_mode) == 0o644, "another user reads it, mounted into a container"
     keys.close()
     assert not folder.exists()
+
+
+def test_the_keys_of_containers_go_with_a_run_that_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They stayed in the folder for temporary files for ever."""
+    made = Mock(side_effect=lambda *_, folder, **__: Mock(folder=folder))
+    monkeypatch.setattr(container_keys, "Secured", made)
+    reads, writes = os.pipe()
+    if not (run := os.fork()):
+        try:
+            ContainerKeys("tls")
+            os.write(writes, os.fsencode(made.call_args.kwargs["folder"]))
+        finally:
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.close(writes)
+    os.waitpid(run, 0)
+    folder = Path(os.fsdecode(os.read(reads, 4096)))
+    os.close(reads)
+    assert folder.name.startswith("kafka-perf-gate-keys-")
+    assert wait_until(lambda: not folder.exists())
 
 
 def test_tls_alone_has_no_user(tmp_path: Path) -> None:

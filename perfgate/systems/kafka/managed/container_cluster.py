@@ -18,6 +18,7 @@ from testcontainers.core.network import Network
 
 from perfgate.host.alive import mark_of_this_process
 from perfgate.host.ports import HOST, free_ports
+from perfgate.host.signals import interrupted_later
 from perfgate.model import CROSS_ZONE, ClusterSpec, Settings
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.systems.kafka.managed.brokers import (
@@ -123,6 +124,7 @@ class ContainersCluster(OwnCluster):
                 url, len(self._ids), self.check, _tail(self._others["Prometheus"], 5)
             )
 
+    @interrupted_later()
     def close(self) -> None:
         """Keep the logs, where there is room for them, then remove every container and the network."""
         for node, container in self._nodes.items():

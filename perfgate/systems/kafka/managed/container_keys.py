@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 
 from testcontainers.core.container import DockerContainer
 
+from perfgate.host.guard import Guard
 from perfgate.model.errors import TargetError
 from perfgate.systems.kafka.java import find_java
 from perfgate.systems.kafka.managed.kafka_tools import KafkaTools
@@ -25,11 +25,14 @@ class ContainerKeys:
     def __init__(self, security: str) -> None:
         """Raises TargetError when no certificate can be made.
 
-        The folder is this user's alone; the file in it is mounted by itself, for the image's own user to read.
+        The folder is this user's alone, and goes with the run however it ends; the file in it is mounted by itself, for
+        the image's own user to read.
         """
-        self._folder = Path(tempfile.mkdtemp(prefix="kafka-perf-gate-keys-"))
+        self._guard = Guard()
         try:
-            self.secured = Secured(security, java=find_java(), folder=self._folder)
+            folder = Path(tempfile.mkdtemp(prefix="kafka-perf-gate-keys-"))
+            self._guard.owns(folder)
+            self.secured = Secured(security, java=find_java(), folder=folder)
             self.secured.store.chmod(0o644)
         except BaseException:
             self.close()
@@ -65,4 +68,4 @@ class ContainerKeys:
 
     def close(self) -> None:
         """Remove the keys."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._guard.close()

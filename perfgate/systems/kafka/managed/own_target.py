@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -63,9 +62,12 @@ class OwnTarget(ABC, Generic[Started]):
         """Do nothing: there is nothing to be kept."""
 
     def close(self) -> None:
-        """End the clusters that are alive; their logs stay."""
-        alive = [cluster for cluster in (self._beside, self._alive) if cluster is not None]
-        self._beside = self._alive = None
-        with ExitStack() as every_one:
-            for cluster in alive:
-                every_one.callback(cluster.close)
+        """End the clusters that are alive; their logs stay. What an interruption leaves alive the next call ends."""
+        try:
+            if self._alive is not None:
+                self._alive.close()
+            self._alive = None
+        finally:
+            if self._beside is not None:
+                self._beside.close()
+            self._beside = None
