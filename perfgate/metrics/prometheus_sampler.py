@@ -15,7 +15,7 @@ from perfgate.host.waiting import NotYet, poll_until
 from perfgate.metrics.health import EVIDENCE, Pairs, increase
 from perfgate.metrics.over_time import OverTime, of_gauges, of_scrapes
 from perfgate.metrics.prometheus import Prometheus, Series
-from perfgate.metrics.prometheus_source import PRESETS, PrometheusSource
+from perfgate.metrics.prometheus_source import PRESETS, Preset, PrometheusSource
 from perfgate.metrics.usage import CPU, Looks, cpu_metrics
 from perfgate.model.errors import ConfigurationError
 
@@ -178,7 +178,7 @@ class PrometheusSampler:
                 series = self._of_jvms(series, label, closes, certain=bool(source.preset or source.brokers))
             if series:
                 try:
-                    return self._mapped(series, label, opens, closes, one_each=one_each)
+                    return self._mapped(series, label, opens, closes, preset)
                 except Unavailable as error:
                     others = others or error  # another exporter may know these brokers
                     continue
@@ -198,12 +198,14 @@ class PrometheusSampler:
         kept = [one for one in series if one.labels.get(label, "") in jvms]
         return kept or (list(series) if certain else [])
 
-    def _mapped(self, series: Sequence[Series], label: str, opens: float, closes: float, *, one_each: bool) -> ByBroker:
+    def _mapped(
+        self, series: Sequence[Series], label: str, opens: float, closes: float, preset: Preset | None
+    ) -> ByBroker:
         hosts: dict[str, list[int]] = defaultdict(list)
         for broker, address in self._brokers.items():
             hosts[address.rpartition(":")[0]].append(broker)
         found: ByBroker = defaultdict(list)
-        told: dict[int, list[str]] = defaultdict(list)
+        told: dict[int, list[Mapping[str, str]]] = defaultdict(list)
         strangers: list[str] = []
         for one in series:
             value = one.labels.get(label, "")
@@ -215,17 +217,18 @@ class PrometheusSampler:
                 strangers.append(value)
             else:
                 found[known].append(inside(one.values, opens + self._looks_back_s, closes))
-                told[known].append(f"{label} {value!r}, job {one.labels.get('job', '')!r}")
+                told[known].append(one.labels)
         if not found:
             raise Unavailable(
                 f"none of the values of label {label!r} ({', '.join(sorted(set(strangers))[:6])}) is a broker's host; "
                 'state [prometheus] brokers, as in: brokers = { "kafka-1:7071" = 1 }'
             )
-        if one_each and (several := next((broker for broker, of in told.items() if len(of) > 1), None)) is not None:
-            raise Unavailable(
-                f"broker {several} has {len(told[several])} processes in Prometheus ({'; '.join(told[several])}): name "
-                "the one that is the broker by [prometheus] match or brokers"
-            )
+        for broker, labels in told.items():
+            if preset and (several := preset.apart(labels)):
+                raise Unavailable(
+                    f"broker {broker} is told of several times in Prometheus ({several}): select what is of the broker "
+                    "by [prometheus] match or brokers"
+                )
         return dict(found)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,30 @@ class Preset:
     counter: str
     match: str = ""
     label: str = "instance"
+    parts: str = ""
+    """Labels, as a regular expression, in which the series of one broker may differ: these add up to its CPU."""
+
+    def apart(self, series: Sequence[Mapping[str, str]]) -> str:
+        """Return in which other labels these differ, with their values: they are of several, and not of one broker."""
+        names = sorted({name for labels in series for name in labels if not re.fullmatch(self.parts, name)})
+        values = {name: sorted({labels.get(name, "") for labels in series}) for name in names}
+        return "; ".join(f"{name} {', '.join(map(repr, of))}" for name, of in values.items() if len(of) > 1)
 
 
+OF_CONTAINERS = "container.*|name|id|image|cpu"
 PRESETS: Mapping[str, Preset] = {
     # Each is what that exporter's documentation calls it; tried in this order.
     "jmx-exporter": Preset(counter="process_cpu_seconds_total"),
-    "cadvisor": Preset(counter="container_cpu_usage_seconds_total", match='container!="",image!=""', label="pod"),
-    "docker-cadvisor": Preset(counter="container_cpu_usage_seconds_total", match='image!=""', label="name"),
-    "node-exporter": Preset(counter="node_cpu_seconds_total", match='mode!~"idle|iowait|steal"'),
+    "cadvisor": Preset(
+        counter="container_cpu_usage_seconds_total",
+        match='container!="",image!=""',
+        label="pod",
+        parts=OF_CONTAINERS,
+    ),
+    "docker-cadvisor": Preset(
+        counter="container_cpu_usage_seconds_total", match='image!=""', label="name", parts=OF_CONTAINERS
+    ),
+    "node-exporter": Preset(counter="node_cpu_seconds_total", match='mode!~"idle|iowait|steal"', parts="cpu|mode"),
     "strimzi": Preset(
         counter="process_cpu_seconds_total", match='strimzi_io_kind="Kafka"', label="kubernetes_pod_name"
     ),

@@ -248,7 +248,7 @@ def test_of_two_jvms_of_a_host_a_person_has_to_say_which_is_the_broker() -> None
     connect = (process("kafka-1:7072", "connect"), jvm("kafka-1:7072", "connect"))
     found, why = sampled(Scraped(*KAFKA, *connect))
     assert not found
-    assert "broker 1 has 2 processes in Prometheus" in why
+    assert "broker 1 is told of several times in Prometheus (instance 'kafka-1:7071', 'kafka-1:7072'; job " in why
     assert "by [prometheus] match or brokers" in why
     either: tuple[dict[str, Any], ...] = ({"match": 'job="kafka"'}, {"brokers": {"kafka-1:7071": 1}})
     for stated in either:
@@ -261,6 +261,38 @@ def test_strangers_under_one_exporter_s_name_do_not_hide_the_next_exporter() -> 
     container = {"__name__": "container_cpu_usage_seconds_total", "name": "kafka-1", "image": "kafka", "container": "k"}
     found, _ = sampled(Scraped(*other, {**container, "pod": "kafka-1"}))
     assert found["broker_cpu_cores.sum"] == pytest.approx(0.5)
+
+
+CONTAINER = {
+    "__name__": "container_cpu_usage_seconds_total",
+    "pod": "kafka-1",
+    "namespace": "staging",
+    "image": "kafka",
+    "container": "kafka",
+    "id": "/a",
+}
+SIDECAR = {"container": "agent", "image": "agent", "id": "/b"}
+CORE = {"__name__": "node_cpu_seconds_total", "instance": "kafka-1:9100", "mode": "user", "cpu": "0"}
+
+
+@pytest.mark.parametrize(
+    ("source", "one", "part", "other", "apart"),
+    [
+        ("cadvisor", CONTAINER, SIDECAR, {"namespace": "prod"}, "namespace 'prod', 'staging'"),
+        ("cadvisor", CONTAINER, SIDECAR, {"replica": "b"}, "replica '', 'b'"),
+        ("node-exporter", CORE, {"cpu": "1"}, {"job": "again"}, "job '', 'again'"),
+    ],
+)
+def test_what_has_a_broker_s_name_elsewhere_is_none_of_its_cpu(
+    source: str, one: dict[str, str], part: dict[str, str], other: dict[str, str], apart: str
+) -> None:
+    """Pods of its name in all namespaces were added up to the broker, and what two replicas had scraped was."""
+    found, why = sampled(Scraped(one, {**one, **part}, preset=source))
+    assert not why
+    assert found["broker_cpu_cores.sum"] == pytest.approx(1.0), "its containers and cores are"
+    found, why = sampled(Scraped(one, {**one, **other}, preset=source))
+    assert not found
+    assert f"broker 1 is told of several times in Prometheus ({apart}): select" in why
 
 
 SHRINKS = "kafka_server_replicamanager_isrshrinkspersec_total"
