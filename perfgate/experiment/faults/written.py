@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -78,17 +77,17 @@ class Record:
 def cores(cpu: Sequence[tuple[float, Mapping[str, float]]], begin: float, end: float) -> float | None:
     """Return the CPU seconds per second of all brokers together; None without two looks in that time.
 
-    A broker counts between two looks at which it was there; the counter of one that was started again begins anew.
+    A broker counts from the last look at which its counter was read; that of one that was started again begins anew.
     """
-    looks = [(at, used) for at, used in cpu if begin <= at <= end]
-    if len(looks) < 2:
+    times = [at for at, _ in cpu if begin <= at <= end]
+    if len(times) < 2:
         return None
-    spent = sum(
-        used - before.get(broker, 0.0) if used >= before.get(broker, 0.0) else used
-        for (_, before), (_, after) in pairwise(looks)
-        for broker, used in after.items()
-    )
-    return spent / (looks[-1][0] - looks[0][0])
+    spent, known = 0.0, dict[str, float]()
+    for at, used in cpu:
+        if times[0] < at <= end:
+            spent += sum(now - last if now >= (last := known.get(broker, now)) else now for broker, now in used.items())
+        known.update(used)
+    return spent / (times[-1] - times[0])
 
 
 def sends_of(sends: Rows, outcomes: Rows) -> Sends:
