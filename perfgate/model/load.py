@@ -75,8 +75,8 @@ class Sent:
     after it) in the window; `send_latency` the latter counted from the moment they were really
     sent, `schedule_delay` how late that was (paced only). All three are encoded histograms; `percentiles` (ms, by
     name) stand in for `latency` where a driver knows no more. `unsent` is what a paced load still owed when the
-    wait ended, `withdrawn` what a capped load took back from its buffer after the window. `throttled_ms`: for how long
-    the brokers held answers back because of a quota, over all requests. `stalled_in_window_s`: for how long of the
+    wait ended, `withdrawn` what a capped load took back from its buffer after the window. `throttled_ms`: how long,
+    at least, a quota held answers of the brokers back, over all requests. `stalled_in_window_s`: for how long of the
     window a client's own loop stood still. `due_in_window`: paced records with an outcome that were due in the window,
     `timed_out_in_window` of them timed out. `markers_by_partition`: control records that committed transactions wrote.
     `latency_by_partition`: how many of `latency` lie in each coarse bucket, one partition after another.

@@ -8,7 +8,7 @@ import pytest
 
 from perfgate.model import Consumers, Keys, Load, Payload, Scenario
 from perfgate.systems.kafka.java import find_java
-from perfgate.systems.kafka.load.java import JavaDriver
+from perfgate.systems.kafka.load.java import JavaDriver, _sent
 from perfgate.systems.kafka.load.official import (
     OutputError,
     by_hand,
@@ -89,6 +89,14 @@ def test_time_blocked_by_a_full_buffer_is_read_from_the_metrics() -> None:
         "producer-metrics:bufferpool-wait-time-ns-total:{client-id=perf-producer-client}             : 2333249817.000"
     )
     assert parse_producer(f"{SUMMARY}\n{metric}\n").blocked_s == pytest.approx(2.333, abs=1e-3)
+
+
+@pytest.mark.parametrize(("longest", "ms"), [("990.000", 990), ("0.000", 0), ("NaN", 0)])
+def test_a_quota_of_the_brokers_is_read_from_the_metrics(longest: str, ms: int) -> None:
+    """What a quota let through passed for what the brokers can do."""
+    metric = f"producer-metrics:produce-throttle-time-max:{{client-id=kafka-perf-gate}}                   : {longest}"
+    output = parse_producer(f"{SUMMARY}\n{metric}\n")
+    assert _sent([output], [output], 10_000, 10.0, 60_000, 1024).throttled_ms == ms
 
 
 @pytest.mark.parametrize(("version", "records"), [("3.9.1", 45_726), ("4.1.1", 33_156), ("4.3.1", 48_236)])

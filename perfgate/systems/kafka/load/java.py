@@ -322,6 +322,7 @@ def _sent(
         errors={},
         unresolved=0,
         unsent=0,
+        throttled_ms=math.ceil(sum(output.throttled_ms for output in last)),
         percentiles=_percentiles(last),
     )
 

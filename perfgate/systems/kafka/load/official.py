@@ -181,12 +181,16 @@ class Sending:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProducerOutput:
-    """What ProducerPerformance said: all records, those after its warm-up, errors by class, and time blocked."""
+    """What ProducerPerformance said: all records, those after its warm-up, errors by class, and time blocked.
+
+    `throttled_ms`: the longest that brokers held an answer back because of a quota.
+    """
 
     total: Sending
     steady: Sending | None
     errors: Mapping[str, int]
     blocked_s: float
+    throttled_ms: float
 
 
 _NUMBER = r"(-?[\d.]+(?:[eE][-+]?\d+)?|NaN)"
@@ -200,6 +204,7 @@ _ERROR = re.compile(
     r"^(?:org\.apache\.kafka[\w.]*\.|Exception in thread \"[^\"]*\" [\w.]*\.)(\w+Exception)", re.MULTILINE
 )
 _BLOCKED = re.compile(r"^producer-metrics:bufferpool-wait-time-ns-total:\S+\s*: (\d+(?:\.\d+)?)$", re.MULTILINE)
+_THROTTLED = re.compile(r"^producer-metrics:produce-throttle-time-max:\S+\s*: (\d+(?:\.\d+)?)$", re.MULTILINE)
 
 
 def parse_producer(text: str, *, warmed_up: bool = False) -> ProducerOutput:
@@ -219,7 +224,13 @@ def parse_producer(text: str, *, warmed_up: bool = False) -> ProducerOutput:
     if warmed_up and True not in found:
         raise OutputError("ProducerPerformance gave no summary of its steady state")
     blocked = sum(float(value) for value in _BLOCKED.findall(text)) / 1e9
-    return ProducerOutput(total=found[False], steady=found.get(True), errors=errors, blocked_s=blocked)
+    return ProducerOutput(
+        total=found[False],
+        steady=found.get(True),
+        errors=errors,
+        blocked_s=blocked,
+        throttled_ms=max(map(float, _THROTTLED.findall(text)), default=0.0),
+    )
 
 
 def _sending(match: re.Match[str], cause: str) -> Sending:
