@@ -51,6 +51,18 @@ def test_a_container_that_vanishes_while_they_are_listed_is_none_of_them() -> No
     api.remove_container.assert_called_once_with("left", force=True, v=True)
 
 
+def test_what_somebody_else_removes_just_now_is_none_of_them() -> None:
+    """Ryuk does so right after a kill -9, and the next start ended with a traceback."""
+    left = [Mock(labels={OWNER: DEAD}, attrs={"Labels": {OWNER: DEAD}}) for _ in range(3)]
+    for one, name in zip(left, ("going", "left", "network"), strict=True):
+        one.name = name
+    left[0].remove.side_effect = docker.errors.APIError("removal of container going is already in progress")
+    left[2].remove.side_effect = docker.errors.APIError("network has active endpoints")
+    engine = Mock()
+    engine.containers.list.return_value, engine.networks.list.return_value = left[:2], left[2:]
+    assert remove_leftovers(engine) == ["left"]
+
+
 def test_no_room_for_their_logs_keeps_no_container_from_its_end(cluster: ContainersCluster) -> None:
     """None was ended, and the next start found no room either."""
     nodes: dict[int, Any] = {**cluster._nodes}
