@@ -7,12 +7,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import psutil
 import pytest
 
 from perfgate.host.guard import Guard
+from perfgate.model import ClusterSpec
 from perfgate.systems.kafka.managed.brokers import new_cluster_id
+from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
+from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 from tests.harness.run_gate import ROOT, hear_interrupts
 
 RUN = """
@@ -72,6 +76,32 @@ def test_the_child_goes_when_the_guard_itself_is_killed(run: subprocess.Popen[st
     child, guard = map(int, run.stdout.readline().split())
     os.kill(guard, signal.SIGKILL)
     assert wait_until(lambda: gone(child))
+
+
+def test_brokers_data_is_deleted_by_the_next_start_where_the_guard_was_killed_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A CI job that was cancelled left gigabytes for ever."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def brokers() -> EmbeddedCluster:
+        return EmbeddedCluster(
+            ClusterSpec(), java=Path(), jars=Mock(), logs=tmp_path, cross_zone=False, warm_start=False
+        )
+
+    if not (dies := os.fork()):
+        try:
+            os.kill(brokers()._guard._process.pid, signal.SIGKILL)
+        finally:
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(dies, 0)
+    assert len(list(tmp_path.iterdir())) == 1
+    alive = brokers()
+    EmbeddedTarget(log_folder=tmp_path, cross_zone=False, say=print).check_room(0, 0)
+    assert list(tmp_path.iterdir()) == [alive._data]
+    for _ in range(2):
+        alive.close()
+    assert not any(tmp_path.iterdir())
 
 
 def test_the_guard_tells_how_a_child_ended(tmp_path: Path) -> None:

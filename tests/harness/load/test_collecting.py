@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -157,6 +158,17 @@ def test_a_new_folder_that_another_agent_takes_for_left_over_is_made_anew(
     assert made.path.exists()
     assert own.path.exists()
     made.delete()
+
+
+def test_a_file_system_without_locks_has_folders_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError(37, "No locks available")))
+    made = AgentFolder()
+    delete_left_over()
+    assert made.path.exists()
+    for _ in range(2):
+        made.delete()
+    assert not made.path.exists()
 
 
 def test_a_journal_that_does_not_fit_on_the_disk_is_an_error_not_a_shorter_journal(tmp_path: Path) -> None:

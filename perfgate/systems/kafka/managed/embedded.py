@@ -9,10 +9,11 @@ from pathlib import Path
 import psutil
 
 from perfgate.host.disk import check_disk
+from perfgate.load.agent_folder import delete_left_over
 from perfgate.model import MIB, ClusterSpec
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.java import find_java, kafka_jars
-from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
+from perfgate.systems.kafka.managed.embedded_cluster import DATA, EmbeddedCluster
 from perfgate.systems.kafka.managed.jvm import needed_mib
 from perfgate.systems.kafka.managed.monitoring import exporter_jar, prometheus_server
 from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, Monitoring
@@ -44,7 +45,11 @@ class EmbeddedTarget(OwnTarget[EmbeddedCluster]):
         """Whether brokers start with what Java learnt of them before."""
 
     def check_room(self, at_a_time: float, in_all: float) -> None:
-        """Raise ConfigurationError when the folder for temporary files has too little room."""
+        """Raise ConfigurationError when the folder for temporary files has too little room.
+
+        Brokers' data of a run that was killed with its guard is deleted before: it may be what fills that folder.
+        """
+        delete_left_over(DATA)
         check_disk(at_a_time, Path(tempfile.gettempdir()))
 
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:

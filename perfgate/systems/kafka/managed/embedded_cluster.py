@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 from perfgate.host.cpu_quota import limit_cpu
 from perfgate.host.guard import Guard
 from perfgate.host.ports import HOST, free_ports
+from perfgate.load.agent_folder import AgentFolder
 from perfgate.model import CROSS_ZONE, ClusterSpec, Link, Settings
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
 from perfgate.systems.kafka.java import KafkaJars
@@ -37,6 +37,8 @@ from perfgate.systems.kafka.managed.toxiproxy import start_toxiproxy
 FORMAT_TIMEOUT_S = 300
 """A bound on a hang."""
 LOG_LINE = 300
+DATA = "kafka-perf-gate-data-"
+"""What the names of folders with brokers' data begin with."""
 
 
 def _tail(log: Path, lines: int) -> str:
@@ -75,13 +77,15 @@ class EmbeddedCluster(OwnCluster):
         self._nodes = nodes
         self._proxy_api_port, self._prometheus_port = next(ports), next(ports)
         self._guard = Guard()
-        self._data = Path(tempfile.mkdtemp(prefix="kafka-perf-gate-"))
+        self._folder = AgentFolder(DATA)
+        self._data = self._folder.path
         self._guard.owns(self._data)
         try:
             secured = spec.security != "plaintext"
             self._secured = Secured(spec.security, java=java, folder=self._data) if secured else None
         except BaseException:
-            self._guard.close()  # with the folder
+            self._guard.close()
+            self._folder.delete()
             raise
         self._pids: dict[int, int] = {}
         self._proxy_pid = 0
@@ -151,6 +155,7 @@ class EmbeddedCluster(OwnCluster):
     def close(self) -> None:
         """Kill every process and remove the data; the logs stay."""
         self._guard.close()
+        self._folder.delete()
         if self._recorder is not None:
             for left in self._recorder[1].parent.glob(f"{self._recorder[1].name}*"):  # Java's own draft too
                 left.unlink(missing_ok=True)
