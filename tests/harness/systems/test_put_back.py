@@ -433,6 +433,7 @@ def test_what_cannot_be_noted_is_not_done(tmp_path: Path, cluster: Callable[...,
     topics = made.topics()
     topics._admin = Mock()
     full(made._manifest)
+    does: Callable[[], object]
     for does in (
         lambda: topics.create("kpg-x", TopicSpec(partitions=1, replication_factor=1)),
         lambda: made._note("1", "num.io.threads", None, "8", "2"),
