@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from perfgate.model import Verdict
+from perfgate.model.exit_code import UNFINISHED, ExitCode
 from perfgate.model.judged import UNSOUND
 from perfgate.model.secret import redacted
 from perfgate.report.commands import baseline_command
@@ -22,6 +23,12 @@ SUMMARY = "1. Read this first: the run's verdict"
 COMPARED = ("cpu_model", "cores", "kernel", "python", "confluent_kafka", "librdkafka")
 """What of the environment makes figures ones of another machine or client."""
 NO_ANSWER = {None, Verdict.INCONCLUSIVE.value, *UNSOUND}
+NO_GROUND: Mapping[int, str] = {
+    **UNFINISHED,
+    ExitCode.RED: "read what failed in its log (a test by an error, or brokers beside other scenarios), and repeat it",
+    ExitCode.UNDECIDED: "nothing was judged, or only what an interrupted run had measured",
+}
+"""Why a run that ended so is none, where no verdict of it says so."""
 TYPES = {".html": "text/html", ".svg": "image/svg+xml", ".csv": "text/csv", ".json": "application/json"}
 
 
@@ -153,8 +160,10 @@ def _next(
     document: Mapping[str, Any], worst: Sequence[str], messages: Mapping[str, str], advice: str = ""
 ) -> list[str]:
     lines = [line.strip() for name in worst for line in messages.get(name, "").splitlines()]
-    steps = [advice] if advice else []
+    steps = [*document["left_behind"], *([advice] if advice else [])]
     steps += [line.removeprefix("next").strip() for line in lines if line.startswith("next ")]
+    if document["exit_code"] != ExitCode.GREEN and not steps:
+        steps.append(f"This run is no ground to go on: {NO_GROUND.get(document['exit_code'], 'it ended in an error')}.")
     if any(entry["verdict"] == Verdict.MISSING.value for entry in document["scenarios"]):
         kind = document["target"]["kind"]
         command = baseline_command(kind if kind != "brokers" else "FILE.toml", str(document["tier"]["name"]))

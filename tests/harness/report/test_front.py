@@ -53,6 +53,23 @@ def test_what_else_to_know_stands_beside_whether_to_trust_it(document: dict[str,
     assert "<script" not in page
 
 
+@pytest.mark.parametrize(
+    ("code", "left", "said"),
+    [
+        (0, [], "Nothing: go on."),
+        (1, [], "This run is no ground to go on: read what failed in its log"),
+        (2, [], "This run is no ground to go on: the run was interrupted"),
+        (6, [], "This run is no ground to go on: nothing was judged, or only what"),
+        (7, ["BROKER 1 IS STILL DOWN: start it"], "BROKER 1 IS STILL DOWN: start it"),
+    ],
+)
+def test_only_a_green_run_is_gone_on_with(document: dict[str, Any], code: int, left: list[str], said: str) -> None:
+    document |= {"exit_code": code, "left_behind": left}
+    last = front_html(document, {}, [], None).partition("What to do next</h3>")[2]
+    assert last.startswith(f"<ul><li>{said}"), "a broker that was left down is the first of it"
+    assert ("go on." in last) is (code == 0)
+
+
 def test_no_name_makes_markup(document: dict[str, Any]) -> None:
     document["target"]["kafka_version"] = document["profile"] = HOSTILE
     document["environment"]["cpu_model"] = document["scenarios"][0]["name"] = HOSTILE
