@@ -9,9 +9,9 @@ class ExitCode(IntEnum):
 
     ENDED_EARLY: refused as wrong usage, or interrupted, as pytest has it. UNDECIDED: it failed, but only because
     something was inconclusive or invalid, or nothing at all was judged. NOT_RECORDED: its run.json could not be
-    written, or green and a report met a bug of the suite: nothing stands for a verdict; pytest's own code of an
-    internal error. LEFT_BEHIND: not all that it had changed on real brokers could be put back, which comes before any
-    verdict. Other codes are those of pytest, and of no verdict.
+    written, or green and its HTML report could not be built or another met a bug of the suite: nothing stands for a
+    verdict; pytest's own code of an internal error. LEFT_BEHIND: not all that it had changed on real brokers could be
+    put back, which comes before any verdict. Other codes are those of pytest, and of no verdict.
     """
 
     GREEN = 0
