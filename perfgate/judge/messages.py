@@ -34,7 +34,7 @@ NEXT_STEP = {
     ),
     Verdict.INCONCLUSIVE: "the machine was too noisy to say: quiet it and run again with more rounds ({more})",
     Verdict.INVALID: "the load itself was not valid, so nothing was judged: mend the reason above, then {again}",
-    Verdict.MISSING: "no threshold is stored for this target and machine; record it: make baseline (CONTRIBUTING.md)",
+    Verdict.MISSING: "no threshold is stored for this target and machine; record it: {baseline} (CONTRIBUTING.md)",
 }
 
 MORE_ROUNDS = 9
@@ -301,4 +301,5 @@ def _next_step(outcome: Outcome, usual: str, asked: Again) -> list[str]:
     again, more, longer = (
         asked.command(usual, option) for option in ("", f" --rounds {rounds}", " --broker-warmup 300")
     )
-    return ["  next       " + step.format(again=again, more=more, longer=longer)]
+    baseline = f"make baseline{asked.given}"
+    return ["  next       " + step.format(again=again, more=more, longer=longer, baseline=baseline)]

@@ -37,6 +37,7 @@ from perfgate.model import FEWEST_READINGS, METRICS, Profile, Threshold
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
 from perfgate.model.summary import centre
+from perfgate.report.commands import baseline_command
 from perfgate.report.results import load_run
 from perfgate.report.runs_alike import runs_alike, unsound, why_not_plain
 
@@ -330,7 +331,9 @@ def show(
             print(f"left out: {run_id}: {reason}")
     print(f"{path}{'' if path.exists() else ' (new: no stored profile is of this target and machine)'}")
     if len(runs) < ENOUGH_RUNS:
-        print(f"too few runs: {len(runs)} of {ENOUGH_RUNS}; make baseline does the rest, then again")
+        kind = like["target"]["kind"]
+        command = baseline_command(kind if kind != "brokers" else "FILE.toml", str(like["tier"]["name"]))
+        print(f"too few runs: {len(runs)} of {ENOUGH_RUNS}; {command} does the rest, then again")
         return 1
     found = proposed(runs)
     print(f"{'scenario':<14}{'metric':<26}{'old':>10}  {'new':>10}  {'moved':>8}  {'limit':>8}  the limit rests on")
