@@ -760,8 +760,12 @@ def test_a_password_or_token_is_not_sent_in_clear_text_unasked(
     client = f'[client]\n{CLEAR}"sasl.mechanisms" = "{mechanism}"\n'
     path.write_text(FILE + client)
     if refused_it:
-        with pytest.raises(ConfigurationError, match=r"in clear text: use SASL_SSL.*state insecure = true"):
+        with pytest.raises(ConfigurationError, match=r"in clear text: use SASL_SSL.*insecure = true at the top"):
             load_target(path, lambda stores: {})
+        for elsewhere in (f"{client}insecure = true\n{FILE}", f"{FILE}insecure = true\n{client}"):
+            path.write_text(elsewhere)
+            with pytest.raises(ConfigurationError, match=r"insecure.* stands at the top of the file, before"):
+                load_target(path, lambda stores: {})
         path.write_text(f"insecure = true\n{FILE}{client}")
     load_target(path, lambda stores: {})
 

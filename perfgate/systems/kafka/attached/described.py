@@ -59,6 +59,7 @@ LEGAL: Mapping[str, tuple[str, ...]] = {
     ),
     "broker-config": ("allowed",),
 }
+AT_THE_TOP = "at the top of the file, before any [table]"
 PROPERTIES_FILE = "properties-file"
 CONNECTION = re.compile(
     r"security\.protocol|(sasl|ssl|enable\.ssl|socket|broker\.address|reconnect\.backoff|retry\.backoff)\..+"
@@ -74,8 +75,6 @@ SECRET_HEADERS = re.compile(r".*(authorization|token|key|secret|password|cookie)
 CLEAR_URL = re.compile(r"http://(?!localhost\b|127\.|\[::1\])", re.IGNORECASE)
 """A way over which everybody can read along; this machine's own loopback is none."""
 FAULT_TIMEOUT_S = 60.0
-
-
 USUAL_PARTITIONS = 300
 """Of one topic, replicas counted, where a file states nothing: each round makes such a topic anew."""
 
@@ -172,7 +171,8 @@ def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> Des
         for key in table_of(document, table) if table else document:
             if key not in legal:
                 where = f"[{table}] has" if table else "there is an"
-                raise ConfigurationError(f"{where} unknown key {key!r}; legal: {', '.join(legal)}")
+                above = f"; {key} stands {AT_THE_TOP}" if table and key in LEGAL[""] else ""
+                raise ConfigurationError(f"{where} unknown key {key!r}; legal: {', '.join(legal)}{above}")
     # Before `convert` starts a process, which is not to inherit what the environment holds for either.
     prometheus = _prometheus(path.parent, table_of(document, "prometheus"))
     client = _client(path.parent, table_of(document, "client"), convert)
@@ -218,6 +218,8 @@ def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> dict[st
         except ConfigurationError as error:
             raise ConfigurationError(f"{folder / location}: {error}") from None
     for name in values:
+        if name in LEGAL[""]:
+            raise ConfigurationError(f"[client] {name}: it stands {AT_THE_TOP}")
         if not CONNECTION.fullmatch(name):
             raise ConfigurationError(
                 f"[client] {name}: only what a client needs to connect belongs here (security.protocol, sasl.*, ssl.*, "
@@ -279,7 +281,7 @@ def _refuse_clear_secrets(client: Mapping[str, str], prometheus: Mapping[str, An
         if CLEAR_URL.match(url) and not insecure:
             raise ConfigurationError(
                 f"{name} is http: a password or token would go there in clear text: use https, or, knowing that anyone "
-                "on the way can read it, state insecure = true"
+                f"on the way can read it, state insecure = true {AT_THE_TOP}"
             )
     mechanism = client.get("sasl.mechanisms", client.get("sasl.mechanism", "GSSAPI")).upper()
     in_clear = client.get("security.protocol", "plaintext").lower() == "sasl_plaintext"
@@ -287,7 +289,7 @@ def _refuse_clear_secrets(client: Mapping[str, str], prometheus: Mapping[str, An
         what = "the password" if mechanism == "PLAIN" else "the token"
         raise ConfigurationError(
             f'[client] security.protocol = "SASL_PLAINTEXT" with {mechanism} sends {what} in clear text: use SASL_SSL, '
-            "or, knowing that anyone on the way can read it, state insecure = true"
+            f"or, knowing that anyone on the way can read it, state insecure = true {AT_THE_TOP}"
         )
 
 
