@@ -1,0 +1,37 @@
+"""What the documents say that runs need of disks, and may write, is what runs ask for."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fixtures.command_line import TIERS
+from perfgate.experiment.room import at_most, most_bytes_at_a_time, most_bytes_written
+from perfgate.model import TIER_NAMES, Scenario
+from perfgate.systems.kafka.attached.described import load_target
+from tests.harness.run_gate import ROOT
+from tests.scenarios.catalogue import FAMILIES
+
+GATE = ROOT / "docs" / "kubernetes" / "gate.yaml"
+
+
+def rows(tier: str) -> list[Scenario]:
+    measured = TIER_NAMES[: TIER_NAMES.index(tier) + 1]
+    return [row for family in FAMILIES for row in family.scenarios if row.tier in measured]
+
+
+@pytest.mark.parametrize("of", ["docs/targets.md", "docs/kubernetes/gate.yaml"])
+def test_the_limits_of_an_example_do_for_the_smoke_tier(tmp_path: Path, of: str) -> None:
+    """Whoever copied one was refused by every tier."""
+    path = tmp_path / "target.toml"
+    if of.endswith(".md"):
+        examples = re.findall(r"```toml\n(.*?)```", (ROOT / of).read_text(), re.DOTALL)
+        (text,) = [one for one in examples if one.startswith("name = ")]
+        path.write_text(re.sub(r'(?m)^"(sasl.password|ssl.ca.location)".*$', "", text))
+    else:
+        (config,) = [one for one in yaml.safe_load_all(GATE.read_text()) if one["kind"] == "ConfigMap"]
+        path.write_text(config["data"]["target.toml"])
+    limits = load_target(path, lambda stores: {}).limits
+    capped = [at_most(row, limits.bytes_per_s, limits.read_bytes_per_s) for row in rows("smoke")]
+    assert most_bytes_written(capped, TIERS["smoke"], own=False) <= limits.total_bytes
