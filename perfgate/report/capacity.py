@@ -33,7 +33,7 @@ def measured_of(document: Mapping[str, Any], scenario: str = "") -> tuple[str, M
         raise ConfigurationError(f"{run} has no sound knee of {name!r}: {_spoilt(there[name])}")
     if not found:
         raise ConfigurationError(
-            f'{run} measured no knee; one that does: make gate TIER=full ARGS="--family rate-ramp"'
+            f'{run} measured no knee; one that does: make gate ARGS="--family rate-ramp --rounds 2"'
         )
     if len(found) > 1 and not scenario:
         raise ConfigurationError(f"{run} measured several knees; name one with --scenario: {', '.join(found)}")

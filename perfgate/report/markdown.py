@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from perfgate.judge.messages import number, percent
 from perfgate.model import Effect, Verdict, metric_info
-from perfgate.model.exit_code import ExitCode
+from perfgate.model.exit_code import JUDGED, ExitCode
 from perfgate.model.secret import redacted
 
 MOST_ROWS, MOST_REASONS, MOST_NOTES = 16, 5, 2
@@ -210,4 +210,6 @@ def _where(document: Mapping[str, Any]) -> str:
         f"run {document['run_id']}",
         f"exit code {document['exit_code']}",
     ]
-    return f"{cell(', '.join(facts))}. In the run's folder: report/index.html, run.json."
+    ended = document["exit_code"] in (*JUDGED, ExitCode.LEFT_BEHIND) and not document["replay_of"]
+    report = "report/index.html, run.json" if ended else "run.json; make report RUN=FOLDER makes a page of it"
+    return f"{cell(', '.join(facts))}. In the run's folder: {report}."

@@ -31,6 +31,7 @@ def document(**changes: Any) -> dict[str, Any]:
         "run_id": "20261123T000000Z-0000",
         "exit_code": 0,
         "change": None,
+        "replay_of": None,
         "modified": [],
         "left_behind": [],
         "profile": None,
@@ -54,6 +55,14 @@ def summary_of(run: dict[str, Any]) -> str:
 def table(text: str) -> list[list[str]]:
     """Return the cells of the table's rows, as a renderer splits them."""
     return [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines() if line.startswith("|")]
+
+
+def test_a_report_is_named_where_one_is_built() -> None:
+    """That of an interrupted run, and of one that is judged again, is nowhere until somebody has it made."""
+    for change, built in (({}, True), ({"exit_code": 7}, True), ({"exit_code": 2}, False), ({"replay_of": "r"}, False)):
+        text = summary_of(document(**change))
+        assert ("folder: report/index.html, run.json." in text) is built
+        assert ("folder: run.json; make report RUN=" in text) is not built
 
 
 def test_a_green_run_says_so_and_lists_nothing() -> None:
