@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from fixtures.command_line import TIERS
+from fixtures.plan import expected_seconds
 from perfgate.experiment.room import at_most, most_bytes_at_a_time, most_bytes_written
 from perfgate.model import TIER_NAMES, Scenario
 from perfgate.systems.kafka.attached.described import load_target
@@ -45,3 +46,10 @@ def test_the_disk_that_the_first_page_asks_for_is_what_a_run_does() -> None:
         name: most_bytes_at_a_time(rows(name), tier.warmup_max_s + tier.window_s) / 1e9 for name, tier in TIERS.items()
     }
     assert {name: int(gb) for gb, name in stated.items()} == {name: math.ceil(gb) for name, gb in needed.items()}
+
+
+def test_the_hours_that_the_page_of_nights_names_are_what_runs_expect() -> None:
+    page = " ".join((ROOT / "docs" / "nightly.md").read_text().split())
+    night, ten, full = map(int, re.findall(r"takes? about (\d+) h", page))
+    expected = {name: round(expected_seconds(rows(name), TIERS[name]) / 3600) for name in ("nightly", "full")}
+    assert (night, ten, full) == (expected["nightly"], 10 * expected["nightly"], expected["full"])
