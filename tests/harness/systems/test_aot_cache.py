@@ -76,6 +76,17 @@ def test_no_second_cluster_is_started_into_memory_that_is_not_there(
     target.beside(ClusterSpec())  # units that are measured are not given up for less memory later
 
 
+def test_no_brokers_are_started_into_memory_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel ended one of them: a first run that was red, and blamed Kafka."""
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: Mock(available=2000 << 20))
+    target = EmbeddedTarget(log_folder=tmp_path, cross_zone=False, say=print)
+    with pytest.raises(ConfigurationError, match="3 brokers take about 2,286 MiB, and 2,000 MiB are available"):
+        target.prepare([ClusterSpec(brokers=1), ClusterSpec()])
+    for module in ("find_java", "kafka_jars"):
+        monkeypatch.setattr(embedded, module, Mock())
+    target.prepare([ClusterSpec(brokers=1)])
+
+
 def test_this_machine_s_java_says_its_release() -> None:
     assert java_release(find_java()) >= 17
 

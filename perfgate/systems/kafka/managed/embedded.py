@@ -53,12 +53,21 @@ class EmbeddedTarget(OwnTarget[EmbeddedCluster]):
         check_disk(at_a_time, Path(tempfile.gettempdir()))
 
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:
-        """Fetch and verify all that these clusters need. Raises ConfigurationError when something cannot be had."""
+        """Fetch and verify all that these clusters need. Raises ConfigurationError when something cannot be had.
+
+        Memory is one: where it runs out the kernel ends a broker, which is then blamed for it.
+        """
         specs = list(specs)
         if any(spec.image or spec.memory_mib_per_broker for spec in specs):
             raise ConfigurationError(
                 "images (--kafka-image, [cluster] image) and --broker-memory need --target containers; "
                 "the embedded target takes --kafka-version"
+            )
+        needed, brokers = max((_needed_mib(spec), spec.brokers) for spec in specs)
+        if needed > (free := psutil.virtual_memory().available / MIB):
+            raise ConfigurationError(
+                f"too little memory: {brokers} brokers take about {needed:,.0f} MiB, and {free:,.0f} MiB are "
+                "available: end what else runs here, or run on a larger machine"
             )
         # Brokers with such a cache are quicker at first (docs/measurement.md), and other options or another version
         # have none, or one of their own: of two sides that differ so neither starts with it.
@@ -81,7 +90,7 @@ class EmbeddedTarget(OwnTarget[EmbeddedCluster]):
 
         The kernel would end a broker of either side, and that side would be blamed for it.
         """
-        needed, free = spec.brokers * needed_mib(spec.jvm_options), psutil.virtual_memory().available / MIB
+        needed, free = _needed_mib(spec), psutil.virtual_memory().available / MIB
         first, self._paired = not self._paired, True
         if first and needed > free:  # what was measured is not given up for what is less later
             raise ConfigurationError(
@@ -121,3 +130,7 @@ class EmbeddedTarget(OwnTarget[EmbeddedCluster]):
                 raise
             return cluster
         raise AssertionError("unreachable")
+
+
+def _needed_mib(spec: ClusterSpec) -> float:
+    return spec.brokers * needed_mib(spec.jvm_options)
