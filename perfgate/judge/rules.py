@@ -118,15 +118,17 @@ def judge_threshold(values: Sequence[float], threshold: Threshold, *, published:
     up). PASS: the centre keeps the limit by at least that error, which is no larger than COARSE of the limit's
     distance, keeps the tolerance too where noise between runs put the limit further off, and fewer than :func:`many`
     rounds lie beyond the limit. IMPROVED: it passes, and the whole interval lies as far off on the good side; but not
-    TOO_GOOD times as far, unless another machine was measured. All else, what is no number too, is INCONCLUSIVE.
+    TOO_GOOD times as far, unless another machine was measured. Of what is better when less that is the baseline over
+    the figure, so that there is as much room on that side. All else, what is no number too, is INCONCLUSIVE.
     """
     sign = threshold.metric.sign
     middle, width, interval = centre(values), spread(values), median_interval(values)
     worst_end, best_end = interval if sign > 0 else interval[::-1]
     margin, error = sign * (middle - threshold.limit), centre_error(values)
-    better_limit = threshold.baseline * (1 + sign * threshold.reach)
+    better_limit = threshold.baseline * (1 + threshold.reach) ** sign
     beyond = sum(sign * (value - threshold.limit) < 0 for value in values)
     gain = sign * (middle / threshold.baseline - 1)
+    too_good = threshold.baseline * (1 + TOO_GOOD * threshold.reach) ** sign
     reason = ""
     # Conditions of a green verdict are written so that what is no number (NaN) does not fulfil them.
     if sign * (best_end - threshold.limit) < 0 or margin < -error:
@@ -146,11 +148,11 @@ def judge_threshold(values: Sequence[float], threshold: Threshold, *, published:
         )
     elif beyond >= many(len(values)):
         verdict, reason = Verdict.INCONCLUSIVE, f"{beyond} of {len(values)} rounds lie beyond the limit"
-    elif gain > TOO_GOOD * threshold.reach and not published:
+    elif sign * (middle - too_good) > 0 and not published:
         verdict = Verdict.INCONCLUSIVE
         reason = (
-            f"too good: {gain * 100:.0f} % better than the baseline, more than {TOO_GOOD} x the "
-            f"{threshold.reach * 100:.0f} % that it may lose; find out why, and if it is meant record new thresholds"
+            f"too good: {gain * 100:.0f} % better than the baseline, beyond {too_good:.4g} ({TOO_GOOD} x the "
+            f"{threshold.reach * 100:.0f} % that it may lose); find out why, and if it is meant record new thresholds"
         )
     elif sign * (worst_end - better_limit) > 0:
         verdict = Verdict.IMPROVED

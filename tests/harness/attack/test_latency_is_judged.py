@@ -32,7 +32,15 @@ def paced(p99_ms: float) -> Measurement:
 
 @pytest.mark.parametrize(
     ("p99_ms", "verdict"),
-    [(4, Verdict.PASS), (5.5, Verdict.PASS), (8, Verdict.REGRESSED), (400, Verdict.REGRESSED), (1.5, Verdict.IMPROVED)],
+    [
+        (4, Verdict.PASS),
+        (5.5, Verdict.PASS),
+        (8, Verdict.REGRESSED),
+        (400, Verdict.REGRESSED),
+        (2.3, Verdict.IMPROVED),
+        (1.5, Verdict.INCONCLUSIVE),  # less than half: as far off as 8 ms are, which is twice the limit's distance
+        (0.01, Verdict.INCONCLUSIVE),
+    ],
 )
 def test_a_paced_row_is_judged_by_its_latency(p99_ms: float, verdict: Verdict) -> None:
     assert judge_scenario(paced(p99_ms), profile(P99, CPU)).verdict is verdict

@@ -46,7 +46,9 @@ def test_a_higher_is_better_metric(rounds: list[float], verdict: Verdict) -> Non
         ([50, 51, 49], Verdict.PASS),
         ([56, 57, 60], Verdict.REGRESSED),
         ([54, 55, 56], Verdict.INCONCLUSIVE),
-        ([40, 41, 42], Verdict.IMPROVED),
+        ([42, 43, 44], Verdict.IMPROVED),
+        ([44, 45, 46], Verdict.PASS),
+        ([40, 41, 42], Verdict.INCONCLUSIVE),  # 50 is 1.22 times as much, and more than 1.2 is too good
     ],
 )
 def test_a_lower_is_better_metric(rounds: list[float], verdict: Verdict) -> None:
