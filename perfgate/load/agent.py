@@ -13,10 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import cast
 
+from perfgate.host.locked_folder import LockedFolder, delete_left_over
 from perfgate.host.machine_use import boot_id, look, speeds, use
 from perfgate.host.time_service import time_service
 from perfgate.load import boot
-from perfgate.load.agent_folder import AgentFolder, delete_left_over
 from perfgate.load.local import LocalProcess, LocalTransport, ended
 from perfgate.load.transport import Message
 from perfgate.model.hosts import MachineUse, TimeService
@@ -56,7 +56,7 @@ class Agent:
         self._watching: asyncio.Task[None] | None = None
         self._measuring: asyncio.Task[MachineUse | None] | None = None
         self._timing: asyncio.Task[TimeService | None] | None = None
-        self._folder: AgentFolder | None = None
+        self._folder: LockedFolder | None = None
 
     def now(self) -> float:
         """Return the time on this host's monotonic clock."""
@@ -178,7 +178,7 @@ class Agent:
         """Return the specs with this agent's own folder where they name one of the machine of the run."""
         if not any(spec.get("history") for spec in specs.values()):
             return specs
-        self._folder = AgentFolder()
+        self._folder = LockedFolder()
         own = {"history": str(self._folder.path)}
         return {name: {**spec, **own} if spec.get("history") else spec for name, spec in specs.items()}
 

@@ -21,7 +21,7 @@ import dask
 import psutil
 from distributed import Worker
 
-from perfgate.load.agent_folder import AgentFolder, delete_left_over
+from perfgate.host.locked_folder import LockedFolder, delete_left_over
 from perfgate.load.boot import say
 from perfgate.load.hosts import SETTINGS
 from perfgate.load.tls import security
@@ -39,7 +39,7 @@ def main() -> None:
     asked = json.loads(stdin.readline())
     leave_no_core_dump()
     delete_left_over()
-    folder = AgentFolder()
+    folder = LockedFolder()
     threading.Thread(target=_follow, args=(folder,), daemon=True).start()
     try:
         with dask.config.set({**SETTINGS, "temporary-directory": str(folder.path)}):
@@ -77,14 +77,14 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _follow(folder: AgentFolder) -> None:
+def _follow(folder: LockedFolder) -> None:
     """End this process once the run is gone."""
     while select.select([0], [], [], SILENT_S)[0] and os.read(0, 4096):
         pass
     _end(folder)
 
 
-def _end(folder: AgentFolder) -> None:
+def _end(folder: LockedFolder) -> None:
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
             child.kill()

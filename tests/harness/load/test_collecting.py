@@ -12,9 +12,9 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
+from perfgate.host.locked_folder import PREFIX, LockedFolder, delete_left_over
 from perfgate.load import collecting
 from perfgate.load.agent import Agent
-from perfgate.load.agent_folder import PREFIX, AgentFolder, delete_left_over
 from perfgate.load.clocks import Estimate
 from perfgate.load.collecting import HostJournals
 from perfgate.load.history import ACCEPT, OUTCOME, RECEIPT, SEND, Journal, read_journal
@@ -29,7 +29,7 @@ NAME = "producer-0.sends"
 class WithFolder(Agent):
     """An agent that has its folder already, as it has while its generators run."""
 
-    def __init__(self, folder: AgentFolder) -> None:
+    def __init__(self, folder: LockedFolder) -> None:
         super().__init__()
         self._folder = folder
 
@@ -45,9 +45,9 @@ class SaysOtherName(WithFolder):
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentFolder]:
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LockedFolder]:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    folder = AgentFolder()
+    folder = LockedFolder()
     yield folder
     folder.delete()
     assert not list(tmp_path.glob(f"{PREFIX}*"))
@@ -57,14 +57,14 @@ def journals(agent: Agent) -> HostJournals:
     return HostJournals("load-1", lambda method, *args: asyncio.run(getattr(agent, method)(*args)))
 
 
-def wrote(own: AgentFolder, *moments: float) -> None:
+def wrote(own: LockedFolder, *moments: float) -> None:
     journal = Journal(str(own.path / NAME))
     journal.write(np.array([(at, 7, 1, 0) for at in moments], SEND))
     journal.close()
 
 
 def test_all_of_it_comes_in_the_runs_time_as_often_as_it_is_asked_for(
-    own: AgentFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own: LockedFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The host's clock is ahead by 50 s, and gains 0.2 s in the 100 s of the round; a chunk is no whole row."""
     monkeypatch.setattr(collecting, "CHUNK_BYTES", 7)
@@ -78,7 +78,7 @@ def test_all_of_it_comes_in_the_runs_time_as_often_as_it_is_asked_for(
     assert set(rows["first"]) == {7}
 
 
-def cut(own: AgentFolder) -> None:
+def cut(own: LockedFolder) -> None:
     (own.path / NAME).write_bytes(b"1234")
 
 
@@ -93,7 +93,7 @@ def cut(own: AgentFolder) -> None:
     ids=["gone", "cut", "gives-nothing", "other-name"],
 )
 def test_what_is_missing_is_told_with_the_host(
-    agent: type[WithFolder], harm: Callable[[AgentFolder], None], words: str, own: AgentFolder, tmp_path: Path
+    agent: type[WithFolder], harm: Callable[[LockedFolder], None], words: str, own: LockedFolder, tmp_path: Path
 ) -> None:
     wrote(own, 150.0, 151.0)
     there = journals(WithFolder(own))
@@ -105,7 +105,7 @@ def test_what_is_missing_is_told_with_the_host(
 
 
 def test_a_host_that_is_too_slow_is_not_waited_for(
-    own: AgentFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own: LockedFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collecting, "LEAST_S", -60.0)
     wrote(own, 150.0, 151.0)
@@ -113,19 +113,19 @@ def test_a_host_that_is_too_slow_is_not_waited_for(
         journals(WithFolder(own)).bring(tmp_path / "here", AHEAD, LATER)
 
 
-def test_no_other_file_of_the_host_is_given(own: AgentFolder) -> None:
+def test_no_other_file_of_the_host_is_given(own: LockedFolder) -> None:
     for agent, name in ((WithFolder(own), "../../etc/passwd"), (WithFolder(own), "gone.sends"), (Agent(), NAME)):
         with pytest.raises(LoadError, match=name):
             asyncio.run(agent.read(name, 0, 10))
 
 
 def test_what_an_agent_left_that_was_killed_is_deleted_by_the_next_and_a_living_ones_is_not(
-    own: AgentFolder, tmp_path: Path
+    own: LockedFolder, tmp_path: Path
 ) -> None:
     wrote(own, 1.0)
     dies = (
-        "import os, tempfile; from perfgate.load.agent_folder import AgentFolder\n"
-        "folder = AgentFolder(); (folder.path / 'x').touch(); print(folder.path, flush=True); os.kill(os.getpid(), 9)"
+        "import os, tempfile; from perfgate.host.locked_folder import LockedFolder\n"
+        "folder = LockedFolder(); (folder.path / 'x').touch(); print(folder.path, flush=True); os.kill(os.getpid(), 9)"
     )
     env = {"TMPDIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[3])}
     dead = subprocess.run(
@@ -140,7 +140,7 @@ def test_what_an_agent_left_that_was_killed_is_deleted_by_the_next_and_a_living_
 
 @pytest.mark.parametrize("call", ["tempfile.mkdtemp", "os.open"])
 def test_a_new_folder_that_another_agent_takes_for_left_over_is_made_anew(
-    call: str, own: AgentFolder, monkeypatch: pytest.MonkeyPatch
+    call: str, own: LockedFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two agents of one machine start side by side: the other one looks before this one holds its lock."""
     module, _, name = call.partition(".")
@@ -154,7 +154,7 @@ def test_a_new_folder_that_another_agent_takes_for_left_over_is_made_anew(
 
     with monkeypatch.context() as patch:
         patch.setattr(call, then_deleted)
-        made = AgentFolder()
+        made = LockedFolder()
     assert made.path.exists()
     assert own.path.exists()
     made.delete()
@@ -163,7 +163,7 @@ def test_a_new_folder_that_another_agent_takes_for_left_over_is_made_anew(
 def test_a_file_system_without_locks_has_folders_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError(37, "No locks available")))
-    made = AgentFolder()
+    made = LockedFolder()
     delete_left_over()
     assert made.path.exists()
     for _ in range(2):

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from perfgate.experiment.host_validity import host_flaws
+from perfgate.host.locked_folder import PREFIX
 from perfgate.load.agent import Agent
-from perfgate.load.agent_folder import PREFIX
 from perfgate.load.history import OUTCOME, outcomes_path, read_journal
 from perfgate.load.hosts import DaskTransport, dask_hosts
 from perfgate.load.processes import Generators

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from perfgate.host.cpu_quota import limit_cpu
 from perfgate.host.guard import Guard
+from perfgate.host.locked_folder import LockedFolder
 from perfgate.host.ports import HOST, free_ports
-from perfgate.load.agent_folder import AgentFolder
 from perfgate.model import CROSS_ZONE, ClusterSpec, Link, Settings
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
 from perfgate.systems.kafka.java import KafkaJars
@@ -77,7 +77,7 @@ class EmbeddedCluster(OwnCluster):
         self._nodes = nodes
         self._proxy_api_port, self._prometheus_port = next(ports), next(ports)
         self._guard = Guard()
-        self._folder = AgentFolder(DATA)
+        self._folder = LockedFolder(DATA)
         self._data = self._folder.path
         self._guard.owns(self._data)
         try:

@@ -1,6 +1,4 @@
-"""Folders of an agent's own: of its Dask worker, and where its generators write their journals; of brokers' data too.
-
-Whoever comes later can tell what is left.
+"""Folders of a process's own, of which whoever comes later can tell what is left: an agent's, and of brokers' data.
 
 A process that is killed leaves its folder behind. It holds a lock on the folder, which ends with it.
 """
@@ -17,7 +15,7 @@ from pathlib import Path
 PREFIX = "kafka-perf-gate-agent-"
 
 
-class AgentFolder:
+class LockedFolder:
     """A new folder in the folder for temporary files (TMPDIR)."""
 
     def __init__(self, prefix: str = PREFIX) -> None:
@@ -25,7 +23,7 @@ class AgentFolder:
         self._lock: int | None = None
         while True:
             self.path = Path(tempfile.mkdtemp(prefix=prefix))
-            with contextlib.suppress(FileNotFoundError, BlockingIOError):  # another agent takes it for left over
+            with contextlib.suppress(FileNotFoundError, BlockingIOError):  # another process takes it for left over
                 self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
                 try:
                     fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
