@@ -15,7 +15,8 @@ Handler = Callable[[int, FrameType | None], object]
 def interrupted_later() -> Iterator[None]:
     """Have a Ctrl-C, or another signal that is answered by a KeyboardInterrupt, wait until the context ends.
 
-    Signals that are answered by words are so at once. Where none is heard (in a thread) there is none to wait.
+    Signals that are answered by words are so at once, and a second interruption is let through: what is waited for may
+    hang. Where none is heard (in a thread) there is none to wait.
     """
     came: list[KeyboardInterrupt] = []
 
@@ -25,6 +26,8 @@ def interrupted_later() -> Iterator[None]:
                 handler(number, frame)
             except KeyboardInterrupt as interrupt:
                 came.append(interrupt)
+                if len(came) > 1:
+                    raise
 
         return answer
 

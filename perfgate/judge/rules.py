@@ -151,8 +151,8 @@ def judge_threshold(values: Sequence[float], threshold: Threshold, *, published:
     elif sign * (middle - too_good) > 0 and not published:
         verdict = Verdict.INCONCLUSIVE
         reason = (
-            f"too good: {gain * 100:.0f} % better than the baseline, beyond {too_good:.4g} ({TOO_GOOD} x the "
-            f"{threshold.reach * 100:.0f} % that it may lose); find out why, and if it is meant record new thresholds"
+            f"too good: {middle:.4g} is beyond {too_good:.4g}, which is {TOO_GOOD} x the {threshold.reach * 100:.0f} % "
+            "that it may lose; find out why, and if it is meant record new thresholds"
         )
     elif sign * (worst_end - better_limit) > 0:
         verdict = Verdict.IMPROVED

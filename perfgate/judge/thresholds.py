@@ -230,6 +230,17 @@ def differences(profile: Profile, facts: Mapping[str, str], among: Collection[st
     )
 
 
+def check_may_hold(profile: Profile, facts: Mapping[str, str], among: Collection[str] | None = None) -> None:
+    """Raise ConfigurationError where figures of a run with these facts (`among` these) may not go into this profile."""
+    if profile.reference:
+        raise ConfigurationError(f"profile {profile.name} is a reference: no run replaces what was published elsewhere")
+    if other := differences(profile, facts, among):
+        raise ConfigurationError(
+            f"profile {profile.name} is of other runs: {other}; name no profile, in the target file or beside "
+            "--profile: theirs is then a file of its own"
+        )
+
+
 def _differing(profile: Profile, facts: Mapping[str, str]) -> list[str]:
     """Return the facts that keep the profile from being picked, by name."""
     return [key for key, value in profile.facts.items() if key != UNDER_TEST and facts.get(key) != value]

@@ -74,14 +74,15 @@ class PrometheusSource:
 
         What a recording rule looks back cannot be seen; irate() goes by the last two scrapes of its range.
         """
-        ranges = re.findall(r"\[([^]:]*)", re.sub(r"irate\s*\([^][]*\[[^]]*", "", self.query))
+        query = re.sub(r"\s|\"(\\.|[^\"])*\"|'(\\.|[^'])*'|`[^`]*`", "", self.query)  # label values may have brackets
+        ranges = re.findall(r"\[([^]:]*)", re.sub(r"irate\([^][]*\[[^]]*", "", query))
         return max(map(duration_s, ranges), default=0.0)
 
 
 def duration_s(text: str) -> float:
     """Return a Prometheus duration such as 1m30s in s; 0 for what is none."""
-    units = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-    parts = re.findall(r"([\d.]+)(ms|[smhd])", text)
+    units = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0, "y": 31_536_000.0}
+    parts = re.findall(r"([\d.]+)(ms|[smhdwy])", text)
     return sum(float(number) * units[unit] for number, unit in parts) if "".join(map("".join, parts)) == text else 0.0
 
 

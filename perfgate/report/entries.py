@@ -298,6 +298,8 @@ class RunFacts:
     """The overrides of this run (--set); not empty: not comparable."""
     profile: str | None
     """The thresholds it was held against; null: none matched."""
+    profile_note: str = ""
+    """In what the run differs from them, or why it was held against none."""
     replay_of: str | None
     """The run whose measurements were judged again; null: measured live."""
     resumed_from: str | None = None

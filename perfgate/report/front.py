@@ -14,7 +14,7 @@ from perfgate.model import Verdict
 from perfgate.model.exit_code import UNFINISHED, ExitCode
 from perfgate.model.judged import UNSOUND
 from perfgate.model.secret import redacted
-from perfgate.report.commands import baseline_command
+from perfgate.report.commands import baseline_command, target_of
 from perfgate.report.markdown import COLLAPSED, headline, worst_first
 from perfgate.report.results import recorded_runs, run_files
 from perfgate.report.runs_alike import why_not_plain
@@ -109,9 +109,10 @@ def _held_against(document: Mapping[str, Any]) -> str:
         return f"Each scenario as declared and with '{change['name']}', in turns."
     if reference := document.get("reference"):
         return f"Held against the reference '{reference['name']}', measured in turns with it."
+    note = document.get("profile_note", "")
     if document["profile"]:
-        return f"Held against profile {document['profile']}."
-    return "No profile fits this machine: relations alone."
+        return f"Held against profile {document['profile']}{f' ({note})' if note else ''}."
+    return f"No profile is held ({note or 'none fits this machine'}): relations alone."
 
 
 def integrity_line(accountings: Sequence[Mapping[str, Any]], entries: Sequence[Mapping[str, Any]]) -> str:
@@ -164,9 +165,9 @@ def _next(
     steps += [line.removeprefix("next").strip() for line in lines if line.startswith("next ")]
     if document["exit_code"] != ExitCode.GREEN and not steps:
         steps.append(f"This run is no ground to go on: {NO_GROUND.get(document['exit_code'], 'it ended in an error')}.")
-    if any(entry["verdict"] == Verdict.MISSING.value for entry in document["scenarios"]):
-        kind = document["target"]["kind"]
-        command = baseline_command(kind if kind != "brokers" else "FILE.toml", str(document["tier"]["name"]))
+    missing = any(entry["verdict"] == Verdict.MISSING.value for entry in document["scenarios"])
+    if missing and not document.get("profile_note"):  # else no run like this one can be recorded, or not there
+        command = baseline_command(target_of(document), str(document["tier"]["name"]))
         steps.append(f"Record thresholds of this machine: {command}")
     return list(dict.fromkeys(steps))[:5] or ["Nothing: go on. Each scenario's page has the command that repeats it."]
 

@@ -18,9 +18,9 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from perfgate.judge.thresholds import profile_facts
 from perfgate.model import metric_info
 from perfgate.model.judged import UNSOUND
+from perfgate.report.results import recorded_facts
 from perfgate.report.runs_alike import each_once
 
 FILE, PAGE = "history.jsonl", "history.html"
@@ -64,7 +64,7 @@ def entry_of(document: Mapping[str, Any]) -> dict[str, Any]:
         "modified": document["modified"],
         "reference": document["reference"]["name"] if document.get("reference") else None,
         "profile": document["profile"],
-        "facts": profile_facts(document["target"], document["environment"], document["tier"], document["driver"]),
+        "facts": recorded_facts(document),
         "commit": document["environment"]["commit"],
         "exit_code": document["exit_code"],
         "rows": {

@@ -27,18 +27,17 @@ from perfgate.judge.statistics import MEDIAN_ERROR_FACTOR
 from perfgate.judge.thresholds import (
     CANARY_KEYS,
     UNDER_TEST,
-    differences,
+    check_may_hold,
     largest_reach,
     load_profiles,
     match_profile,
-    profile_facts,
 )
 from perfgate.model import FEWEST_READINGS, METRICS, Profile, Threshold
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
 from perfgate.model.summary import centre
-from perfgate.report.commands import baseline_command
-from perfgate.report.results import load_run
+from perfgate.report.commands import baseline_command, target_of
+from perfgate.report.results import load_run, recorded_facts
 from perfgate.report.runs_alike import runs_alike, unsound, why_not_plain
 
 CPU_METRIC = "broker_cpu_us_per_record"
@@ -286,18 +285,6 @@ def _propose(arguments: argparse.Namespace) -> int:
     )
 
 
-def check_may_hold(profile: Profile, run: Mapping[str, Any]) -> None:
-    """Raise ConfigurationError where the figures of such a run may not be written into this profile."""
-    if profile.reference:
-        raise ConfigurationError(f"profile {profile.name} is a reference: no run replaces what was published elsewhere")
-    facts = profile_facts(run["target"], run["environment"], run["tier"], run["driver"])
-    if other := differences(profile, facts):
-        raise ConfigurationError(
-            f"profile {profile.name} is of other runs than {run['run_id']}: {other}; name no profile, in the target "
-            "file or beside --profile: theirs is then a file of its own"
-        )
-
-
 def show(
     like: Mapping[str, Any],
     results: Path,
@@ -315,11 +302,11 @@ def show(
     alike = runs_alike(like, results)
     left_out = {run["run_id"]: unsound(run, because) for run in alike}
     runs = [run for run in alike if not left_out[run["run_id"]]]
-    facts = profile_facts(like["target"], like["environment"], like["tier"], like["driver"])
+    facts = recorded_facts(like)
     profiles = load_profiles(thresholds)
     used = profiles.get(profile) if profile else match_profile(profiles, facts)
     if used is not None:
-        check_may_hold(used, like)
+        check_may_hold(used, facts)
     name = profile or (used.name if used else suggested_name(facts, profiles))
     path = thresholds / f"{name}.toml"
     print(
@@ -331,8 +318,7 @@ def show(
             print(f"left out: {run_id}: {reason}")
     print(f"{path}{'' if path.exists() else ' (new: no stored profile is of this target and machine)'}")
     if len(runs) < ENOUGH_RUNS:
-        kind = like["target"]["kind"]
-        command = baseline_command(kind if kind != "brokers" else "FILE.toml", str(like["tier"]["name"]))
+        command = baseline_command(target_of(like), str(like["tier"]["name"]))
         print(f"too few runs: {len(runs)} of {ENOUGH_RUNS}; {command} does the rest, then again")
         return 1
     found = proposed(runs)

@@ -18,13 +18,13 @@ import tomlkit
 from perfgate.judge.compare.units import unit_logs
 from perfgate.judge.messages import percent
 from perfgate.judge.rules import READERS, spoilt
-from perfgate.judge.thresholds import ENOUGH_PAIRS, load_profiles, match_profile, profile_facts
+from perfgate.judge.thresholds import ENOUGH_PAIRS, load_profiles, match_profile
 from perfgate.model import DECIDES_PACED, Comparison, RecordedPairs
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
 from perfgate.report.comparisons import recorded_comparisons
 from perfgate.report.proposal import suggested_name, with_profile
-from perfgate.report.results import recorded_runs, run_files
+from perfgate.report.results import recorded_facts, recorded_runs, run_files
 
 KEPT = ("records_per_s", "broker_cpu_us_per_record", DECIDES_PACED, *READERS.values())
 """What decides comparisons and is held against a reference."""
@@ -104,8 +104,8 @@ def _show(results: Path, thresholds: Path, *, accept: bool) -> int:
             "CHANGE=changes/nothing-on-pairs.toml makes one"
         )
     newest = max(runs, key=lambda run: str(run["run_id"]))
-    facts = _facts(newest)
-    alike = [run for run in runs if _facts(run) == facts and run["tier"] == newest["tier"]]
+    facts = recorded_facts(newest)
+    alike = [run for run in runs if recorded_facts(run) == facts and run["tier"] == newest["tier"]]
     ids = [str(run["run_id"]) for run in alike]
     print(f"{len(alike)} run(s): {', '.join(f'{key} {value}' for key, value in facts.items())}")
     all_found, enough = pairs_of(alike), Found()
@@ -127,10 +127,6 @@ def _show(results: Path, thresholds: Path, *, accept: bool) -> int:
     path.write_text(with_pairs(path.read_text() if path.exists() else "", facts, enough, ids))
     print(f'written: {path}; say so in the commit, and under "Thresholds" in CHANGELOG.md')
     return 0
-
-
-def _facts(run: Mapping[str, Any]) -> dict[str, str]:
-    return profile_facts(run["target"], run["environment"], run["tier"], run["driver"])
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
 from perfgate.judge.statistics import spread
+from perfgate.judge.thresholds import profile_facts
 from perfgate.model import (
     FaultScenario,
     Link,
@@ -172,6 +173,11 @@ def recorded_runs(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
 
 def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number, and no run of the gate writes one")
+
+
+def recorded_facts(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return the facts of a recorded run that a profile states."""
+    return profile_facts(document["target"], document["environment"], document["tier"], document["driver"])
 
 
 def recorded_shares_cores(document: Mapping[str, Any]) -> bool:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from perfgate.judge.noise import disturbed
-from perfgate.judge.thresholds import profile_facts
 from perfgate.model import CanaryReading, Verdict
 from perfgate.model.judged import UNSOUND
-from perfgate.report.results import recorded_runs, run_files
+from perfgate.report.results import recorded_facts, recorded_runs, run_files
 
 Run = TypeVar("Run", bound=Mapping[str, Any])
 
@@ -80,7 +79,7 @@ def unsound(document: Mapping[str, Any], because: str = "") -> str:
 
 
 def _kind(document: Mapping[str, Any]) -> tuple[object, ...]:
-    facts = profile_facts(document["target"], document["environment"], document["tier"], document["driver"])
+    facts = recorded_facts(document)
     client = document["environment"].get("librdkafka")
     return (document["schema"], *facts.items(), *document["tier"].items(), client)
 

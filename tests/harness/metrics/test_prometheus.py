@@ -334,6 +334,8 @@ def test_what_a_query_looks_back_on_is_no_part_of_the_window() -> None:
         ("rate(a[30s]) + max_over_time(b[1m30s:5s])", 90),
         ('irate(a{x="y"}[5m])', 0),
         ("sum(irate(a[5m])) + rate(b[10s])", 10),
+        ("irate(a{i=~\"k[0-9]+\", j='[9m]'}[5m])", 0),
+        ("rate(a[ 5m ]) / rate(b[1w])", 604_800),
         ("a_recording_rule", 0),
         ("", 0),
     ],

@@ -116,6 +116,19 @@ def test_the_run_before_is_the_newest_earlier_one(document: dict[str, Any], tmp_
     assert run_before(document, tmp_path) == found, "what measures something else is no run before"
 
 
+def test_what_cannot_be_recorded_is_not_told_to_be(document: dict[str, Any]) -> None:
+    """A load of hosts is held against no figures of one machine; the page said to record some of this one."""
+    for entry in document["scenarios"]:
+        entry["verdict"] = "MISSING"
+    document["profile"] = None
+    assert "Record thresholds of this machine: make baseline" in front_html(document, {}, [], None)
+    page = front_html({**document, "profile_note": "this load is of --hosts"}, {}, [], None)
+    assert "No profile is held (this load is of --hosts): relations alone." in page
+    assert "make baseline" not in page
+    named = front_html({**document, "profile": "staging", "profile_note": "cores 8 there, 2 here"}, {}, [], None)
+    assert "Held against profile staging (cores 8 there, 2 here)." in named
+
+
 def test_the_integrity_line_counts_what_readers_were_not_given() -> None:
     sent = {"attempted": 1000, "acked": 990, "failed": 7, "unresolved": 3}
     assert integrity_line([sent, sent], [{"reading": None}]) == (

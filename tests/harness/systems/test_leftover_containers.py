@@ -92,7 +92,7 @@ class OfMocks(OwnTarget[Any]):
     def prepare(self, specs: Iterable[ClusterSpec]) -> None: ...
 
     def start(self, spec: ClusterSpec, logs: Path) -> Any:
-        return Mock(spec=["close"])
+        return Mock(spec=["close", "spec"])
 
 
 def test_a_cluster_whose_end_was_broken_off_is_ended_by_the_next_close(tmp_path: Path) -> None:
@@ -106,6 +106,17 @@ def test_a_cluster_whose_end_was_broken_off_is_ended_by_the_next_close(tmp_path:
     for _ in range(2):
         target.close()
     assert [one.close.call_count for one in both] == [2, 2]
+
+
+def test_a_cluster_whose_end_failed_is_not_given_out_again(tmp_path: Path) -> None:
+    """Its brokers were gone, and their scenarios would have been BROKEN."""
+    target = OfMocks(log_folder=tmp_path, say=print)
+    first, beside = target.cluster(ClusterSpec()), target.beside(ClusterSpec())
+    first.spec, first.close.side_effect = ClusterSpec(), OSError("still there")
+    with pytest.raises(OSError, match="still there"):
+        target.close()
+    assert beside.close.call_count == 1
+    assert target.cluster(ClusterSpec()) is not first
 
 
 def test_room_is_looked_for_once_what_was_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

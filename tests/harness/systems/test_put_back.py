@@ -20,12 +20,15 @@ from confluent_kafka import KafkaError, KafkaException
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures import wiring
 from fixtures.live import put_back
 from fixtures.sources import Book
 from perfgate.experiment.bench import Bench
 from perfgate.experiment.load_watch import LoadWatch
 from perfgate.experiment.room import at_most
 from perfgate.host.session import run_in_session
+from perfgate.metrics.prometheus_sampler import PrometheusSampler
+from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.model import ClusterSpec, Consumers, Fault, FaultScenario, Load, Tier, TopicSpec, settings
 from perfgate.model.declared import LINKS, Keys
 from perfgate.model.errors import ConfigurationError, TargetError, TopicRefusedError
@@ -634,6 +637,10 @@ def test_a_server_that_is_silent_at_the_start_is_not_used(tmp_path: Path, monkey
     made = attached.cluster(ClusterSpec())
     assert made.bootstrap(LINKS["same-zone"]) == "kafka-1:9093"
     assert made.facts()["connection_digest"] == digest, "an interrupted run can be resumed all the same"
+    asked = Mock(source=PrometheusSource(url="http://p"), scrape_interval_s=lambda: 1.0)
+    monkeypatch.setattr(wiring, "Prometheus", lambda _: asked)
+    (usage,), _ = wiring._prometheus_usage(replace(attached._described, prometheus={"url": "http://p"}))
+    assert isinstance(usage(made), PrometheusSampler), "nobody told its brokers' CPU"
     attached.close()
     ids.clear()
     with pytest.raises(ConfigurationError, match="none of its servers tells that it is of cluster c"):

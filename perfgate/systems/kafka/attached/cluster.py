@@ -80,6 +80,7 @@ class ExternalCluster:
         self._tell = note
         self.spec = spec
         self._described = described
+        self.file = described.path
         self.most_failed = described.limits.error_rate
         self.most_bytes_per_s = described.limits.bytes_per_s
         self.most_read_bytes_per_s = described.limits.read_bytes_per_s

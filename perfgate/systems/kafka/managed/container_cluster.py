@@ -124,21 +124,21 @@ class ContainersCluster(OwnCluster):
                 url, len(self._ids), self.check, _tail(self._others["Prometheus"], 5)
             )
 
-    @interrupted_later()
     def close(self) -> None:
         """Keep the logs, where there is room for them, then remove every container and the network."""
         for node, container in self._nodes.items():
             with suppress(*DockerErrors, ContainerStartException, OSError):
                 (self._logs / f"{node_name(self.spec, node)}.log").write_bytes(container.get_wrapped_container().logs())
-        for container in [*self._nodes.values(), *self._others.values()]:
-            with suppress(*DockerErrors):
-                container.stop()
-        self._nodes, self._others = {}, {}
-        if self._network._network is not None:
-            with suppress(*DockerErrors):
-                self._network.remove()
-        if self._keys:
-            self._keys.close()
+        with interrupted_later():
+            for container in [*self._nodes.values(), *self._others.values()]:
+                with suppress(*DockerErrors):
+                    container.stop()
+            self._nodes, self._others = {}, {}
+            if self._network._network is not None:
+                with suppress(*DockerErrors):
+                    self._network.remove()
+            if self._keys:
+                self._keys.close()
 
     def client_settings(self) -> Settings:
         """Return what secured listeners ask of a client; nothing where they are plain text."""

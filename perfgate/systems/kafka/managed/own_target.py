@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -63,11 +64,12 @@ class OwnTarget(ABC, Generic[Started]):
 
     def close(self) -> None:
         """End the clusters that are alive; their logs stay. What an interruption leaves alive the next call ends."""
+        alive, beside = self._alive, self._beside
+        self._alive = self._beside = None
         try:
-            if self._alive is not None:
-                self._alive.close()
-            self._alive = None
-        finally:
-            if self._beside is not None:
-                self._beside.close()
-            self._beside = None
+            with ExitStack() as every_one:
+                for cluster in (one for one in (beside, alive) if one is not None):
+                    every_one.callback(cluster.close)
+        except KeyboardInterrupt:
+            self._alive, self._beside = alive, beside
+            raise
