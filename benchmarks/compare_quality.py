@@ -20,15 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.compare_figures import print_tables
-from benchmarks.compare_lines import LINES, RAW, ROOT, Line, chosen, comparison_facts, note, recorded
+from benchmarks.compare_lines import LINES, RAW, ROOT, SHORT, Line, chosen, comparison_facts, note, recorded
 from benchmarks.warm_cluster import BY_NAME, warm_cluster
 from perfgate.model import Settings, Tier, with_changes
 from perfgate.model.errors import ConfigurationError
-from perfgate.report.results import load_run
+from perfgate.report.recorded_pairs import pairs_of, with_pairs
+from perfgate.report.results import load_run, recorded_facts, recorded_runs, run_files
 
 FOLDER = ROOT / "results" / "compare-quality"
-PAIRS_OF = {"batch-1k": "fresh-same", "cross-az-2ms": "fresh-same-2ms"}
-"""The lines whose runs record A/A pairs, by scenario."""
+PAIRS_OF = {"batch-1k": ("fresh-same", "batch-1k"), SHORT: ("fresh-same-2ms", "cross-az-2ms")}
+"""The line whose runs record A/A pairs, and the name under which they do, by scenario."""
 TOLD = (0, 1, 6)
 """Exit codes of comparisons that came to their end: none slower, one slower or broken, one undecided or invalid."""
 FAILURES = 2
@@ -79,20 +80,20 @@ def _runs(folder: Path) -> set[Path]:
 
 
 def with_recorded_pairs(scenario: str, work: Path) -> Path | None:
-    """Make a thresholds folder in `work` that has the scenario's recorded A/A pairs; None where these are too few."""
-    pairs = FOLDER / PAIRS_OF[scenario]
-    if not _runs(pairs):
+    """Make a thresholds folder in `work` that has the scenario's recorded A/A pairs; None where there are none.
+
+    Those of runs that stated by --set what it declares are its own.
+    """
+    line, measured = PAIRS_OF[scenario]
+    runs = list(recorded_runs(run_files(FOLDER / line)))
+    if not (pairs := pairs_of(runs).get(measured)):
         return None
     thresholds = work / "thresholds"
     shutil.rmtree(thresholds, ignore_errors=True)
     thresholds.mkdir(parents=True)
     shutil.copy(ROOT / "thresholds" / "relations.toml", thresholds)
-    accept = ["--results", str(pairs), "--thresholds", str(thresholds), "--accept"]
-    command = [sys.executable, "-m", "perfgate.report.recorded_pairs", *accept]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        print(f"no recorded pairs: {(done.stdout + done.stderr).strip()}", flush=True)
-        return None
+    text = with_pairs("", recorded_facts(runs[-1]), {scenario: pairs}, [run["run_id"] for run in runs])
+    (thresholds / "recorded.toml").write_text(text, encoding="utf-8")
     return thresholds
 
 
