@@ -144,6 +144,10 @@ def test_what_is_redacted_does_not_hold_the_secret(value: str, before: str, afte
         (LEAST + "byte-rate = 1\n", "[limits] has unknown key 'byte-rate'"),
         (LEAST + "[client]\nsasl.password = 'hunter2'\n", "[client] sasl: a setting's name is quoted"),
         (LEAST + "[client]\n'sasl.pasword' = 'x'\n", 'No such configuration property: "sasl.pasword"'),
+        (
+            LEAST + "[client]\n'request.timeout.ms' = '30s'\n",
+            "request.timeout.ms = '30s' must be a plain number, as in 30000",
+        ),
         (LEAST + "[client]\n'sasl.password' = { env = 'KPG_NOT_SET' }\n", "KPG_NOT_SET is not set"),
         (LEAST + "[client]\n'sasl.password' = { file = 'nowhere' }\n", "No such file"),
         (LEAST + "[client]\n'properties-file' = 'nowhere.properties'\n", "No such file"),

@@ -14,8 +14,9 @@ from perfgate.host.addresses import is_this_machine
 from perfgate.model import MIB, Settings
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.nodes import ACTIONS
-from perfgate.model.secret import Secret, from_environment, redacted, revealed
+from perfgate.model.secret import Secret, from_environment, redacted
 from perfgate.model.structured import toml_of
+from perfgate.systems.kafka.attached.client_settings import refuse_unknown_settings
 from perfgate.systems.kafka.attached.file_values import (
     SIZE,
     UNITS,
@@ -182,7 +183,7 @@ def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> Des
     zones, broker_config = table_of(document, "zones"), table_of(document, "broker-config")
     by_command = table_of(document, "faults")
     timeout, faults = by_command.get("timeout-s", FAULT_TIMEOUT_S), _faults(by_command)
-    _refuse_unknown_settings(client)
+    refuse_unknown_settings(client)
     _refuse_clear_secrets(client, prometheus, insecure=flag_of("insecure", document.get("insecure", False)))
     return DescribedTarget(
         name=text_of("name", document.get("name", path.stem)),
@@ -291,22 +292,6 @@ def _refuse_clear_secrets(client: Mapping[str, str], prometheus: Mapping[str, An
             f'[client] security.protocol = "SASL_PLAINTEXT" with {mechanism} sends {what} in clear text: use SASL_SSL, '
             f"or, knowing that anyone on the way can read it, state insecure = true {AT_THE_TOP}"
         )
-
-
-def _refuse_unknown_settings(client: Mapping[str, str]) -> None:
-    from confluent_kafka import KafkaException  # only a run against real brokers needs librdkafka
-    from confluent_kafka.admin import AdminClient
-
-    for name, value in client.items():
-        try:
-            AdminClient({**revealed({name: value}), "log_level": "0"})
-        except KafkaException as error:
-            words = str(error.args[0].str())
-            # A setting that needs another beside it is not refused for itself.
-            if words.startswith(("No such configuration property", "Invalid value", "Configuration property")):
-                raise ConfigurationError(f"[client] {redacted(words)}") from None
-        except (TypeError, ValueError) as error:
-            raise ConfigurationError(f"[client] {name}: {redacted(str(error))}") from None
 
 
 def _faults(table: Mapping[str, Any]) -> dict[str, str]:

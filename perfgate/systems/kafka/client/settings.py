@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from perfgate.model.changes import read_value, setting_of
 from perfgate.model.errors import ConfigurationError
+from perfgate.systems.kafka.client.plain_numbers import not_plain
 
 # The union of what DescribeConfigs lists on Kafka 4.3.1 and 3.9.1, less what the embedded target sets itself
 # (listeners, ids, racks, log folders).
@@ -72,25 +74,41 @@ def checked(path: str, value: object, told: str = "") -> tuple[str, Any]:
 
 
 def _check_consumer(key: str, value: str, told: str) -> None:
-    """Refuse what librdkafka's consumer refuses. Raises ConfigurationError, with what was `told`."""
+    """Refuse what librdkafka's consumer refuses, or reads in part. Raises ConfigurationError, with what was `told`."""
+    legal = "librdkafka's consumer settings"
+    _check(key, value, told, legal, lambda other: _refusal_of_consumer(key, other))
+
+
+def _check_producer(key: str, value: str, told: str) -> None:
+    legal = f"librdkafka's producer settings, among them {', '.join(USUAL_PRODUCER_SETTINGS)}"
+    _check(key, value, told, legal, lambda other: _refusal_of_producer(key, other))
+
+
+def _check(key: str, value: str, told: str, legal: str, refusal: Callable[[str], str]) -> None:
+    if words := refusal(value):
+        raise ConfigurationError(f"{told}: {words}; legal: {legal}")
+    if words := not_plain(key, value, lambda other: not refusal(other)):
+        raise ConfigurationError(f"{told}: {key} {words}")
+
+
+def _refusal_of_consumer(key: str, value: str) -> str:
     from confluent_kafka import Consumer, KafkaException  # only settings that were named need librdkafka
 
     try:
         Consumer({key: value, "group.id": "check", "bootstrap.servers": "", "log_level": 0}).close()
     except (KafkaException, TypeError, ValueError) as error:
-        raise ConfigurationError(f"{told}: {_words(error)}; legal: librdkafka's consumer settings") from error
+        return _words(error)
+    return ""
 
 
-def _check_producer(key: str, value: str, told: str) -> None:
+def _refusal_of_producer(key: str, value: str) -> str:
     from confluent_kafka import KafkaException, Producer
 
     try:
         Producer({key: value, "bootstrap.servers": "", "log_level": 0})
     except (KafkaException, TypeError, ValueError) as error:
-        raise ConfigurationError(
-            f"{told}: {_words(error)}; legal: librdkafka's producer settings, among them "
-            f"{', '.join(USUAL_PRODUCER_SETTINGS)}"
-        ) from error
+        return _words(error)
+    return ""
 
 
 def _words(error: Exception) -> str:

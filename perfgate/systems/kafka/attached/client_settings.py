@@ -1,0 +1,39 @@
+"""A target file's `[client]`: what librdkafka takes, and no number of which it would drop a part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.secret import redacted, revealed
+from perfgate.systems.kafka.client.plain_numbers import not_plain
+
+
+def refuse_unknown_settings(client: Mapping[str, str]) -> None:
+    """Raise ConfigurationError, with the setting's name and without a secret's value, for one that clients refuse."""
+    for name, value in client.items():
+        if words := _refusal(name, value):
+            raise ConfigurationError(f"[client] {redacted(words)}")
+        if words := not_plain(name, value, partial(_takes, name)):
+            raise ConfigurationError(f"[client] {name} = {redacted(repr(value))} {words}")
+
+
+def _takes(name: str, value: str) -> bool:
+    return not _refusal(name, value)
+
+
+def _refusal(name: str, value: str) -> str:
+    from confluent_kafka import KafkaException  # only a run against real brokers needs librdkafka
+    from confluent_kafka.admin import AdminClient
+
+    try:
+        AdminClient({**revealed({name: value}), "log_level": "0"})
+    except KafkaException as error:
+        words = str(error.args[0].str())
+        # A setting that needs another beside it is not refused for itself.
+        own = words.startswith(("No such configuration property", "Invalid value", "Configuration property"))
+        return words if own else ""
+    except (TypeError, ValueError) as error:
+        return f"{name}: {error}"
+    return ""
