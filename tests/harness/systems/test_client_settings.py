@@ -3,7 +3,8 @@
 import pytest
 
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.client.settings import checked
+from perfgate.systems.kafka.client.settings import check_settings, checked
+from tests.scenarios.catalogue import SCENARIOS
 
 
 @pytest.mark.parametrize(
@@ -57,3 +58,8 @@ def test_a_part_and_more_than_librdkafka_keeps_are_refused(value: object) -> Non
 )
 def test_texts_and_plain_numbers_are_taken(path: str, value: object) -> None:
     assert checked(path, value)[0] == path
+
+
+def test_the_catalogues_settings_are_what_set_takes() -> None:
+    for row in SCENARIOS:
+        check_settings(row)

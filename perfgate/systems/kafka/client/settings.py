@@ -1,4 +1,4 @@
-"""What `--set` and a change may name: topic and broker settings as brokers describe them, others as librdkafka does."""
+"""What `--set`, a change and scenarios may name: topic and broker settings as brokers do, others as librdkafka does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from perfgate.model.changes import read_value, setting_of
+from perfgate.model import Scenario
+from perfgate.model.changes import SETTINGS, read_value, setting_of
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.client.plain_numbers import not_plain
 
@@ -61,16 +62,35 @@ def checked(path: str, value: object, told: str = "") -> tuple[str, Any]:
     if (setting := setting_of(path)) is None:
         return path, read
     scope, name = setting
+    return f"{scope}.{_usual(scope, name, read, told)}", read
+
+
+def check_settings(scenario: Scenario) -> None:
+    """Raise ConfigurationError for a Kafka setting of this scenario that `--set` would refuse or call by another name.
+
+    An alias beside the usual name, which each scenario has from the suite, would leave it to chance which one counts.
+    """
+    consumers = scenario.consumers.config if scenario.consumers else ()
+    stated = (scenario.producer, consumers, scenario.topic.config, scenario.cluster.config)
+    for scope, pairs in zip(SETTINGS, stated, strict=True):
+        for name, value in pairs:
+            told = f"{scenario.name}: {scope}.{name}={value}"
+            if (usual := _usual(scope, name, str(value), told)) != name:
+                raise ConfigurationError(f"{told}: an alias; write {usual}")
+
+
+def _usual(scope: str, name: str, value: str, told: str) -> str:
+    """Return the setting's usual name. Raises ConfigurationError, with what was `told`, for one that is refused."""
     if scope == "producer":
-        _check_producer(name, read, told)
-        return f"producer.{_ALIASES.get(name, name)}", read
+        _check_producer(name, value, told)
+        return _ALIASES.get(name, name)
     if scope == "consumer":
-        _check_consumer(name, read, told)
+        _check_consumer(name, value, told)
     elif name not in (known := _DESCRIBED[scope]):
         stem = name.partition(".")[0]
         near = [other for other in known if other.startswith(f"{stem}.")] or known
         raise ConfigurationError(f"{told}: unknown {scope} setting {name!r}; legal: {', '.join(near)}")
-    return path, read
+    return name
 
 
 def _check_consumer(key: str, value: str, told: str) -> None:
