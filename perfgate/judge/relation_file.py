@@ -28,6 +28,8 @@ class _Pair:
     valid: Validity
 
     def __post_init__(self) -> None:
+        if self.of == self.over:
+            raise ConfigurationError(f"of and over are one scenario, {self.of}: its ratio to itself is always 1")
         if self.at_most <= self.at_least:
             raise ConfigurationError(f"at_most = {self.at_most:g} must be above at_least = {self.at_least:g}")
 
@@ -82,11 +84,14 @@ class _Range:
 
 def load_relations(path: Path) -> tuple[Relation, ...]:
     """Return the relations in `path`, tables [<family>.<name>]. Raises ConfigurationError naming table and key."""
-    return tuple(
-        _relation(path, f"{family}.{short}", entry)
-        for family, body in toml_of(path, str(path)).items()
-        for short, entry in as_table(path, family, body).items()
-    )
+    found: dict[str, Relation] = {}
+    for family, body in toml_of(path, str(path)).items():
+        for short, entry in as_table(path, family, body).items():
+            relation = _relation(path, f"{family}.{short}", entry)
+            if relation.name in found:  # [a-b.c] and [a.b-c]
+                raise ConfigurationError(f"{path}: [{family}.{short}] is a second relation {relation.name}")
+            found[relation.name] = relation
+    return tuple(found.values())
 
 
 def _relation(path: Path, table: str, values: object) -> Relation:

@@ -320,6 +320,7 @@ def test_where_cores_are_shared_another_metric_can_be_held(tmp_path: Path) -> No
         (("at_least = 2.0", "at_least = -2"), ["[batch-size.rate] at_least = -2", "positive number"]),
         (("at_least = 2.0", "least = 2"), ["unknown key 'least'", "legal: claim, metric"]),
         (("at_most = 9", "at_most = 2"), ["[batch-size.rate] at_most = 2 must be above at_least = 2"]),
+        (('of = "batch-16k"', 'of = "batch-1k"'), ["[batch-size.rate] of and over are one scenario, batch-1k"]),
         (("at_most = 9\n", ""), ["lacks the key 'at_most'"]),
         (('of = "batch-16k"\n', ""), ["lacks the key 'of'"]),
         (('of = "batch-16k"', "of = ''"), ["[batch-size.rate] of = '' must be a text"]),
@@ -352,6 +353,13 @@ def test_a_bad_relation_is_an_error_that_names_the_place(
         load_relations(path)
     for word in [str(path), *words]:
         assert word in str(caught.value)
+
+
+def test_two_relations_of_one_name_are_refused(tmp_path: Path) -> None:
+    """`[batch.size-rate]` was kept instead of `[batch-size.rate]`."""
+    text = RELATION + RELATION.replace("[batch-size.rate]", "[batch.size-rate]")
+    with pytest.raises(ConfigurationError, match=r"\[batch\.size-rate\] is a second relation batch-size-rate"):
+        load_relations(write(tmp_path, text, "relations.toml"))
 
 
 RANGE = """
