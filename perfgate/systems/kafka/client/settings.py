@@ -41,6 +41,7 @@ USUAL_PRODUCER_SETTINGS = (
 # Two names for one setting in one client would leave it to chance which of them counts.
 _ALIASES = {
     "compression.codec": "compression.type",
+    "fetch.message.max.bytes": "max.partition.fetch.bytes",
     "max.in.flight": "max.in.flight.requests.per.connection",
     "message.send.max.retries": "retries",
     "message.timeout.ms": "delivery.timeout.ms",
@@ -50,7 +51,7 @@ _ALIASES = {
 
 
 def checked(path: str, value: object, told: str = "") -> tuple[str, Any]:
-    """Return a change, a setting of a producer under its usual name. Raises ConfigurationError, naming what is legal.
+    """Return a change, a client's setting under its usual name. Raises ConfigurationError, naming what is legal.
 
     `told`: how the person wrote it, where that was not `--set`.
     """
@@ -83,14 +84,13 @@ def _usual(scope: str, name: str, value: str, told: str) -> str:
     """Return the setting's usual name. Raises ConfigurationError, with what was `told`, for one that is refused."""
     if scope == "producer":
         _check_producer(name, value, told)
-        return _ALIASES.get(name, name)
-    if scope == "consumer":
+    elif scope == "consumer":
         _check_consumer(name, value, told)
     elif name not in (known := _DESCRIBED[scope]):
         stem = name.partition(".")[0]
         near = [other for other in known if other.startswith(f"{stem}.")] or known
         raise ConfigurationError(f"{told}: unknown {scope} setting {name!r}; legal: {', '.join(near)}")
-    return name
+    return _ALIASES.get(name, name) if scope in ("producer", "consumer") else name
 
 
 def _check_consumer(key: str, value: str, told: str) -> None:
