@@ -21,6 +21,7 @@ from perfgate.load.agent import Agent, versions
 from perfgate.load.clocks import Estimate, Exchange, Track, estimate, interpolated, off_by
 from perfgate.load.collecting import HostJournals
 from perfgate.load.local import WORKER
+from perfgate.load.scheduler import check_scheduler
 from perfgate.load.tls import certificate_and_key, security
 from perfgate.load.transport import Heard, HostClock, Message
 from perfgate.model import Link
@@ -283,7 +284,8 @@ def dask_hosts(
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(dask.config.set(SETTINGS))
-        here = where.startswith(LOCAL)
+        if not (here := where.startswith(LOCAL)):
+            check_scheduler(where, connect_s=CONNECT_S, answer_s=ANSWER_S)
         try:
             address = stack.enter_context(_own_cluster(int(where.removeprefix(LOCAL)))) if here else where
             client = stack.enter_context(client_of(address))
