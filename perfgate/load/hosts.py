@@ -289,6 +289,8 @@ def dask_hosts(
         try:
             address = stack.enter_context(_own_cluster(int(where.removeprefix(LOCAL)))) if here else where
             client = stack.enter_context(client_of(address))
+        except RuntimeError as error:
+            raise ConfigurationError(f"--hosts={where}: no Dask cluster can be started here: {error}") from error
         except (OSError, TimeoutError) as error:
             raise ConfigurationError(f"--hosts={where}: no Dask scheduler answers there: {error}") from error
         known = client.scheduler_info(n_workers=-1)["workers"]

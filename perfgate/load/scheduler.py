@@ -25,6 +25,10 @@ def check_scheduler(address: str, *, connect_s: float, answer_s: float) -> None:
         ) from error
     except OSError as error:
         raise ConfigurationError(f"--hosts={address}: no Dask scheduler answers there: {error}") from error
+    except Exception as error:  # what another protocol's or version's answer brings about
+        raise ConfigurationError(
+            f"--hosts={address}: what answers there is no Dask scheduler of this version: {error!r}; {WHERE}"
+        ) from error
 
 
 async def _identity(address: str, connect_s: float) -> None:

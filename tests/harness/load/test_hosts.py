@@ -9,9 +9,11 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import dask
 import psutil
 import pytest
 
@@ -204,6 +206,42 @@ def test_what_takes_connections_and_says_nothing_is_not_waited_for(monkeypatch: 
         words = r"takes connections there and says nothing, .* \"Scheduler at: tcp://\.\.\.\"$"
         with pytest.raises(ConfigurationError, match=words), dask_hosts(f"tcp://127.0.0.1:{silent.getsockname()[1]}"):
             pass
+
+
+def test_what_answers_and_is_no_dask_is_one_clear_error() -> None:
+    """A web server, say: Dask takes its first bytes for a length, of more memory than there is."""
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor() as pool:
+
+        def answer() -> None:
+            with server.accept()[0] as client:
+                client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                client.recv(1)
+
+        answering = pool.submit(answer)
+        words = r"what answers there is no Dask scheduler of this version: .*MemoryError"
+        with pytest.raises(ConfigurationError, match=words), dask_hosts(f"tcp://127.0.0.1:{server.getsockname()[1]}"):
+            pass
+        answering.result()
+
+
+def test_a_scheduler_of_another_version_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def identity(address: str, connect_s: float) -> None:
+        raise TypeError("identity() got an unexpected keyword argument 'n_workers'")
+
+    monkeypatch.setattr("perfgate.load.scheduler._identity", identity)
+    words = r"no Dask scheduler of this version: TypeError\(.*'n_workers'"
+    with pytest.raises(ConfigurationError, match=words), dask_hosts("tcp://127.0.0.1:9"):
+        pass
+
+
+def test_a_cluster_that_cannot_be_started_here_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        dask.config.set({"temporary-directory": str(tmp_path / "file" / "gone")}),
+        pytest.raises(ConfigurationError, match=r"--hosts=local:1: no Dask cluster can be started here: .*"),
+        dask_hosts("local:1"),
+    ):
+        pass
 
 
 @pytest.fixture
