@@ -64,6 +64,7 @@ async def _serve(asked: dict[str, Any], folder: Path) -> None:
         nthreads=1,
         memory_limit=0,
         host=asked["address"],
+        dashboard_address="127.0.0.1:0",  # every worker has a web server: without TLS, at its own address by itself
         security=security(asked["certificate"], asked["key"]),
         local_directory=str(folder),
         silence_logs=logging.CRITICAL,

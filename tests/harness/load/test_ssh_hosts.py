@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -144,6 +144,23 @@ def test_connections_without_the_runs_key_are_refused(hosts: ZonedTransport, mon
         for stranger in (security(*certificate_and_key()), None):
             with pytest.raises((OSError, TimeoutError)):
                 client_of(f"tls://{address}" if stranger else f"tcp://{address}", stranger)
+
+
+def test_an_agent_is_reached_at_its_tls_port_alone(hosts: ZonedTransport) -> None:
+    """Every worker of Dask's has a web server too, which asks for no key."""
+    assert hosts
+    assert {len(listening(agent)) for agent in agents()} == {1}
+
+
+def listening(process: psutil.Process) -> list[str]:
+    """Return where the process listens beyond loopback, as the kernel writes it for its network namespace."""
+    own = set()
+    for each in Path(f"/proc/{process.pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            own.add(str(each.readlink()))
+    lines = [line.split() for line in Path(f"/proc/{process.pid}/net/tcp").read_text().splitlines()[1:]]
+    sockets = [(line[1], line[3]) for line in lines if f"socket:[{line[9]}]" in own]
+    return [at for at, state in sockets if state == "0A" and not at.startswith("0100007F:")]
 
 
 def reached() -> set[tuple[str, int]]:
