@@ -39,6 +39,12 @@ class HostJournals:
 
         `before`, `now`: the host's clock at the start, and now.
         """
+        try:
+            self._bring(folder, before, now)
+        except OSError as error:
+            raise LoadError(f"the journals of the load host {self._host} cannot be kept here: {error}") from error
+
+    def _bring(self, folder: Path, before: Estimate, now: Estimate) -> None:
         there = folder / AS_THERE / f"of-{quote(self._host, safe='')}"
         there.mkdir(parents=True, exist_ok=True)
         sizes: Mapping[str, int] = self._ask("written")

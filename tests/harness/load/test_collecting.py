@@ -113,6 +113,16 @@ def test_a_host_that_is_too_slow_is_not_waited_for(
         journals(WithFolder(own)).bring(tmp_path / "here", AHEAD, LATER)
 
 
+def test_a_disk_of_the_run_that_is_full_is_told_with_the_host(own: LockedFolder, tmp_path: Path) -> None:
+    there = tmp_path / "here" / collecting.AS_THERE / "of-load-1"
+    there.mkdir(parents=True)
+    (there / NAME).symlink_to("/dev/full")
+    wrote(own, 150.0)
+    words = "the journals of the load host load-1 cannot be kept here: .*No space left on device"
+    with pytest.raises(LoadError, match=words):
+        journals(WithFolder(own)).bring(tmp_path / "here", AHEAD, LATER)
+
+
 def test_no_other_file_of_the_host_is_given(own: LockedFolder) -> None:
     for agent, name in ((WithFolder(own), "../../etc/passwd"), (WithFolder(own), "gone.sends"), (Agent(), NAME)):
         with pytest.raises(LoadError, match=name):
