@@ -47,7 +47,20 @@ def nothing_to_confirm(row: Scenario, hosts: int) -> str:
     if _making(row) < 2:
         role = "consumers" if row.load.kind == "backlog" else "producers"
         return f"one process makes its load, which is on one host; --set {role}.processes=N spreads it"
+    if row.load.kind != "backlog" and reads_what_it_wrote(row):
+        return (
+            "its producers write the partitions that consumers beside them read, which are others on one host fewer; "
+            "--set consumers.processes=N, not as many as producers, has each write all of them"
+        )
     return ""
+
+
+def reads_what_it_wrote(row: Scenario) -> bool:
+    """Whether each of several producer processes writes, on hosts, what the consumer process of its number reads."""
+    readers = row.consumers
+    if not readers or readers.membership != "assigned" or readers.groups > 1 or row.keys.kind != "none":
+        return False
+    return readers.processes == row.producers and row.topic.partitions % (readers.processes * readers.threads) == 0
 
 
 def _making(row: Scenario) -> int:

@@ -18,6 +18,18 @@ def row(producers: int, readers: int = 0, kind: str = "capped", groups: int = 1)
     return replace(scenario(), producers=producers, consumers=consumers, load=load)
 
 
+def assigned(readers: int) -> Scenario:
+    """Return three producers, and consumers to whom three partitions are assigned."""
+    found = row(3, readers)
+    consumers = Consumers(membership="assigned", processes=readers)
+    return replace(found, topic=replace(found.topic, partitions=3), consumers=consumers)
+
+
+def test_consumers_that_do_not_read_what_their_host_wrote_are_no_reason() -> None:
+    assert nothing_to_confirm(assigned(1), 3) == ""
+    assert nothing_to_confirm(replace(assigned(3), load=Load(kind="backlog", records=10)), 3) == ""
+
+
 @given(st.integers(1, 9), st.integers(0, 9), st.integers(1, 5), st.sampled_from(["capped", "backlog"]))
 def test_the_last_host_that_makes_the_load_is_left_out_with_its_processes(
     producers: int, readers: int, hosts: int, kind: str
@@ -60,6 +72,7 @@ def test_groups_that_read_along_stay_whole() -> None:
         (row(1, 4), 3, "one process makes its load, which is on one host; --set producers.processes=N spreads it"),
         (row(4, 1, "backlog"), 3, "--set consumers.processes=N spreads it"),
         (row(4, 4, "backlog", groups=2), 3, "it is read by several groups"),
+        (assigned(3), 3, "which are others on one host fewer; --set consumers.processes=N"),
     ],
 )
 def test_where_there_is_nothing_to_leave_out_the_reason_is_told(whole: Scenario, hosts: int, words: str) -> None:

@@ -124,9 +124,13 @@ def test_each_host_tells_what_its_machine_did_in_the_window(result: LoadResult) 
         assert host.machine.tcp_sent > 0, "the control connection alone sends some"
 
 
-def test_a_load_on_the_first_hosts_alone_has_no_process_on_the_others(hosts: DaskTransport) -> None:
+def test_a_load_on_the_first_hosts_alone_has_no_process_on_the_others(
+    hosts: DaskTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perfgate.systems.kafka.load.librdkafka.paired", lambda producers, consumers: True)
     result = LibrdkafkaDriver(hosts).run(replace(THREE, hosts=2), observer([]))
     assert [(host.name, host.processes) for host in result.hosts] == [("host-1", 2), ("host-2", 1)]
+    assert not result.one_clock, "a load that others are held against writes to all partitions, as theirs does"
 
 
 def test_nothing_is_left_after_a_round(result: LoadResult) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.experiment.one_host_fewer import reads_what_it_wrote
 from perfgate.load import local, processes
 from perfgate.load.local import LocalTransport
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
@@ -200,7 +201,8 @@ def test_producers_write_what_the_consumers_of_their_number_read(
     spec = replace(SPEC, scenario=row)
     wrote, read = producers_of(spec), consumers_of(spec)
     even = partitions % (processes[1] * threads[1]) == 0
-    assert paired(wrote, read) or not (even and groups == 1 and processes[0] == processes[1])
+    assert (pairs := paired(wrote, read)) or not (even and groups == 1 and processes[0] == processes[1])
+    assert pairs == reads_what_it_wrote(row) or processes[0] == 1
     own: list[Any] = [one["own_partitions"] for one in wrote.values() if "own_partitions" in one]
     if not own:
         assert (wrote, read) == (producers_of(spec), consumers_of(spec))
@@ -218,8 +220,10 @@ def test_keys_choose_their_partitions_themselves() -> None:
     row = replace(SPEC.scenario, consumers=Consumers(membership="assigned"), keys=Keys(kind="random"))
     spec = replace(SPEC, scenario=row)
     assert not paired(producers_of(spec), consumers_of(spec))
+    assert not reads_what_it_wrote(row)
     group = replace(spec, scenario=replace(row, keys=Keys(), consumers=Consumers(membership="group")))
     assert not paired(producers_of(group), consumers_of(group))
+    assert not reads_what_it_wrote(group.scenario)
 
 
 def test_a_process_that_cannot_be_started_is_no_valid_load_and_leaves_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,8 @@ class LibrdkafkaDriver:
         backlog = spec.scenario.load.kind == "backlog"
         groups = spec.scenario.groups
         producers, consumers = {} if backlog else producers_of(spec), consumers_of(spec)
-        pairs = transport.size > 1 and paired(producers, consumers)
+        # Held against a round on one host more, whose producers write all partitions, it has none that write some.
+        pairs = transport.size > 1 and not spec.hosts and paired(producers, consumers)
         workers = {**consumers, **producers}
         # Of other machines it would say nothing.
         probe = _wake_probe(spec.scenario.load) if transport.here else nullcontext()
