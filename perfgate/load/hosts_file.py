@@ -148,7 +148,7 @@ def _host_faults(host: LoadHost, top: _Top) -> Iterator[str]:
         yield "needs either folder (the checkout on the host) or install = true"
     if host.pip_options and not host.install:
         yield "pip_options is for install = true"
-    if any(re.search(r"://[^/]*@", option) for option in host.pip_options):
+    if any(re.search(r"://[^/]*@|[^\s/:@]+:[^\s/@]*@", option) for option in host.pip_options):
         yield "pip_options: no user or password in an address, which everybody on the host may read; use its pip.conf"
     for option in host.ssh_options:
         if not re.fullmatch(r"[A-Za-z]+[= ].+", option):

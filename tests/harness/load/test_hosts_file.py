@@ -79,6 +79,10 @@ def test_its_digest_is_of_what_it_says(tmp_path: Path) -> None:
             + 'ssh = "load-1"\ninstall = true\npip_options = ["--index-url", "https://somebody:secret@packages.example/simple"]\n',
             "no user or password in an address, which everybody on the host may read",
         ),
+        (
+            AGENT + 'ssh = "load-1"\ninstall = true\npip_options = ["--proxy", "somebody:secret@proxy:3128"]\n',
+            "no user or password in an address, which everybody on the host may read",
+        ),
         (ONE + 'ssh_options = ["-A"]\n', "ssh_options: '-A' must read like"),
         (ZONED + ONE, "states brokers_zone and lacks zone"),
         (ONE + 'zone = "az-1"\n', "states zone and lacks brokers_zone"),
