@@ -23,6 +23,9 @@ CLOCK_SHARE = 0.1
 """An end-to-end latency across clocks that are not known to this share of its median says nothing."""
 CPU_LIMIT = 0.95
 """Share of all processors. What is left is a twentieth of one window: records wait for a processor, not for brokers."""
+QUOTA_LIMIT = 0.1
+"""Share of the periods (0.1 s each by default) of a container's CPU quota in which it may have stopped generators for
+the rest of the period: buffers fill in each such pause, which is too short for generators that "stood still"."""
 NETWORK_LIMIT = 0.9
 """Share of an interface's speed. Its counters hold 98 % of what is on the wire at most (1,514 of 1,538 bytes), and an
 average over the window of nine tenths is the whole link for a good part of it."""
@@ -117,6 +120,11 @@ def _at_its_limit(host: HostReport, busiest_broker_cores: float | None, *, share
         found.append(
             f"its {machine.cores} cores were {machine.cpu_share:.0%} busy (limit {CPU_LIMIT:.0%}), of which its "
             f"generators used {host.cpu_cores:.2f} cores"
+        )
+    if machine.throttled_share is not None and machine.throttled_share > QUOTA_LIMIT:
+        found.append(
+            f"its container's CPU quota held it back in {machine.throttled_share:.0%} of the quota's periods (limit "
+            f"{QUOTA_LIMIT:.0%}), while its generators used {host.cpu_cores:.2f} cores"
         )
     if machine.network_share is not None and machine.network_share > NETWORK_LIMIT:
         found.append(

@@ -17,6 +17,8 @@ from perfgate.model.hosts import MachineUse
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SNMP = Path("/proc/net/snmp")
+CPU_STAT = (Path("/sys/fs/cgroup/cpu.stat"), Path("/sys/fs/cgroup/cpu/cpu.stat"))
+"""Of a container its own group's, of version 2 or 1; of a machine as a whole it has no quota."""
 LOOPBACK = "lo"
 
 
@@ -25,13 +27,14 @@ class Look:
     """Counters since the machine started, read at `at` (s, monotonic).
 
     `cores`: busy s of each processor. `bytes_`: sent and received by each interface. `segments`: TCP segments sent, and
-    sent again.
+    sent again. `periods`: of the quota of this container, and those of them in which it held the container back.
     """
 
     at: float
     cores: Sequence[float]
     bytes_: Mapping[str, tuple[int, int]]
     segments: tuple[int, int]
+    periods: tuple[int, int] = (0, 0)
 
 
 @cache
@@ -47,6 +50,7 @@ def look() -> Look:
         cores=[_busy(times) for times in psutil.cpu_times(percpu=True)],
         bytes_={name: (io.bytes_sent, io.bytes_recv) for name, io in psutil.net_io_counters(pernic=True).items()},
         segments=segments_of(SNMP.read_text()) if SNMP.exists() else (0, 0),
+        periods=next((periods_of(path.read_text()) for path in CPU_STAT if path.exists()), (0, 0)),
     )
 
 
@@ -66,6 +70,7 @@ def use(before: Look, after: Look, speed: Mapping[str, float], *, with_run: bool
     }
     shares = {name: max(rates[name]) / speed[name] for name in rates if name in speed}
     busiest = max(shares, key=lambda name: shares[name], default="")
+    periods, held_back = (now - then for then, now in zip(before.periods, after.periods, strict=True))
     return MachineUse(
         with_run=with_run,
         cores=len(cores),
@@ -77,6 +82,7 @@ def use(before: Look, after: Look, speed: Mapping[str, float], *, with_run: bool
         network_share=shares.get(busiest),
         tcp_sent=after.segments[0] - before.segments[0],
         tcp_sent_again=after.segments[1] - before.segments[1],
+        throttled_share=held_back / periods if periods else None,
     )
 
 
@@ -88,6 +94,12 @@ def segments_of(snmp: str) -> tuple[int, int]:
     names, values = (line.split()[1:] for line in snmp.splitlines() if line.startswith("Tcp: "))
     found = dict(zip(names, values, strict=True))
     return int(found["OutSegs"]), int(found["RetransSegs"])
+
+
+def periods_of(stat: str) -> tuple[int, int]:
+    """Return the periods of a quota, and those in which it held its group back, that a cpu.stat tells of."""
+    found = dict(line.split() for line in stat.splitlines())
+    return int(found.get("nr_periods", 0)), int(found.get("nr_throttled", 0))
 
 
 def _busy(times: Any) -> float:

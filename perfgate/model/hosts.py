@@ -14,6 +14,8 @@ class MachineUse:
     `with_run`: it is the machine of the run. Shares are of 1: of all processors, of the busiest one; what a hypervisor
     took counts as used. `network`: the interface that came nearest to the speed it states, in its busier direction;
     empty, and `network_share` None, where none states one. `tcp_sent`: segments; `tcp_sent_again` come on top.
+    `throttled_share`: of the periods of its container's CPU quota those in which it held the container back; None
+    where no quota is seen.
     """
 
     with_run: bool
@@ -26,6 +28,7 @@ class MachineUse:
     network_share: float | None
     tcp_sent: Count
     tcp_sent_again: Count
+    throttled_share: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -105,6 +105,7 @@ def test_a_report_adds_the_results_of_a_hosts_processes() -> None:
     ("over", "within", "words"),
     [
         ({"cpu_share": 0.96}, {"cpu_share": 0.94}, "its 4 cores were 96% busy (limit 95%), of which its generators"),
+        ({"throttled_share": 0.63}, {"throttled_share": 0.1}, "CPU quota held it back in 63% of the quota's periods"),
         ({"network_share": 0.93}, {"network_share": 0.89}, "eth0 carried 93% of its speed (limit 90%"),
         ({"tcp_sent_again": 1_500}, {"tcp_sent_again": 900}, "1,500 of 101,500 TCP segments (1.5%, limit 1%)"),
         ({"tcp_sent": 400, "tcp_sent_again": 100}, {"tcp_sent": 400, "tcp_sent_again": 99}, "100 of 500 TCP segments"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from perfgate.host import machine_use
 from perfgate.host.machine_use import Look, boot_id, look, segments_of, speeds, use
 
 BEFORE = Look(at=10.0, cores=[5.0, 7.0], bytes_={"eth0": (0, 0), "eth1": (0, 0), "lo": (0, 0)}, segments=(10, 1))
@@ -32,6 +33,20 @@ def test_interfaces_that_state_no_speed_have_no_share() -> None:
         "",
         None,
     )
+
+
+def test_a_quota_that_held_the_container_back_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPU as a whole is the node's, of which a container with a quota leaves most."""
+    stat = tmp_path / "cpu.stat"
+    monkeypatch.setattr(machine_use, "CPU_STAT", (tmp_path / "none", stat))
+    found = []
+    for text in ("nr_periods 10\nnr_throttled 4\n", "usage_usec 9\nnr_periods 30\nnr_throttled 9\n", "usage_usec 9\n"):
+        stat.write_text(text)
+        found.append(look().periods)
+    assert found == [(10, 4), (30, 9), (0, 0)]
+    before, after = replace(BEFORE, periods=found[0]), replace(AFTER, periods=found[1])
+    assert use(before, after, {}, with_run=False).throttled_share == 0.25
+    assert use(BEFORE, AFTER, {}, with_run=False).throttled_share is None
 
 
 def test_a_processor_that_came_or_went_is_told() -> None:
