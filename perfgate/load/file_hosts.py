@@ -47,6 +47,11 @@ class ZonedTransport:
         """`every`: of all hosts."""
         self.here, self.size, self._every, self._zones = every.here, every.size, every, zones
 
+    @property
+    def names(self) -> list[str]:
+        """What all hosts are called, in their order."""
+        return self._every.names
+
     def on(self, link: Link) -> DaskTransport:
         """Return what starts processes on the hosts that have this link."""
         return self._every.only(self._zones.hosts(link))

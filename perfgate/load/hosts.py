@@ -204,6 +204,11 @@ class DaskTransport:
         self.lead_s = LEAD_S
         self._placed: dict[str, _Host] = {}
 
+    @property
+    def names(self) -> list[str]:
+        """What the hosts are called, in their order."""
+        return [host.name for host in self._hosts]
+
     def on(self, link: Link) -> DaskTransport:
         """Return itself: nobody says that hosts are in other zones."""
         return self
@@ -218,10 +223,9 @@ class DaskTransport:
 
     def only(self, names: Collection[str]) -> DaskTransport:
         """Return the transport of these hosts alone. Raises ConfigurationError when one is not there."""
-        there = [host.name for host in self._hosts]
-        if missing := [name for name in names if name not in there]:
+        if missing := [name for name in names if name not in self.names]:
             raise ConfigurationError(
-                f"--hosts: the scheduler has no worker named {missing[0]!r}; it has {', '.join(there)}"
+                f"--hosts: the scheduler has no worker named {missing[0]!r}; it has {', '.join(self.names)}"
             )
         hosts = [host for host in self._hosts if host.name in names]
         return DaskTransport(hosts, here=self.here, worker=self._worker)
