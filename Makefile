@@ -22,7 +22,34 @@ SAY = $(if $(filter -q% --quiet,$(ARGS)),:,echo)
 LOCK := uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help gate compare clean-up baseline thresholds pairs history capacity test test-slow bench catalogue lint lock report clean
+# What each target takes.
+takes.gate := TARGET TIER REFERENCE ARGS
+takes.compare := TARGET TIER CHANGE AGAINST ARGS
+takes.clean-up := TARGET ARGS
+takes.baseline := TARGET TIER RUNS ACCEPT ARGS
+takes.thresholds := ARGS
+takes.pairs := ACCEPT ARGS
+takes.history := ARGS
+takes.capacity := RATE SIZE REPLICAS RETENTION CORES BANDWIDTH COMPRESSION READS RUN ARGS
+takes.test := ARGS
+takes.test-slow := ARGS
+takes.bench := PART ARGS
+takes.catalogue := ARGS
+takes.report := RUN
+
+targets := help gate compare clean-up baseline thresholds pairs history capacity test test-slow bench catalogue lint lock report clean
+.PHONY: $(targets)
+
+# What a target does not take would be dropped, and its plain run be taken for the one that was asked for. Only the
+# command line is looked at: what is in the environment, or comes from another make, may be meant for others.
+goals := $(or $(MAKECMDGOALS),help)
+taken := $(foreach goal,$(if $(filter-out $(targets),$(goals)),$(targets),$(goals)),$(takes.$(goal)))
+given := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(if $(value $(name)),$(name))))
+slip := $(firstword $(filter-out $(taken) PYTHON JAVA_HOME SHELL VENV,$(given)))
+takers := $(strip $(foreach target,$(targets),$(if $(filter $(slip),$(takes.$(target))),$(target))))
+ifneq (,$(and $(slip),$(filter 0,$(MAKELEVEL))))
+$(error make $(goals) takes no $(slip)$(if $(takers), (it is of make $(takers))); it takes: $(or $(taken),nothing)$(if $(takers),, (a variable of the environment stands before make: $(slip)=... make $(goals))))
+endif
 
 help:
 	@echo 'make gate    run the scenarios and judge them   [TARGET=embedded] [TIER=smoke|nightly|full] [ARGS="-k batch"]'
