@@ -526,6 +526,13 @@ def test_a_run_that_judged_nothing_is_not_green(tmp_path: Path) -> None:
     assert f"{len(done.run['not_run'])} not run" in done.output
 
 
+def test_a_run_that_a_plugin_skipped_whole_is_not_green(tmp_path: Path) -> None:
+    done = gate(tmp_path, f"--replay={RECORDED}", "-q", "--benchmark-only")
+    assert done.code == 6, done.output
+    assert "\nUNDECIDED: nothing was judged, because every test was skipped before it began\n" in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_family_brings_the_rows_it_compares_with(tmp_path: Path) -> None:
     done = gate(tmp_path, f"--replay={RECORDED}", "--family", "cross-az")
     cross_az = {"batch-1k", "cross-az", "cross-az-rate", "cross-az-cpu"}
