@@ -23,6 +23,15 @@ from perfgate.systems.kafka.managed.toxiproxy import toxiproxy_server
 START_TRIES = 2
 
 
+def check_no_containers(specs: Iterable[ClusterSpec]) -> None:
+    """Raise ConfigurationError where one of these clusters can be had in containers alone."""
+    if any(spec.image or spec.memory_mib_per_broker for spec in specs):
+        raise ConfigurationError(
+            "images (--kafka-image, [cluster] image) and --broker-memory need --target containers; "
+            "the embedded target takes --kafka-version"
+        )
+
+
 class EmbeddedTarget(OwnTarget[EmbeddedCluster]):
     """Starts clusters on this machine."""
 
@@ -58,11 +67,7 @@ class EmbeddedTarget(OwnTarget[EmbeddedCluster]):
         Memory is one: where it runs out the kernel ends a broker, which is then blamed for it.
         """
         specs = list(specs)
-        if any(spec.image or spec.memory_mib_per_broker for spec in specs):
-            raise ConfigurationError(
-                "images (--kafka-image, [cluster] image) and --broker-memory need --target containers; "
-                "the embedded target takes --kafka-version"
-            )
+        check_no_containers(specs)
         needed, brokers = max((_needed_mib(spec), spec.brokers) for spec in specs)
         if needed > (free := psutil.virtual_memory().available / MIB):
             raise ConfigurationError(
