@@ -142,7 +142,7 @@ def test_the_tables_tell_of_every_kind_of_entry(capsys: pytest.CaptureFixture[st
     assert "| dynamic-10 | 0 of 8 | 0 | 0 | 0 | 0 | 0 | 1 | - | - | - | - |" in told
     assert "| {'compression.type': 'lz4'} | 4 | 1,002 | 902 | -10.0 % (" in told
     assert "| 90 of dynamic-same | " in told
-    assert "| example-zgc | 15m | cross-az-2ms | records_per_s | -10.0 % | " in told
+    assert "| example-zgc | 15m | cross-az-2ms-short | records_per_s | -10.0 % | " in told
 
 
 def test_pairs_scatter_by_more_than_their_bursts_explain(capsys: pytest.CaptureFixture[str]) -> None:
