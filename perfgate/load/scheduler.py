@@ -1,4 +1,4 @@
-"""Whether a Dask scheduler answers at an address, and what does in its place: known within a bound."""
+"""The question to a Dask scheduler whether it is one, bounded in time, and what answers in its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a machine did between two looks: against the kernel's own counters, and with known ones."""
+"""The use of a machine between two looks: against the kernel's own counters, and with known ones."""
 
 import os
 import time

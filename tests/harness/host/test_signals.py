@@ -1,4 +1,4 @@
-"""What is done to its end before a Ctrl-C is heard, unless it hangs."""
+"""A Ctrl-C that waits for what has to be done to its end, unless that hangs."""
 
 import signal
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What `--set`, a change and scenarios may name: topic and broker settings as brokers do, others as librdkafka does."""
+"""Kafka settings that may be named (--set, a change, scenarios): of topics and brokers theirs, else librdkafka's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the targets have in common whose brokers this suite starts itself."""
+"""The base of the targets whose brokers this suite starts itself."""
 
 from __future__ import annotations
 
