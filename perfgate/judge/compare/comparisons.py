@@ -115,10 +115,12 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
             why = not_taken_by_path(comparison, primary_metric(comparison).name, decides.margin) if final else ""
             effect = Effect.INCONCLUSIVE if why else Effect.SLOWER
             return replace(outcome, effect=effect, units=units, reasons=(why or f"candidate: {short.after}",))
+        if not short.before and (reasons := spoilt_by_side(comparison, metrics)):
+            return replace(outcome, units=units, reasons=reasons)  # which ended it, and not the budget
         why = f"as declared: {short.before}; {GROWING}" if short.before else too_few(units, needed)
         return replace(outcome, effect=Effect.INCONCLUSIVE, units=units, reasons=(why,))
     logs = {metric: unit_logs(comparison, metric.name) for metric in metrics}
-    if reasons := tuple(reason for metric in metrics for reason in _spoilt(comparison, metric.name)):
+    if reasons := spoilt_by_side(comparison, metrics):
         return replace(outcome, units=units, reasons=reasons)
     if absent := [metric.name for metric in metrics if not logs[metric]]:
         return replace(outcome, reasons=tuple(f"{one} was not measured in every round" for one in absent))
@@ -286,10 +288,11 @@ def _effect(decision: int | None, metric: MetricInfo) -> Effect:
     return Effect.SAME if decision == 0 else EFFECTS[decision][metric.better == "lower"]
 
 
-def _spoilt(comparison: Comparison, metric: str) -> tuple[str, ...]:
-    """Return why this metric must not be judged although the loads were valid, by side; empty when it may."""
+def spoilt_by_side(comparison: Comparison, metrics: Sequence[MetricInfo]) -> tuple[str, ...]:
+    """Return why these metrics must not be judged although the loads were valid, by side; empty when they may."""
     sides = (("baseline", comparison.baseline), ("candidate", comparison.candidate))
-    return tuple(f"{side}: {metric}: {reason}" for side, m in sides if (reason := spoilt(m, metric)))
+    names = [metric.name for metric in metrics]
+    return tuple(f"{side}: {name}: {why}" for name in names for side, m in sides if (why := spoilt(m, name)))
 
 
 def _metric_effect(metric: MetricInfo, found: Estimate) -> MetricEffect:
@@ -312,7 +315,7 @@ def _others(comparison: Comparison, decided_by: Sequence[MetricInfo], units: int
     """Return the effect on every other metric, over the same units."""
     effects = []
     for name, metric in METRICS.items():
-        logs = () if metric in decided_by or _spoilt(comparison, name) else unit_logs(comparison, name)[:units]
+        logs = () if metric in decided_by or spoilt_by_side(comparison, [metric]) else unit_logs(comparison, name)[:units]
         if len(logs) >= 2:
             looks = looks_until(len(logs), comparison.planned_units, last=True, former=comparison.former_plans)
             effects.append(_metric_effect(metric, estimate_of(logs, looks, recorded=comparison.recorded_of(name))))

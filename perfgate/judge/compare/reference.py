@@ -9,7 +9,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from perfgate.judge.compare.comparisons import may_decide, primary_metric, unsound_load
+from perfgate.judge.compare.comparisons import may_decide, primary_metric, spoilt_by_side, unsound_load
 from perfgate.judge.compare.compiling import cold_units, still_compiling
 from perfgate.judge.compare.outlasted import measured_again, stands_still
 from perfgate.judge.compare.paths import (
@@ -93,6 +93,8 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
             )
         return Outcome(name=name, verdict=Verdict.REGRESSED, judgements=(), reasons=(f"candidate: {short.after}",))
     if units < (needed := fewest_units(comparison, _held(comparison, ratios))):
+        if reasons := spoilt_by_side(comparison, [primary_metric(comparison)]):  # which ended it, and not the budget
+            return Outcome(name=name, verdict=Verdict.INVALID, judgements=(), reasons=reasons)
         return Outcome(name=name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=(too_few(units, needed),))
     judgements = tuple(
         judgement for ratio in ratios.of(name) if (judgement := judge_ratio(comparison, ratio, final=final)) is not None

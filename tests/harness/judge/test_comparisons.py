@@ -86,6 +86,14 @@ def test_a_spoilt_latency_makes_only_what_it_decides_invalid() -> None:
     assert "latency_ms.p99" in {other.metric.name for other in judge_comparison(comparison(0.9)).others}
 
 
+def test_a_spoilt_latency_that_ended_it_early_is_the_reason() -> None:
+    """It was "3 unit(s) were measured; an interval and a decision need 4", and advice to raise the budget."""
+    early = with_latency_spoilt(comparison(1.0, noise=(1.0, 1.0, 1.0)), Load(kind="paced", rate=1000.0))
+    outcome = judge_comparison(early)
+    assert outcome.effect is Effect.INVALID
+    assert outcome.reasons == ("candidate: latency_ms.p99: round 3: sent late (1 of 3 rounds)",)
+
+
 @settings(deadline=None)
 @given(st.floats(0.01, 100))
 def test_the_unit_of_the_rates_does_not_count(scale: float) -> None:

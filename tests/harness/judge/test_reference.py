@@ -17,7 +17,7 @@ from perfgate.judge.compare.reference import ReferenceStopRule, judge_against_re
 from perfgate.judge.ratio_file import Ratios, load_ratios
 from perfgate.model import Comparison, Effect, Load, Round, Verdict
 from perfgate.model.errors import ConfigurationError
-from tests.harness.judge.test_comparisons import comparison
+from tests.harness.judge.test_comparisons import comparison, with_latency_spoilt
 
 SHIPPED = Path(__file__).parents[3] / "thresholds"
 NOISE = (1.0, 1.01, 0.99, 1.005, 0.995, 1.0, 1.01, 0.99, 1.0, 1.0)
@@ -66,6 +66,17 @@ def test_what_noise_leaves_open_is_undecided(ratios: Ratios) -> None:
     few = judge_against_reference(comparison(1.0, noise=(1.0, 1.0, 1.0)), ratios)
     assert few.verdict is Verdict.INCONCLUSIVE
     assert few.reasons == ("3 unit(s) were measured; an interval and a decision need 4",)
+
+
+def test_a_spoilt_latency_that_ended_it_early_is_the_reason(ratios: Ratios) -> None:
+    """A broker that stood still half of the time made each burst late: "2 unit(s) were measured", give it longer."""
+    early = with_latency_spoilt(comparison(1.0, noise=(1.0, 1.0, 1.0)), Load(kind="paced", rate=1000.0))
+    outcome = judge_against_reference(early, ratios)
+    assert outcome.verdict is Verdict.INVALID
+    assert outcome.reasons == ("candidate: latency_ms.p99: round 3: sent late (1 of 3 rounds)",)
+    assert "--budget" not in reference_message(outcome, early, "kafka 4.2", ratios), "more time would not help"
+    capped = with_latency_spoilt(comparison(1.0, noise=(1.0, 1.0, 1.0)), Load(kind="capped", rate=1e6))
+    assert judge_against_reference(capped, ratios).verdict is Verdict.INCONCLUSIVE, "its rate is what it is"
 
 
 def test_a_setting_that_never_took_effect_is_not_kept(ratios: Ratios) -> None:
