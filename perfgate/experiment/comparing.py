@@ -11,7 +11,7 @@ from perfgate.experiment.assembly import measured_by
 from perfgate.experiment.bench import Bench
 from perfgate.experiment.blame import failing, unhealthy_ends
 from perfgate.experiment.comparable import cannot_be_compared
-from perfgate.experiment.parts import QUADS, WARMING_PARTS, Compared, measure_part, next_order, too_short
+from perfgate.experiment.parts import OVERRUN, QUADS, WARMING_PARTS, Compared, measure_part, next_order, too_short
 from perfgate.experiment.setup import Setup
 from perfgate.experiment.switching import OF_CONNECTIONS, OF_SEGMENTS, Switch, live_values
 from perfgate.load.turns import SIDES
@@ -228,20 +228,21 @@ class Comparing:
     def _pairs(self, rows: Sequence[Compared], budget_s: float) -> None:
         deadline = time.monotonic() + budget_s
         open_rows, longest, first = list(rows), 0.0, ""
-        while open_rows and time.monotonic() + longest <= deadline:
-            begin = time.monotonic()
-            # Of two pairs each side starts first once.
-            first = first[::-1] if open_rows[0].units % 2 else self._random.choice(("AB", "BA"))
-            self._pair(open_rows, first, deadline)
-            pair_s = time.monotonic() - begin
+        while open_rows:
+            begin, count, units = time.monotonic(), len(open_rows), open_rows[0].units
             needed = max(self.stop.fewest_units(self._comparison(row)) for row in open_rows)
-            if not longest and (affords := int(budget_s / pair_s)) < needed:
-                self.setup.say.note(too_short(budget_s, pair_s, affords, needed))
-            longest, count = max(longest, pair_s), len(open_rows)
+            if units == 1 and (few := too_short(budget_s, longest, needed)):
+                self.setup.say.note(few)
+            if begin + longest > deadline + (OVERRUN * longest if units == needed - 1 else 0.0):
+                return
+            # Of two pairs each side starts first once.
+            first = first[::-1] if units % 2 else self._random.choice(("AB", "BA"))
+            self._pair(open_rows, first, deadline)
+            longest = max(longest, pair_s := time.monotonic() - begin)
             freed = int((deadline - time.monotonic()) / pair_s) if count < len(rows) else 0
             for row in list(open_rows):
                 row.seconds += pair_s / count
-                row.planned = row.planned or self._planned(budget_s, time.monotonic() - begin, row)
+                row.planned = row.planned or self._planned(budget_s, pair_s, row)
                 if self._decided(row, freed):
                     open_rows.remove(row)
 

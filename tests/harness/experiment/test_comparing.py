@@ -27,11 +27,16 @@ from perfgate.model.stopping import ComparisonStopRule
 from tests.harness.build import one_round, scenario
 
 
-@pytest.mark.parametrize(("budget_s", "told"), [(480.0, True), (900.0, False)])
+@pytest.mark.parametrize(
+    ("budget_s", "told", "units"), [(480.0, 2, 2), (620.0, 3, 3), (640.0, 0, 4), (700.0, 0, 4), (900.0, 0, 5)]
+)
 def test_a_budget_that_affords_too_few_pairs_is_told_after_the_first(
-    monkeypatch: pytest.MonkeyPatch, budget_s: float, told: bool
+    monkeypatch: pytest.MonkeyPatch, budget_s: float, told: int, units: int
 ) -> None:
-    """Two pairs were measured in 5.6 of 8 min, then it said that a decision needs four."""
+    """Two pairs were measured in 5.6 of 8 min, then it said that a decision needs four.
+
+    The pair that makes a decision possible may end a quarter of it late: of 10 min 6.8 were used, and told nothing.
+    """
     now, said = [0.0], list[str]()
     comparing: Any = Comparing.__new__(Comparing)
     comparing.change = Change(name="a heap")
@@ -50,11 +55,11 @@ def test_a_budget_that_affords_too_few_pairs_is_told_after_the_first(
     row = Compared({"A": scenario(), "B": scenario()}, "pairs", 1, 6)
     comparing._pairs([row], budget_s)
     words = (
-        "a pair of clusters takes 2.8 min, so 8 min afford 2 of the 4 that a decision needs: --budget 14m tells "
-        "something"
+        f"a pair of clusters takes 2.8 min, so {budget_s / 60:.0f} min afford {told} of the 4 that a decision needs: "
+        "--budget 14m tells something"
     )
     assert said == ([words] if told else [])
-    assert row.units == (2 if told else 5)
+    assert row.units == units
 
 
 def test_recorded_pairs_are_of_the_same_scenario_and_length_and_nothing_on_pairs_is_never_decided_early() -> None:
