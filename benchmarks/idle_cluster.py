@@ -30,7 +30,10 @@ CHANCE = random.Random(0)
 
 
 def rates(bench: Bench, count: int) -> list[float]:
-    """Return the records/s of so many bursts whose sides are alike, those of both sides on average."""
+    """Return the records/s of so many bursts whose sides are alike, those of both sides on average.
+
+    Bursts that are not valid are left out, and printed with why.
+    """
     at, orders, found = pace([ROW, ROW], bench.rate_of(ROW)), list[str](), list[float]()
     while len(orders) < count:
         orders.append(next_order(orders, CHANCE))
@@ -44,7 +47,9 @@ def rates(bench: Bench, count: int) -> list[float]:
             lambda observer: observer,
         )
         made = [one.round for one in done.values()]
-        if not any(one.invalid for one in made):
+        if reasons := [reason for one in made for reason in one.invalid]:
+            print(f"burst {len(orders)} is left out: {reasons[0]}")
+        else:
             found.append(statistics.fmean(one.metrics["records_per_s"] for one in made))
     return found
 

@@ -36,7 +36,7 @@ MIRRORED = str.maketrans("AB", "BA")
 COMPILE_SHARE = "broker_compile_share.max"
 OVERRUN = 0.25
 """The pair of clusters that makes a decision possible is begun also where this share of it lies beyond the budget:
-those before tell nothing without it, and pairs take 2.5 to 3.7 min (a link of 2 ms, two cores)."""
+those before tell nothing without it, and a pair takes 2.8 to 3.6 min (a link of 2 ms, two cores)."""
 GROWS_BY = 0.25
 """A plan grows by this share of it or not at all: a few more units tell no more than the look that they put off."""
 

@@ -315,8 +315,8 @@ def _others(comparison: Comparison, decided_by: Sequence[MetricInfo], units: int
     """Return the effect on every other metric, over the same units."""
     effects = []
     for name, metric in METRICS.items():
-        unsound = metric in decided_by or spoilt_by_side(comparison, [metric])
-        logs = () if unsound else unit_logs(comparison, name)[:units]
+        left_out = metric in decided_by or spoilt_by_side(comparison, [metric])
+        logs = () if left_out else unit_logs(comparison, name)[:units]
         if len(logs) >= 2:
             looks = looks_until(len(logs), comparison.planned_units, last=True, former=comparison.former_plans)
             effects.append(_metric_effect(metric, estimate_of(logs, looks, recorded=comparison.recorded_of(name))))
