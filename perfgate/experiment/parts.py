@@ -19,10 +19,11 @@ from perfgate.model import AS_USUAL, COMPILING, DECIDES_PACED, Deciding, Round, 
 from perfgate.model.errors import BrokersFailedError
 
 REPEATS = 6
-PARTS_PER_REPEAT = 3
-"""So many parts of a scenario may be measured again because the generator itself was the limit or turns ran into one
-another, and one more for every three that were sound: a broker of a busy machine stands still for half a second, and
-most often while it is new (2 slow cores, 6 comparisons of 5 min: up to 3 of the first 5 parts, 1 of 20 later)."""
+SOUND_PER_REPEAT = 3
+"""So many bursts, or whole rounds, of a scenario may be measured again because the generator itself was the limit or
+turns ran into one another, and one more for every three that were sound: a broker of a busy machine stands still for
+half a second, and most often while it is new (2 slow cores, 6 comparisons of 5 min: up to 3 of the first 5 bursts, 1 of
+20 later), and of whole rounds of a paced load with consumers 8 of 32 were sent late there."""
 WARMING_PARTS = 6
 """So many parts of a scenario may be dropped because a broker was still compiling, on each cluster or pair of them."""
 LATE_REPEATS = 1
@@ -70,7 +71,9 @@ class Compared:
     seconds_lost: float = 0.0
     """So many of them were spent before the windows were lengthened."""
     part_s: float = 0.0
-    """How long the newest burst or block took, without those that were measured again."""
+    """How long the newest burst or block took, without what was measured again."""
+    again_s: float = 0.0
+    """How long those rounds of it took that were measured again."""
     rtt_ms: dict[str, Mapping[str, float]] = field(default_factory=lambda: {side: {} for side in SIDES})
     log_tail: str = ""
     window_s: float = 0.0
@@ -93,6 +96,14 @@ class Compared:
     @property
     def parts_done(self) -> int:
         return len(self.rounds["A"]) // self.per_part
+
+    def may_repeat(self) -> bool:
+        """Return whether what the generator spoilt may be measured again, and count it if so."""
+        sound = self.parts_done if self.per_part == 1 else sum(map(len, self.rounds.values()))
+        if self.repeated >= REPEATS + sound // SOUND_PER_REPEAT:
+            return False
+        self.repeated += 1
+        return True
 
     @property
     def unsound(self) -> bool:
@@ -148,13 +159,14 @@ def next_order(orders: Sequence[str], chance: random.Random) -> str:
 def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str) -> str:
     """Add a burst or a block of rounds to the scenario; return the order of its sides.
 
-    One that the generator spoilt is measured again, one in which brokers were still warming up, and the first in which
-    they were late, or their topics' replicas; empty when the time was over before one counted.
+    A burst that the generator spoilt is measured again (of a block the rounds that it spoilt), a part in which brokers
+    were still warming up, and the first in which they were late, or their topics' replicas; empty when the time was
+    over before one counted.
     """
     measure = _burst if row.per_part == 1 else _block
     ends = time.monotonic() + left
     while True:
-        began = time.monotonic()
+        began, row.again_s = time.monotonic(), 0.0
         try:
             measured = measure(row, benches, switch, ends - time.monotonic(), order)
         except BrokersFailedError as error:
@@ -171,8 +183,7 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
         spoilt = any(finished.repeatable for _, finished in measured) and all(
             finished.repeatable or not finished.round.invalid for _, finished in measured
         )
-        if spoilt and row.repeated < REPEATS + row.parts_done // PARTS_PER_REPEAT:
-            row.repeated += 1
+        if spoilt and row.may_repeat():
             if any(reason.startswith(NO_TURNS) for _, finished in measured for reason in finished.round.invalid):
                 row.gap_times *= GAP_GROWS
         elif row.late < LATE_REPEATS and _only_late([finished for _, finished in measured]):
@@ -185,7 +196,7 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
             row.discarded[side].append(finished.round)
         if over:
             return ""
-    row.part_s = time.monotonic() - began
+    row.part_s = time.monotonic() - began - row.again_s
     for side, finished in measured:
         row.rounds[side].append(finished.round)
     return order
@@ -220,14 +231,26 @@ def _burst(
 def _block(
     row: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str
 ) -> list[tuple[str, Finished]]:
-    number = row.parts_done + 1
+    """Measure a block of whole rounds: one that the generator spoilt is measured again before the next one begins.
+
+    To give up all four for one of them would spoil most blocks of a machine on which one round in four is sent late.
+    """
+    number, ends = row.parts_done + 1, time.monotonic() + left
     seen = dict.fromkeys(SIDES, 2 * number - 2)
     measured = []
     for side in order:
         seen[side] += 1
         switch.to(side)
         doing = f"block {number}, side {side},"
-        measured.append((side, benches[side].round(row.sides[side], seen[side], left, doing, least_s=row.window_s)))
+        while True:
+            began = time.monotonic()
+            finished = benches[side].round(row.sides[side], seen[side], ends - began, doing, least_s=row.window_s)
+            in_time = time.monotonic() < ends or row.method == "pairs"
+            if not (finished.repeatable and in_time and row.may_repeat()):
+                break
+            row.discarded[side].append(finished.round)
+            row.again_s += time.monotonic() - began
+        measured.append((side, finished))
     return measured
 
 

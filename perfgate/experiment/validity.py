@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfgate.model import Accounting, Load
-from perfgate.model.compared import OUTLASTED
+from perfgate.model.compared import OUTLASTED, SENT_LATE
 from perfgate.model.histogram import latency_metrics, merged
 from perfgate.model.load import LoadResult, Received, Sent
 
@@ -293,7 +293,7 @@ def _generator_flaws(load: Load, result: LoadResult, sent: Sent, used_up: bool) 
     if delay <= limit:
         return []
     spoilt = LATENCIES if result.received else LATENCIES[:1]
-    reason = f"sent late: {late}, {beside_push_back(1e3 * sent.pushback_in_window_s)}"
+    reason = f"{SENT_LATE}: {late}, {beside_push_back(1e3 * sent.pushback_in_window_s)}"
     # No other try for latencies of which nothing is held.
     return [Flaw(reason, generator=not load.times_out, metrics=spoilt)]
 

@@ -11,6 +11,8 @@ from perfgate.model.metrics import METRICS
 
 OUTLASTED = "its records were still under way when the other side was measured"
 """Of a side whose turns ran into those of the other."""
+SENT_LATE = "sent late"
+"""Of a load that was sent later than a latency allows."""
 SAME_WITHIN = 0.05
 """Differences within a factor of 1.05, up or down, count as the same unless a run is asked otherwise."""
 MAY_DECIDE = tuple(

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from perfgate.judge.compare.again import may_hide_worse, measured_again
 from perfgate.judge.compare.beside import AT_ITS_CAP, got_worse, not_looked_at, once_late
 from perfgate.judge.compare.compiling import cold_units, still_compiling
-from perfgate.judge.compare.outlasted import measured_again, stands_still
 from perfgate.judge.compare.paths import (
     favour,
     favoured,
@@ -208,7 +208,7 @@ def _doubt(
         return (handicapped(comparison, lead.metric),)
     if not effect.red and (hidden := [one.metric for one in judged if one.may_be_worse(comparison)]):
         return tuple(favoured(comparison, one) for one in hidden)
-    if effect.green and (why := stands_still(comparison)):
+    if effect.green and (why := may_hide_worse(comparison)):
         return (why,)
     return ()
 

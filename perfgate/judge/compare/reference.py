@@ -9,9 +9,9 @@ import math
 import statistics
 from collections.abc import Sequence
 
+from perfgate.judge.compare.again import may_hide_worse, measured_again
 from perfgate.judge.compare.comparisons import may_decide, primary_metric, spoilt_by_side, unsound_load
 from perfgate.judge.compare.compiling import cold_units, still_compiling
-from perfgate.judge.compare.outlasted import measured_again, stands_still
 from perfgate.judge.compare.paths import (
     PATHS,
     favour,
@@ -106,7 +106,7 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
     verdict = verdict_of(judgements)
     if verdict.green and short.most:
         verdict, notes = Verdict.INCONCLUSIVE, (f"candidate: {short.after}: {CHANCE}", *notes)
-    if final and verdict.green and (why := stands_still(comparison)):
+    if final and verdict.green and (why := may_hide_worse(comparison)):
         verdict, notes = Verdict.INCONCLUSIVE, (why, *notes)
     elif final and verdict.green and (told := measured_again(comparison)):
         notes = (*notes, told)

@@ -14,6 +14,7 @@ from perfgate.experiment.parts import Compared, measure_part
 from perfgate.experiment.switching import Switch
 from perfgate.experiment.validity import late_turns
 from perfgate.load.turns import LARGEST_GAP_S
+from perfgate.model import Load
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.load import Pace
 from tests.harness.build import one_round, scenario
@@ -186,3 +187,34 @@ def test_a_generator_that_was_late_too_takes_nothing_from_it(monkeypatch: pytest
     measure_part(row, {}, Switch(), 60, "ABBA")
     assert not row.unsound
     assert row.late == 1
+
+
+@pytest.mark.parametrize("every", [2, 4, 1])
+def test_of_a_block_the_round_alone_is_measured_again_that_was_sent_late(
+    monkeypatch: pytest.MonkeyPatch, every: int
+) -> None:
+    """Kafka 4.3.1 against 3.9.1, end to end: a quarter of the rounds was sent late, and ended it at the eighth block."""
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    paced = replace(scenario(), load=Load(kind="paced", rate=1000.0))
+    now, asked, row = [0.0], list[str](), Compared(dict.fromkeys("AB", paced), "pairs", 2, 2)
+
+    def bench(side: str) -> Any:
+        def one(*_: Any, **__: Any) -> Finished:
+            now[0] += 10.0
+            asked.append(side)
+            late = {"latency_ms": "sent late"} if len(asked) % every == 0 else {}
+            return Finished(round=replace(one_round(1, 1000.0), invalid_metrics=late), repeatable=bool(late))
+
+        return SimpleNamespace(round=one)
+
+    benches = {side: bench(side) for side in "AB"}
+    first = measure_part(row, benches, Switch(), 1.0, "ABBA")
+    assert (first, row.part_s) == ("ABBA", 40.0), "what was measured again makes the plan no smaller"
+    if every == 1:
+        assert [len(found) for found in row.discarded.values()] == [parts.REPEATS, 0]
+        assert row.unsound
+        return
+    assert not row.unsound
+    again = [i for i in range(len(asked)) if (i + 1) % every == 0]
+    assert "".join(side for i, side in enumerate(asked) if i not in again) == "ABBA"
+    assert sum(map(len, row.discarded.values())) == row.repeated == len(again)

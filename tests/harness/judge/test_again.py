@@ -1,4 +1,4 @@
-"""Bursts that were measured again because one side's records outlasted its turn: nobody is green by them."""
+"""What was measured again because one side outlasted its turn, or was sent late: nobody is green by it."""
 
 from dataclasses import replace
 
@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.experiment.validity import late_turns
+from perfgate.judge.compare.again import chance_of
 from perfgate.judge.compare.comparisons import judge_comparison
-from perfgate.judge.compare.outlasted import chance_of
 from perfgate.judge.compare.reference import judge_against_reference
 from perfgate.judge.ratio_file import load_ratios
 from perfgate.model import Comparison, Effect, Verdict
@@ -41,6 +41,28 @@ def test_brokers_that_stand_still_are_not_the_same(declared: int, candidate: int
     assert ("its brokers may stand still" in str(outcome.reasons)) is not green
     assert ("those bursts were measured again" in str(outcome.reasons)) is (not green or candidate > declared)
     held = judge_against_reference(found, load_ratios(ROOT / "thresholds"))
+    assert held.verdict is (Verdict.PASS if green else Verdict.INCONCLUSIVE), held.reasons
+
+
+@pytest.mark.parametrize(("declared", "candidate", "green"), [(4, 4, True), (0, 4, True), (0, 5, False), (9, 0, True)])
+def test_a_load_that_is_sent_late_beside_changed_brokers_alone_is_not_the_same(
+    declared: int, candidate: int, green: bool
+) -> None:
+    """Brokers that take the processors from the generator had just those rounds taken out of their figures."""
+    late = {"latency_ms": "sent late: p99 of the schedule delay is 3.6 ms (limit 2.6 ms)"}
+    found = comparison(1.0, noise=NOISE)
+    sides = {
+        side: replace(
+            getattr(found, side),
+            discarded=tuple(replace(one_round(n, 1000.0), invalid_metrics=late) for n in range(1, count + 1)),
+        )
+        for side, count in (("baseline", declared), ("candidate", candidate))
+    }
+    outcome = judge_comparison(replace(found, **sides))
+    assert outcome.effect is (Effect.SAME if green else Effect.INCONCLUSIVE), outcome.reasons
+    told = f"candidate: {candidate} of its loads were sent late, as declared {declared}"
+    assert (told in str(outcome.reasons)) is (candidate > declared)
+    held = judge_against_reference(replace(found, **sides), load_ratios(ROOT / "thresholds"))
     assert held.verdict is (Verdict.PASS if green else Verdict.INCONCLUSIVE), held.reasons
 
 
