@@ -193,7 +193,7 @@ def test_a_generator_that_was_late_too_takes_nothing_from_it(monkeypatch: pytest
 def test_of_a_block_the_round_alone_is_measured_again_that_was_sent_late(
     monkeypatch: pytest.MonkeyPatch, every: int
 ) -> None:
-    """Kafka 4.3.1 against 3.9.1, end to end: a quarter of the rounds was sent late, and ended it at the eighth block."""
+    """Kafka 4.3.1 against 3.9.1, end to end: a quarter of the rounds was sent late, and ended it after eight blocks."""
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     paced = replace(scenario(), load=Load(kind="paced", rate=1000.0))
     now, asked, row = [0.0], list[str](), Compared(dict.fromkeys("AB", paced), "pairs", 2, 2)
