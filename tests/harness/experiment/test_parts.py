@@ -194,9 +194,9 @@ def test_of_a_block_the_round_alone_is_measured_again_that_was_sent_late(
     monkeypatch: pytest.MonkeyPatch, every: int
 ) -> None:
     """Kafka 4.3.1 against 3.9.1, end to end: a quarter of the rounds was sent late, and ended it after eight blocks."""
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     paced = replace(scenario(), load=Load(kind="paced", rate=1000.0))
     now, asked, row = [0.0], list[str](), Compared(dict.fromkeys("AB", paced), "pairs", 2, 2)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
 
     def bench(side: str) -> Any:
         def one(*_: Any, **__: Any) -> Finished:
