@@ -97,8 +97,8 @@ class Compared:
     def parts_done(self) -> int:
         return len(self.rounds["A"]) // self.per_part
 
-    def may_repeat(self) -> bool:
-        """Return whether what the generator spoilt may be measured again, and count it if so."""
+    def spend_repeat(self) -> bool:
+        """Use up one repeat of what the generator spoilt; return False where none is left."""
         sound = self.parts_done if self.per_part == 1 else sum(map(len, self.rounds.values()))
         if self.repeated >= REPEATS + sound // SOUND_PER_REPEAT:
             return False
@@ -183,7 +183,7 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
         spoilt = any(finished.repeatable for _, finished in measured) and all(
             finished.repeatable or not finished.round.invalid for _, finished in measured
         )
-        if spoilt and row.may_repeat():
+        if spoilt and row.spend_repeat():
             if any(reason.startswith(NO_TURNS) for _, finished in measured for reason in finished.round.invalid):
                 row.gap_times *= GAP_GROWS
         elif row.late < LATE_REPEATS and _only_late([finished for _, finished in measured]):
@@ -246,7 +246,7 @@ def _block(
             began = time.monotonic()
             finished = benches[side].round(row.sides[side], seen[side], ends - began, doing, least_s=row.window_s)
             in_time = time.monotonic() < ends or row.method == "pairs"
-            if not (finished.repeatable and in_time and row.may_repeat()):
+            if not (finished.repeatable and in_time and row.spend_repeat()):
                 break
             row.discarded[side].append(finished.round)
             row.again_s += time.monotonic() - began

@@ -1,4 +1,4 @@
-"""What a comparison measured again, by whose side it was spoilt: nobody is green by what that may hide. Pure."""
+"""Bursts and rounds that were measured again, by which side spoilt them: nobody is green by what they hide. Pure."""
 
 from __future__ import annotations
 

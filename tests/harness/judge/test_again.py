@@ -1,4 +1,4 @@
-"""What was measured again because one side outlasted its turn, or was sent late: nobody is green by it."""
+"""Bursts and rounds that were measured again: nobody is green by what one side alone spoilt."""
 
 from dataclasses import replace
 
