@@ -159,6 +159,16 @@ LINES = (
     _far("dynamic-10", 2, flush=12),
     _far("fresh-same", 2),
     replace(_far("static-20", 2, flush=4), scenario=SHORT, both=(), arguments=OF_ITS_OWN),
+    Line(
+        name="fresh-same-acks-all",
+        change=shipped("nothing-on-pairs"),
+        scenario="acks-all",
+        runs=1,
+        minutes=30.0,
+        nothing=True,
+        must="recorded pairs for version-acks-all",
+        resampled=((0.0, 30.0), (-0.10, 30.0)),
+    ),
     *(
         Line(
             name=f"version-{scenario}",
@@ -168,6 +178,7 @@ LINES = (
             minutes=30.0,
             tier=tier,
             arguments=KAFKA_3,
+            beside_recorded=tier == "smoke",  # those of end-to-end-1k are not recorded
             must="interval <= +-8 % in 30 min",
         )
         for scenario, tier in (("batch-1k", "smoke"), ("acks-all", "smoke"), ("end-to-end-1k", "nightly"))

@@ -28,7 +28,11 @@ from perfgate.report.recorded_pairs import pairs_of, with_pairs
 from perfgate.report.results import load_run, recorded_facts, recorded_runs, run_files
 
 FOLDER = ROOT / "results" / "compare-quality"
-PAIRS_OF = {"batch-1k": ("fresh-same", "batch-1k"), SHORT: ("fresh-same-2ms", "cross-az-2ms")}
+PAIRS_OF = {
+    "batch-1k": ("fresh-same", "batch-1k"),
+    "acks-all": ("fresh-same-acks-all", "acks-all"),
+    SHORT: ("fresh-same-2ms", "cross-az-2ms"),
+}
 """The line whose runs record A/A pairs, and the name under which they do, by scenario."""
 TOLD = (0, 1, 6)
 """Exit codes of comparisons that came to their end: none slower, one slower or broken, one undecided or invalid."""

@@ -50,28 +50,53 @@ BESIDE = (
     (9, 5, 1.0),
     (9, 8, 1.0),
     (9, 10, 1.0),
+    (9, 26, 1.0),
     (3, 8, 1.5),
     (4, 8, 1.5),
+    (9, 10, 1.5),
+    (9, 26, 1.5),
     (3, 8, 2.0),
     (4, 8, 2.0),
+    (9, 10, 2.0),
+    (9, 26, 2.0),
 )
 """Pairs planned, pairs recorded, and by how many times those at hand scatter more."""
+ALIKE = (
+    (4, 8, 0.3, 0.3),
+    (9, 10, 0.3, 0.3),
+    (9, 26, 0.3, 0.3),
+    (4, 8, 0.3, 0.0),
+    (9, 10, 0.3, 0.0),
+    (9, 26, 0.3, 0.0),
+    (9, 26, 0.5, 0.0),
+)
+"""Pairs planned, pairs recorded, and the correlation of neighbours among those at hand and among the recorded ones."""
 PAIRS_MOVED = ((-0.1, 5), (-0.2, 3), (-0.2, 4), (-0.2, 5), (-0.3, 3), (-0.3, 4))
 OF_PAIRS = 0.05
 """Pairs of the same version differ by some 5 %."""
 
 
 def beside_recorded(
-    planned: int, recorded: int, times: float, draws: int, mean: float = 0.0, scatter: float = SCATTER
+    planned: int,
+    recorded: int,
+    times: float,
+    draws: int,
+    mean: float = 0.0,
+    scatter: float = SCATTER,
+    alike: tuple[float, float] = (0.0, 0.0),
 ) -> Counter[int | None]:
-    """Return what was said of so many comparisons of pairs, each beside recorded pairs of its own."""
+    """Return what was said of so many comparisons of pairs, each beside recorded pairs of its own.
+
+    `alike`: the correlation of neighbours among the pairs at hand, and among the recorded ones.
+    """
     rng = np.random.default_rng((planned, recorded))
     said = Counter[int | None]()
+    here, before = (f"correlated by {share}" for share in alike)
     for _ in range(draws):
-        effects = tuple(rng.normal(0, scatter, recorded).tolist())
-        before = RecordedPairs(metric="records_per_s", rounds_per_unit=6, effects=effects)
-        logs = rng.normal(mean, scatter * times, planned).tolist()
-        said[judge_units(logs, planned, final=True, recorded=before if recorded else None)[0]] += 1
+        effects = tuple((scatter * drawn(before, 1, recorded, rng)[0]).tolist()) if recorded else ()
+        pairs = RecordedPairs(metric="records_per_s", rounds_per_unit=6, effects=effects) if effects else None
+        logs = (mean + scatter * times * drawn(here, 1, planned, rng)[0]).tolist()
+        said[judge_units(logs, planned, final=True, recorded=pairs)[0]] += 1
     return said
 
 
@@ -119,6 +144,12 @@ def beside_tables() -> None:
         said = beside_recorded(planned, recorded, times, DRAWS)
         rates = (f"{said[side] * 1000 / DRAWS:.2f}" for side in (-1, 1))
         print(f"| {planned} | {recorded} | x {times:g} | {' | '.join(rates)} |", flush=True)
+    print("\n| pairs planned | recorded | these correlated by | those by | false SLOWER in 1,000 | false FASTER |")
+    print("|---|---|---|---|---|---|")
+    for planned, recorded, here, before in ALIKE:
+        said = beside_recorded(planned, recorded, 1.0, DRAWS, alike=(here, before))
+        rates = (f"{said[side] * 1000 / DRAWS:.2f}" for side in (-1, 1))
+        print(f"| {planned} | {recorded} | {here} | {before} | {' | '.join(rates)} |", flush=True)
     print("\n| moved by | pairs planned | SLOWER beside 8 recorded pairs | without |\n|---|---|---|---|")
     for effect, planned in PAIRS_MOVED:
         told = [beside_recorded(planned, n, 1.0, 2000, math.log1p(effect), OF_PAIRS)[-1] / 20 for n in (8, 0)]
