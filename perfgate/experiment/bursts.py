@@ -79,7 +79,7 @@ def in_turn(observers: Mapping[str, Observer], turns: str) -> Observer:
     """Return an observer of two clusters, one a side: that one sees a turn's edges whose turn it is.
 
     To read a cluster's counters takes 45 ms (median; at most 320; 2 cores that brokers use up), and read 105 ms late
-    they were 6 % too low (acks-all): were both read at each edge, that would befall the one that comes second.
+    they were 6 % too low (acks-all): were both read at each edge, the second one's would be too low by some 3 %.
     """
     each, edges = list(observers.values()), itertools.count()
 
