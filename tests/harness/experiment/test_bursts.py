@@ -74,3 +74,13 @@ def test_brokers_cpu_on_a_pair_is_that_of_their_own_turns(monkeypatch: pytest.Mo
         assert done[side]["broker_cpu_us_per_record"] == pytest.approx(1000.0), side
     turns = len(order.replace(" ", ""))
     assert ledger.seconds()[WINDOWS] == pytest.approx(turns * AT.window_s, abs=turns * READING_S)
+
+
+@pytest.mark.parametrize("order", ["ABBA", "BAAB"])
+def test_brokers_cpu_on_the_same_ones_is_that_of_each_sides_turns(monkeypatch: pytest.MonkeyPatch, order: str) -> None:
+    now = [BEGIN_S]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    only_a: Any = Cluster("A", order, now, Ledger(now=lambda: now[0]))
+    both = dict.fromkeys(SIDES, scenario())
+    done: Any = burst(dict.fromkeys(SIDES, only_a), both, order, AT, 1, None, lambda observer: observer)
+    assert [done[side]["broker_cpu_cores.sum"] for side in SIDES] == pytest.approx([1.0, 0.0])
