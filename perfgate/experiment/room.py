@@ -65,9 +65,17 @@ def most_bytes_written(scenarios: Sequence[Scenario], tier: Tier, *, own: bool) 
 
 def most_bytes_compared(scenarios: Sequence[Scenario], tier: Tier, budget_s: float) -> float:
     """Return the most bytes that a comparison can write in all; `scenarios` holds both forms of every scenario."""
-    seconds = budget_s + tier.broker_warmup_s * 2
+    seconds = budget_s + warm_ups_compared_s(scenarios, tier)
     backlogs = sum(row.backlog_bytes for row in scenarios)
     return max(row.offered_bytes_per_s for row in scenarios) * seconds + backlogs
+
+
+def warm_ups_compared_s(scenarios: Sequence[Scenario], tier: Tier) -> float:
+    """Return how long a comparison of these scenarios can load brokers, beside its budget, until they are warm.
+
+    Its two forms count as two scenarios, on each cluster that the scenarios need.
+    """
+    return 2 * tier.broker_warmup_s * len({row.cluster for row in scenarios})
 
 
 def longest_unit_s(tier: Tier) -> float:
