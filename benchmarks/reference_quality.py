@@ -65,7 +65,7 @@ def made(series: Series, entries: Sequence[Mapping[str, Any]]) -> list[Mapping[s
     return [entry for entry in entries if entry["series"] == series.name and "failed" not in entry]
 
 
-def record(series: Series) -> dict[str, Any]:
+def record(series: Series, budget_min: int) -> dict[str, Any]:
     """Make one run; return its entry, or what was printed last as "failed"."""
     folder = FOLDER / series.name
     before, began, load = set(folder.glob("2*/run.json")), time.monotonic(), os.getloadavg()[0]
@@ -74,7 +74,7 @@ def record(series: Series) -> dict[str, Any]:
         reference.write_text(REFERENCE, encoding="utf-8")
         command = [
             *(sys.executable, "-m", "pytest", "-q", *series.plugin, "--tier=smoke"),
-            *(f"--reference={reference}", f"--budget={BUDGET_MIN}m", f"--results={folder}"),
+            *(f"--reference={reference}", f"--budget={budget_min}m", f"--results={folder}"),
         ]
         environment = {**os.environ, **series.environment}
         done = subprocess.run(
@@ -82,6 +82,7 @@ def record(series: Series) -> dict[str, Any]:
         )
     entry: dict[str, Any] = {
         "series": series.name,
+        "budget_min": budget_min,
         "exit": done.returncode,
         "took_min": round((time.monotonic() - began) / 60, 2),
         "load_before": round(load, 2),
@@ -122,7 +123,7 @@ def facts(document: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def collect(wanted: Mapping[str, int], minutes: float) -> None:
+def collect(wanted: Mapping[str, int], minutes: float, budget_min: int) -> None:
     """Make what is missing, the series by turns; begin none after so many minutes."""
     deadline = time.monotonic() + 60 * minutes
     failed = Counter[str]()
@@ -135,7 +136,7 @@ def collect(wanted: Mapping[str, int], minutes: float) -> None:
         if not left:
             break
         series = min(left, key=lambda one: left[one] / one.runs)
-        entry = record(series)
+        entry = record(series, budget_min)
         failed[series.name] += "failed" in entry
         note(entry, RAW)
         print(f"{time.strftime('%T')} {series.name}: exit {entry['exit']}, {entry['took_min']:.1f} min", flush=True)
@@ -193,12 +194,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--runs", action="append", default=[], metavar="SERIES=N", help="how many runs to have")
     parser.add_argument("--minutes", type=float, default=600, help="begin no run later than this")
+    parser.add_argument("--budget", type=int, default=BUDGET_MIN, metavar="MINUTES", help="of a run")
     parser.add_argument("--report", action="store_true", help="print the tables of what is recorded")
     asked = parser.parse_args()
     if asked.report:
         report(recorded(RAW))
         return 0
-    collect({name: int(count) for name, count in (text.split("=") for text in asked.runs)}, asked.minutes)
+    wanted = {name: int(count) for name, count in (text.split("=") for text in asked.runs)}
+    collect(wanted, asked.minutes, asked.budget)
     return 0
 
 
