@@ -63,9 +63,11 @@ def most_bytes_written(scenarios: Sequence[Scenario], tier: Tier, *, own: bool) 
     )
 
 
-def most_bytes_compared(scenarios: Sequence[Scenario], tier: Tier, budget_s: float) -> float:
-    """Return the most bytes that a comparison can write in all; `scenarios` holds both forms of every scenario."""
-    seconds = budget_s + warm_ups_compared_s(scenarios, tier)
+def most_bytes_compared(scenarios: Sequence[Scenario], seconds: float) -> float:
+    """Return the most bytes that a comparison can write in all.
+
+    `scenarios` holds both forms of every scenario; `seconds`: for so long brokers are loaded, warm-ups counted.
+    """
     backlogs = sum(row.backlog_bytes for row in scenarios)
     return max(row.offered_bytes_per_s for row in scenarios) * seconds + backlogs
 
@@ -73,7 +75,8 @@ def most_bytes_compared(scenarios: Sequence[Scenario], tier: Tier, budget_s: flo
 def warm_ups_compared_s(scenarios: Sequence[Scenario], tier: Tier) -> float:
     """Return how long a comparison of these scenarios can load brokers, beside its budget, until they are warm.
 
-    Its two forms count as two scenarios, on each cluster that the scenarios need.
+    Two forms of a scenario take as long as two scenarios, on each cluster that the scenarios as declared need: others
+    are made for pairs, whose warm-ups the budget counts.
     """
     return 2 * tier.broker_warmup_s * len({row.cluster for row in scenarios})
 
