@@ -11,7 +11,7 @@ from perfgate.experiment.assembly import Finished, unmeasured
 from perfgate.experiment.bench import Bench
 from perfgate.experiment.validity import LATE_TURNS, late_turns
 from perfgate.model import Scenario, with_settings
-from perfgate.model.errors import TopicRefusedError
+from perfgate.model.errors import TopicRefusedError, of_side
 from perfgate.model.load import LoadError, Observer, Pace, Progress
 
 
@@ -43,7 +43,10 @@ def burst(
     observer = in_turn({side: observers[one] for side, one in benches.items()}, turns)
     try:
         with bench.ledger.during("topics"), ExitStack() as topics:
-            names = {side: topics.enter_context(benches[side].topic(row, observer)) for side, row in rows.items()}
+            names = {}
+            for side, row in rows.items():
+                with of_side(side if len(samplers) > 1 else ""):
+                    names[side] = topics.enter_context(benches[side].topic(row, observer))
             specs = {side: benches[side].load_spec(row, names[side]) for side, row in rows.items()}
             before = {side: benches[side].topics.ends(names[side], row) for side, row in rows.items()}
             with bench.ledger.during("load start"):

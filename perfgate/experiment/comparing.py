@@ -16,7 +16,7 @@ from perfgate.experiment.setup import Setup
 from perfgate.experiment.switching import OF_CONNECTIONS, OF_SEGMENTS, Switch, live_values
 from perfgate.load.turns import SIDES
 from perfgate.model import AS_USUAL, Change, ClusterSpec, Comparison, Deciding, RecordedPairs, Scenario
-from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.model.errors import ConfigurationError, TargetError, of_side
 from perfgate.model.stopping import ComparisonStopRule
 from perfgate.model.target import Cluster, OutsideChange
 
@@ -216,9 +216,8 @@ class Comparing:
             for link, one in rows[0].rtt_ms["A"].items():
                 if (other := rows[0].rtt_ms["B"].get(link)) is None:
                     continue  # the change is of the link
-                self.setup.say.note(
-                    f"round trip, {link}: {one:.2f} ms as declared, {other:.2f} ms to the other cluster"
-                )
+                told = f"{one:.2f} ms as declared, {other:.2f} ms to the other cluster"
+                self.setup.say.note(f"round trip, {link}: {told}")
             self._until_decided(rows, time.monotonic() + budget_s, benches, Switch())
             for bench in benches.values():
                 bench.delete_backlogs()
@@ -313,7 +312,8 @@ class Comparing:
         run_id = f"{self.setup.run_id}-{self._benches}" if self._benches > 1 else self.setup.run_id
         # Both forms of a scenario take as long to warm up as two scenarios.
         bench = self.setup.bench(cluster, run_id, warmup_factor=len(forms) / len(rows))
-        bench.warm_up(forms)
+        with of_side(sides if len(sides) == 1 else ""):
+            bench.warm_up(forms)
         facts["warm_up"] = bench.warm_up_facts
         rtt = bench.round_trips(forms)
         for row in rows:

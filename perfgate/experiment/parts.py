@@ -16,7 +16,7 @@ from perfgate.experiment.switching import GAP_TIMES, Switch
 from perfgate.experiment.validity import NO_TURNS
 from perfgate.load.turns import LARGEST_GAP_S, SIDES, pace
 from perfgate.model import AS_USUAL, COMPILING, DECIDES_PACED, Deciding, Round, Scenario
-from perfgate.model.errors import BrokersFailedError
+from perfgate.model.errors import BrokersFailedError, of_side
 
 REPEATS = 6
 SOUND_PER_REPEAT = 3
@@ -173,7 +173,7 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
             if not error.perhaps_late or row.late >= LATE_REPEATS:
                 raise
             row.late += 1
-            for side in switch.sides:
+            for side in error.side or switch.sides:
                 late = unmeasured(row.parts_done + 1, str(error), broken=True, perhaps_late=True)
                 row.discarded[side].append(late)
             if time.monotonic() >= ends and row.method != "pairs":
@@ -244,7 +244,8 @@ def _block(
         doing = f"block {number}, side {side},"
         while True:
             began = time.monotonic()
-            finished = benches[side].round(row.sides[side], seen[side], ends - began, doing, least_s=row.window_s)
+            with of_side(side if benches["A"] is not benches["B"] else ""):
+                finished = benches[side].round(row.sides[side], seen[side], ends - began, doing, least_s=row.window_s)
             in_time = time.monotonic() < ends or row.method == "pairs"
             if not (finished.repeatable and in_time and row.spend_repeat()):
                 break

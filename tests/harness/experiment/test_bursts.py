@@ -2,6 +2,7 @@
 
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -13,6 +14,7 @@ from perfgate.experiment.ledger import WINDOWS, Ledger
 from perfgate.experiment.load_watch import LoadWatch
 from perfgate.load.turns import SIDES, timetable
 from perfgate.metrics.usage import CounterSampler, Usage
+from perfgate.model.errors import BrokersFailedError
 from perfgate.model.load import Observer, Pace
 from tests.harness.build import scenario
 
@@ -84,3 +86,24 @@ def test_brokers_cpu_on_the_same_ones_is_that_of_each_sides_turns(monkeypatch: p
     both = dict.fromkeys(SIDES, scenario())
     done: Any = burst(dict.fromkeys(SIDES, only_a), both, order, AT, 1, None, lambda observer: observer)
     assert [done[side]["broker_cpu_cores.sum"] for side in SIDES] == pytest.approx([1.0, 0.0])
+
+
+@pytest.mark.parametrize("two", [True, False])
+def test_a_topic_that_its_brokers_cannot_keep_in_sync_is_of_their_side(two: bool) -> None:
+    """On the same brokers it is of neither: chance made it this side's topic."""
+    ledger = Ledger(now=time.monotonic)
+    clusters: Any = {side: Cluster(side, "ABBA", [BEGIN_S], ledger) for side in SIDES}
+    if not two:
+        clusters["B"] = clusters["A"]
+
+    def topic(row: Any, _observer: object) -> Any:
+        if row.name == "candidate":
+            raise BrokersFailedError("its replicas are not in sync", perhaps_late=True)
+        return nullcontext("topic")
+
+    for one in clusters.values():
+        one.topic = topic
+    sides = {"A": scenario(), "B": replace(scenario(), name="candidate")}
+    with pytest.raises(BrokersFailedError) as failed:
+        burst(clusters, sides, "ABBA", AT, 1, None, lambda observer: observer)
+    assert failed.value.side == ("B" if two else "")

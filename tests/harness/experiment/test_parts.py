@@ -15,7 +15,7 @@ from perfgate.experiment.switching import Switch
 from perfgate.experiment.validity import late_turns
 from perfgate.load.turns import LARGEST_GAP_S
 from perfgate.model import Load
-from perfgate.model.errors import BrokersFailedError, TargetError
+from perfgate.model.errors import BrokersFailedError, TargetError, of_side
 from perfgate.model.load import Pace
 from tests.harness.build import one_round, scenario
 
@@ -65,6 +65,23 @@ def test_turns_that_ran_into_one_another_are_given_a_longer_gap(monkeypatch: pyt
     first = gaps[0]
     assert gaps == pytest.approx([first, first * 1.5, first * 2.25, first * 2.25]), "and it stays so"
     assert row.repeated == 2
+
+
+def test_brokers_that_tell_whose_they_are_are_to_blame_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new version whose topics never got in sync was INVALID on both sides of a pair, since all processes ran."""
+
+    def one(*_: Any) -> list[tuple[str, Finished]]:
+        with of_side("A"), of_side("B"):  # the inner one knows best
+            raise BrokersFailedError("its replicas are not in sync", perhaps_late=True)
+
+    monkeypatch.setattr(parts, "_burst", one)
+    row = Compared(dict.fromkeys("AB", scenario()), "pairs", 1, 6)
+    with unhealthy_ends([row], lambda: "AB", own=True):
+        measure_part(row, {}, Switch(), 60, "ABBA")
+    assert not row.rounds["A"]
+    assert not row.discarded["A"], "what is late of one side is not late of the other"
+    assert row.rounds["B"][0].broken
+    assert [len(found) for found in row.discarded.values()] == [0, 1]
 
 
 @pytest.mark.parametrize("times", [1, 2])
