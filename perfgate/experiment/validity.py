@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfgate.model import Accounting, Load
-from perfgate.model.compared import OUTLASTED, SENT_LATE
+from perfgate.model.compared import HEARD_LATE, OUTLASTED, SATURATED, SENT_LATE, STOOD_STILL
 from perfgate.model.histogram import latency_metrics, merged
 from perfgate.model.load import LoadResult, Received, Sent
 
@@ -140,7 +140,7 @@ def flaws(
     found += _thread_flaws(result, busiest_broker_cores)
     if result.window_late_s > EDGE_SHARE * result.window_s:
         reason = (
-            f"a generator heard of its window {result.window_late_s:.2f} of {result.window_s:.2f} s after it had "
+            f"{HEARD_LATE} {result.window_late_s:.2f} of {result.window_s:.2f} s after it had "
             "opened, and counted nothing until then"
         )
         found.append(Flaw(reason, generator=True))
@@ -261,7 +261,7 @@ def _reading_flaws(received: Received, sent: Sent | None, *, at_ease: bool) -> l
 def _generator_flaws(load: Load, result: LoadResult, sent: Sent, used_up: bool) -> list[Flaw]:
     if sent.stalled_in_window_s > max(STALLED * result.window_s, STALLED_S):
         reason = (
-            f"the generators stood still for {sent.stalled_in_window_s:.2f} of the window's {result.window_s:.2f} s: "
+            f"{STOOD_STILL} for {sent.stalled_in_window_s:.2f} of the window's {result.window_s:.2f} s: "
             "stopped, or starved of a processor"
         )
         return [Flaw(reason, generator=True)]
@@ -270,7 +270,7 @@ def _generator_flaws(load: Load, result: LoadResult, sent: Sent, used_up: bool) 
     if load.kind == "capped":
         short = short and not used_up and sent.pushback_in_window_s < PUSHED_BACK * result.window_s
         reason = (
-            f"generator saturated: it offered {offered:,.0f} records/s of the cap of {load.rate:,.0f}, although its "
+            f"{SATURATED}: it offered {offered:,.0f} records/s of the cap of {load.rate:,.0f}, although its "
             "buffer did not push back; the brokers could have taken more"
         )
         return [Flaw(reason, generator=True)] if short else []
@@ -288,7 +288,7 @@ def _generator_flaws(load: Load, result: LoadResult, sent: Sent, used_up: bool) 
     if delay is None or (not sent.pushback_s and (short or sent.unsent)):
         late += f", {offered:,.0f} records/s offered"
         late += f", {sent.unsent:,} records unsent" if sent.unsent else ""
-        reason = f"generator saturated: {late} at {load.rate:,.0f} records/s, {NEVER_PUSHED_BACK}"
+        reason = f"{SATURATED}: {late} at {load.rate:,.0f} records/s, {NEVER_PUSHED_BACK}"
         return [Flaw(reason, generator=True)]
     if delay <= limit:
         return []
@@ -329,7 +329,7 @@ def _thread_flaws(result: LoadResult, busiest_broker_cores: float | None) -> lis
     if result.busiest_thread_cores < THREAD_LIMIT_CORES:
         return []
     reason = (
-        f"generator saturated: one of its threads used {result.busiest_thread_cores:.2f} of a core, while the busiest "
+        f"{SATURATED}: one of its threads used {result.busiest_thread_cores:.2f} of a core, while the busiest "
         f"broker used {busiest_broker_cores:.2f}; spread the load over more producers or threads"
     )
     return [Flaw(reason, generator=True)]

@@ -13,6 +13,12 @@ OUTLASTED = "its records were still under way when the other side was measured"
 """Of a side whose turns ran into those of the other."""
 SENT_LATE = "sent late"
 """Of a load that was sent later than a latency allows."""
+SATURATED, STOOD_STILL, HEARD_LATE = (
+    "generator saturated",
+    "the generators stood still",
+    "a generator heard of its window",
+)
+"""Of a load that was not sent, or not counted, in full: the beginnings of the reasons."""
 SAME_WITHIN = 0.05
 """Differences within a factor of 1.05, up or down, count as the same unless a run is asked otherwise."""
 MAY_DECIDE = tuple(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from perfgate.model import Comparison, Measurement, Round
-from perfgate.model.compared import OUTLASTED, SENT_LATE
+from perfgate.model.compared import HEARD_LATE, OUTLASTED, SATURATED, SENT_LATE, STOOD_STILL
 
 CHANCE = 0.05
 """So rarely does one side have so many of all that were spoilt where both have them equally often."""
@@ -15,8 +15,8 @@ CHANCE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    reason: str
-    """What the reason of a round says of it."""
+    reasons: tuple[str, ...]
+    """What the reason of a round says of it: one of these."""
     told: str
     """Of how many on the candidate's side, and how many as declared."""
     hides: str
@@ -27,19 +27,20 @@ class _Kind:
         return sum(map(self._is_of, (*measurement.discarded, *measurement.rounds)))
 
     def _is_of(self, one: Round) -> bool:
-        return any(self.reason in text for text in (*one.invalid, *one.invalid_metrics.values()))
+        texts = (*one.invalid, *one.invalid_metrics.values())
+        return any(reason in text for reason in self.reasons for text in texts)
 
 
 KINDS = (
     _Kind(
-        OUTLASTED,
+        (OUTLASTED,),
         "the records of {} bursts were still under way when the other side was measured, as declared of {}",
         "its brokers may stand still",
         "bursts",
     ),
     _Kind(
-        SENT_LATE,
-        "{} of its loads were sent late, as declared {}",
+        (SENT_LATE, SATURATED, STOOD_STILL, HEARD_LATE),
+        "{} of its loads were sent late or not in full, as declared {}",
         "its brokers may take the processors that send",
         "loads",
     ),

@@ -1,6 +1,7 @@
 """Bursts and rounds that were measured again: nobody is green by what one side alone spoilt."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -44,23 +45,30 @@ def test_brokers_that_stand_still_are_not_the_same(declared: int, candidate: int
     assert held.verdict is (Verdict.PASS if green else Verdict.INCONCLUSIVE), held.reasons
 
 
+LATE = {"invalid_metrics": {"latency_ms": "sent late: p99 of the schedule delay is 3.6 ms (limit 2.6 ms)"}}
+SATURATED = {"invalid": ("generator saturated: it offered 800 records/s of the cap of 1,000, although its buffer ...",)}
+STOOD_STILL = {"invalid": ("the generators stood still for 0.60 of the window's 2.00 s: stopped, or starved ...",)}
+HEARD_LATE = {"invalid": ("a generator heard of its window 0.20 of 2.00 s after it had opened, and counted ...",)}
+
+
+@pytest.mark.parametrize("how", [LATE, SATURATED, STOOD_STILL, HEARD_LATE])
 @pytest.mark.parametrize(("declared", "candidate", "green"), [(4, 4, True), (0, 4, True), (0, 5, False), (9, 0, True)])
-def test_a_load_that_is_sent_late_beside_changed_brokers_alone_is_not_the_same(
-    declared: int, candidate: int, green: bool
+def test_a_load_that_is_not_sent_in_time_beside_changed_brokers_alone_is_not_the_same(
+    declared: int, candidate: int, green: bool, how: dict[str, Any]
 ) -> None:
-    """Brokers that take the processors from the generator had just those rounds taken out of their figures."""
-    late = {"latency_ms": "sent late: p99 of the schedule delay is 3.6 ms (limit 2.6 ms)"}
+    """Brokers that take the processors from the generator had just those rounds taken out of their figures: it was SAME
+    where they took so many that the load was not even offered."""
     found = comparison(1.0, noise=NOISE)
     sides = {
         side: replace(
             getattr(found, side),
-            discarded=tuple(replace(one_round(n, 1000.0), invalid_metrics=late) for n in range(1, count + 1)),
+            discarded=tuple(replace(one_round(n, 1000.0), **how) for n in range(1, count + 1)),
         )
         for side, count in (("baseline", declared), ("candidate", candidate))
     }
     outcome = judge_comparison(replace(found, **sides))
     assert outcome.effect is (Effect.SAME if green else Effect.INCONCLUSIVE), outcome.reasons
-    told = f"candidate: {candidate} of its loads were sent late, as declared {declared}"
+    told = f"candidate: {candidate} of its loads were sent late or not in full, as declared {declared}"
     assert (told in str(outcome.reasons)) is (candidate > declared)
     held = judge_against_reference(replace(found, **sides), load_ratios(ROOT / "thresholds"))
     assert held.verdict is (Verdict.PASS if green else Verdict.INCONCLUSIVE), held.reasons
