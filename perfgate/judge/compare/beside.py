@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import median
 
-from perfgate.judge.compare.paths import handicap, paths_ms
+from perfgate.judge.compare.paths import favour, favoured, handicap
 from perfgate.judge.rates import at_its_cap
 from perfgate.judge.rules import READERS
 from perfgate.model import DECIDES_PACED, METRICS, Comparison, Effect, Measurement, MetricEffect, MetricInfo
@@ -37,6 +36,21 @@ def got_worse(
     )
     alone = (f"where only that counts: --on {decided.name}",) if effect is Effect.FASTER else ()
     return (*worse, *alone) if worse else ()
+
+
+def kept_by_path(comparison: Comparison, effect: Effect, others: Sequence[MetricEffect]) -> tuple[str, ...]:
+    """Return which latencies only the shorter path to the candidate's cluster may have kept from being so much worse.
+
+    Of a rate at its cap a path is no measure.
+    """
+    held = _held(comparison, effect)
+    return tuple(
+        favoured(comparison, other.metric)
+        for other in others
+        if "latency_ms." in other.metric.name
+        and (factor := held.get(other.metric.name))
+        and _beyond(other, _worsened(factor, other.metric, -favour(comparison, other.metric)))
+    )
 
 
 def not_looked_at(
@@ -73,18 +87,15 @@ def _held(comparison: Comparison, effect: Effect) -> dict[str, float]:
     clients = {one.scenario.producers * one.scenario.threads for one in sides}
     if kind == "capped" and len(clients) > 1 and not all(map(at_its_cap, sides)):
         held.pop(DECIDES_PACED)
-    if AT_ITS_CAP in held:
-        held[AT_ITS_CAP] *= math.exp(handicap(comparison, METRICS[AT_ITS_CAP]))
-    for name in held.keys() & {DECIDES_PACED, READERS["paced"]}:
-        held[name] *= 1 + _longer_path(comparison, name)
-    return held
+    # A longer path to the candidate's cluster may have made so much of it.
+    return {
+        name: _worsened(factor, METRICS[name], handicap(comparison, METRICS[name])) for name, factor in held.items()
+    }
 
 
-def _longer_path(comparison: Comparison, metric: str) -> float:
-    """Return by which share a longer path to the candidate's cluster may have lengthened a latency."""
-    paths = paths_ms(comparison)
-    values = [r.metrics[metric] for r in comparison.baseline.rounds if r.metrics.get(metric)]
-    return max(0.0, paths[1] - paths[0]) / median(values) if paths and values else 0.0
+def _worsened(factor: float, metric: MetricInfo, by: float) -> float:
+    """Return the factor of a metric that is worse by so much more, a logarithm."""
+    return factor * math.exp(-metric.sign * by)
 
 
 def _beyond(effect: MetricEffect, factor: float) -> bool:

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from perfgate.judge.compare.again import may_hide_worse, measured_again
-from perfgate.judge.compare.beside import AT_ITS_CAP, got_worse, not_looked_at, once_late
+from perfgate.judge.compare.beside import AT_ITS_CAP, got_worse, kept_by_path, not_looked_at, once_late
 from perfgate.judge.compare.compiling import cold_units, still_compiling
 from perfgate.judge.compare.paths import (
     favour,
     favoured,
     handicap,
     handicapped,
-    not_taken_by_path,
     path_differs,
     paths_ms,
 )
@@ -111,10 +110,6 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
     short = short_of(comparison)
     metrics = deciding_metrics(comparison)
     if units < (needed := fewest_units(comparison, [metric.name for metric in metrics])):
-        if units and short.told and not short.before:
-            why = not_taken_by_path(comparison, primary_metric(comparison).name, decides.margin) if final else ""
-            effect = Effect.INCONCLUSIVE if why else Effect.SLOWER
-            return replace(outcome, effect=effect, units=units, reasons=(why or f"candidate: {short.after}",))
         if not short.before and (reasons := spoilt_by_side(comparison, metrics)):
             return replace(outcome, units=units, reasons=reasons)  # which ended it, and not the budget
         why = f"as declared: {short.before}; {GROWING}" if short.before else too_few(units, needed)
@@ -128,9 +123,9 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
     lead = min(judged, key=lambda one: (WORST_FIRST.index(one.effect), -one.needs))
     metric, found = lead.metric, lead.found
     beside = tuple(replace(_metric_effect(x.metric, x.found), verdict=x.effect) for x in judged if x is not lead)
-    others = _others(comparison, metrics, found.units)
+    others = _others(comparison, metrics, max(one.found.units for one in judged))
     effect, reasons = _with_what_else_was_seen(comparison, lead, metrics, others, short)
-    if doubt := _doubt(comparison, judged, lead, effect, reasons, final=final):
+    if doubt := _doubt(comparison, judged, lead, others, effect, reasons, final=final):
         effect, reasons = Effect.INCONCLUSIVE, doubt
     elif final and effect.green and (told := measured_again(comparison)):
         reasons = (*reasons, told)
@@ -165,7 +160,7 @@ def _with_what_else_was_seen(
 ) -> tuple[Effect, tuple[str, ...]]:
     """Return the effect that the deciding metrics have with all else that was measured, and what to say of that."""
     effect, reasons = lead.effect, tuple[str, ...]()
-    if effect is Effect.SAME or (effect is Effect.FASTER and not comparison.decides.metrics):
+    if _held_beside(comparison, effect):
         if worse := got_worse(comparison, lead.metric, effect, others):
             effect, reasons = Effect.SLOWER, worse
         else:
@@ -174,7 +169,7 @@ def _with_what_else_was_seen(
         return Effect.INCONCLUSIVE, (f"as declared: {short.before}; {GROWING}",)
     if short.told:
         return Effect.SLOWER, (f"candidate: {short.after}",)
-    if short.most and effect.green:
+    if short.often and effect.green:
         return Effect.INCONCLUSIVE, (f"candidate: {short.after}: {CHANCE}",)
     if effect.green and (late := once_late(comparison.candidate)):
         reasons = (*reasons, late)
@@ -187,6 +182,7 @@ def _doubt(
     comparison: Comparison,
     judged: Sequence[_Judged],
     lead: _Judged,
+    others: Sequence[MetricEffect],
     effect: Effect,
     reasons: Sequence[str],
     *,
@@ -208,9 +204,16 @@ def _doubt(
         return (handicapped(comparison, lead.metric),)
     if not effect.red and (hidden := [one.metric for one in judged if one.may_be_worse(comparison)]):
         return tuple(favoured(comparison, one) for one in hidden)
+    if _held_beside(comparison, effect) and (kept := kept_by_path(comparison, effect, others)):
+        return kept
     if effect.green and (why := may_hide_worse(comparison)):
         return (why,)
     return ()
+
+
+def _held_beside(comparison: Comparison, effect: Effect) -> bool:
+    """Return whether other metrics count beside those that decide: where only these were asked for a gain stands."""
+    return effect is Effect.SAME or (effect is Effect.FASTER and not comparison.decides.metrics)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -237,6 +240,7 @@ class _Judged:
             recorded=comparison.recorded_of(metric.name),
             former=comparison.former_plans,
             cold=cold_units(comparison),
+            worse=-metric.sign,
         )
         return cls(metric=metric, found=found, effect=_effect(decision, metric))
 

@@ -4,11 +4,12 @@ or were never written to for as long. Pure."""
 from __future__ import annotations
 
 import math
+import re
 
 from perfgate.model import Comparison, Measurement
 
 AFTER_RECORDS = ("log.flush.interval.messages", "flush.messages")
-AFTER_BYTES = ("log.segment.bytes", "segment.bytes")
+AFTER_BYTES = ("log.segment.bytes", "segment.bytes", "log.retention.bytes", "retention.bytes")
 """Of a partition: of all brokers, and of a topic."""
 AFTER_MS = {
     "log.roll.ms": 1,
@@ -22,6 +23,7 @@ AFTER_MS = {
     "retention.ms": 1,
 }
 """What happens to a partition after so long, and how many ms the unit is."""
+NUMBER = re.compile(r"-?\d+")
 NEVER = "was never reached"
 
 
@@ -34,11 +36,12 @@ def never_reached(comparison: Comparison) -> str:
     sides = (comparison.baseline, comparison.candidate)
     for name in (*AFTER_RECORDS, *AFTER_BYTES, *AFTER_MS):
         stated = [_settings(one).get(name) for one in sides]
-        if stated[0] == stated[1] or not all(value is None or value.isdecimal() for value in stated):
+        if stated[0] == stated[1] or not all(value is None or NUMBER.fullmatch(value) for value in stated):
             continue
-        limits = [(int(value) * AFTER_MS.get(name, 1), one) for value, one in zip(stated, sides, strict=True) if value]
+        # Below 0 it is no limit, which no topic comes to.
+        limits = [(int(value) * AFTER_MS.get(name, 1), m) for value, m in zip(stated, sides, strict=True) if value]
         reached = [_written_to_ms(comparison) if name in AFTER_MS else _fullest(one, name) for _, one in limits]
-        if not limits or any(most >= limit for most, (limit, _) in zip(reached, limits, strict=True)):
+        if any(0 <= limit <= most for most, (limit, _) in zip(reached, limits, strict=True)):
             continue
         told, most = " and ".join(value for value in stated if value), max(reached)
         if name in AFTER_MS:

@@ -80,12 +80,14 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
     if unsound := unsound_load(comparison):
         verdict = Verdict.BROKEN if unsound[0] is Effect.BROKEN else Verdict.INVALID
         return Outcome(name=name, verdict=verdict, judgements=(), reasons=unsound[1])
-    short = short_of(comparison)
+    short, cold = short_of(comparison), still_compiling(comparison)
     if units and (short.before or short.told):
         # A rate that is declared to probe is beyond this machine when the reference's brokers do not take it either.
         unheld = Verdict.MISSING if comparison.scenario.load.probes else Verdict.INCONCLUSIVE
         if short.before:
-            return _beside_overload(comparison, ratios, unheld, short.before, final=final)
+            return _beside_overload(comparison, ratios, unheld, short.before, cold, final=final)
+        if cold:
+            return Outcome(name=name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=(cold,))
         decides, margin = primary_metric(comparison).name, comparison.decides.margin
         if final and (why := not_taken_by_path(comparison, decides, margin, SIDES)):
             return Outcome(
@@ -104,29 +106,34 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
         return Outcome(name=name, verdict=Verdict.MISSING, judgements=(), reasons=(reason,))
     notes = (*(f"{j.metric}: {j.reason}" for j in judgements if j.reason), *_not_held(comparison, ratios))
     verdict = verdict_of(judgements)
-    if verdict.green and short.most:
+    if verdict.green and short.often:
         verdict, notes = Verdict.INCONCLUSIVE, (f"candidate: {short.after}: {CHANCE}", *notes)
     if final and verdict.green and (why := may_hide_worse(comparison)):
         verdict, notes = Verdict.INCONCLUSIVE, (why, *notes)
     elif final and verdict.green and (told := measured_again(comparison)):
         notes = (*notes, told)
     why = never_reached(comparison) if verdict is Verdict.PASS else ""
-    if final and verdict is not Verdict.INVALID and (why := still_compiling(comparison) or why):
+    if final and verdict is not Verdict.INVALID and (why := cold or why):
         verdict, notes = Verdict.INCONCLUSIVE, (why, *notes)
     return Outcome(name=name, verdict=verdict, judgements=judgements, reasons=notes)
 
 
-def _beside_overload(comparison: Comparison, ratios: Ratios, unheld: Verdict, before: str, *, final: bool) -> Outcome:
+def _beside_overload(
+    comparison: Comparison, ratios: Ratios, unheld: Verdict, before: str, cold: str, *, final: bool
+) -> Outcome:
     """Return the verdict where the reference's brokers did not take the rate, of which `before` tells.
 
-    What they took of it is the most they could: a candidate that took clearly less is slower all the same. `unheld` is
-    what is said otherwise, since latencies of an overload are those of a queue that grows.
+    What they took of it is the most they could: a candidate that took clearly less is slower all the same, unless
+    brokers were still `cold`. `unheld` is what is said otherwise, since latencies of an overload are those of a queue
+    that grows.
     """
     name, reason = comparison.scenario.name, f"the reference: {before}"
     rate = next((ratio for ratio in ratios.of(name) if ratio.metric.name == RATE), None)
     found = judge_ratio(comparison, rate, final=final) if rate else None
     if found is None or found.verdict is not Verdict.REGRESSED:
         return Outcome(name=name, verdict=unheld, judgements=(), reasons=(reason,))
+    if cold:
+        return Outcome(name=name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=(reason, cold))
     return Outcome(name=name, verdict=Verdict.REGRESSED, judgements=(found,), reasons=(reason,))
 
 
@@ -180,6 +187,7 @@ def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> 
         may_hide=told,
         former=comparison.former_plans,
         cold=cold_units(comparison),
+        went_on=True,
     )
     why = "" if verdict else f"{found.units} units do not tell whether the limit is kept"
     if final and may_hide and (verdict is None or verdict.green) and _hidden(found, ratio, may_hide):
@@ -229,6 +237,7 @@ def verdict_of_units(
     may_hide: float = 0.0,
     former: Sequence[int] = (),
     cold: int = 0,
+    went_on: bool = False,
 ) -> tuple[Verdict | None, Estimate]:
     """Return the verdict of the first look that tells, if any does, and its estimate.
 
@@ -237,6 +246,7 @@ def verdict_of_units(
     0.001 over all looks), and m + e < L. PASS: the interval that allows for the looks lies above L; when nothing more
     comes, m - e >= L, as the gate judges medians. IMPROVED: m is known to be above 0, and m - e > -L. Both after taking
     `may_hide` off m, which something else than the candidate may have added. `cold`: no look at so many units tells.
+    `went_on`: it was measured on after looks that were green, for another ratio's sake, and these count no more.
     """
     sign = ratio.metric.sign
     limit = sign * math.log(ratio.limit)
@@ -251,7 +261,10 @@ def verdict_of_units(
             return Verdict.IMPROVED
         return Verdict.PASS if low >= limit or (last and mean - found.error >= limit) else None
 
-    return first_told(logs, planned, kept, final=final, recorded=recorded, former=former, cold=cold)
+    def ends(verdict: Verdict) -> bool:
+        return verdict.red or not went_on
+
+    return first_told(logs, planned, kept, ends=ends, final=final, recorded=recorded, former=former, cold=cold)
 
 
 def reference_message(outcome: Outcome, comparison: Comparison, reference: str, ratios: Ratios) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from perfgate.judge.compare.sequential import ERROR, INTERVAL_ERROR
+from perfgate.judge.compare.sequential import ERROR, INTERVAL_ERROR, looks_until
+from perfgate.judge.compare.units import whole_units
 from perfgate.judge.rates import at_its_cap, rounds_below_its_cap
 from perfgate.model import Comparison, Measurement
 
@@ -18,13 +19,14 @@ GROWING = "a latency that keeps growing compares nothing"
 class Short:
     """`before`: how much of the load the brokers did not take as declared, where they did not in most rounds.
 
-    `after`: the same of the candidate, in any round, and in how many on either side; `most`: in most of them. `told`:
-    the candidate's were short clearly more often.
+    `after`: the same of the candidate, in any round, and in how many on either side. `often`: in most of them, or in
+    more than chance gives to one of two sides that are short as often, so that it is not the same. `told`: the
+    candidate's were short clearly more often.
     """
 
     before: str
     after: str
-    most: bool
+    often: bool
     told: bool
 
 
@@ -33,12 +35,34 @@ def short_of(comparison: Comparison) -> Short:
     declared, candidate = (_short(m) for m in (comparison.baseline, comparison.candidate))
     among = [len(m.rounds) for m in (comparison.baseline, comparison.candidate)]
     counts = f"({len(candidate)} of {among[1]} rounds, as declared {len(declared)} of {among[0]})"
+    chance = chance_of(len(candidate), among[1], len(declared), among[0])
     return Short(
         before=declared[0] if 2 * len(declared) > among[0] else "",
         after=f"{candidate[0]} {counts}" if candidate else "",
-        most=2 * len(candidate) > among[1],
-        told=chance_of(len(candidate), among[1], len(declared), among[0]) <= ERROR,
+        often=2 * len(candidate) > among[1] or chance <= INTERVAL_ERROR,
+        told=_chance_of_units(comparison) <= _error_of_this_look(comparison),
     )
+
+
+def _chance_of_units(comparison: Comparison) -> float:
+    """Return the chance of so many short rounds of the candidate, or units where these are pairs of clusters.
+
+    The rounds of a pair have their clusters in common: it counts once, as short where most of them are.
+    """
+    size = comparison.rounds_per_unit if comparison.method == "pairs" else 1
+    counts = list[int]()
+    for measurement in (comparison.candidate, comparison.baseline):
+        short = [bool(r.not_sustained) for r in measurement.rounds]
+        units = [short[first : first + size] for first in range(0, len(short) - size + 1, size)]
+        counts += [sum(2 * sum(one) > size for one in units), len(units)]
+    return chance_of(*counts)
+
+
+def _error_of_this_look(comparison: Comparison) -> float:
+    """Return what a look at so many units may spend of the chance of an error (perfgate.judge.compare.sequential)."""
+    units, planned = max(1, whole_units(comparison)), comparison.planned_units
+    before, now = (0.0, *looks_until(units, max(units, planned), last=False, former=comparison.former_plans).spent)[-2:]
+    return ERROR * (now - before)
 
 
 def below_its_cap(comparison: Comparison) -> str:

@@ -38,7 +38,7 @@ def verdicts(found: Comparison, held: Ratios, *, final: bool = True) -> dict[str
         (1.0, 50.0, Verdict.PASS, "records_per_s"),
         (0.97, 50.0, Verdict.PASS, "records_per_s"),
         (0.90, 50.0, Verdict.REGRESSED, "records_per_s"),
-        (1.20, 50.0, Verdict.PASS, "records_per_s"),
+        (1.20, 50.0, Verdict.IMPROVED, "records_per_s"),
         (1.0, 60.0, Verdict.REGRESSED, "broker_cpu_us_per_record"),
         (1.0, 53.0, Verdict.PASS, "broker_cpu_us_per_record"),
         (1.0, 40.0, Verdict.IMPROVED, "broker_cpu_us_per_record"),
@@ -123,6 +123,26 @@ def test_a_rate_that_is_not_taken(short: str, probes: bool, verdict: Verdict, ra
     outcome = judge_against_reference(found, ratios)
     assert outcome.verdict is verdict
     assert "took 900 of 1,000" in outcome.reasons[0]
+
+
+@pytest.mark.parametrize("overload", [False, True])
+@pytest.mark.parametrize(("compiling", "red"), [(0.02, True), (0.3, False)])
+def test_what_cold_brokers_do_not_take_is_no_loss(overload: bool, compiling: float, red: bool, ratios: Ratios) -> None:
+    found = comparison(0.5, noise=NOISE)
+    for side in ("baseline", "candidate"):
+        row = replace(found.scenario, load=Load(kind="paced", rate=1000))
+        found = replace(found, **{side: replace(getattr(found, side), scenario=row)})
+
+    def short(r: Round) -> Round:
+        return replace(r, not_sustained="not sustained: took 900 of 1,000")
+
+    def cold(r: Round) -> Round:
+        return replace(r, metrics={**r.metrics, "broker_compile_share.max": compiling})
+
+    found = changed(changed(found, "candidate", short), "candidate", cold)
+    outcome = judge_against_reference(changed(found, "baseline", short) if overload else found, ratios)
+    assert outcome.verdict is (Verdict.REGRESSED if red else Verdict.INCONCLUSIVE)
+    assert ("still warming up" in str(outcome.reasons)) is not red
 
 
 @pytest.mark.parametrize("probes", [False, True])
