@@ -105,9 +105,10 @@ class CommandedChange:
 
         def interrupted() -> None:
             # What it has begun elsewhere would go on without it, and win over what reverts it.
-            self._tell(
+            _say(
+                self._tell,
                 f"interrupted: [commands] {name} goes on to its end, {self._commands.timeout_s:g} s at most; "
-                "a second time ends it"
+                "a second time ends it",
             )
 
         run(self._commands, name, command, self._print, began=self._note_command, interrupted=interrupted)
@@ -205,7 +206,7 @@ def _let_end(path: Path, timeout_s: float, note: Callable[[str], None]) -> None:
         process = psutil.Process(int(pid))
         if process.create_time() != float(started):
             return
-        note(f"waiting for the end of a command that a killed run had begun, {timeout_s:g} s at most")
+        _say(note, f"waiting for the end of a command that a killed run had begun, {timeout_s:g} s at most")
         process.wait(timeout_s)
     except psutil.TimeoutExpired:
         with suppress(ProcessLookupError):
@@ -234,6 +235,12 @@ def _run(
     took_s = time.monotonic() - began
     keep(f"{when} {name}: {redacted(command)}\n{redacted(output)}ended with {code} after {took_s:.1f} s\n\n")
     return code, output
+
+
+def _say(note: Callable[[str], None], text: str) -> None:
+    """Tell it, unless the output is gone: a closed terminal, or a `tee` that the same Ctrl-C has ended."""
+    with suppress(OSError):
+        note(text)
 
 
 def _last_words(output: str) -> str:

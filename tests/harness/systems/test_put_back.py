@@ -1,5 +1,6 @@
 """Putting back what a run has changed on real brokers: every step, in spite of failures, before it is reported."""
 
+import errno
 import json
 import math
 import os
@@ -505,6 +506,22 @@ def test_output_that_is_no_text_and_what_runs_on_behind_a_command_are_no_trouble
     assert code == 0
     assert time.monotonic() - began < 60, "the command had ended: what it left running is not waited for"
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGTERM)
+
+
+def test_a_command_goes_on_to_its_end_where_its_interruption_cannot_be_told(tmp_path: Path) -> None:
+    """It was killed half-way: the terminal had been closed, and that one cannot write to it is an error."""
+
+    def tell() -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+    command = f"sleep 0.2; kill -INT $PPID; sleep 0.2; touch {tmp_path}/ended"
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_in_session(["/bin/sh", "-c", command], 30, interrupted=tell)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (tmp_path / "ended").exists()
 
 
 def test_a_full_disk_keeps_no_command_from_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
