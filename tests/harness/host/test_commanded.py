@@ -251,6 +251,48 @@ def test_what_a_killed_run_left_and_cannot_be_reverted_stops_the_next_start(appl
     assert not note.exists()
 
 
+@pytest.mark.usefixtures("interruptible")
+def test_what_a_killed_run_left_is_reverted_to_its_end_at_ctrl_c(applied: Path, tmp_path: Path) -> None:
+    """The revert was killed half-way, without a word."""
+    revert = f"{CTRL_C}; sleep 0.3; rm {applied}"
+    applied_by_a_killed_run(tmp_path, applied, revert)
+    said: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        revert_what_was_left(tmp_path / "state", said.append)
+    assert not applied.exists()
+    assert not list((tmp_path / "state").glob("run-1*"))
+    assert said == [
+        "interrupted: [commands] revert goes on to its end, 600 s at most; a second time ends it",
+        f"reverted the change that run run-1, which was killed, had applied: {revert}",
+    ]
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_what_ctrl_c_left_applied_is_told_and_reverted_by_the_next_start(applied: Path, tmp_path: Path) -> None:
+    mended = tmp_path / "mended"
+    note = applied_by_a_killed_run(tmp_path, applied, f"test -e {mended} || {{ {CTRL_C}; exit 1; }}; rm {applied}")
+    said: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        revert_what_was_left(tmp_path / "state", said.append)
+    assert said[-1].startswith("THE CHANGE IS STILL APPLIED, of run run-1, which was killed: the next start reverts it")
+    assert note.exists()
+    mended.touch()
+    revert_what_was_left(tmp_path / "state", said.append)
+    assert not applied.exists()
+    assert not note.exists()
+
+
+def test_the_revert_of_what_a_killed_run_left_is_noted(applied: Path, tmp_path: Path) -> None:
+    """After a kill -9 of the start that reverts, the next one could not wait for its end."""
+    noted = tmp_path / "state" / "run-1.command"
+    own = (
+        f'for i in $(seq 100); do read pid _ < {noted}; [ "$pid" = $$ ] && exec rm {applied}; sleep 0.05; done; exit 1'
+    )
+    applied_by_a_killed_run(tmp_path, applied, own)
+    revert_what_was_left(tmp_path / "state", lambda _: None)
+    assert not applied.exists()
+
+
 def test_what_another_host_s_run_left_stops_the_start(applied: Path, tmp_path: Path) -> None:
     """It was told, and both sides of the next comparison had the change: SAME."""
     note = applied_by_a_killed_run(tmp_path, applied, "true")
