@@ -79,7 +79,13 @@ class CommandedChange:
 
     def restore(self) -> float:
         """Revert the change and wait until it is ready; return how long that took, in s. Raises TargetError."""
-        took_s = self._do("revert", self._commands.revert)
+        codes: list[int] = []
+        try:
+            took_s = self._do("revert", self._commands.revert, codes.append)
+        except KeyboardInterrupt:
+            if codes == [0]:  # it is reverted: a second time it may fail, as `rm` does
+                self._forget()
+            raise
         self._forget()
         return took_s
 
@@ -99,9 +105,9 @@ class CommandedChange:
             self._noted.close()
             self._noted = None
 
-    def _do(self, name: str, command: str) -> float:
+    def _do(self, name: str, command: str, ended: Callable[[int], None] = lambda code: None) -> float:
         began = time.monotonic()
-        _run_noted(self._commands, name, command, self._note_path, self._tell, self._print)
+        _run_noted(self._commands, name, command, self._note_path, self._tell, self._print, ended=ended)
         return time.monotonic() - began
 
     def _print(self, text: str) -> None:

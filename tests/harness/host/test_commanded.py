@@ -126,6 +126,37 @@ def test_what_a_command_began_elsewhere_does_not_win_over_the_revert(
     assert not applied.exists()
 
 
+@pytest.mark.parametrize("meanwhile", ["revert", "ready"])
+@pytest.mark.usefixtures("interruptible")
+def test_what_is_reverted_is_not_reverted_again_after_ctrl_c(
+    make: Make, applied: Path, tmp_path: Path, meanwhile: str
+) -> None:
+    """`rm` fails the second time: THE CHANGE IS STILL APPLIED, said the end, and no further run could start."""
+    once = f"test -e {tmp_path}/once || {{ touch {tmp_path}/once; {CTRL_C}; }}"
+    change = (
+        make(revert=f"{once}; rm {applied}")
+        if meanwhile == "revert"
+        else make(revert=f"rm {applied}", ready=f"test -e {applied} || {once}")
+    )
+    change.change(())
+    with pytest.raises(KeyboardInterrupt):
+        change.restore()
+    assert not applied.exists()
+    assert not list((tmp_path / "state").glob("run-1*"))
+    assert change.close() == ()
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_a_revert_that_failed_at_ctrl_c_is_tried_again(make: Make, applied: Path, tmp_path: Path) -> None:
+    change = make(revert=f"test -e {tmp_path}/again || {{ touch {tmp_path}/again; {CTRL_C}; exit 1; }}; rm {applied}")
+    change.change(())
+    with pytest.raises(KeyboardInterrupt):
+        change.restore()
+    assert len(notes(tmp_path)) == 1
+    assert change.close() == ()
+    assert not applied.exists()
+
+
 def test_a_command_is_bounded(make: Make) -> None:
     with pytest.raises(TargetError, match=r"\[commands\] apply did not end within 1 s: sleep 60"):
         make(apply="sleep 60", timeout_s=1).change(())
