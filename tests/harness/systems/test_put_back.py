@@ -1264,9 +1264,27 @@ def test_a_lock_that_cannot_be_opened_is_one_message(tmp_path: Path) -> None:
         ('[prometheus]\nurl = "https://p:9090"\ntoken = "long-enough"\n', False),
         ('[prometheus]\nurl = "http://127.0.0.1:9090"\ntoken = "long-enough"\n', False),
         ('[client]\n"sasl.oauthbearer.token.endpoint.url" = "http://idp/token"\n', True),
+        *(
+            (f'[client]\n"sasl.oauthbearer.token.endpoint.url" = "http://{host}/token"\n', refused_it)
+            for host, refused_it in {
+                "localhost": False,
+                "LOCALHOST:8080": False,
+                "127.0.0.2:8080": False,
+                "[::1]:8080": False,
+                "localhost.corp.example": True,
+                "localhost-idp:8080": True,
+                "localhost@idp": True,
+                "localhost:80@idp": True,
+                "127.example.com": True,
+                "127.0.0.1.example.com": True,
+                "127.0.0.1@idp": True,
+                "[::1]@idp": True,
+            }.items()
+        ),
     ],
 )
 def test_no_token_is_sent_over_http_unasked(tmp_path: Path, more: str, refused_it: bool) -> None:
+    """Names that only begin as loopback does, such as localhost.corp.example, were taken for it."""
     path = tmp_path / "target.toml"
     path.write_text(FILE + more)
     if refused_it:
