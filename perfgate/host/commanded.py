@@ -79,7 +79,13 @@ class CommandedChange:
 
     def restore(self) -> float:
         """Revert the change and wait until it is ready; return how long that took, in s. Raises TargetError."""
-        took_s = self._do("revert", self._commands.revert)
+        codes: list[int] = []
+        try:
+            took_s = self._do("revert", self._commands.revert, codes.append)
+        except KeyboardInterrupt:
+            if codes == [0]:  # it is reverted: a second time it may fail, as `rm` does
+                self._forget()
+            raise
         self._forget()
         return took_s
 
@@ -95,28 +101,14 @@ class CommandedChange:
 
     def _forget(self) -> None:
         if self._noted is not None:
-            self._note_path.unlink(missing_ok=True)
-            self._note_path.with_suffix(COMMAND).unlink(missing_ok=True)
+            _remove(self._note_path)
             self._noted.close()
             self._noted = None
 
-    def _do(self, name: str, command: str) -> float:
+    def _do(self, name: str, command: str, ended: Callable[[int], None] = lambda code: None) -> float:
         began = time.monotonic()
-
-        def interrupted() -> None:
-            # What it has begun elsewhere would go on without it, and win over what reverts it.
-            self._tell(
-                f"interrupted: [commands] {name} goes on to its end, {self._commands.timeout_s:g} s at most; "
-                "a second time ends it"
-            )
-
-        run(self._commands, name, command, self._print, began=self._note_command, interrupted=interrupted)
+        _run_noted(self._commands, name, command, self._note_path, self._tell, self._print, ended=ended)
         return time.monotonic() - began
-
-    def _note_command(self, pid: int) -> None:
-        with suppress(psutil.NoSuchProcess, OSError):  # a full disk reverts no less
-            started = psutil.Process(pid).create_time()
-            self._note_path.with_suffix(COMMAND).write_text(f"{pid} {started}")
 
     def _print(self, text: str) -> None:
         with suppress(OSError), self._printed.open("a") as file:  # a full disk reverts no less
@@ -132,15 +124,17 @@ def run(
     folder: str | None = None,
     began: Callable[[int], None] = lambda pid: None,
     interrupted: Callable[[], None] | None = None,
+    ended: Callable[[int], None] = lambda code: None,
 ) -> None:
     """Run one of the commands, then `ready` until it ends with 0; all within their time. `keep` is told the output.
 
-    `folder`, `began` and `interrupted`: see :func:`perfgate.host.session.run_in_session`.
+    `folder`, `began`, `interrupted` and `ended`, of the command alone: see
+    :func:`perfgate.host.session.run_in_session`.
 
     Raises TargetError with the last words of what failed or took longer.
     """
     ends = time.monotonic() + commands.timeout_s
-    code, output = _run(name, command, commands.timeout_s, keep, folder, began, interrupted)
+    code, output = _run(name, command, commands.timeout_s, keep, folder, began, interrupted, ended)
     if code:
         raise TargetError(f"[commands] {name} ended with {code}: {_last_words(output)}")
     while commands.ready:
@@ -153,6 +147,34 @@ def run(
         if not code:
             return
         time.sleep(min(READY_EVERY_S, max(0.0, ends - time.monotonic())))
+
+
+def _run_noted(
+    commands: Commands,
+    name: str,
+    command: str,
+    path: Path,
+    note: Callable[[str], None],
+    keep: Callable[[str], None] = lambda text: None,
+    folder: str | None = None,
+    ended: Callable[[int], None] = lambda code: None,
+) -> None:
+    """Run it as :func:`run` does, to its end at the first Ctrl-C, with its process in a file beside the note `path`."""
+
+    def began(pid: int) -> None:
+        with suppress(psutil.NoSuchProcess, OSError):  # a full disk reverts no less
+            started = psutil.Process(pid).create_time()
+            path.with_suffix(COMMAND).write_text(f"{pid} {started}")
+
+    def interrupted() -> None:
+        # What it has begun elsewhere would go on without it, and win over what reverts it.
+        _say(
+            note,
+            f"interrupted: [commands] {name} goes on to its end, {commands.timeout_s:g} s at most; "
+            "a second time ends it",
+        )
+
+    run(commands, name, command, keep, folder=folder, began=began, interrupted=interrupted, ended=ended)
 
 
 def revert_what_was_left(folder: Path, note: Callable[[str], None]) -> None:
@@ -184,18 +206,36 @@ def revert_what_was_left(folder: Path, note: Callable[[str], None]) -> None:
                     f"that host reverts it; where there is no such host any more run {redacted(commands.revert)}, then "
                     f"remove {path}"
                 )
-            shown = redacted(commands.revert)
-            _let_end(path.with_suffix(COMMAND), commands.timeout_s, note)
-            try:
-                run(commands, "revert", commands.revert, folder=where)
-            except TargetError as error:
-                raise ConfigurationError(
-                    f"run {run_id} was killed with its change applied, and that cannot be reverted: {error}; run it by "
-                    f"hand: {shown}, then remove {path}"
-                ) from error
-            path.unlink(missing_ok=True)
-            path.with_suffix(COMMAND).unlink(missing_ok=True)
-            note(f"reverted the change that run {run_id}, which was killed, had applied: {shown}")
+            _revert_what(run_id, commands, path, note, where)
+
+
+def _revert_what(run_id: str, commands: Commands, path: Path, note: Callable[[str], None], folder: str | None) -> None:
+    """Revert what that run has applied, and remove its note."""
+    shown, codes = redacted(commands.revert), list[int]()
+    try:
+        _let_end(path.with_suffix(COMMAND), commands.timeout_s, note)
+        _run_noted(commands, "revert", commands.revert, path, note, folder=folder, ended=codes.append)
+    except TargetError as error:
+        raise ConfigurationError(
+            f"run {run_id} was killed with its change applied, and that cannot be reverted: {error}; run it by hand: "
+            f"{shown}, then remove {path}"
+        ) from error
+    except KeyboardInterrupt:
+        if codes == [0]:
+            _reverted(run_id, shown, path, note)
+        else:
+            _say(
+                note,
+                f"THE CHANGE IS STILL APPLIED, of run {run_id}, which was killed: the next start reverts it; or run it "
+                f"by hand: {shown}, then remove {path}",
+            )
+        raise
+    _reverted(run_id, shown, path, note)
+
+
+def _reverted(run_id: str, shown: str, path: Path, note: Callable[[str], None]) -> None:
+    _remove(path)
+    _say(note, f"reverted the change that run {run_id}, which was killed, had applied: {shown}")
 
 
 def _let_end(path: Path, timeout_s: float, note: Callable[[str], None]) -> None:
@@ -205,7 +245,7 @@ def _let_end(path: Path, timeout_s: float, note: Callable[[str], None]) -> None:
         process = psutil.Process(int(pid))
         if process.create_time() != float(started):
             return
-        note(f"waiting for the end of a command that a killed run had begun, {timeout_s:g} s at most")
+        _say(note, f"waiting for the end of a command that a killed run had begun, {timeout_s:g} s at most")
         process.wait(timeout_s)
     except psutil.TimeoutExpired:
         with suppress(ProcessLookupError):
@@ -222,18 +262,27 @@ def _run(
     folder: str | None = None,
     on_start: Callable[[int], None] = lambda pid: None,
     interrupted: Callable[[], None] | None = None,
+    ended: Callable[[int], None] = lambda code: None,
 ) -> tuple[int, str]:
     began, when = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     try:
         # The file's own command line, as its owner would type it.
         shell = ["/bin/sh", "-c", command]
-        code, output = run_in_session(shell, timeout_s, folder=folder, began=on_start, interrupted=interrupted)
+        code, output = run_in_session(
+            shell, timeout_s, folder=folder, began=on_start, interrupted=interrupted, ended=ended
+        )
     except subprocess.TimeoutExpired:
         keep(f"{when} {name}: {redacted(command)}\ndid not end within {timeout_s:g} s\n\n")
         raise TargetError(f"[commands] {name} did not end within {timeout_s:g} s: {redacted(command)}") from None
     took_s = time.monotonic() - began
     keep(f"{when} {name}: {redacted(command)}\n{redacted(output)}ended with {code} after {took_s:.1f} s\n\n")
     return code, output
+
+
+def _say(note: Callable[[str], None], text: str) -> None:
+    """Tell it, unless the output is gone: a closed terminal, or a `tee` that the same Ctrl-C has ended."""
+    with suppress(OSError):
+        note(text)
 
 
 def _last_words(output: str) -> str:
@@ -257,6 +306,12 @@ def _note(path: Path, run_id: str, commands: Commands) -> TextIO:
     os.fsync(file.fileno())
     part.replace(path)
     return file
+
+
+def _remove(path: Path) -> None:
+    """Remove the note of what is reverted, and of its command."""
+    path.unlink(missing_ok=True)
+    path.with_suffix(COMMAND).unlink(missing_ok=True)
 
 
 def _held(file: TextIO) -> bool:

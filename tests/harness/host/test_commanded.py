@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,8 @@ from perfgate.model.errors import ConfigurationError, TargetError
 from tests.harness.run_gate import HANG_BOUND_S, ROOT
 
 Make = Callable[..., CommandedChange]
+CTRL_C = "sleep 0.2; kill -INT $PPID"
+"""What a command does to have the run that waits for it interrupted."""
 
 
 @pytest.fixture
@@ -39,6 +40,14 @@ def make(tmp_path: Path, applied: Path) -> Iterator[Make]:
 
     yield with_commands
     assert [one.close() for one in made] == [() for _ in made]
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Have Ctrl-C interrupt this process, which may be one of a shell's background, where it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def applied_by_a_killed_run(tmp_path: Path, applied: Path, revert: str) -> Path:
@@ -91,31 +100,60 @@ def test_a_command_that_fails_is_told_with_its_last_words_and_reverted(make: Mak
     assert not applied.exists()
 
 
-def test_what_a_command_began_elsewhere_does_not_win_over_the_revert(applied: Path, tmp_path: Path) -> None:
-    """Ctrl-C killed the shell, and its child of another session applied the change after it had been reverted."""
-    began, told = tmp_path / "began", list[str]()
-    commands = Commands(
-        apply=f"setsid sh -c 'touch {began}; sleep 0.5; touch {applied}' & wait", revert=f"rm -f {applied}"
-    )
-    made = CommandedChange(commands, run_id="r", folder=tmp_path / "state", printed=tmp_path / "log", note=told.append)
+@pytest.mark.parametrize("gone", [False, True], ids=["told", "nobody to tell"])
+@pytest.mark.usefixtures("interruptible")
+def test_what_a_command_began_elsewhere_does_not_win_over_the_revert(
+    applied: Path, tmp_path: Path, *, gone: bool
+) -> None:
+    """Ctrl-C killed the shell, and its child of another session applied the change after it had been reverted.
 
-    def interrupt() -> None:
-        ends = time.monotonic() + HANG_BOUND_S
-        while not began.exists() and time.monotonic() < ends:
-            time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGINT)
+    So it still did where the output was gone: a closed terminal, or a `tee` that the same Ctrl-C had ended.
+    """
+    told = list[str]()
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
-    try:
-        with ThreadPoolExecutor(1) as beside:
-            beside.submit(interrupt)
-            with pytest.raises(KeyboardInterrupt):
-                made.change(())
-    finally:
-        signal.signal(signal.SIGINT, before)
+    def tell(text: str) -> None:
+        told.append(text)
+        if gone:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    commands = Commands(apply=f"setsid sh -c 'sleep 0.7; touch {applied}' & {CTRL_C}; wait", revert=f"rm -f {applied}")
+    made = CommandedChange(commands, run_id="r", folder=tmp_path / "state", printed=tmp_path / "log", note=tell)
+    with pytest.raises(KeyboardInterrupt):
+        made.change(())
     assert made.close() == ()
     assert told == ["interrupted: [commands] apply goes on to its end, 600 s at most; a second time ends it"]
-    time.sleep(0.6)
+    time.sleep(0.8)
+    assert not applied.exists()
+
+
+@pytest.mark.parametrize("meanwhile", ["revert", "ready"])
+@pytest.mark.usefixtures("interruptible")
+def test_what_is_reverted_is_not_reverted_again_after_ctrl_c(
+    make: Make, applied: Path, tmp_path: Path, meanwhile: str
+) -> None:
+    """`rm` fails the second time: THE CHANGE IS STILL APPLIED, said the end, and no further run could start."""
+    once = f"test -e {tmp_path}/once || {{ touch {tmp_path}/once; {CTRL_C}; }}"
+    change = (
+        make(revert=f"{once}; rm {applied}")
+        if meanwhile == "revert"
+        else make(revert=f"rm {applied}", ready=f"test -e {applied} || {once}")
+    )
+    change.change(())
+    with pytest.raises(KeyboardInterrupt):
+        change.restore()
+    assert not applied.exists()
+    assert not list((tmp_path / "state").glob("run-1*"))
+    assert change.close() == ()
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_a_revert_that_failed_at_ctrl_c_is_tried_again(make: Make, applied: Path, tmp_path: Path) -> None:
+    change = make(revert=f"test -e {tmp_path}/again || {{ touch {tmp_path}/again; {CTRL_C}; exit 1; }}; rm {applied}")
+    change.change(())
+    with pytest.raises(KeyboardInterrupt):
+        change.restore()
+    assert len(notes(tmp_path)) == 1
+    assert change.close() == ()
     assert not applied.exists()
 
 
@@ -180,7 +218,9 @@ def test_a_command_that_outlives_its_run_does_not_win_over_the_revert(applied: P
 
     def told(text: str) -> None:
         said.append(text)
-        go_on.touch()  # the command ends only once it is waited for
+        if not go_on.exists():
+            go_on.touch()  # the command ends only once it is waited for
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")  # which it is, also where nobody can be told
 
     revert_what_was_left(tmp_path / "state", told)
     assert not applied.exists()
@@ -240,6 +280,48 @@ def test_what_a_killed_run_left_and_cannot_be_reverted_stops_the_next_start(appl
     mended.touch()
     revert_what_was_left(tmp_path / "state", lambda _: None)
     assert not note.exists()
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_what_a_killed_run_left_is_reverted_to_its_end_at_ctrl_c(applied: Path, tmp_path: Path) -> None:
+    """The revert was killed half-way, without a word."""
+    revert = f"{CTRL_C}; sleep 0.3; rm {applied}"
+    applied_by_a_killed_run(tmp_path, applied, revert)
+    said: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        revert_what_was_left(tmp_path / "state", said.append)
+    assert not applied.exists()
+    assert not list((tmp_path / "state").glob("run-1*"))
+    assert said == [
+        "interrupted: [commands] revert goes on to its end, 600 s at most; a second time ends it",
+        f"reverted the change that run run-1, which was killed, had applied: {revert}",
+    ]
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_what_ctrl_c_left_applied_is_told_and_reverted_by_the_next_start(applied: Path, tmp_path: Path) -> None:
+    mended = tmp_path / "mended"
+    note = applied_by_a_killed_run(tmp_path, applied, f"test -e {mended} || {{ {CTRL_C}; exit 1; }}; rm {applied}")
+    said: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        revert_what_was_left(tmp_path / "state", said.append)
+    assert said[-1].startswith("THE CHANGE IS STILL APPLIED, of run run-1, which was killed: the next start reverts it")
+    assert note.exists()
+    mended.touch()
+    revert_what_was_left(tmp_path / "state", said.append)
+    assert not applied.exists()
+    assert not note.exists()
+
+
+def test_the_revert_of_what_a_killed_run_left_is_noted(applied: Path, tmp_path: Path) -> None:
+    """After a kill -9 of the start that reverts, the next one could not wait for its end."""
+    noted = tmp_path / "state" / "run-1.command"
+    own = (
+        f'for i in $(seq 100); do read pid _ < {noted}; [ "$pid" = $$ ] && exec rm {applied}; sleep 0.05; done; exit 1'
+    )
+    applied_by_a_killed_run(tmp_path, applied, own)
+    revert_what_was_left(tmp_path / "state", lambda _: None)
+    assert not applied.exists()
 
 
 def test_what_another_host_s_run_left_stops_the_start(applied: Path, tmp_path: Path) -> None:

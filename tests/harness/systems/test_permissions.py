@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -47,7 +47,7 @@ class Admin:
 def test_a_policy_for_replicas_refuses_no_run(fit: tuple[int, ...], otherwise: int) -> None:
     """Brokers that want three replicas were left alone as a whole, though scenarios with three could run."""
     admin, manifest = Mock(wraps=Admin(*fit, otherwise=otherwise)), Mock()
-    check_permissions(admin, "kpg-probe", manifest, "gate")
+    check_permissions(admin, "kpg-probe", manifest, "gate", pytest.fail)
     assert admin.create_topics.call_args.args[0][0].replication_factor == fit[0]
     manifest.gone.assert_called_once_with("kpg-probe")
 
@@ -63,5 +63,37 @@ def test_a_policy_for_replicas_refuses_no_run(fit: tuple[int, ...], otherwise: i
 def test_a_topic_that_cannot_be_made_at_all_is_told(otherwise: int, words: str, asked: int) -> None:
     admin = Mock(wraps=Admin(otherwise=otherwise))
     with pytest.raises(ConfigurationError, match=words):
-        check_permissions(admin, "kpg-probe", Mock(), "gate")
+        check_permissions(admin, "kpg-probe", Mock(), "gate", pytest.fail)
     assert admin.create_topics.call_count == asked
+
+
+@pytest.mark.parametrize("within", ["create_topics", "describe_topics", "delete_topics"])
+@pytest.mark.parametrize("ended", [KeyboardInterrupt("SIGTERM"), ConfigurationError("not described")])
+def test_a_trial_that_ends_early_leaves_no_topic(within: str, ended: BaseException) -> None:
+    """It stayed until the next start, and nobody was told."""
+    admin, manifest = Mock(wraps=Admin(1, otherwise=0)), Mock()
+    # The first time topics are to be made the brokers are only asked whether they would.
+    getattr(admin, within).side_effect = [*[DEFAULT] * (within == "create_topics"), ended, DEFAULT]
+    with pytest.raises(type(ended)):
+        check_permissions(admin, "kpg-probe", manifest, "gate", pytest.fail)
+    assert admin.delete_topics.call_args.args == (["kpg-probe"],)
+    manifest.gone.assert_called_once_with("kpg-probe")
+
+
+@pytest.mark.parametrize(
+    ("fails", "told"),
+    [
+        (KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer")), True),
+        (KeyboardInterrupt("SIGINT"), True),
+        (KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "gone")), False),
+    ],
+)
+def test_a_topic_that_may_stay_after_a_trial_that_ended_early_is_named(fails: BaseException, *, told: bool) -> None:
+    admin, manifest, notes = Mock(wraps=Admin(1, otherwise=0)), Mock(), list[str]()
+    admin.describe_topics.side_effect = KeyboardInterrupt("SIGTERM")
+    admin.delete_topics.return_value = {"kpg-probe": Mock(result=Mock(side_effect=fails))}
+    with pytest.raises(KeyboardInterrupt, match="SIGTERM"):
+        check_permissions(admin, "kpg-probe", manifest, "gate", notes.append)
+    assert admin.delete_topics.call_count == 1
+    assert [text.partition(" is ")[0] for text in notes] == ["topic kpg-probe"] * told
+    manifest.gone.assert_not_called()  # the next start looks for it

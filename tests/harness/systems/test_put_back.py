@@ -1,5 +1,6 @@
 """Putting back what a run has changed on real brokers: every step, in spite of failures, before it is reported."""
 
+import errno
 import json
 import math
 import os
@@ -505,6 +506,22 @@ def test_output_that_is_no_text_and_what_runs_on_behind_a_command_are_no_trouble
     assert code == 0
     assert time.monotonic() - began < 60, "the command had ended: what it left running is not waited for"
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGTERM)
+
+
+def test_a_command_goes_on_to_its_end_where_its_interruption_cannot_be_told(tmp_path: Path) -> None:
+    """It was killed half-way: the terminal had been closed, and that one cannot write to it is an error."""
+
+    def tell() -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+    command = f"sleep 0.2; kill -INT $PPID; sleep 0.2; touch {tmp_path}/ended"
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_in_session(["/bin/sh", "-c", command], 30, interrupted=tell)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (tmp_path / "ended").exists()
 
 
 def test_a_full_disk_keeps_no_command_from_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1247,9 +1264,27 @@ def test_a_lock_that_cannot_be_opened_is_one_message(tmp_path: Path) -> None:
         ('[prometheus]\nurl = "https://p:9090"\ntoken = "long-enough"\n', False),
         ('[prometheus]\nurl = "http://127.0.0.1:9090"\ntoken = "long-enough"\n', False),
         ('[client]\n"sasl.oauthbearer.token.endpoint.url" = "http://idp/token"\n', True),
+        *(
+            (f'[client]\n"sasl.oauthbearer.token.endpoint.url" = "http://{host}/token"\n', refused_it)
+            for host, refused_it in {
+                "localhost": False,
+                "LOCALHOST:8080": False,
+                "127.0.0.2:8080": False,
+                "[::1]:8080": False,
+                "localhost.corp.example": True,
+                "localhost-idp:8080": True,
+                "localhost@idp": True,
+                "localhost:80@idp": True,
+                "127.example.com": True,
+                "127.0.0.1.example.com": True,
+                "127.0.0.1@idp": True,
+                "[::1]@idp": True,
+            }.items()
+        ),
     ],
 )
 def test_no_token_is_sent_over_http_unasked(tmp_path: Path, more: str, refused_it: bool) -> None:
+    """Names that only begin as loopback does, such as localhost.corp.example, were taken for it."""
     path = tmp_path / "target.toml"
     path.write_text(FILE + more)
     if refused_it:

@@ -73,8 +73,8 @@ CLIENT_ID = "kafka-perf-gate"
 """What the suite's clients call themselves unless the file says otherwise: a quota can be put on it."""
 SECRET_SETTINGS = re.compile(r".*(password|passphrase|secret|key\.pem)$|sasl\.oauthbearer\.config|sasl\.jaas\.config")
 SECRET_HEADERS = re.compile(r".*(authorization|token|key|secret|password|cookie).*", re.IGNORECASE)
-CLEAR_URL = re.compile(r"http://(?!localhost\b|127\.|\[::1\])", re.IGNORECASE)
-"""A way over which everybody can read along; this machine's own loopback is none."""
+CLEAR_URL = re.compile(r"http://(?!(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]*)?(/|\Z))", re.IGNORECASE)
+"""A way over which everybody can read along; this machine's own loopback is none, but a name that begins like it is."""
 FAULT_TIMEOUT_S = 60.0
 USUAL_PARTITIONS = 300
 """Of one topic, replicas counted, where a file states nothing: each round makes such a topic anew."""

@@ -233,7 +233,7 @@ class ExternalTarget:
                 "be told; grant it Describe on all topics (docs/targets.md)"
             )
         try:
-            check_permissions(admin, f"{PREFIX}{self._run_id}-probe", manifest, user)
+            check_permissions(admin, f"{PREFIX}{self._run_id}-probe", manifest, user, self._note)
         finally:
             manifest.close()
 

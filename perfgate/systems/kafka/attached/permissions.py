@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, NewTopic
@@ -26,11 +26,13 @@ REPLICAS = (1, 3, -1)
 OTHER_REPLICAS = (KafkaError.POLICY_VIOLATION, KafkaError.INVALID_REPLICATION_FACTOR)
 
 
-def check_permissions(admin: AdminClient, name: str, manifest: Manifest, user: str) -> None:
+def check_permissions(
+    admin: AdminClient, name: str, manifest: Manifest, user: str, note: Callable[[str], None]
+) -> None:
     """Make the topic `name` and delete it. Raises ConfigurationError with what `user` may not do.
 
     A topic that may be made but not deleted stays, empty: no request tells that of a topic that does not exist. Then
-    the message names it.
+    the message names it. `note` is told of one that may stay because the trial ended early, as by Ctrl-C.
     """
     denied: list[str] = []
     manifest.plans(name)
@@ -40,13 +42,17 @@ def check_permissions(admin: AdminClient, name: str, manifest: Manifest, user: s
     if denied:
         manifest.gone(name)
     else:
-        with _noting("create", denied):
-            _create(admin, probe)
-            denied += [word for word in _denied(admin, name) if word != "delete"]
-        stays = f"; topic {name} is empty and stays: delete it"
-        with _noting("delete", denied):
-            admin.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S)[name].result()
-            stays = ""
+        try:
+            with _noting("create", denied):
+                _create(admin, probe)
+                denied += [word for word in _denied(admin, name) if word != "delete"]
+            stays = f"; topic {name} is empty and stays: delete it"
+            with _noting("delete", denied):
+                _delete(admin, name)
+                stays = ""
+        except BaseException:
+            _delete_after_all(admin, name, manifest, note)
+            raise
         manifest.gone(name)
     if denied:
         raise ConfigurationError(
@@ -79,6 +85,22 @@ def _create(admin: AdminClient, topic: NewTopic) -> None:
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
+
+
+def _delete(admin: AdminClient, name: str) -> None:
+    admin.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S)[name].result()
+
+
+def _delete_after_all(admin: AdminClient, name: str, manifest: Manifest, note: Callable[[str], None]) -> None:
+    """Delete the topic of a trial that ended early; tell of it where that fails, or is interrupted too."""
+    try:
+        _delete(admin, name)
+        manifest.gone(name)
+    except BaseException as error:  # whatever it is, what ended the trial is raised
+        # Where there is no such topic it is deleted, or still to be made: then the next start finds it noted.
+        if not (isinstance(error, KafkaException) and error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
+            with suppress(OSError):  # the terminal may be gone
+                note(f"topic {name} is empty and may stay until the next start, which deletes it: {error!r}")
 
 
 @contextmanager
