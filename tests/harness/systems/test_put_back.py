@@ -46,6 +46,7 @@ from perfgate.systems.kafka.attached.leftovers import Cleaner
 from perfgate.systems.kafka.attached.limits import beyond, lacks_permission
 from perfgate.systems.kafka.attached.manifest import Away, Manifest, Occupied, leftovers, occupy
 from perfgate.systems.kafka.client import admin as admin_module
+from perfgate.systems.kafka.client import live_settings as live_module
 from perfgate.systems.kafka.client.admin import dynamic_value
 from perfgate.systems.kafka.load import librdkafka
 from tests.harness.build import scenario
@@ -53,6 +54,11 @@ from tests.harness.build import scenario
 FILE = 'bootstrap-servers = "kafka-1:9093"\n[limits]\nbytes = "1 GB"\nmib-per-s = 5\n'
 TOLD_OF_PARTITIONS = cluster_module.unwell  # tests put others in its place
 BROKERS = {1: "kafka-1:9093", 2: "kafka-2:9093"}
+KNOWN = {
+    "num.io.threads": Mock(is_read_only=False, is_sensitive=False),
+    "num.partitions": Mock(is_read_only=True, is_sensitive=False),
+}
+"""The settings that the brokers know."""
 
 
 class Broker:
@@ -80,6 +86,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     monkeypatch.setattr(admin_module, "set_broker", found.set)
     monkeypatch.setattr(admin_module, "dynamic_value", found.get)
     monkeypatch.setattr(cluster_module, "broker_config", lambda *_: {})
+    monkeypatch.setattr(live_module, "broker_config", lambda *_: KNOWN)
     monkeypatch.setattr(cluster_module, "cluster_id_told", lambda _admin: "c")
     monkeypatch.setattr(cluster_module, "told_of", lambda _, *setting: (found.get(None, *setting), "8"))
     return found
@@ -155,6 +162,23 @@ def test_what_somebody_has_set_meanwhile_is_theirs_and_is_told(
         "left num.io.threads of broker 2 alone: somebody has set it to 32 since it was set to 16; before that it was "
         "not set\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("group.share.max.groups", "these brokers do not know group.share.max.groups"),
+        ("num.partitions", "num.partitions: brokers take it at their start only"),
+    ],
+)
+def test_what_could_not_be_put_back_is_not_set(
+    cluster: Callable[..., ExternalCluster], broker: Broker, tmp_path: Path, name: str, words: str
+) -> None:
+    """Kafka takes a setting that it does not know, and tells no value of it: no further start was possible."""
+    with pytest.raises(ConfigurationError, match=words):
+        cluster(config={"num.io.threads": 16, name: 7})
+    assert broker.values == {}
+    assert '"name"' not in (tmp_path / "m" / "r.jsonl").read_text(), "nothing to put back is noted"
 
 
 @pytest.mark.parametrize(("value", "told"), [("32", "16"), ("0.50", "0.5"), ("delete, compact", "delete,compact")])
