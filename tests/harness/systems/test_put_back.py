@@ -1327,3 +1327,26 @@ def test_what_putting_back_does_not_undo_is_never_changed_on_real_brokers(
     assert (reason is not None) == never
     if reason:
         assert reason.startswith(f"{name} is never changed on real brokers")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("segment.ms", "1", "begin file after file (segment.ms = 1)"),
+        ("segment.bytes", "14", "begin file after file (segment.bytes = 14)"),
+        ("segment.ms", "1000", ""),
+        ("segment.bytes", "1048576", ""),
+        ("segment.bytes", "1 MiB", ""),  # the brokers refuse it
+        ("flush.messages", "1", "written through every 1 records"),
+        ("flush.messages", "many", ""),
+    ],
+)
+def test_what_wears_out_real_brokers_needs_permission(tmp_path: Path, name: str, value: str, words: str) -> None:
+    """A file for every batch uses up a broker's open files and memory maps, and those are everybody's."""
+    (tmp_path / "t.toml").write_text(FILE)
+    described = load_target(tmp_path / "t.toml", lambda stores: {})
+    row = replace(scenario(), topic=replace(scenario().topic, config=settings({name: value})))
+    reason = lacks_permission(row, described, broker_config_allowed=False) or ""
+    assert words in reason
+    assert bool(reason) == bool(words)
+    assert lacks_permission(row, described, broker_config_allowed=True) is None
