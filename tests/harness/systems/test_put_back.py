@@ -375,6 +375,37 @@ def test_a_run_is_known_to_live_by_a_lock_of_the_kernel(tmp_path: Path) -> None:
     assert tmp_path.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.parametrize(
+    ("insists", "may_change", "words"),
+    [
+        (False, True, "both would measure each other"),
+        (True, False, ""),
+        (True, True, "leave --allow-broker-config out"),
+    ],
+)
+def test_a_run_beside_another_one_changes_no_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, insists: bool, may_change: bool, words: str
+) -> None:
+    """Both had set num.io.threads: each left it to the other in the end, and the first one's value stayed for good."""
+    (tmp_path / "t.toml").write_text(f"{FILE}[broker-config]\nallowed = true\n")
+    described = load_target(tmp_path / "t.toml", lambda stores: {})
+    beside = ExternalTarget(
+        described,
+        run_id="r",
+        manifests=tmp_path / "m",
+        note=print,
+        parallel_is_fine=insists,
+        broker_config_allowed=may_change,
+    )
+    monkeypatch.setattr(module, "refuse_other_clusters", lambda *_: None)
+    beside._cluster_id = "c"
+    with occupy(tmp_path / "m", "c"), pytest.raises(ConfigurationError, match=words) if words else nullcontext():
+        beside._enter()
+    beside._enter()  # the other one has ended
+    assert beside._occupied is not None
+    beside._occupied.close()
+
+
 def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
