@@ -145,7 +145,10 @@ class Bench:
                 ramp_s = max(1.0, min(WARM_RAMP_S, left_s - WARM_SLICE_S))
                 spec = replace(self.load_spec(scenario, topic), window_s=WARM_SLICE_S, warmup_max_s=ramp_s)
                 result = self._driver.run(spec, replace(observer, written=self._written(scenario, topic)))
-        except (LoadError, TopicRefusedError):
+                self.watch.hold_outcome(scenario, result)
+        except (LoadError, TopicRefusedError) as error:
+            if isinstance(error, SendsFailedError):
+                self.watch.hold_outcome(scenario, error)
             return None  # its rounds will meet the same and say so
         if reason := throttled(result):
             raise TargetError(reason)
@@ -302,11 +305,16 @@ class Bench:
 
     def _backlog(self, scenario: Scenario, observer: Observer) -> str:
         per_record = scenario.logged_bytes * scenario.topic.replication_factor
-        metered = replace(observer, sends=lambda last: self._cluster.meter.under_way(last.done * per_record))
+        meter = self._cluster.meter
+
+        def sends(last: Progress) -> None:
+            meter.under_way(last.done * per_record)
+            observer.sends(last)
 
         def fill(topic: str) -> None:
-            self.engine.fill(self.load_spec(scenario, topic), metered)
-            self._cluster.meter.begin()
+            self.engine.fill(self.load_spec(scenario, topic), replace(observer, sends=sends))
+            meter.under_way(scenario.load.records * per_record)  # what it wrote last no progress has told
+            meter.begin()
 
         return self.topics.backlog(scenario, fill)
 

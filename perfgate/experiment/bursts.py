@@ -12,7 +12,7 @@ from perfgate.experiment.bench import Bench
 from perfgate.experiment.validity import LATE_TURNS, late_turns
 from perfgate.model import Scenario, with_settings
 from perfgate.model.errors import TopicRefusedError, of_side
-from perfgate.model.load import LoadError, Observer, Pace, Progress
+from perfgate.model.load import LoadError, Observer, Pace, Progress, SendsFailedError
 
 
 def burst(
@@ -34,28 +34,33 @@ def burst(
     progress("creating its topics", None)
     buffer = {"queue.buffering.max.kbytes": at.buffer_kib}
     rows = {side: replace(row, producer=with_settings(row.producer, buffer)) for side, row in sides.items()}
-    samplers = {one: one.new_sampler() for one in benches.values()}
+    loads = {one: {side: row for side, row in sides.items() if benches[side] is one} for one in benches.values()}
+    samplers = {one: one.new_sampler() for one in loads}
     observers = dict[Bench, Observer]()
-    for one, sampler in samplers.items():
-        loads = {side: row for side, row in sides.items() if benches[side] is one}
-        first = next(iter(loads.values()))
-        observers[one] = one.watch.observer(first, sampler, progress, measured=True, sides=loads)
+    for one, own in loads.items():
+        first = next(iter(own.values()))
+        observers[one] = one.watch.observer(first, samplers[one], progress, measured=True, sides=own)
     observer = in_turn({side: observers[one] for side, one in benches.items()}, turns)
     try:
         with bench.ledger.during("topics"), ExitStack() as topics:
             names = {}
             for side, row in rows.items():
-                with of_side(side if len(samplers) > 1 else ""):
+                with of_side(side if len(loads) > 1 else ""):
                     names[side] = topics.enter_context(benches[side].topic(row, observer))
             specs = {side: benches[side].load_spec(row, names[side]) for side, row in rows.items()}
             before = {side: benches[side].topics.ends(names[side], row) for side, row in rows.items()}
             with bench.ledger.during("load start"):
                 results, late = bench.engine.take_turns(specs, order, at, along(observer))
+            for one, own in loads.items():
+                one.watch.hold_turns(own, results)
             after = {
                 side: benches[side].topics.ends_after(names[side], row, before[side], results[side])
                 for side, row in rows.items()
             }
     except (LoadError, TopicRefusedError) as error:
+        if isinstance(error, SendsFailedError):
+            for one, own in loads.items():  # whose sends they were it does not tell
+                one.watch.hold_outcome(next(iter(own.values())), error)
         return {side: Finished(round=unmeasured(index, str(error)), repeatable=False) for side in rows}
     outlasted = {side: one for side, one in late.items() if one.turns > LATE_TURNS * one.of}
     return {

@@ -93,6 +93,22 @@ class LoadWatch:
             errors = ", ".join(sent.failed)
             self.hold_limits(row, Progress(now, sent.attempted, sent.acked, sum(sent.failed.values()), errors))
 
+    def hold_turns(self, sides: Mapping[str, Scenario], done: Mapping[str, LoadResult]) -> None:
+        """Raise TargetError when turns that have ended did more than the target allows.
+
+        `sides`: the forms of the scenario that load this cluster; its bytes are those of all of them.
+        """
+        sent = {side: found for side in sides if (found := done[side].sent)}
+        last = Progress(
+            time.monotonic(),
+            sum(one.attempted for one in sent.values()),
+            sum(one.acked for one in sent.values()),
+            sum(sum(one.failed.values()) for one in sent.values()),
+            ", ".join(dict.fromkeys(code for one in sent.values() for code in one.failed)),
+            {side: one.acked for side, one in sent.items()},
+        )
+        self.hold_limits(next(iter(sides.values())), last, sides)
+
     def progress(self, what: str, left: float | None) -> Callable[[str, Progress | None], None]:
         """Return what shows each phase of `what`; `left`: how many s the run still takes."""
         return lambda phase, last: self.tell(f"{what}: {phase}", last, left)

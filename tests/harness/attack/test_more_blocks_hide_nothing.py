@@ -9,7 +9,7 @@ import pytest
 
 from perfgate.judge.relations import judge_relation
 from perfgate.judge.rules import judge_scenario, tells_nothing
-from perfgate.model import Load, Measurement, TopicSpec, Verdict
+from perfgate.model import Load, Measurement, TopicSpec, Verdict, settings
 from perfgate.model.catalogue import family
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.attached.described import Limits
@@ -147,6 +147,12 @@ def test_a_scenario_name_that_no_file_or_key_can_hold_is_refused(name: str) -> N
 LIMITS = Limits(total_bytes=1e12, bytes_per_s=1e9)
 
 
+def with_topic(**config: object) -> Any:
+    """Return a scenario whose topic has these settings."""
+    stated = {name.replace("_", "."): value for name, value in config.items()}
+    return replace(scenario(), topic=replace(scenario().topic, config=settings(stated)))
+
+
 @pytest.mark.parametrize(
     ("row", "limits", "words"),
     [
@@ -166,6 +172,15 @@ LIMITS = Limits(total_bytes=1e12, bytes_per_s=1e9)
         (OVERLOAD, replace(LIMITS, time_outs=True, bytes_per_s=1e6), "it offers 23.8 MiB/s with its replicas"),
         (replace(scenario(), transaction_ms=100), LIMITS, "[limits] transactions = true"),
         (replace(scenario(), transaction_ms=100), replace(LIMITS, transactions=True), ""),
+        # A topic that could not be deleted was never empty, whatever docs/safety.md said.
+        (with_topic(retention_ms=-1), LIMITS, "may keep what it holds for 8 h at the most: retention.ms"),
+        (with_topic(retention_ms=0), LIMITS, "retention.ms"),
+        (with_topic(retention_ms=28_800_001), LIMITS, "retention.ms"),
+        (with_topic(retention_ms="a day"), LIMITS, "retention.ms"),
+        (with_topic(retention_ms=28_800_000), LIMITS, ""),
+        (with_topic(cleanup_policy="compact"), LIMITS, "its cleanup.policy is without delete"),
+        (with_topic(cleanup_policy=""), LIMITS, "its cleanup.policy is without delete"),
+        (with_topic(cleanup_policy="compact, delete"), LIMITS, ""),
     ],
 )
 def test_real_brokers_are_spared_what_their_file_does_not_allow(row: Any, limits: Limits, words: str) -> None:

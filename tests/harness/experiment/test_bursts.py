@@ -1,7 +1,8 @@
 """Bursts on two clusters side by side: what the brokers of each used is that of its own turns."""
 
 import time
-from contextlib import nullcontext
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +15,10 @@ from perfgate.experiment.ledger import WINDOWS, Ledger
 from perfgate.experiment.load_watch import LoadWatch
 from perfgate.load.turns import SIDES, timetable
 from perfgate.metrics.usage import CounterSampler, Usage
-from perfgate.model.errors import BrokersFailedError
-from perfgate.model.load import Observer, Pace
-from tests.harness.build import scenario
+from perfgate.model.errors import BrokersFailedError, TargetError
+from perfgate.model.load import LoadResult, Observer, Pace, SendsFailedError
+from perfgate.model.meter import Meter
+from tests.harness.build import load_result, scenario, sent
 
 AT = Pace(gap_s=0.5, window_s=1.0, buffer_kib=1024)
 READING_S = 0.1
@@ -29,7 +31,7 @@ class Cluster:
     def __init__(self, side: str, order: str, now: list[float], ledger: Ledger) -> None:
         self._turns = [turn for turn in timetable(order, BEGIN_S, AT) if turn.side == side]
         self._now, self.ledger = now, ledger
-        self.watch = LoadWatch(Mock(), ledger, Mock())
+        self.watch = LoadWatch(Mock(most_failed=1.0), ledger, Mock())
         self.topics = SimpleNamespace(ends=lambda *_: [], ends_after=lambda *_: [])
         self.engine = SimpleNamespace(take_turns=self.take_turns)
 
@@ -53,7 +55,7 @@ class Cluster:
             for edge in (turn.opens, turn.closes):
                 self._now[0] = max(self._now[0], edge)
                 observer.edge(edge)
-        return dict.fromkeys(SIDES), {}
+        return dict.fromkeys(SIDES, replace(load_result(), sent=None)), {}
 
     def finished(self, _row: object, _index: int, *found: Any) -> dict[str, float]:
         _result, _before, _after, windows, sampler, _flaws = found
@@ -107,3 +109,49 @@ def test_a_topic_that_its_brokers_cannot_keep_in_sync_is_of_their_side(two: bool
     with pytest.raises(BrokersFailedError) as failed:
         burst(clusters, sides, "ABBA", AT, 1, None, lambda observer: observer)
     assert failed.value.side == ("B" if two else "")
+
+
+class Limited(Cluster):
+    """Brokers with limits of their own, of a burst that ends so."""
+
+    def __init__(self, ledger: Ledger, ends: Mapping[str, LoadResult] | SendsFailedError, most: float) -> None:
+        super().__init__("A", "ABBA", [BEGIN_S], ledger)
+        self.cluster = Mock(meter=Meter(most), most_failed=0.0)
+        self.watch = LoadWatch(self.cluster, ledger, Mock())
+        self._ends = ends
+
+    def take_turns(self, *_: object) -> Any:
+        if isinstance(self._ends, SendsFailedError):
+            raise self._ends
+        return self._ends, {}
+
+    def finished(self, *_: object) -> Any:
+        return "a round"
+
+
+def held(ends: Mapping[str, LoadResult] | SendsFailedError, most: float, *, two: bool) -> tuple[list[str], list[float]]:
+    """Return why the clusters that such a burst loaded were stopped, and how many bytes they were sent."""
+    ledger, row = Ledger(), scenario()
+    of_a, of_b = Limited(ledger, ends, most), Limited(ledger, ends, most)
+    sides = {"A": row, "B": replace(row, topic=replace(row.topic, replication_factor=3))}
+    benches: Any = {"A": of_a, "B": of_b if two else of_a}
+    with suppress(TargetError):
+        burst(benches, sides, "ABBA", AT, 1, None, lambda observer: observer)
+    meters = [one.cluster.meter for one in dict.fromkeys(benches.values())]
+    return [one.stopped for one in meters], [one._under_way / row.logged_bytes for one in meters]
+
+
+def test_what_a_burst_did_last_is_held_against_the_limits_of_the_cluster_that_it_was_done_to() -> None:
+    """No progress told of it: the next burst loaded brokers that had just lost what they were sent."""
+    fine = load_result(sent=sent(attempted=3000, acked=3000))
+    failing = load_result(sent=sent(attempted=3000, acked=2000, failed={"_MSG_TIMED_OUT": 1000}))
+    assert held({"A": fine, "B": fine}, 1e9, two=False) == ([""], [3000 + 3 * 3000])
+    assert held({"A": fine, "B": fine}, 1e9, two=True) == (["", ""], [3000, 3 * 3000])
+    (reason,), _ = held({"A": fine, "B": failing}, 1e9, two=False)
+    assert "1000 of 6000 sends failed: _MSG_TIMED_OUT" in reason
+    (of_a, of_b), _ = held({"A": fine, "B": failing}, 1e9, two=True)
+    assert (of_a, "1000 of 3000 sends failed" in of_b) == ("", True)
+    (of_a, of_b), _ = held({"A": fine, "B": fine}, 6000 * scenario().logged_bytes, two=True)
+    assert (of_a, "[limits] bytes allows" in of_b) == ("", True)
+    (reason,), _ = held(SendsFailedError("none was taken", attempted=5, failed=5), 1e9, two=False)
+    assert "5 of 5 sends failed: none was taken" in reason

@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from perfgate.judge.stopping import GateStopRule
 from perfgate.metrics.process import process_sampler
 from perfgate.model import CanaryReading, Consumers, Load, Measurement, Round, Scenario, Tier
 from perfgate.model.errors import TargetError
-from perfgate.model.load import LoadError, LoadResult, Observer, SendsFailedError
+from perfgate.model.load import LoadError, LoadResult, Observer, Progress, SendsFailedError
 from perfgate.model.meter import Meter
 from perfgate.systems.kafka.client.topics import Topics
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
@@ -117,9 +117,7 @@ def test_sends_that_fail_at_the_very_end_stop_the_run_too(
         return load_result(sent=sent(failed={"_MSG_TIMED_OUT": loses}))
 
     monkeypatch.setattr(LibrdkafkaDriver, "run", run)
-    cluster: Any = Cluster()
-    cluster.meter, cluster.most_failed, cluster.emulates_links = Meter(), 0.0, False
-    cluster.check = lambda: None
+    cluster = limited(math.inf)
     say: Any = lambda text, left_s: None  # noqa: E731 - Say has a second method, which is not called
     sampler = MagicMock(unavailable="", untold="", gives=())
     sampler.metrics.return_value = sampler.over_time.return_value = {}
@@ -135,6 +133,59 @@ def test_sends_that_fail_at_the_very_end_stop_the_run_too(
     with pytest.raises(TargetError, match=r"5 of .* sends failed"):
         bench.round(capped, 1, None, "round 1/3")
     assert cluster.meter.stopped
+
+
+def limited(most: float) -> Any:
+    """Return real brokers that may be written so many bytes, and fail no send."""
+    cluster: Any = Cluster()
+    cluster.meter, cluster.most_failed, cluster.emulates_links = Meter(most), 0.0, False
+    cluster.check = lambda: None
+    return cluster
+
+
+@pytest.mark.parametrize("ends", ["failing", "none taken", "too many", "well"])
+def test_what_a_warm_up_did_last_is_held_against_the_limits_too(monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
+    """Brokers that had lost a third of what they were sent were warmed up on, and loaded with the next scenario."""
+
+    def run(_self: object, _spec: object, _observer: object) -> LoadResult:
+        if ends == "none taken":
+            raise SendsFailedError("none was taken", attempted=5, failed=5)
+        return load_result(sent=sent(acked=2000, failed={"_MSG_TIMED_OUT": 1000} if ends == "failing" else {}))
+
+    monkeypatch.setattr(LibrdkafkaDriver, "run", run)
+    cluster = limited(1e6 if ends == "too many" else 1e9)
+    bench = bench_of(cluster, MagicMock(), MagicMock(return_value=MagicMock(read=None)))
+    bench.topics = MagicMock()
+    words = {
+        "failing": "1000 of 3000 sends failed",
+        "none taken": "5 of 5 sends",
+        "too many": "bytes allows",
+        "well": "",
+    }
+    with pytest.raises(TargetError, match=words[ends]) if words[ends] else nullcontext():
+        bench._warm_slice(row(scenario(), load=CAPPED), 5.0)
+    assert words[ends] in cluster.meter.stopped
+
+
+@pytest.mark.parametrize(
+    ("failed", "records", "words"), [(1, 10, "1 of 10 sends"), (0, 10**6, "bytes allows"), (0, 10, "")]
+)
+def test_a_backlog_is_held_against_the_limits_while_it_is_written_and_at_its_end(
+    monkeypatch: pytest.MonkeyPatch, failed: int, records: int, words: str
+) -> None:
+    def fill(_self: object, _spec: object, observer: Observer) -> None:
+        observer.sends(Progress(at=0.0, attempted=10, done=10 - failed, failed=failed))
+
+    monkeypatch.setattr(LibrdkafkaDriver, "fill", fill)
+    cluster = limited(1e6)
+    bench = bench_of(cluster, MagicMock(), process_sampler(dict))
+    bench.topics.keeper = MagicMock()
+    backlog = row(BACKLOG, load=Load(kind="backlog", records=records))
+    observer = bench.watch.observer(backlog, MagicMock(), lambda *_: None)
+    with pytest.raises(TargetError, match=words) if words else nullcontext():
+        bench._backlog(backlog, observer)
+    assert words in cluster.meter.stopped
+    assert cluster.meter.written == (0 if words else records * backlog.logged_bytes)
 
 
 @dataclass

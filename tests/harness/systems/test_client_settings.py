@@ -1,9 +1,13 @@
 """Numbers of clients' settings, which librdkafka reads in part."""
 
+from dataclasses import replace
+
 import pytest
 
+from perfgate.model import Consumers
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.client.settings import check_settings, checked
+from tests.harness.build import scenario
 from tests.scenarios.catalogue import SCENARIOS
 
 
@@ -58,6 +62,43 @@ def test_a_part_and_more_than_librdkafka_keeps_are_refused(value: object) -> Non
 )
 def test_texts_and_plain_numbers_are_taken(path: str, value: object) -> None:
     assert checked(path, value)[0] == path
+
+
+@pytest.mark.parametrize("scope", ["producer", "consumer"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("security.protocol", "plaintext"),
+        ("sasl.mechanisms", "PLAIN"),
+        ("sasl.mechanism", "PLAIN"),
+        ("sasl.password", "s3cret-pw"),
+        ("ssl.key.password", "s3cret-pw"),
+        ("ssl.ca.location", "/dev/null"),
+        ("ssl.endpoint.identification.algorithm", "none"),
+        ("enable.ssl.certificate.verification", False),
+        ("enable.sasl.oauthbearer.unsecure.jwt", True),
+        ("https.ca.pem", "x"),
+        ("bootstrap.servers", "elsewhere:9092"),
+        ("metadata.broker.list", "elsewhere:9092"),
+    ],
+)
+def test_how_clients_are_secured_is_the_targets_alone(scope: str, name: str, value: object) -> None:
+    """The target file's checks were undone by them: its password went over the wire in clear text, others to run.json.
+
+    By --set, in a change file and in a scenario of one's own.
+    """
+    row, stated = scenario(), ((name, str(value)),)
+    consumers = Consumers(membership="assigned", config=stated)
+    own = replace(row, producer=stated) if scope == "producer" else replace(row, consumers=consumers)
+    for told, state in (
+        (f"--set {scope}.{name}", lambda: checked(f"{scope}.{name}", value)),
+        (f"[{scope}] {name}", lambda: checked(f"{scope}.{name}", value, told=f"[{scope}] {name} = {value!r}")),
+        (f"batch-1k: {scope}.{name}", lambda: check_settings(own)),
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            state()
+        assert str(caught.value).startswith(f"{told}: it belongs in the target file's [client]")
+        assert "s3cret" not in str(caught.value)
 
 
 def test_the_catalogues_settings_are_what_set_takes() -> None:

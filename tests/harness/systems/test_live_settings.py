@@ -7,6 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AlterConfigOpType, ConfigSource
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +15,7 @@ from perfgate.model import settings
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.client import admin
 from perfgate.systems.kafka.client import live_settings as module
-from perfgate.systems.kafka.client.admin import broker_config, is_own, set_broker, steps
+from perfgate.systems.kafka.client.admin import MOST_THREADS, broker_config, is_own, put_back_own, set_broker, steps
 from perfgate.systems.kafka.client.live_settings import LiveSettings
 
 NAME = "num.io.threads"
@@ -156,6 +157,71 @@ def test_only_a_pool_of_threads_is_changed_in_steps(monkeypatch: pytest.MonkeyPa
     with nullcontext() if stepwise else pytest.raises(ConfigurationError, match="refuses"):
         set_broker(Mock(), "1", name, "2")
     assert asked == (["2", "4", "2"] if stepwise else ["2"])
+
+
+class Pool:
+    """A broker's pool of threads as Kafka resizes it, in the words of its source; `default` counts once it is put back.
+
+    A request to take the setting away says nothing of the default.
+    """
+
+    def __init__(self, dynamic: str | None, default: int, words: tuple[str, str]) -> None:
+        self.dynamic, self.default, self._words = dynamic, default, words
+        self.sizes: list[int] = []
+
+    def describe_configs(self, asked: list[Any], **_: object) -> dict[Any, Any]:
+        source = ConfigSource.DYNAMIC_BROKER_CONFIG if self.dynamic else ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+        entry = Mock(value=self.dynamic or str(self.default), source=source.value, is_sensitive=False)
+        return {asked[0]: Mock(result=Mock(return_value={NAME: entry}))}
+
+    def incremental_alter_configs(self, asked: list[Any], **_: object) -> dict[Any, Any]:
+        (entry,) = asked[0].incremental_configs
+        new = None if entry.incremental_operation == AlterConfigOpType.DELETE else entry.value
+        now, then = int(self.dynamic or self.default), int(new or self.default)
+        if now // 2 <= then <= 2 * now:
+            self.dynamic = new
+            self.sizes.append(then)
+            return {asked[0]: Mock(result=Mock(return_value=None))}
+        words = f"{NAME}={then}, {self._words[then > now]} the current value {now}"
+        refused = KafkaException(KafkaError(KafkaError.INVALID_CONFIG, words))
+        return {asked[0]: Mock(result=Mock(side_effect=refused))}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("value should be at least half", "value should not be greater than double"),
+        ("cannot be reduced to less than half", "cannot be increased to more than double"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("value", "default", "sizes"),
+    [
+        ("2", 8, [4, 8]),  # as it was before the run
+        ("2", 32, [4, 8, 16, 32]),
+        ("32", 1, [16, 8, 4, 2, 1]),
+        ("32", 200, [64, 128, 200]),  # the other way than to what it was before
+        ("2", 4, [4]),
+    ],
+)
+def test_a_pool_goes_back_to_a_default_that_somebody_has_changed_meanwhile(
+    value: str, default: int, sizes: list[int], words: tuple[str, str]
+) -> None:
+    """It went to what counted before the run, from where Kafka refused to take it away: it stayed changed for good."""
+    pool: Any = Pool(value, default, words)
+    assert put_back_own(pool, "1", NAME, None, "8", value) == ""
+    assert (pool.dynamic, pool.sizes) == (None, sizes)
+
+
+def test_a_default_that_is_not_told_is_not_sought_for_ever() -> None:
+    pool: Any = Pool("2", 10**6, ("half", "double"))
+    with pytest.raises(ConfigurationError, match=r"broker 1 refuses num\.io\.threads = None"):
+        put_back_own(pool, "1", NAME, None, "8", "2")
+    assert max(pool.sizes) <= MOST_THREADS
+    pool = Pool("2", 32, ("no", "no"))  # without Kafka's words nobody knows where to
+    with pytest.raises(ConfigurationError, match=r"broker 1 refuses num\.io\.threads = None"):
+        put_back_own(pool, "1", NAME, None, "8", "2")
+    assert pool.sizes == [4]
 
 
 @pytest.mark.parametrize(

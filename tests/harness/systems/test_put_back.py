@@ -47,6 +47,7 @@ from perfgate.systems.kafka.attached.leftovers import Cleaner
 from perfgate.systems.kafka.attached.limits import beyond, lacks_permission
 from perfgate.systems.kafka.attached.manifest import Away, Manifest, Occupied, leftovers, occupy
 from perfgate.systems.kafka.client import admin as admin_module
+from perfgate.systems.kafka.client import live_settings as live_module
 from perfgate.systems.kafka.client.admin import dynamic_value
 from perfgate.systems.kafka.load import librdkafka
 from tests.harness.build import scenario
@@ -54,6 +55,11 @@ from tests.harness.build import scenario
 FILE = 'bootstrap-servers = "kafka-1:9093"\n[limits]\nbytes = "1 GB"\nmib-per-s = 5\n'
 TOLD_OF_PARTITIONS = cluster_module.unwell  # tests put others in its place
 BROKERS = {1: "kafka-1:9093", 2: "kafka-2:9093"}
+KNOWN = {
+    "num.io.threads": Mock(is_read_only=False, is_sensitive=False),
+    "num.partitions": Mock(is_read_only=True, is_sensitive=False),
+}
+"""The settings that the brokers know."""
 
 
 class Broker:
@@ -81,6 +87,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     monkeypatch.setattr(admin_module, "set_broker", found.set)
     monkeypatch.setattr(admin_module, "dynamic_value", found.get)
     monkeypatch.setattr(cluster_module, "broker_config", lambda *_: {})
+    monkeypatch.setattr(live_module, "broker_config", lambda *_: KNOWN)
     monkeypatch.setattr(cluster_module, "cluster_id_told", lambda _admin: "c")
     monkeypatch.setattr(cluster_module, "told_of", lambda _, *setting: (found.get(None, *setting), "8"))
     return found
@@ -156,6 +163,23 @@ def test_what_somebody_has_set_meanwhile_is_theirs_and_is_told(
         "left num.io.threads of broker 2 alone: somebody has set it to 32 since it was set to 16; before that it was "
         "not set\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("group.share.max.groups", "these brokers do not know group.share.max.groups"),
+        ("num.partitions", "num.partitions: brokers take it at their start only"),
+    ],
+)
+def test_what_could_not_be_put_back_is_not_set(
+    cluster: Callable[..., ExternalCluster], broker: Broker, tmp_path: Path, name: str, words: str
+) -> None:
+    """Kafka takes a setting that it does not know, and tells no value of it: no further start was possible."""
+    with pytest.raises(ConfigurationError, match=words):
+        cluster(config={"num.io.threads": 16, name: 7})
+    assert broker.values == {}
+    assert '"name"' not in (tmp_path / "m" / "r.jsonl").read_text(), "nothing to put back is noted"
 
 
 @pytest.mark.parametrize(("value", "told"), [("32", "16"), ("0.50", "0.5"), ("delete, compact", "delete,compact")])
@@ -350,6 +374,37 @@ def test_a_run_is_known_to_live_by_a_lock_of_the_kernel(tmp_path: Path) -> None:
     assert left.topics == {"kpg-x": ""}
     occupy(tmp_path, "d").close()
     assert tmp_path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("insists", "may_change", "words"),
+    [
+        (False, True, "both would measure each other"),
+        (True, False, ""),
+        (True, True, "leave --allow-broker-config out"),
+    ],
+)
+def test_a_run_beside_another_one_changes_no_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, insists: bool, may_change: bool, words: str
+) -> None:
+    """Both had set num.io.threads: each left it to the other in the end, and the first one's value stayed for good."""
+    (tmp_path / "t.toml").write_text(f"{FILE}[broker-config]\nallowed = true\n")
+    described = load_target(tmp_path / "t.toml", lambda stores: {})
+    beside = ExternalTarget(
+        described,
+        run_id="r",
+        manifests=tmp_path / "m",
+        note=print,
+        parallel_is_fine=insists,
+        broker_config_allowed=may_change,
+    )
+    monkeypatch.setattr(module, "refuse_other_clusters", lambda *_: None)
+    beside._cluster_id = "c"
+    with occupy(tmp_path / "m", "c"), pytest.raises(ConfigurationError, match=words) if words else nullcontext():
+        beside._enter()
+    beside._enter()  # the other one has ended
+    assert beside._occupied is not None
+    beside._occupied.close()
 
 
 def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
@@ -1338,3 +1393,26 @@ def test_what_putting_back_does_not_undo_is_never_changed_on_real_brokers(
     assert (reason is not None) == never
     if reason:
         assert reason.startswith(f"{name} is never changed on real brokers")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("segment.ms", "1", "begin file after file (segment.ms = 1)"),
+        ("segment.bytes", "14", "begin file after file (segment.bytes = 14)"),
+        ("segment.ms", "1000", ""),
+        ("segment.bytes", "1048576", ""),
+        ("segment.bytes", "1 MiB", ""),  # the brokers refuse it
+        ("flush.messages", "1", "written through every 1 records"),
+        ("flush.messages", "many", ""),
+    ],
+)
+def test_what_wears_out_real_brokers_needs_permission(tmp_path: Path, name: str, value: str, words: str) -> None:
+    """A file for every batch uses up a broker's open files and memory maps, and those are everybody's."""
+    (tmp_path / "t.toml").write_text(FILE)
+    described = load_target(tmp_path / "t.toml", lambda stores: {})
+    row = replace(scenario(), topic=replace(scenario().topic, config=settings({name: value})))
+    reason = lacks_permission(row, described, broker_config_allowed=False) or ""
+    assert words in reason
+    assert bool(reason) == bool(words)
+    assert lacks_permission(row, described, broker_config_allowed=True) is None

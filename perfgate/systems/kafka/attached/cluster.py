@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from perfgate.model import ClusterSpec, Link, Settings
-from perfgate.model.errors import TargetError
+from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.meter import Meter
 from perfgate.systems.kafka.attached.command_faults import CommandFaults
 from perfgate.systems.kafka.attached.described import DescribedTarget
@@ -140,9 +140,18 @@ class ExternalCluster:
         return self._topics
 
     def apply_settings(self) -> None:
-        """Set the spec's broker settings, dynamically, having noted what they were."""
+        """Set the spec's broker settings, dynamically, having noted what they were.
+
+        Raises ConfigurationError, before any is set, for one that the brokers do not know: they would take it, keep its
+        value to themselves, and nobody could put it back. Also for one that counts at a broker's start only.
+        """
         if self.spec.config:
             self._require_same(self._admin)
+            if fixed := self.live_settings().fixed([name for name, _ in self.spec.config]):
+                raise ConfigurationError(
+                    f"{', '.join(fixed)}: brokers take it at their start only, and real ones are not this suite's to "
+                    "start again"
+                )
         for name, value in self.spec.config:
             for broker in map(str, self.addresses):
                 before, effective = told_of(broker_config(self._admin, broker), broker, name)

@@ -20,9 +20,9 @@ from perfgate.systems.kafka.attached.command_faults import lacking
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.diagnosis import reachable
 from perfgate.systems.kafka.attached.identity import refuse_a_silent_zone, refuse_other_clusters, those_that_tell
-from perfgate.systems.kafka.attached.leftovers import Cleaner
+from perfgate.systems.kafka.attached.leftovers import Cleaner, may_live
 from perfgate.systems.kafka.attached.limits import beyond, lacks_brokers, lacks_permission
-from perfgate.systems.kafka.attached.manifest import Leftover, Manifest, Occupied, away_from, leftovers, occupy
+from perfgate.systems.kafka.attached.manifest import Manifest, Occupied, away_from, leftovers, occupy
 from perfgate.systems.kafka.attached.permissions import check_permissions
 from perfgate.systems.kafka.client.admin import sees_all_topics, version_of
 from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S, answer
@@ -53,8 +53,8 @@ class ExternalTarget:
     ) -> None:
         """`manifests`: folder of what runs have made; `unhealthy_is_fine`: start although partitions are not well.
 
-        `parallel_is_fine`: start although another run is on the cluster; `others_ended`: runs of other hosts have, so
-        that what they left can be put back.
+        `parallel_is_fine`: start although another run is on the cluster, unless broker settings may be changed;
+        `others_ended`: runs of other hosts have, so that what they left can be put back.
 
         `broker_config_allowed`, `faults_allowed`: the person said so too, not only the file.
         """
@@ -185,16 +185,21 @@ class ExternalTarget:
         poll_until("the cluster was not whole", all_there, within_s=BACK_S, every_s=LOOK_AGAIN_S)
 
     def _enter(self) -> None:
-        """Make sure that this is one cluster, and that no other run is on it."""
+        """Make sure that this is one cluster, and that no other run is on it, or this one changes no setting there."""
         refuse_other_clusters(self._described, self._cluster_id)
         try:
             self._occupied = occupy(self._manifests, self._cluster_id)
         except Occupied:
+            beside = f"{self._described.name}: another run of this machine is on the cluster: "
             if not self._parallel_is_fine:
                 raise ConfigurationError(
-                    f"{self._described.name}: another run of this machine is on the cluster: both would measure each "
-                    "other, and load it twice as much as the file allows; wait until it has ended (a run may insist: "
-                    "--allow-parallel)"
+                    f"{beside}both would measure each other, and load it twice as much as the file allows; wait until "
+                    "it has ended (a run may insist: --allow-parallel)"
+                ) from None
+            if self._broker_config_allowed:
+                raise ConfigurationError(
+                    f"{beside}of a setting that both change, what the first one set would stay for good; leave "
+                    "--allow-broker-config out, or wait until it has ended"
                 ) from None
 
     def _attach(self, admin: AdminClient) -> None:
@@ -340,8 +345,3 @@ class ExternalTarget:
         for text in self.left_behind:
             with suppress(OSError):  # the terminal may be gone
                 self._note(f"{text}; tried again later")
-
-
-def may_live(leftover: Leftover) -> str:
-    """Return what is told of what another machine's run left."""
-    return f"not put back, because it may still run there: {leftover.text}"

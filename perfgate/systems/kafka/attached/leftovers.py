@@ -119,6 +119,11 @@ class Cleaner:
             self._note(f"left topic {name} alone: it is not the one that run {leftover.run_id} made")
 
 
+def may_live(leftover: Leftover) -> str:
+    """Return what is told of what another machine's run left."""
+    return f"not put back, because it may still run there: {leftover.text}"
+
+
 def _by_hand(leftover: Leftover) -> str:
     """Return what a person can do about what cannot be put back, and need not be."""
     return f"once it has been seen to by hand, take its lines out of {leftover.path}"

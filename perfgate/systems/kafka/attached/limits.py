@@ -21,6 +21,10 @@ NEVER_CHANGED = re.compile(
 """Settings of brokers that are other people's matter, by name."""
 OFTEN = 1000
 """Brokers that flush a partition after fewer records have their disks, which others share, do little else."""
+LEAST_SEGMENT = {"segment.ms": 1000, "segment.bytes": MIB}
+"""Brokers that begin a partition's next file earlier run out of open files and memory maps, and end."""
+MOST_KEPT_H = 8
+"""So long what a run wrote may be kept where its topic cannot be deleted: twice as long as endurance-4h lasts."""
 
 
 def lacks_brokers(scenario: Scenario, brokers: int) -> str | None:
@@ -42,6 +46,7 @@ def lacks_permission(scenario: Scenario, described: DescribedTarget, *, broker_c
         return "no client in the other zone: the target file states no [zones] cross-zone"
     if scenario.link.crosses_zones and scenario.link != CROSS_ZONE:
         return f"its link adds {scenario.link.added_rtt_ms} ms; real zones are as far apart as they are"
+    topic = dict(scenario.topic.config)
     wanted = "the file must say [broker-config] allowed = true, and the run --allow-broker-config"
     if forbidden := [name for name, _ in scenario.cluster.config if NEVER_CHANGED.fullmatch(name)]:
         return (
@@ -50,10 +55,21 @@ def lacks_permission(scenario: Scenario, described: DescribedTarget, *, broker_c
         )
     if scenario.cluster.config and not broker_config_allowed:
         return f"it needs broker settings: {wanted}"
-    flushes = int(dict(scenario.topic.config).get("flush.messages", OFTEN))
+    flushes = _number(topic.get("flush.messages", OFTEN))
     if flushes < OFTEN and not broker_config_allowed:
-        return f"it has the brokers' disks written through every {flushes:,} records: {wanted}"
+        return f"it has the brokers' disks written through every {flushes:,.0f} records: {wanted}"
+    small = [name for name, least in LEAST_SEGMENT.items() if _number(topic.get(name, least)) < least]
+    if small and not broker_config_allowed:
+        return f"it has the brokers begin file after file ({small[0]} = {topic[small[0]]}): {wanted}"
     return None
+
+
+def _number(value: object) -> float:
+    """Return a setting's number; of a text, which the brokers refuse, one that is neither small nor large."""
+    try:
+        return float(str(value))
+    except ValueError:
+        return math.nan
 
 
 def beyond(limits: Limits, scenario: Scenario) -> str | None:
@@ -67,6 +83,11 @@ def beyond(limits: Limits, scenario: Scenario) -> str | None:
         return "how real brokers let clients in is not this suite's to change"
     if scenario.consumers and scenario.consumers.membership == "share":
         return "where its share group begins is a setting of the group that would stay on real brokers"
+    topic = dict(scenario.topic.config)
+    if not 0 < _number(topic.get("retention.ms", 1)) <= MOST_KEPT_H * 3_600_000:
+        return f"a topic that cannot be deleted may keep what it holds for {MOST_KEPT_H} h at the most: retention.ms"
+    if "delete" not in [one.strip() for one in topic.get("cleanup.policy", "delete").split(",")]:
+        return "a topic that cannot be deleted would keep what it holds for good: its cleanup.policy is without delete"
     partitions = scenario.topic.partitions * scenario.topic.replication_factor
     if partitions > limits.partitions and not scenario.refusal:
         return f"its topics have {partitions:,} partitions with replicas, and the file allows {limits.partitions:,}"

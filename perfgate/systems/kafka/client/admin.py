@@ -35,6 +35,10 @@ POOLS = re.compile(
 )
 """Settings that Kafka changes to at least half and at most twice their size at a time: pools of threads, as its source
 has it (DynamicThreadPool, SocketServer, LogCleaner, DynamicRemoteLogConfig)."""
+TOO_FAR = re.compile(r"(?P<more>double)|half the current value")
+"""What Kafka says of such a change that goes too far: up, or down."""
+MOST_THREADS = 1024
+"""On its way to a default that nobody tells a pool is not made larger than that."""
 REFUSALS = (KafkaError.INVALID_CONFIG, KafkaError.INVALID_REQUEST)
 
 
@@ -147,7 +151,8 @@ def set_broker(
     """Set one dynamic setting of one broker; None takes it away, so that what is `effective` then counts again.
 
     A pool of threads that refuses goes there in the steps that Kafka takes. `go_on` is called before each, and raises
-    where there is to be none.
+    where there is to be none. What counts once it is taken away may be another default by now: the refusal says whether
+    that is more or less.
     Raises ConfigurationError for a value that the broker refuses.
     """
     go_on()
@@ -157,17 +162,20 @@ def set_broker(
         cause = refusal.__cause__
         if not (isinstance(cause, KafkaException) and cause.args[0].code() in REFUSALS):
             raise
+        words = cause.args[0].str()
         now = told_of(broker_config(admin, broker), broker, name)[1]
-        between = list(steps(now, effective if value is None else value)) if POOLS.fullmatch(name) else []
+        between: list[str] = []
+        if POOLS.fullmatch(name):
+            between = list(steps(now, effective if value is None else value))
+            if value is None and (too_far := TOO_FAR.search(words)):
+                between = list(steps(now, str(MOST_THREADS) if too_far["more"] else "1"))[:1]
         if not between:
-            words = f"broker {broker} refuses {name} = {value}: {cause.args[0].str()}"
-            raise ConfigurationError(words) from refusal
+            raise ConfigurationError(f"broker {broker} refuses {name} = {value}: {words}") from refusal
         for size in between:
             go_on()
             _alter(admin, broker, name, size)
             await_broker(admin, broker, {name: size})
-        go_on()
-        _alter(admin, broker, name, value)
+        set_broker(admin, broker, name, value, effective, go_on)
 
 
 def put_back(admin: AdminClient, broker: str, name: str, before: str | None, effective: str) -> None:

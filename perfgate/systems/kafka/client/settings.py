@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,11 @@ _ALIASES = {
     "queue.buffering.max.ms": "linger.ms",
     "request.required.acks": "acks",
 }
+_CONNECTION = re.compile(
+    r"security\.protocol|(enable\.)?(sasl|ssl)[._].+|https\..+|bootstrap\.servers|metadata\.broker\.list"
+)
+"""Which brokers clients talk with, and what they prove and check: a scenario's word would count before the target's,
+whose passwords would then go where its file would not have let them, and one stated here would stand in run.json."""
 
 
 def checked(path: str, value: object, told: str = "") -> tuple[str, Any]:
@@ -82,6 +88,11 @@ def check_settings(scenario: Scenario) -> None:
 
 def _usual(scope: str, name: str, value: str, told: str) -> str:
     """Return the setting's usual name. Raises ConfigurationError, with what was `told`, for one that is refused."""
+    if scope in ("producer", "consumer") and _CONNECTION.fullmatch(name):
+        raise ConfigurationError(  # without the value, which may be a password
+            f"{told.partition('=')[0].rstrip()}: it belongs in the target file's [client]; the suite's own brokers are "
+            "secured by cluster.security"
+        )
     if scope == "producer":
         _check_producer(name, value, told)
     elif scope == "consumer":
