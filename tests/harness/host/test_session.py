@@ -1,0 +1,40 @@
+"""A command with a session of its own: it is waited for without what a Ctrl-C could leave locked."""
+
+import subprocess
+import threading
+from typing import Any
+
+import pytest
+
+from perfgate.host.session import run_in_session
+
+
+class NoTry:
+    """A lock that may be waited for, and not be tried: an interruption right after a try keeps it for ever."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def acquire(self, blocking: bool = True) -> bool:
+        assert blocking, "Popen.wait(timeout) and poll() try their lock outside of the `try` that lets go of it"
+        return self._lock.acquire()
+
+    def __enter__(self) -> bool:
+        return self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+class Watched(subprocess.Popen[bytes]):
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._waitpid_lock: Any = NoTry()
+
+
+def test_a_command_is_waited_for_without_a_lock_that_ctrl_c_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run hung for ever after Ctrl-C, with its change applied: 1 of some 4,000 that came as a command ended."""
+    monkeypatch.setattr(subprocess, "Popen", Watched)
+    assert run_in_session(["/bin/sh", "-c", "sleep 0.1; echo done; exit 3"], 30) == (3, "done\n")
+    with pytest.raises(subprocess.TimeoutExpired):
+        run_in_session(["/bin/sh", "-c", "sleep 60"], 0.1)
