@@ -161,7 +161,7 @@ class Settled:
         if self._now() - self._looked_at >= SETTLED_S:
             before, self._looks, self._looked_at = self._looks, self._read(), self._now()
             unknown = all(usage.compiling_s is None for usage in self._looks.values())
-            shares = compile_shares(before, self._looks)
+            shares = compile_shares((before, self._looks))
             self._settled = unknown or (bool(before) and max(shares.values(), default=0.0) <= self._most)
         return self._settled
 
@@ -274,8 +274,8 @@ def broker_metrics(spans: Sequence[tuple[Looks, Looks]], records_per_s: float) -
         metrics |= {"broker_network_in_mib_per_s": received / MIB, "broker_network_out_mib_per_s": sent / MIB}
         if records_per_s > 0:
             metrics["broker_network_in_bytes_per_record"] = received / records_per_s
-    if shares := [share for span in spans for share in compile_shares(*span).values()]:
-        metrics["broker_compile_share.max"] = max(shares)
+    if shares := compile_shares(*spans):
+        metrics["broker_compile_share.max"] = max(shares.values())
     return metrics
 
 
@@ -319,24 +319,24 @@ def _traffic_per_s(spans: Sequence[tuple[Looks, Looks]], seconds: Mapping[int, f
     return received, sent
 
 
-def compile_shares(before: Looks, after: Looks) -> dict[int, float]:
-    """Return the share of each broker's CPU that its JVM spent on compiling between two looks, where that is known.
+def compile_shares(*spans: tuple[Looks, Looks]) -> dict[int, float]:
+    """Return the share of each broker's CPU that its JVM spent on compiling in these spans together, where known.
 
     A broker that used less than LEAST_CPU_CORES says nothing; LEAST_COMPILING_CORES of compiling count as none.
     """
     shares = {}
-    for broker, late in after.items():
-        early = before.get(broker)
-        if early is None or early.compiling_s is None or late.compiling_s is None or late.at <= early.at:
-            continue
-        used = late.cpu_s - early.cpu_s
-        if used < LEAST_CPU_CORES * (late.at - early.at):
-            continue
-        compiled = sum(
-            max(0.0, seconds - early.compiling_s.get(thread, 0.0)) for thread, seconds in late.compiling_s.items()
-        )
-        idle = compiled < LEAST_COMPILING_CORES * (late.at - early.at)
-        shares[broker] = 0.0 if idle else min(1.0, compiled / used)
+    for broker in spans[-1][1]:
+        lasted = used = compiled = 0.0
+        for before, after in spans:
+            early, late = before.get(broker), after.get(broker)
+            if early is None or late is None or early.compiling_s is None or late.compiling_s is None:
+                continue
+            lasted += late.at - early.at
+            used += late.cpu_s - early.cpu_s
+            for thread, seconds in late.compiling_s.items():
+                compiled += max(0.0, seconds - early.compiling_s.get(thread, 0.0))
+        if lasted > 0 and used >= LEAST_CPU_CORES * lasted:
+            shares[broker] = 0.0 if compiled < LEAST_COMPILING_CORES * lasted else min(1.0, compiled / used)
     return shares
 
 

@@ -240,13 +240,22 @@ def looks(at: float, cpu: float, compiling: float | None, broker: int = 1) -> di
 
 
 def test_the_share_is_that_of_the_broker_s_own_cpu() -> None:
-    assert compile_shares(looks(0, 10, 4), looks(2, 12, 5)) == {1: 0.5}
-    assert compile_shares(looks(0, 10, None), looks(2, 12, 5)) == {}
-    assert compile_shares({}, looks(2, 12, 5)) == {}, "a broker that has just come back"
+    assert compile_shares((looks(0, 10, 4), looks(2, 12, 5))) == {1: 0.5}
+    assert compile_shares((looks(0, 10, None), looks(2, 12, 5))) == {}
+    assert compile_shares(({}, looks(2, 12, 5))) == {}, "a broker that has just come back"
     little = 2 * LEAST_COMPILING_CORES - 0.01
-    assert compile_shares(looks(0, 10, 4), looks(2, 10.2, 4 + little)) == {1: 0.0}, "as warm brokers do"
+    assert compile_shares((looks(0, 10, 4), looks(2, 10.2, 4 + little))) == {1: 0.0}, "as warm brokers do"
     idle = 2 * LEAST_CPU_CORES / 2
-    assert compile_shares(looks(0, 10, 4), looks(2, 10 + idle, 4 + idle)) == {}, "next to nothing, in ticks"
+    assert compile_shares((looks(0, 10, 4), looks(2, 10 + idle, 4 + idle))) == {}, "next to nothing, in ticks"
+
+
+def test_the_share_is_that_of_all_turns_of_a_burst_together() -> None:
+    """One that compiled for a moment in one of its turns of a second scatters as those do in which none did."""
+    one, other = (looks(0, 10, 4), looks(1, 10.5, 4.09)), (looks(2, 11, 4.09), looks(3, 11.5, 4.09))
+    assert compile_shares(one) == {1: pytest.approx(0.18)}
+    assert compile_shares(one, other) == compile_shares(other, one) == {1: pytest.approx(0.09)}
+    away = (looks(2, 11, None), looks(3, 11.5, 4.09))
+    assert compile_shares(one, away) == compile_shares(one), "where it is known"
 
 
 def test_brokers_have_settled_once_none_of_them_compiles() -> None:
