@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfgate.judge.thresholds import RATIOS_FILE, as_table, known_metric
+from perfgate.judge.thresholds import LARGEST_REACH, RATIOS_FILE, as_table, known_metric, largest_reach
 from perfgate.model import Ratio
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.structured import Positive, strict, structured, toml_of
@@ -61,10 +61,13 @@ def _ratios(path: Path, table: str, values: dict[str, object]) -> tuple[Ratio, .
         value = bound.at_least if key == "at_least" else bound.at_most
         if value is None or getattr(bound, other) is not None:
             raise ConfigurationError(f"{where} is better when it is {metric.better}: state {key}, and only that")
-        if (value > 1) if key == "at_least" else (value < 1):
+        reach = largest_reach(metric.name)
+        legal = (1 - min(reach, LARGEST_REACH), 1.0) if key == "at_least" else (1.0, 1 + reach)
+        if not legal[0] <= value <= legal[1]:
+            more = (value > 1) == (key == "at_least")
+            what = "asks for more than the reference reaches" if more else "is as good as no limit"
             raise ConfigurationError(
-                f"{where}: {key} = {value:g} asks for more than the reference reaches; legal: "
-                f"{'up to 1' if key == 'at_least' else '1 or more'}"
+                f"{where}: {key} = {value:g} {what}; legal: {legal[0]:g} .. {legal[1]:g} times the reference's"
             )
         found.append(Ratio(metric=metric, limit=value, own=table != DEFAULT))
     return tuple(found)
