@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.judge.more_hosts import RECEIVED, SENT, more_hosts, most_ratio, notes_of
+from perfgate.judge.more_hosts import BROKERS_CPU, RECEIVED, SENT, more_hosts, most_ratio, notes_of
 from perfgate.judge.relations import judge_relation
 from perfgate.judge.rules import judge_scenario
 from perfgate.model import Consumers, Load, Measurement, Round, Verdict
@@ -53,6 +54,23 @@ def test_a_rate_that_rises_with_one_host_more_is_the_generators_and_said_so_with
     same = confirmed(FLAT, FLAT)
     held = judge_relation(relation(0.5), {"fast": found, "slow": same})
     assert held.verdict is Verdict.INVALID, "what generators limited shows nothing in a relation either"
+
+
+@pytest.mark.parametrize(("cores_of", "cores_over", "finding"), [(0.47, 0.47, "unknown"), (0.47, 0.40, "saturated")])
+def test_brokers_that_take_more_with_as_much_cpu_may_be_the_limit(
+    cores_of: float, cores_over: float, finding: str
+) -> None:
+    """A broker of half a core was "not the limit", for four producers had it take 1.13 times what three did."""
+    found = confirmed(FLAT, times(1 / 1.13))
+    rounds, fewer = (
+        tuple(replace(r, metrics={**r.metrics, BROKERS_CPU: cores + r.index / 1e3}) for r in part)
+        for part, cores in ((found.rounds, cores_of), (found.one_host_fewer, cores_over))
+    )
+    outcome = judge_scenario(replace(found, rounds=rounds, one_host_fewer=fewer), HELD)
+    assert outcome.more_hosts is not None
+    assert outcome.more_hosts.finding == finding
+    assert outcome.verdict is (Verdict.INCONCLUSIVE if finding == "unknown" else Verdict.INVALID)
+    assert ("with as much CPU" in outcome.more_hosts.words) is (finding == "unknown")
 
 
 def test_a_rate_that_stays_is_confirmed_and_judged_as_ever() -> None:

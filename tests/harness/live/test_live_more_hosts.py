@@ -25,11 +25,11 @@ def confirmed(results: Path, name: str, *arguments: str) -> tuple[Finished, dict
 
 
 def test_generators_that_are_the_limit_make_the_scenario_invalid(tmp_path: Path) -> None:
-    """Each producer is bound by its own client: one request of one record under way, whatever brokers take."""
+    """Each producer is bound by its own client: one request under way over a link of 10 ms, whatever brokers take."""
     done, entry = confirmed(
         tmp_path,
         "capped-plain",
-        *("--hosts=local:2", "--set=producers.processes=2"),
+        *("--hosts=local:2", "--set=producers.processes=2", "--set=producers.link=cross-zone-10ms"),
         "--set=producer.max.in.flight.requests.per.connection=1",
     )
     found = entry["more_hosts"]
