@@ -36,8 +36,9 @@ class Finished:
     @property
     def run(self) -> dict[str, Any]:
         """The run.json that it left (exactly one)."""
-        (path,) = self.results.glob("2*/run.json")
-        document: dict[str, Any] = json.loads(path.read_text())
+        found = list(self.results.glob("2*/run.json"))
+        assert len(found) == 1, self.output
+        document: dict[str, Any] = json.loads(found[0].read_text())
         return document
 
     @property

@@ -129,7 +129,7 @@ class Secured:
         path = folder / "staging.toml"
         path.write_text(
             f'name = "staging"\nbootstrap-servers = "{self.bootstrap}"\n[client]\n{lines}'
-            f'[limits]\nbytes = "200 GB"\nmib-per-s = 400\n{more}'
+            f'[limits]\nbytes = "2 TB"\nmib-per-s = 400\n{more}'
         )
         return path
 

@@ -125,8 +125,6 @@ def hold_the_gate_on_hosts(
     With `options` of longer rounds, for ratios that tell, it runs on this machine again afterwards.
     """
     path = target(brokers, folder, plain=plain)
-    if options:
-        path.write_text(path.read_text().replace('bytes = "200 GB"', 'bytes = "2 TB"'))
     alone = [measured_on(None, path, folder / "alone", options)]
     done = measured_on(hosts, path, folder / "hosts", options)
     alone += [measured_on(None, path, folder / "again", options)] if options else []
