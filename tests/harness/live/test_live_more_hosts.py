@@ -29,7 +29,7 @@ def test_generators_that_are_the_limit_make_the_scenario_invalid(tmp_path: Path)
     done, entry = confirmed(
         tmp_path,
         "capped-plain",
-        *("--hosts=local:2", "--set=producers.processes=2", "--set=producers.link=cross-zone-10ms"),
+        *("--hosts=local:2", "--set=producers.processes=2", "--set=link=cross-zone-10ms"),
         "--set=producer.max.in.flight.requests.per.connection=1",
     )
     found = entry["more_hosts"]
