@@ -14,6 +14,7 @@ from perfgate.experiment.validity import (
     woken,
 )
 from perfgate.model import HostReport, Load
+from perfgate.model.compared import SATURATED
 from perfgate.model.histogram import latency_metrics
 from perfgate.model.load import LoadResult
 
@@ -45,10 +46,10 @@ def host_flaws(
     for host in result.hosts:
         found += [Flaw(reason, generator=True) for reason in _out_of_step(host)]
         for why in _at_its_limit(host, busiest_broker_cores, shares_cores=shares_cores):
-            found.append(Flaw(f"generator saturated on {host.name}: {why}", generator=True))
+            found.append(Flaw(f"{SATURATED} on {host.name}: {why}", generator=True))
         if why := _late(host, result):
             spoilt = LATENCIES if result.received else LATENCIES[:1]
-            reason = f"generator saturated on {host.name}: {why}"
+            reason = f"{SATURATED} on {host.name}: {why}"
             found.append(Flaw(reason, generator=not load.times_out, metrics=spoilt))
     return [*found, *_clock_flaws(result)]
 
