@@ -18,7 +18,8 @@ import numpy as np
 from fixtures.command_line import TIERS
 from perfgate.judge.confirmation import second_look
 from perfgate.judge.limits import ROWS, reach_of
-from perfgate.judge.rules import judge_threshold, verdict_of
+from perfgate.judge.rules import verdict_of
+from perfgate.judge.threshold_rule import judge_threshold
 from perfgate.judge.thresholds import LARGEST_REACH
 from perfgate.model import METRICS, MetricInfo, Outcome, Threshold, Verdict
 from perfgate.model.summary import centre

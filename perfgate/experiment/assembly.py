@@ -139,6 +139,7 @@ def round_of(
         window_s=result.window_s,
         warmup_s=result.warmup_s,
         steady=result.steady,
+        growth=result.growth,
         metrics={name: value for name, value in metrics.items() if name not in no_numbers},
         accounting=accounting,
         generator=GeneratorReport(

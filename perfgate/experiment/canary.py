@@ -8,8 +8,10 @@ import socket
 import threading
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -25,17 +27,72 @@ PRESSURE = Path("/proc/pressure/cpu")
 
 
 def read_canary(brokers_cpu_s: Callable[[], float] = lambda: 0.0) -> CanaryReading:
-    """Take a reading; about half a second. `brokers_cpu_s` tells the CPU that the suite's own brokers have used."""
-    began, pressure, (stolen, cpu_s), brokers_s = time.monotonic(), _pressure_us(), _cpu_s(), brokers_cpu_s()
-    cpu, loopback = _deflate_on_all_cores(), _ping_over_loopback()
-    seconds, (stolen_after, cpu_after_s) = time.monotonic() - began, _cpu_s()
+    """Take a reading, in about half a second.
+
+    `brokers_cpu_s` returns the CPU in s that the suite's own brokers have used.
+    """
+    cores, processes = usable_cores(), processes_cpu_s()
+    began, pressure, before, own_s, brokers_s = (
+        time.monotonic(),
+        _pressure_us(),
+        _cpu_s(),
+        time.process_time(),
+        brokers_cpu_s(),
+    )
+    cpu, per_cpu_s = _deflate_on_all_cores()
+    between, brokers_between_s = time.monotonic(), brokers_cpu_s()
+    loopback = _ping_over_loopback()
+    ended, brokers_after_s = time.monotonic(), brokers_cpu_s()
+    seconds, after, own_s = ended - began, _cpu_s(), time.process_time() - own_s
+    all_s = after.all - before.all
+    others_s = after.busy - before.busy - own_s - (brokers_after_s - brokers_s)
     return CanaryReading(
         deflate_mib_per_s=cpu,
         loopback_per_s=loopback,
         pressure=(_pressure_us() - pressure) / 1e6 / seconds,
-        steal=(stolen_after - stolen) / (cpu_after_s - cpu_s) if cpu_after_s > cpu_s else 0.0,
-        brokers=(brokers_cpu_s() - brokers_s) / seconds / usable_cores(),
+        steal=(after.stolen - before.stolen) / all_s if all_s > 0 else 0.0,
+        # Each load by itself: brokers that finish something are busy in the first one only.
+        brokers=max(
+            (brokers_between_s - brokers_s) / (between - began) / cores,
+            (brokers_after_s - brokers_between_s) / (ended - between) / cores,
+        ),
+        others=min(1.0, max(0.0, others_s / seconds / (os.cpu_count() or 1))),
+        busiest=busiest(processes, processes_cpu_s(), os.getpid()),
+        deflate_mib_per_cpu_s=per_cpu_s,
     )
+
+
+class ProcessCpu(NamedTuple):
+    """A process: its name, its parent's id, and the CPU in clock ticks that it has used."""
+
+    name: str
+    parent: int
+    ticks: int
+
+
+def processes_cpu_s(folder: Path = Path("/proc")) -> dict[int, ProcessCpu]:
+    """Return all processes of this machine by id; empty where it is no Linux."""
+    found = {}
+    for path in folder.glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError, IndexError):  # it has just ended
+            # The name stands in parentheses and may hold any character; man 5 proc.
+            head, _, rest = path.read_text(errors="replace").rpartition(")")
+            values = rest.split()
+            name = head.partition("(")[2]
+            found[int(path.parent.name)] = ProcessCpu(name, int(values[1]), int(values[11]) + int(values[12]))
+    return found
+
+
+def busiest(before: Mapping[int, ProcessCpu], after: Mapping[int, ProcessCpu], run: int) -> str:
+    """Return the name of the process that used most CPU between two looks, the run and its own processes apart."""
+    own = {run}
+    while more := {pid for pid, one in after.items() if one.parent in own and pid not in own}:
+        own |= more
+    used = {
+        pid: one.ticks - (before[pid].ticks if pid in before else 0) for pid, one in after.items() if pid not in own
+    }
+    most = max(used, key=lambda pid: used[pid], default=None)
+    return after[most].name if most is not None and used[most] > 0 else ""
 
 
 def usable_cores() -> int:
@@ -43,27 +100,32 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _deflate_on_all_cores() -> float:
-    """Return the MiB/s that all cores together compress (deflate, which runs without Python's lock).
+def _deflate_on_all_cores() -> tuple[float, float | None]:
+    """Return the MiB/s that all cores together compress, and the MiB in a second of their own time.
+
+    Deflate runs without Python's lock.
 
     Not a hash: processors with instructions for SHA-256 are 8 times as fast at that, and 4 times as fast at Kafka.
     Matching strings is what brokers' code is made of: branches and loads that depend on one another.
     """
     cores = usable_cores()
-    done = [0] * cores
+    done, used_s = [0] * cores, [0.0] * cores
     ends = time.monotonic() + CPU_S
 
     def work(number: int) -> None:
+        began_s = time.thread_time()
         while time.monotonic() < ends:
             zlib.compress(BLOCK, DEFLATE_LEVEL)
             done[number] += len(BLOCK)
+        used_s[number] = time.thread_time() - began_s
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(cores)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return sum(done) / MIB / CPU_S
+    mib = sum(done) / MIB
+    return mib / CPU_S, mib / sum(used_s) if sum(used_s) > 0 else None
 
 
 def _ping_over_loopback() -> float:
@@ -98,7 +160,15 @@ def _pressure_us() -> int:
         return 0
 
 
-def _cpu_s() -> tuple[float, float]:
-    """Return the processors' times in s: stolen from this machine, and all. A guest's count as user time already."""
-    times = psutil.cpu_times()._asdict()
-    return times.get("steal", 0.0), sum(s for name, s in times.items() if not name.startswith("guest"))
+class _Times(NamedTuple):
+    """The processors' times in s: stolen from this machine, spent on anything, and all."""
+
+    stolen: float
+    busy: float
+    all: float
+
+
+def _cpu_s() -> _Times:
+    times = {name: s for name, s in psutil.cpu_times()._asdict().items() if not name.startswith("guest")}  # user's too
+    stolen, idle = times.get("steal", 0.0), times.get("idle", 0.0) + times.get("iowait", 0.0)
+    return _Times(stolen, sum(times.values()) - stolen - idle, sum(times.values()))

@@ -122,8 +122,6 @@ class Rounds:
                 self._bench.note(f"one more round ({index}): the brokers were still warming up at {rows}")
                 scenarios = compared_with(scenarios, warming)  # others have had their rounds
             self._read_canary()
-            if self._stop.disturbed(self._canary):
-                return
             for scenario in self._shuffled(scenarios):
                 earlier = self._done[scenario.name]
                 if any(r.invalid for r in earlier) or self._stop.hopeless(scenario, earlier):

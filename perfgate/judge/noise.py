@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from perfgate.judge.statistics import CENTRE_ERROR_FACTOR, spread
 from perfgate.model import FEWEST_READINGS, CanaryReading
+from perfgate.model.doubt import Doubt
 
 CANARY_LEAST: Mapping[str, float] = {"deflate_mib_per_s": 0.6, "loopback_per_s": 0.5}
 """A reading below this share of the median of those before the cluster started was disturbed. Idle brokers that still
@@ -20,37 +21,96 @@ CANARY_OFF = 0.25
 """A machine so much slower or faster than when the baselines were recorded is another machine."""
 STEAL = 0.10
 """Share of the processors' time that the host took away."""
+LEAST_LEFT = 0.01
+"""Share of its speed that a machine on which a reading came about had at the least."""
+OTHERS = 0.10
+"""Other processes that used less than this share of the processors are not what slowed it down."""
+SAME_SPEED = 0.8
+"""Processors that do less than this share of the work in a second of their own time are slower themselves: a host that
+shares them with others. Idle, 2 vCPU scatter by 5 % (20 readings)."""
+LATE_FACTOR = 10.0
+"""A machine that is slower by this factor makes late what brokers do in a tenth of the time that they are given: topics
+in sync in 1 to 3 of 30 s, acknowledgements in far less of 120 s (delivery.timeout.ms)."""
+MACHINE = "machine"
 FEWEST_ROUNDS = 4
 
 
-def disturbed(readings: Sequence[CanaryReading], recorded: Mapping[str, float] | None) -> str:
-    """Return why nothing measured beside these readings may be held against figures; empty when it may."""
+def machine_doubts(readings: Sequence[CanaryReading], recorded: Mapping[str, float] | None) -> tuple[Doubt, ...]:
+    """Return why figures measured beside these readings may be the machine's and not the brokers'; empty when quiet.
+
+    Each explains as much as the machine was slower. `recorded`: what the canary read when baselines were recorded.
+    """
     if len(readings) < FEWEST_READINGS:
-        return ""
+        return ()
+    found = []
     steal = max(reading.steal for reading in readings)
     if steal > STEAL:
-        return f"the host took {steal * 100:.0f} % of the processors' time away (steal; at most {STEAL * 100:.0f} %)"
+        text = f"the host took {steal * 100:.0f} % of the processors' time away (steal; at most {STEAL * 100:.0f} %)"
+        found.append(Doubt(kind=MACHINE, whose="machine", text=text, factor=1 / max(1 - steal, LEAST_LEFT)))
     for name, least in CANARY_LEAST.items():
         before = statistics.median(getattr(reading, name) for reading in readings[:FEWEST_READINGS])
-        lowest = min((getattr(r, name) for r in readings if not _brokers_were_it(r, name, before)), default=before)
-        if lowest < least * before:
-            return (
-                f"the canary {name} fell to {lowest / before * 100:.0f} % of what it was before the cluster started "
-                f"(at least {least * 100:.0f} %): something else ran on this machine"
+        if not before > 0:
+            continue
+        left = {
+            _left(reading, name, before): reading for reading in readings if not _brokers_were_it(reading, name, before)
+        }
+        lowest = min(left, default=1.0)
+        if lowest < least and (what := _what_ran(left[lowest], readings[:FEWEST_READINGS])):
+            text = (
+                f"the machine ran at {lowest * 100:.0f} % of its speed before the cluster started (canary {name}, at "
+                f"least {least * 100:.0f} %): {what}"
             )
+            found.append(Doubt(kind=MACHINE, whose="machine", text=text, factor=1 / max(lowest, LEAST_LEFT)))
         baseline = (recorded or {}).get(name)
         off = before / baseline - 1 if baseline else 0.0
-        if abs(off) > CANARY_OFF:
-            return (
+        if baseline and abs(off) > CANARY_OFF:
+            text = (
                 f"the canary {name} lies {off * 100:+.0f} % off its recorded {baseline:,.0f} (at most "
                 f"{CANARY_OFF * 100:.0f} %): not the machine, or not the state, that the thresholds were recorded on"
             )
-    return ""
+            found.append(Doubt(kind="another machine", whose="machine", text=text, factor=max(1.0, baseline / before)))
+    return tuple(found)
+
+
+def disturbed(readings: Sequence[CanaryReading], recorded: Mapping[str, float] | None) -> str:
+    """Return why nothing measured beside these readings may be called green, or be a baseline; empty when it may."""
+    return next((doubt.text for doubt in machine_doubts(readings, recorded)), "")
+
+
+def late_by_machine(readings: Sequence[CanaryReading]) -> str:
+    """Return why brokers that were late may only have been so because of the machine; empty where it was not that slow.
+
+    They answer within a tenth of the bounds by which they are late; half of a machine's speed is no reason.
+    """
+    return next((d.text for d in machine_doubts(readings, None) if d.factor is None or d.factor >= LATE_FACTOR), "")
+
+
+def _left(reading: CanaryReading, name: str, before: float) -> float:
+    """Return the share of its speed that the machine had, with what the suite's own brokers used given back."""
+    return float(getattr(reading, name)) / before / max(1 - reading.brokers, LEAST_LEFT)
 
 
 def _brokers_were_it(reading: CanaryReading, name: str, before: float) -> bool:
-    lost = 1 - getattr(reading, name) / before if before else 0.0
+    lost = 1 - getattr(reading, name) / before
     return reading.brokers > 0 and reading.brokers >= BROKERS_TOOK * lost
+
+
+def _what_ran(reading: CanaryReading, quiet: Sequence[CanaryReading]) -> str:
+    """Return what else took the machine's speed; empty where nothing is seen, so that it is no reason for doubt.
+
+    Recordings of before these were looked at say only that something did.
+    """
+    if reading.deflate_mib_per_cpu_s is None:
+        return "something else ran on this machine"
+    if reading.others >= OTHERS:
+        return f"{reading.busiest or 'another process'} and others used {reading.others * 100:.0f} % of its processors"
+    if reading.steal > STEAL:
+        return f"the host took {reading.steal * 100:.0f} % of its processors' time"
+    speeds = [one.deflate_mib_per_cpu_s for one in quiet if one.deflate_mib_per_cpu_s]
+    slower = reading.deflate_mib_per_cpu_s / statistics.median(speeds) if speeds else 1.0
+    if slower < SAME_SPEED:
+        return f"its processors did {slower * 100:.0f} % as much in a second of their time, no process can be named"
+    return ""
 
 
 def hopeless(values: Sequence[float], rounds: int, reach: float) -> bool:

@@ -17,6 +17,11 @@ def at_its_cap(measurement: Measurement, share: float = AT_THE_CAP) -> bool:
     return bool(rates) and statistics.median(rates) >= share * measurement.scenario.load.rate
 
 
+def centre_rate(measurement: Measurement) -> float:
+    """Return the median of the rounds' rates, in records/s; at least one round has one."""
+    return statistics.median(r.metrics["records_per_s"] for r in measurement.rounds if "records_per_s" in r.metrics)
+
+
 def rounds_below_its_cap(measurement: Measurement) -> int:
     """Return in how many rounds a capped load did not come to its cap."""
     rates = (r.metrics["records_per_s"] for r in measurement.rounds if "records_per_s" in r.metrics)

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import cast
 
 from perfgate.judge.rates import at_its_cap, paired_ratios
-from perfgate.judge.rules import SEVERITY, invalid_reasons, spoilt, unsettled, verdict_of
+from perfgate.judge.rules import SEVERITY, invalid_reasons, unsettled, verdict_of
+from perfgate.judge.spoilt import spoilt
 from perfgate.judge.statistics import error_factor, many, median_error, median_interval, spread
 from perfgate.model import Judgement, Measurement, Outcome, PairRelation, RangeRelation, Relation, Verdict
 

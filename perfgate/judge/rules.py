@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from perfgate.judge.faults.rules import damage, judge_fault
 from perfgate.judge.messages import WARMING
 from perfgate.judge.more_hosts import more_hosts
-from perfgate.judge.noise import disturbed
-from perfgate.judge.rates import at_its_cap
-from perfgate.judge.statistics import centre_error, many, median_interval, spread
-from perfgate.judge.warming import still_growing
+from perfgate.judge.noise import late_by_machine, machine_doubts
+from perfgate.judge.rates import at_its_cap, centre_rate
+from perfgate.judge.spoilt import FEWEST_SOUND, sound_part, spoilt_beside
+from perfgate.judge.threshold_rule import RATE_TAKEN, hold
+from perfgate.judge.unexplained import Doubts, settled
+from perfgate.judge.warming import warming_doubts
 from perfgate.model import (
     DECIDES_PACED,
+    METRICS,
     NO_USAGE,
     FaultScenario,
     Judgement,
@@ -25,7 +28,7 @@ from perfgate.model import (
     Threshold,
     Verdict,
 )
-from perfgate.model.summary import centre
+from perfgate.model.doubt import Doubt
 
 CPU = ("broker_cpu_us_per_record", "broker_cpu_cores.sum", "broker_cpu_cores.max")
 
@@ -52,15 +55,6 @@ def required(scenario: Scenario) -> tuple[tuple[str, ...], ...]:
     return ((DECIDES.get(load.kind, "records_per_s"),), *also, CPU)
 
 
-TOO_GOOD = 2
-"""A gain of more than so many times the limit's distance is no gain of the brokers', until somebody says why."""
-
-
-COARSE = 0.7
-"""A centre whose standard error is more than this share of the limit's distance tells nothing: three rounds that spread
-1.2 times as wide as the limit's distance, fifteen that spread 2.6 times as wide."""
-
-
 SEVERITY = (
     Verdict.BROKEN,
     Verdict.INVALID,
@@ -83,95 +77,6 @@ def verdict_of(judgements: Sequence[Judgement]) -> Verdict:
     return Verdict.REGRESSED if Verdict.REGRESSED in verdicts else worst(verdicts)
 
 
-def sound_part(measurement: Measurement) -> Measurement | None:
-    """Return the measurement without its invalid rounds, when enough are left to show that the scenario is slow.
-
-    At least half of them, and two: a round that does not count takes no slowness of the others back. None when all
-    count, or too few do.
-    """
-    sound = tuple(r for r in measurement.rounds if not r.invalid)
-    if len(sound) == len(measurement.rounds) or len(sound) < max(2, len(measurement.rounds) / 2):
-        return None
-    return replace(measurement, rounds=sound)
-
-
-def spoilt(measurement: Measurement, metric: str) -> str:
-    """Return why this metric must not be judged although the rounds are valid; empty when it may."""
-    found = [(r.index, reason) for r in measurement.rounds if (reason := r.spoilt(metric))]
-    if not found:
-        return ""
-    index, reason = found[0]
-    return f"round {index}: {reason} ({len(found)} of {len(measurement.rounds)} rounds)"
-
-
-def spoilt_metrics(measurement: Measurement) -> dict[str, str]:
-    """Return all metrics that must not be judged although the rounds are valid, with the reason."""
-    names = dict.fromkeys(name for r in measurement.rounds for name in r.invalid_metrics)
-    return {name: spoilt(measurement, name) for name in names}
-
-
-def judge_threshold(values: Sequence[float], threshold: Threshold, *, published: bool = False) -> Judgement:
-    """Hold the rounds' `values` of one metric against its threshold; one `published` is of another machine.
-
-    REGRESSED: their centre lies beyond the limit by more than its own standard error, or the interval of their median
-    does as a whole, and the rounds do not get better by more than the limit's distance (then the brokers still warm
-    up). PASS: the centre keeps the limit by at least that error, which is no larger than COARSE of the limit's
-    distance, keeps the tolerance too where noise between runs put the limit further off, and fewer than :func:`many`
-    rounds lie beyond the limit. IMPROVED: it passes, and the whole interval lies as far off on the good side; but not
-    TOO_GOOD times as far, unless another machine was measured. Of what is better when less that is the baseline over
-    the figure, so that there is as much room on that side. All else, what is no number too, is INCONCLUSIVE.
-    """
-    sign = threshold.metric.sign
-    middle, width, interval = centre(values), spread(values), median_interval(values)
-    worst_end, best_end = interval if sign > 0 else interval[::-1]
-    margin, error = sign * (middle - threshold.limit), centre_error(values)
-    better_limit = threshold.baseline * (1 + threshold.reach) ** sign
-    beyond = sum(sign * (value - threshold.limit) < 0 for value in values)
-    gain = sign * (middle / threshold.baseline - 1)
-    too_good = threshold.baseline * (1 + TOO_GOOD * threshold.reach) ** sign
-    reason = ""
-    # Conditions of a green verdict are written so that what is no number (NaN) does not fulfil them.
-    if sign * (best_end - threshold.limit) < 0 or margin < -error:
-        verdict = Verdict.REGRESSED
-        if growth := still_growing(values, threshold.metric.better, threshold.reach):
-            verdict = Verdict.INCONCLUSIVE
-            reason = f"{WARMING}: it got {growth * 100:.0f} % better from the first round to the last"
-    elif not error <= COARSE * threshold.reach * middle:
-        verdict, reason = Verdict.INCONCLUSIVE, "the rounds spread too wide for the limit's distance"
-    elif not margin >= error:
-        verdict, reason = Verdict.INCONCLUSIVE, "the limit lies within the error of the centre"
-    elif not gain >= -threshold.tolerance:
-        verdict = Verdict.INCONCLUSIVE
-        reason = (
-            f"{-gain * 100:.1f} % worse than the baseline, more than the tolerance of {threshold.tolerance * 100:g} %, "
-            f"but runs scatter so much that only {threshold.reach * 100:.0f} % is red: record more runs"
-        )
-    elif beyond >= many(len(values)):
-        verdict, reason = Verdict.INCONCLUSIVE, f"{beyond} of {len(values)} rounds lie beyond the limit"
-    elif sign * (middle - too_good) > 0 and not published:
-        verdict = Verdict.INCONCLUSIVE
-        reason = (
-            f"too good: {middle:.4g} is beyond {too_good:.4g}, which is {TOO_GOOD} x the {threshold.reach * 100:.0f} % "
-            "that it may lose; find out why, and if it is meant record new thresholds"
-        )
-    elif sign * (worst_end - better_limit) > 0:
-        verdict = Verdict.IMPROVED
-    else:
-        verdict = Verdict.PASS
-    return Judgement(
-        verdict=verdict,
-        metric=threshold.metric.name,
-        measured=middle,
-        spread=width,
-        interval=interval,
-        limit=threshold.limit,
-        baseline=threshold.baseline,
-        tolerance=threshold.tolerance,
-        reach=threshold.reach,
-        reason=reason,
-    )
-
-
 def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome:
     """Judge every metric of a scenario that the profile holds, and say what it lacks."""
     return replace(_judged(measurement, profile), more_hosts=more_hosts(measurement))
@@ -179,7 +84,7 @@ def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome
 
 def _judged(measurement: Measurement, profile: Profile | None) -> Outcome:
     row, name = measurement.scenario, measurement.scenario.name
-    noise = disturbed(measurement.canary, profile.canary if profile else None)
+    machine = machine_doubts(measurement.canary, profile.canary if profile else None)
     reasons = invalid_reasons(measurement)
     lost = damage(row, measurement) if isinstance(row, FaultScenario) else []
     if lost and reasons:  # a round that does not count takes no lost record of another one back
@@ -188,51 +93,25 @@ def _judged(measurement: Measurement, profile: Profile | None) -> Outcome:
     loaded = (*measurement.rounds, *measurement.one_host_fewer)
     if broken := [f"round {r.index}: {reason}" for r in loaded for reason in r.broken]:
         only_late = all(set(r.broken) <= set(r.perhaps_late) for r in loaded)
-        if only_late and (excuse := disturbed(measurement.canary, None)):
+        if only_late and (excuse := late_by_machine(measurement.canary)):
             return Outcome(name=name, verdict=Verdict.INVALID, judgements=(), reasons=(*broken, excuse))
         return Outcome(name=name, verdict=Verdict.BROKEN, judgements=(), reasons=tuple(broken))
-    if reasons and (sound := sound_part(measurement)):
-        outcome = judge_scenario(sound, profile)
-        if outcome.verdict.red:
-            return replace(outcome, reasons=(*outcome.reasons, *reasons))
-    if noise and not lost and not any(r.invalid for r in measurement.rounds) and len(measurement.rounds) < 2:
-        reasons = tuple(filter(None, (noise, warming(measurement))))
-        return Outcome(name=name, verdict=Verdict.INCONCLUSIVE, judgements=(), reasons=reasons)
+    thresholds = profile.thresholds.get(name, ()) if profile else ()
     if reasons:
-        return Outcome(name=name, verdict=Verdict.INVALID, judgements=(), reasons=reasons)
+        red = _red_in_spite(measurement, thresholds, machine)
+        notes = [f"{j.metric}: {j.reason}" for j in red if j.reason]
+        verdict = Verdict.REGRESSED if red else Verdict.INVALID
+        return Outcome(name=name, verdict=verdict, judgements=tuple(red), reasons=(*notes, *reasons))
     if measurement.scenario.refusal:  # every round's brokers refused it, as they must
         return Outcome(name=name, verdict=Verdict.PASS, judgements=())
-    thresholds = profile.thresholds.get(name, ()) if profile else ()
     published = profile is not None and profile.reference
     if isinstance(row, FaultScenario):
         return judge_fault(row, measurement, thresholds)
-    judgements = []
-    for threshold in thresholds:
-        values = [r.metrics[threshold.metric.name] for r in measurement.rounds if threshold.metric.name in r.metrics]
-        unavailable = next((r.usage_unavailable for r in measurement.rounds if r.usage_unavailable), "")
-        if reason := spoilt(measurement, threshold.metric.name):
-            judgements.append(Judgement(verdict=Verdict.INVALID, metric=threshold.metric.name, reason=reason))
-        elif len(values) == len(measurement.rounds):
-            judgements.append(judge_threshold(values, threshold, published=published))
-        elif unavailable:
-            reason = f"unavailable: {unavailable}"
-            judgements.append(Judgement(verdict=Verdict.INCONCLUSIVE, metric=threshold.metric.name, reason=reason))
-        else:
-            reason = f"measured in {len(values)} of {len(measurement.rounds)} rounds only"
-            judgements.append(Judgement(verdict=Verdict.INVALID, metric=threshold.metric.name, reason=reason))
-    judgements += _sustained(measurement, held=bool(thresholds))
-    if unsure := "; ".join(filter(None, (noise, warming(measurement), _lower_cap(measurement, thresholds)))):
-        judgements = [
-            j if j.verdict is Verdict.INVALID else replace(j, verdict=Verdict.INCONCLUSIVE, reason=unsure)
-            for j in judgements
-        ]
-    cut_off = sum(not r.steady and not r.not_sustained for r in measurement.rounds)
-    if 2 * cut_off > len(measurement.rounds):
-        reason = f"{WARMING}: in {cut_off} of {len(measurement.rounds)} rounds the rate was not steady at the start"
-        judgements = [
-            replace(j, verdict=Verdict.INCONCLUSIVE, reason=reason) if j.verdict is Verdict.REGRESSED else j
-            for j in judgements
-        ]
+    judgements = [
+        hold(measurement, threshold, published=published, beside=(*machine, *_lower_cap(measurement, thresholds)))
+        for threshold in thresholds
+    ]
+    judgements += _sustained(measurement, machine, held=bool(thresholds))
     held = {judgement.metric for judgement in judgements}
     blind = all(r.untold.get("CPU") == NO_USAGE for r in measurement.rounds)  # so no run could be a baseline of it
     judgements += [
@@ -242,7 +121,7 @@ def _judged(measurement: Measurement, profile: Profile | None) -> Outcome:
         if not (published and thresholds)  # a table holds what it holds
     ]
     notes = [f"{j.metric}: {j.reason}" for j in judgements if j.reason]
-    notes += [f"{metrics} is not valid: {reason}" for metrics, reason in _spoilt_beside(measurement, held).items()]
+    notes += [f"{metrics} is not valid: {reason}" for metrics, reason in spoilt_beside(measurement, held).items()]
     verdict = verdict_of(judgements)
     if (why := unsettled(measurement)) and verdict.green | (verdict is Verdict.MISSING):
         # Without a threshold too: figures of cold brokers, or of generators, are no figures to go by.
@@ -250,10 +129,20 @@ def _judged(measurement: Measurement, profile: Profile | None) -> Outcome:
     return Outcome(name=name, verdict=verdict, judgements=tuple(judgements), reasons=tuple(notes))
 
 
-def _spoilt_beside(measurement: Measurement, held: Collection[str]) -> dict[str, str]:
-    """Return the spoilt metrics that nothing is held against, with the reason: a note, no verdict."""
-    judged = {name.partition(".")[0] for name in held}
-    return {name: reason for name, reason in spoilt_metrics(measurement).items() if name not in judged}
+def _red_in_spite(
+    measurement: Measurement, thresholds: Sequence[Threshold], machine: Sequence[Doubt]
+) -> list[Judgement]:
+    """Return what is REGRESSED although rounds do not count, or count in part: by what their flaws do not explain."""
+    if len(measurement.rounds) < FEWEST_SOUND:
+        return []
+    sound = sound_part(measurement)
+    if isinstance(measurement.scenario, FaultScenario):
+        outcome = judge_fault(measurement.scenario, sound, thresholds) if sound else None
+        return list(outcome.judgements) if outcome and outcome.verdict.red else []
+    found = [hold(measurement, threshold, beside=machine) for threshold in thresholds]
+    if sound:
+        found += _sustained(sound, machine, held=bool(thresholds))
+    return [judgement for judgement in found if judgement.verdict is Verdict.REGRESSED]
 
 
 def warming(measurement: Measurement) -> str:
@@ -261,16 +150,19 @@ def warming(measurement: Measurement) -> str:
     return f"{WARMING}: {measurement.warming}" if measurement.warming else ""
 
 
-def _lower_cap(measurement: Measurement, thresholds: Sequence[Threshold]) -> str:
+def _lower_cap(measurement: Measurement, thresholds: Sequence[Threshold]) -> tuple[Doubt, ...]:
     """Return that the load came to a cap below the stored limit of its rate, so that the figures are of another load.
 
-    What a record costs the brokers differs with the load, too. A target file's limits lower caps.
+    What a record costs the brokers differs with the load, too: by no more than the loads do. A target file's limits
+    lower caps.
     """
     load = measurement.scenario.load
     limit = max((t.limit for t in thresholds if t.metric.name == "records_per_s"), default=0.0)
     if load.kind != "capped" or not limit > load.rate or not at_its_cap(measurement):
-        return ""
-    return f"reached its cap of {load.rate:,.0f} records/s; the stored limit of {limit:,.0f} is of a higher one"
+        return ()
+    text = f"reached its cap of {load.rate:,.0f} records/s; the stored limit of {limit:,.0f} is of a higher one"
+    baseline = max(t.baseline for t in thresholds if t.metric.name == "records_per_s")
+    return (Doubt(kind="cap", whose="load", text=text, factor=baseline / min(load.rate, centre_rate(measurement))),)
 
 
 def unsettled(measurement: Measurement) -> str:
@@ -279,7 +171,7 @@ def unsettled(measurement: Measurement) -> str:
     return "; ".join(filter(None, (warming(measurement), found.words if found and found.finding == "unknown" else "")))
 
 
-def _sustained(measurement: Measurement, *, held: bool) -> list[Judgement]:
+def _sustained(measurement: Measurement, machine: Sequence[Doubt], *, held: bool) -> list[Judgement]:
     """Return a judgement when the brokers did not take a paced load, whatever the thresholds: red in most rounds.
 
     A load that is declared to probe must only be taken where a threshold is `held` against it.
@@ -291,9 +183,11 @@ def _sustained(measurement: Measurement, *, held: bool) -> list[Judgement]:
         return []
     verdict = Verdict.REGRESSED if 2 * len(short) > len(measurement.rounds) else Verdict.INCONCLUSIVE
     reason = f"{short[0]} ({len(short)} of {len(measurement.rounds)} rounds)"
-    measured = statistics.median(r.metrics["records_per_s"] for r in measurement.rounds)
-    rate = measurement.scenario.load.rate
-    return [Judgement(verdict=verdict, metric="records_per_s", measured=measured, limit=rate, reason=reason)]
+    rates = [r.metrics["records_per_s"] for r in measurement.rounds]
+    measured, rate = statistics.median(rates), measurement.scenario.load.rate
+    judged = Judgement(verdict=verdict, metric="records_per_s", measured=measured, limit=rate, reason=reason)
+    doubts: Doubts = [(*machine, *warming_doubts(measurement, METRICS["records_per_s"]))] * len(rates)
+    return [settled(judged, 1, rates, doubts, lambda values: statistics.median(values) < RATE_TAKEN * rate)]
 
 
 def tells_nothing(measurement: Measurement) -> str:

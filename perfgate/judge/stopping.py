@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from perfgate.judge import noise, warming
-from perfgate.model import CanaryReading, Profile, Round, Scenario
+from perfgate.judge.unexplained import clipped
+from perfgate.model import Profile, Round, Scenario, Threshold
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -15,10 +16,6 @@ class GateStopRule:
 
     profile: Profile | None
     rounds: int
-
-    def disturbed(self, canary: Sequence[CanaryReading]) -> bool:
-        """Return whether the machine was too busy, or another one, for stored figures."""
-        return bool(self.profile and noise.disturbed(canary, self.profile.canary))
 
     def hopeless(self, scenario: Scenario, rounds: Sequence[Round]) -> bool:
         """Return whether these rounds scatter so much that the rest of them could not be judged either.
@@ -30,7 +27,7 @@ class GateStopRule:
         if held and (warming.still_warming({scenario.name: rounds}) or warming.each_better(rounds)):
             return False
         return any(
-            noise.hopeless([r.metrics[t.metric.name] for r in rounds], self.rounds, t.reach)
+            noise.hopeless(_clipped([r.metrics[t.metric.name] for r in rounds], t), self.rounds, t.reach)
             for t in held
             if all(t.metric.name in r.metrics for r in rounds)
         )
@@ -38,3 +35,8 @@ class GateStopRule:
     def still_warming(self, rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
         """Return the scenarios of a block that were measured on brokers still warming up, with the figures."""
         return warming.still_warming(rows)
+
+
+def _clipped(values: Sequence[float], held: Threshold) -> list[float]:
+    """Return the values as a test of red sees them: scatter far beyond the limit is not what keeps one from it."""
+    return clipped(values, held.metric.sign, held.limit, held.reach * held.baseline)

@@ -15,7 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from perfgate.model import COMPILING, METRICS, Round
+from perfgate.judge.messages import WARMING
+from perfgate.model import COMPILING, METRICS, Measurement, MetricInfo, Round
+from perfgate.model.doubt import Doubt
+from perfgate.model.summary import centre
 
 LEAST_GROWTH = 0.05
 """A trend smaller than this, from the first round to the last, moves a verdict less than the noise does."""
@@ -23,6 +26,9 @@ FALSE_TREND = 0.005
 """Chance that the rounds of one scenario and metric are said to grow when they scatter (normally, independently)."""
 FALSE_GROWTH = 0.01
 """Chance that one scenario's rounds, looked at alone because they are red, are said to grow when they only scatter."""
+WARM = "warm-up"
+COMPILE_SHARE = "broker_compile_share.max"
+RATES = ("records_per_s", "mib_per_s", "received_records_per_s", "received_mib_per_s")
 WATCHED = ("records_per_s", "broker_cpu_us_per_record")
 
 
@@ -65,6 +71,64 @@ def still_growing(values: Sequence[float], better: str, least: float) -> float:
 
         ordered = found.growth > float(stdtrit(found.freedom, 1 - FALSE_GROWTH)) * error
     return math.expm1(found.growth) if ordered else 0.0
+
+
+def growth_doubt(values: Sequence[float], metric: MetricInfo, least: float) -> tuple[Doubt, ...]:
+    """Return that the rounds still got better, by more than `least`: warm brokers may be better by as much once more.
+
+    So the last round grown once more is the best that they may come to, and the rounds' centre is worse by the factor.
+    """
+    if not (growth := still_growing(values, metric.better, least)):
+        return ()
+    text = f"{WARMING}: it got {growth * 100:.0f} % better from the first round to the last"
+    return (Doubt(kind=WARM, whose="brokers", text=text, factor=_carried(values, metric.sign, growth)),)
+
+
+def warming_doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt, ...]:
+    """Return that the block's rounds were measured on brokers still warming up, and how far that goes for a metric.
+
+    A share of its CPU that a broker spent on compiling explains that share of what a record took, and a trend over
+    the rounds goes on once more.
+    """
+    if not measurement.warming:
+        return ()
+    shares = [r.metrics.get(COMPILE_SHARE, 0.0) for r in measurement.rounds]
+    compiling = (
+        1 / max(1 - statistics.median(shares), 0.01) if shares and statistics.median(shares) > COMPILING else 1.0
+    )
+    values = [r.metrics[metric.name] for r in measurement.rounds if metric.name in r.metrics]
+    carried = 1.0
+    if len(values) > 2 and all(map(_positive, values)) and (growth := trend(values, metric.better).growth) > 0:
+        carried = _carried(values, metric.sign, math.expm1(growth))
+    text = f"{WARMING}: {measurement.warming}"
+    return (Doubt(kind=WARM, whose="brokers", text=text, factor=max(compiling, carried)),)
+
+
+def unsteady_doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt, ...]:
+    """Return that in most rounds the rate was not steady as the window opened: it goes on to grow as it did in it.
+
+    That is of rates alone. Rounds whose rate did not grow in their windows were not cut off from a warm-up.
+    """
+    if metric.name not in RATES:
+        return ()
+    rounds = measurement.rounds
+    cut_off = [r.growth for r in rounds if not r.steady and not r.not_sustained]
+    if 2 * len(cut_off) <= len(rounds) or (growth := statistics.median(cut_off)) <= 1:
+        return ()
+    # The second half's rate over the window's, once more by the growth.
+    factor = 2 * growth / (1 + growth) * growth
+    text = (
+        f"{WARMING}: in {len(cut_off)} of {len(rounds)} rounds the rate was not steady at the start, and grew by "
+        f"{(growth - 1) * 100:.0f} % within the window"
+    )
+    return (Doubt(kind=WARM, whose="brokers", text=text, factor=factor),)
+
+
+def _carried(values: Sequence[float], sign: int, growth: float) -> float:
+    """Return how many times better than the rounds' centre the last one is when it grows once more."""
+    best = values[-1] * (1 + growth) ** sign
+    middle = centre(values)
+    return float(max(1.0, (best / middle) ** sign))
 
 
 def each_better(rounds: Sequence[Round]) -> bool:
@@ -116,7 +180,7 @@ def still_warming(rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
     valid = {name: rounds for name, rounds in rows.items() if rounds and not any(r.invalid for r in rounds)}
     found: dict[str, list[str]] = {}
     for name, rounds in valid.items():
-        shares = [r.metrics["broker_compile_share.max"] for r in rounds if "broker_compile_share.max" in r.metrics]
+        shares = [r.metrics[COMPILE_SHARE] for r in rounds if COMPILE_SHARE in r.metrics]
         if shares and statistics.median(shares) > COMPILING:
             texts = ", ".join(f"{share * 100:.0f}" for share in shares)
             found.setdefault(name, []).append(f"{texts} % of a broker's CPU compiled its code")

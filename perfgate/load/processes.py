@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perfgate.load.local import LocalTransport
-from perfgate.load.steady import is_steady
+from perfgate.load.steady import is_steady, latest_before, rate_between
 from perfgate.load.transport import Channel, Message, Transport
 from perfgate.model.load import LoadError, Observer, Progress, SendsFailedError
 
@@ -129,6 +129,15 @@ class Generators:
     def done_by(self, names: Collection[str]) -> int:
         """Return how many records the processes of these names have done, as far as they have told."""
         return sum(last.done for name, last in self._last.items() if name in names)
+
+    def growth(self, opens: float, closes: float) -> float:
+        """Return the rate in the second half of a window over that in the first; 1.0 where either had none."""
+        edges = [latest_before(self._history, at) for at in (opens, (opens + closes) / 2, closes)]
+        first, middle, last = edges
+        if first is None or middle is None or last is None:
+            return 1.0
+        before, after = rate_between(first, middle), rate_between(middle, last)
+        return after / before if before > 0 and after > 0 else 1.0
 
     def listen_until(self, at: float, phase: str, observer: Observer) -> None:
         """Follow the processes until the monotonic clock shows `at`."""

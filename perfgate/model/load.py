@@ -138,8 +138,8 @@ class LoadResult:
     `busiest_thread_cores`: of the one generator thread that used most. `sent` or `received` is None when the load
     has no such side. `wake_delay_p99_ms`: how late this machine woke a sleeping thread in the window (paced loads;
     None: not measured). `hosts`: what each load host did, empty without --hosts; `one_clock`: each of them has read
-    what it wrote, and nothing else. `window_late_s`: for so long the
-    window was open when the last generator process heard of it.
+    what it wrote, and nothing else. `window_late_s`: for so long the window was open when the last generator process
+    heard of it. `growth`: the rate in the second half of the window over that in the first.
     """
 
     warmup_s: float
@@ -154,6 +154,7 @@ class LoadResult:
     hosts: tuple[HostReport, ...] = ()
     one_clock: bool = False
     window_late_s: float = 0.0
+    growth: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

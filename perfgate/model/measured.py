@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge
 
 from perfgate.model.declared import Amount, Count, Scenario
+from perfgate.model.doubt import Doubt
 from perfgate.model.hosts import HostReport
 
 FEWEST_READINGS = 3
@@ -160,6 +161,8 @@ class Round:
     `steps`: those of a ramp, in their order; the metrics are those of the step at the knee then.
     `hosts`: what each load host did, where the load came from others than this machine (--hosts).
     `partitions`: of each, in their order; empty where there are more than 100, or the driver does not tell.
+    `doubts`: the reasons of `invalid` and `invalid_metrics` as values, with what each explains of a loss.
+    `growth`: the rate in the second half of the window over that in the first, where the driver tells; else 1.
     """
 
     index: Annotated[int, Ge(1)]
@@ -184,13 +187,31 @@ class Round:
     broken: tuple[str, ...] = ()
     perhaps_late: tuple[str, ...] = ()
     invalid_metrics: Mapping[str, str] = field(default_factory=dict)
+    doubts: tuple[Doubt, ...] = ()
+    growth: Annotated[float, Ge(0)] = 1.0
+
+    @property
+    def flaws(self) -> tuple[Doubt, ...]:
+        """What was wrong with it as doubts; in recordings without these each reason explains everything."""
+        if self.doubts:
+            return self.doubts
+        whole = (Doubt(kind="flaw", whose="unknown", text=text, factor=None) for text in self.invalid)
+        parts = (
+            Doubt(kind="flaw", whose="unknown", text=text, factor=None, metrics=(metric,))
+            for metric, text in self.invalid_metrics.items()
+        )
+        return (*whole, *parts)
 
     def spoilt(self, metric: str) -> str:
         """Return why this metric of the round must not be judged; empty when it may."""
-        value = self.metrics.get(metric, 0.0)
-        if not (math.isfinite(value) and value >= 0):
-            return f"{metric} was measured as {value:g}: a counter that started anew, or was never read"
+        if self.no_number(metric):
+            return f"{metric} was measured as {self.metrics[metric]:g}: a counter that started anew, or was never read"
         return self.invalid_metrics.get(metric.partition(".")[0], "")
+
+    def no_number(self, metric: str) -> bool:
+        """Return whether this metric was measured as what no figure can be."""
+        value = self.metrics.get(metric, 0.0)
+        return not (math.isfinite(value) and value >= 0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -201,7 +222,9 @@ class CanaryReading:
 
     `pressure`: share of that time in which some task waited for a processor; `steal`: share of the processors' time
     that the host took. Both 0 where Linux does not tell. `brokers`: share of it that the suite's
-    own brokers used.
+    own brokers used, in the worse of the two loads. `others`: share of it that processes used which are neither the
+    run's own nor its brokers; `busiest`: the name of the one that used most. `deflate_mib_per_cpu_s`: MiB compressed
+    in a second of the processors' own time; None in recordings without it.
     """
 
     deflate_mib_per_s: float
@@ -209,6 +232,9 @@ class CanaryReading:
     pressure: float
     steal: float
     brokers: float = 0.0
+    others: float = 0.0
+    busiest: str = ""
+    deflate_mib_per_cpu_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

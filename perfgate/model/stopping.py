@@ -7,14 +7,11 @@ from typing import Protocol
 
 from perfgate.model.compared import Comparison
 from perfgate.model.declared import Scenario
-from perfgate.model.measured import CanaryReading, Round
+from perfgate.model.measured import Round
 
 
 class StopRule(Protocol):
     """Of interleaved rounds."""
-
-    def disturbed(self, canary: Sequence[CanaryReading]) -> bool:
-        """Return whether nothing that is measured beside these readings could be judged."""
 
     def hopeless(self, scenario: Scenario, rounds: Sequence[Round]) -> bool:
         """Return whether these rounds scatter so much that the rest of them could not be judged either."""

@@ -15,7 +15,7 @@ from perfgate.judge.filling import since_the_start
 from perfgate.judge.hosts import beside_reasons
 from perfgate.judge.messages import number, off_baseline, percent
 from perfgate.judge.partitions import differing_partitions
-from perfgate.judge.rules import spoilt
+from perfgate.judge.spoilt import spoilt
 from perfgate.model import (
     Comparison,
     ComparisonOutcome,

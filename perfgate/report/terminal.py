@@ -10,7 +10,7 @@ from typing import Protocol
 from perfgate.judge.compare.advice import signed
 from perfgate.judge.messages import MORE_ROUNDS, number, percent
 from perfgate.judge.relations import deciding_step
-from perfgate.judge.rules import spoilt_metrics
+from perfgate.judge.spoilt import spoilt_metrics
 from perfgate.judge.statistics import spread
 from perfgate.model import (
     NO_USAGE,

@@ -30,7 +30,8 @@ from perfgate.judge.compare.sequential import estimate as estimate_of
 from perfgate.judge.compare.short import CHANCE, GROWING, Short, below_its_cap, short_of
 from perfgate.judge.compare.units import fewest_units, scatter_text, too_few, unit_logs, whole_units
 from perfgate.judge.rates import at_its_cap
-from perfgate.judge.rules import READERS, invalid_reasons, spoilt
+from perfgate.judge.rules import READERS, invalid_reasons
+from perfgate.judge.spoilt import spoilt
 from perfgate.model import (
     DECIDES_PACED,
     METRICS,

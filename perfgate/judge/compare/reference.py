@@ -28,7 +28,8 @@ from perfgate.judge.compare.short import CHANCE, short_of
 from perfgate.judge.compare.units import fewest_units, scatter_text, too_few, unit_logs, whole_units
 from perfgate.judge.messages import WARMING, scenario_lines
 from perfgate.judge.ratio_file import Ratios
-from perfgate.judge.rules import spoilt, verdict_of
+from perfgate.judge.rules import verdict_of
+from perfgate.judge.spoilt import spoilt
 from perfgate.judge.statistics import spread
 from perfgate.model import Comparison, Effect, Judgement, Outcome, Ratio, RecordedPairs, Verdict
 from perfgate.model.compared import OF_A_PROCESS

@@ -31,6 +31,7 @@ HELD = profile(RATE, CPU)
 CAPPED = Load(kind="capped", rate=1000.0)
 QUIET = CanaryReading(deflate_mib_per_s=100, loopback_per_s=20_000, pressure=0.1, steal=0.0)
 BUSY = (*([QUIET] * 3), replace(QUIET, steal=0.5))
+STARVED = (*([QUIET] * 3), replace(QUIET, steal=0.95))
 DIED = "target unhealthy: broker 1 was killed by signal -9"
 
 
@@ -101,7 +102,8 @@ def test_a_generators_flaw_is_never_the_brokers() -> None:
         (taken(600, last=bad(2, broken=False)), Verdict.INVALID),
         (taken(last=bad(1, broken=False)), Verdict.INVALID),
         (taken(1000, 1010, last=bad(3, broken=True), canary=BUSY), Verdict.BROKEN),
-        (taken(1000, 1010, last=bad(3, broken=True, late=True), canary=BUSY), Verdict.INVALID),
+        (taken(1000, 1010, last=bad(3, broken=True, late=True), canary=STARVED), Verdict.INVALID),
+        (taken(1000, 1010, last=bad(3, broken=True, late=True), canary=BUSY), Verdict.BROKEN),
     ],
 )
 def test_the_worse_it_is_the_redder(given: Measurement, verdict: Verdict) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.judge.relations import judge_relation
-from perfgate.judge.rules import judge_threshold
+from perfgate.judge.threshold_rule import judge_threshold
 from perfgate.model import Verdict
 from tests.harness.build import measurement, relation, threshold
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.judge.rules import judge_scenario, judge_threshold
+from perfgate.judge.rules import judge_scenario
+from perfgate.judge.threshold_rule import judge_threshold
 from perfgate.judge.warming import still_growing
 from perfgate.model import Verdict
 from tests.harness.build import measurement, profile, threshold
@@ -45,11 +46,22 @@ def test_cpu_that_still_falls_is_no_regression_either() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steady", "verdict"), [(3, Verdict.REGRESSED), (2, Verdict.REGRESSED), (1, Verdict.INCONCLUSIVE)]
+    ("steady", "growth", "verdict"),
+    [
+        (3, 1.5, Verdict.REGRESSED),
+        (2, 1.5, Verdict.REGRESSED),
+        (1, 1.5, Verdict.INCONCLUSIVE),
+        (0, 1.5, Verdict.INCONCLUSIVE),
+        (0, 1.05, Verdict.REGRESSED),
+        (0, 0.5, Verdict.REGRESSED),
+    ],
 )
-def test_a_warm_up_that_was_cut_off_in_most_rounds_is_no_regression(steady: int, verdict: Verdict) -> None:
+def test_a_warm_up_that_was_cut_off_in_most_rounds_is_no_regression_as_far_as_it_goes(
+    steady: int, growth: float, verdict: Verdict
+) -> None:
+    """Brokers that stalled for 1.9 of every 2 s were never steady, and INCONCLUSIVE at 20 times the loss."""
     taken = measurement([600, 610, 605])
-    rounds = tuple(replace(r, steady=number < steady) for number, r in enumerate(taken.rounds))
+    rounds = tuple(replace(r, steady=number < steady, growth=growth) for number, r in enumerate(taken.rounds))
     outcome = judge_scenario(replace(taken, rounds=rounds), profile(RATE, CPU))
     assert outcome.verdict is verdict
 

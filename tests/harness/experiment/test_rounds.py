@@ -268,9 +268,6 @@ class WarmsUp:
     def __init__(self, name: str, until: int) -> None:
         self.name, self.until, self.asked = name, until, 0
 
-    def disturbed(self, _canary: object) -> str:
-        return ""
-
     def hopeless(self, _scenario: object, _earlier: object) -> bool:
         return False
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from perfgate.judge.messages import Again, relation_message, scenario_message, scenario_sentence
 from perfgate.judge.relations import judge_relation
-from perfgate.judge.rules import SEVERITY, judge_scenario, judge_threshold, worst
-from perfgate.model import NO_USAGE, CanaryReading, Judgement, Measurement, Outcome, Profile, Threshold, Verdict
+from perfgate.judge.rules import SEVERITY, judge_scenario, worst
+from perfgate.judge.threshold_rule import judge_threshold
+from perfgate.model import NO_USAGE, CanaryReading, Judgement, Load, Measurement, Outcome, Profile, Threshold, Verdict
 from perfgate.report.allure_results import _headline
 from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.report.terminal import scenario_rows, spoilt_notes, untold_notes
@@ -354,12 +355,16 @@ def test_a_load_that_was_not_sustained_is_never_green(short: int, verdict: Verdi
 def test_a_load_that_a_disturbed_machine_did_not_take_is_not_red() -> None:
     """The host took 40 % of the CPU time for ten minutes, both looks long: red, and "confirmed"."""
     taken = measurement([440, 441, 442])
+    row = replace(taken.scenario, load=Load(kind="paced", rate=500))
+    taken = replace(taken, scenario=row)
     rounds = tuple(replace(r, not_sustained="not sustained: 440 of 500") for r in taken.rounds)
     quiet = taken.canary or (CanaryReading(deflate_mib_per_s=100, loopback_per_s=10_000, pressure=0, steal=0),) * 4
     stolen = tuple(replace(one, steal=0.4) for one in quiet)
-    limits = profile(threshold("broker_cpu_us_per_record", 50))
+    limits = profile(threshold("broker_cpu_us_per_record", 50), threshold("latency_ms.p99", 0.1))
     assert judge_scenario(replace(taken, rounds=rounds, canary=quiet), limits).verdict is Verdict.REGRESSED
     assert judge_scenario(replace(taken, rounds=rounds, canary=stolen), limits).verdict is Verdict.INCONCLUSIVE
+    few = tuple(replace(r, metrics={**r.metrics, "records_per_s": 100.0}) for r in rounds)
+    assert judge_scenario(replace(taken, rounds=few, canary=stolen), limits).verdict is Verdict.REGRESSED
 
 
 def elsewhere(rates: Sequence[float], name: str) -> Measurement:

@@ -15,7 +15,7 @@ from perfgate.judge.relations import judge_relation
 from perfgate.judge.rules import judge_scenario
 from perfgate.judge.warming import FALSE_TREND, LEAST_GROWTH, growing, still_warming, trend
 from perfgate.metrics.usage import LEAST_COMPILING_CORES, LEAST_CPU_CORES, SETTLED_S, Settled, Usage, compile_shares
-from perfgate.model import COMPILING, Profile, Scenario, Verdict
+from perfgate.model import COMPILING, Measurement, Profile, Scenario, Verdict
 from tests.harness.build import measurement, one_round, profile, relation, scenario, threshold
 
 Series = Callable[[int], list[float]]
@@ -137,13 +137,27 @@ RATE, CPU = threshold("records_per_s", 1000.0, 0.1), threshold("broker_cpu_us_pe
 
 
 @pytest.mark.parametrize("held", [profile(RATE, CPU), None], ids=["profile", "no-profile"])
-@pytest.mark.parametrize("rate", [1000.0, 300.0, 3000.0])
+@pytest.mark.parametrize("rate", [1000.0, 650.0, 3000.0])
 def test_cold_brokers_are_neither_green_nor_red(held: Profile | None, rate: float) -> None:
-    cold = replace(measurement([rate, rate * 1.01, rate * 0.99]), warming="40 % of a broker's CPU compiled its code")
+    cold = compiling([rate, rate * 1.01, rate * 0.99])
     outcome = judge_scenario(cold, held)
     assert outcome.verdict is Verdict.INCONCLUSIVE
     message = scenario_message(outcome, cold, held)
     assert "brokers still warming up: 40 % of a broker's CPU compiled its code" in message
+
+
+def test_a_loss_that_compiling_does_not_explain_is_red() -> None:
+    """Brokers that compiled with 11 to 15 % of their CPU were INCONCLUSIVE at any loss; 40 % explains 1.7 times."""
+    outcome = judge_scenario(compiling([50, 51, 49]), profile(RATE))
+    assert outcome.verdict is Verdict.REGRESSED
+    assert "which explains a factor of 1.67 of the 20 measured" in str(outcome.reasons)
+
+
+def compiling(rates: Sequence[float]) -> Measurement:
+    """Return rounds in which brokers spent 40 % of their CPU on compiling."""
+    made = measurement(rates)
+    rounds = tuple(replace(r, metrics={**r.metrics, "broker_compile_share.max": 0.4}) for r in made.rounds)
+    return replace(made, rounds=rounds, warming="40 % of a broker's CPU compiled its code")
 
 
 def test_a_relation_of_cold_brokers_is_inconclusive() -> None:

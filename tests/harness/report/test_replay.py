@@ -206,6 +206,8 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
                     "partitions": [],
                     "broker_cpu_over_time": {},
                     "untold": {},
+                    "doubts": [],
+                    "growth": 1.0,
                     "accounting": {**r["accounting"], "markers": 0},
                 }
                 for r in entry["rounds"]
@@ -456,7 +458,7 @@ def test_only_invalid_has_an_exit_code_of_its_own(tmp_path: Path, document: dict
     assert "UNDECIDED" in done.output
 
 
-def test_a_row_that_the_canary_kept_from_being_measured_is_inconclusive(
+def test_a_scenario_without_a_round_is_invalid_on_a_disturbed_machine_too(
     tmp_path: Path, document: dict[str, Any]
 ) -> None:
     disturbed = json.loads(json.dumps(document))
@@ -467,8 +469,8 @@ def test_a_row_that_the_canary_kept_from_being_measured_is_inconclusive(
     path.write_text(json.dumps(disturbed))
     done = gate(tmp_path / "results", f"--replay={path}", "-k", "batch-16k and not relation")
     assert done.code == 6, done.output
-    assert verdicts(done.run)["batch-16k"] == "INCONCLUSIVE"
-    assert "canary" in done.output
+    assert verdicts(done.run)["batch-16k"] == "INVALID"
+    assert "no round was measured" in done.output
 
 
 def test_a_red_beside_an_invalid_is_still_red(tmp_path: Path, document: dict[str, Any], thresholds: Any) -> None:

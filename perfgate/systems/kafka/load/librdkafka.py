@@ -112,6 +112,7 @@ class LibrdkafkaDriver:
             for edge in (opens, closes):
                 generators.listen_until(edge, MEASURING, observer)
                 observer.edge(edge)
+            growth = generators.growth(opens, closes)
             woken_ms = wake.p99_ms(opens, closes) if wake else None
             sent = generators.wait_for(
                 "result", drain_s + DRAIN_MARGIN_S, observer, only=PRODUCE, phase="waiting for acknowledgements"
@@ -129,7 +130,7 @@ class LibrdkafkaDriver:
         result = _load_result(
             sent, received, warmup_s=opens - start, steady=steady, window_s=closes - opens, groups=groups
         )
-        return replace(result, wake_delay_p99_ms=woken_ms, hosts=hosts, one_clock=pairs)
+        return replace(result, wake_delay_p99_ms=woken_ms, hosts=hosts, one_clock=pairs, growth=growth)
 
     def take_turns(
         self, specs: Mapping[str, LoadSpec], order: str, at: Pace, observer: Observer

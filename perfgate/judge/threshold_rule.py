@@ -1,0 +1,151 @@
+"""The rule of a threshold: the rounds of one metric held against its limit, with all that there is to doubt. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from functools import partial
+
+from perfgate.judge.spoilt import FEWEST_SOUND, spoilt
+from perfgate.judge.statistics import centre_error, many, median_interval, spread
+from perfgate.judge.unexplained import clipped, settled
+from perfgate.judge.warming import growth_doubt, unsteady_doubts, warming_doubts
+from perfgate.model import Judgement, Measurement, MetricInfo, Threshold, Verdict
+from perfgate.model.doubt import Doubt, explained
+from perfgate.model.summary import centre
+
+TOO_GOOD = 2
+"""A gain of more than so many times the limit's distance is no gain of the brokers', until somebody says why."""
+
+
+RATE_TAKEN = 0.98
+"""A paced load of which this share was taken is not what brokers are red for."""
+COARSE = 0.7
+"""A centre whose standard error is more than this share of the limit's distance tells nothing: three rounds that spread
+1.2 times as wide as the limit's distance, fifteen that spread 2.6 times as wide."""
+
+
+def judge_threshold(values: Sequence[float], threshold: Threshold, *, published: bool = False) -> Judgement:
+    """Hold the rounds' `values` of one metric against its threshold; one `published` is of another machine.
+
+    REGRESSED: see :func:`is_red`; and where the rounds get better by more than the limit's distance, because brokers
+    still warm up, the last round would be beyond the limit too if it got as much better once more. PASS: the centre
+    keeps the limit by at least its error, which is no larger than COARSE of the limit's distance, keeps the tolerance
+    too where noise between runs put the limit further off, and fewer than :func:`many` rounds lie beyond the limit.
+    IMPROVED: it passes, and the whole interval lies as far off on the good side; but not TOO_GOOD times as far, unless
+    another machine was measured. Of what is better when less that is the baseline over the figure, so that there is as
+    much room on that side. All else, what is no number too, is INCONCLUSIVE.
+    """
+    sign = threshold.metric.sign
+    middle, width, interval = centre(values), spread(values), median_interval(values)
+    worst_end = interval[0] if sign > 0 else interval[1]
+    margin, error = sign * (middle - threshold.limit), centre_error(values)
+    better_limit = threshold.baseline * (1 + threshold.reach) ** sign
+    beyond = sum(sign * (value - threshold.limit) < 0 for value in values)
+    gain = sign * (middle / threshold.baseline - 1)
+    too_good = threshold.baseline * (1 + TOO_GOOD * threshold.reach) ** sign
+    reason = ""
+    # Conditions of a green verdict are written so that what is no number (NaN) does not fulfil them.
+    if is_red(values, threshold):
+        verdict = Verdict.REGRESSED
+    elif not error <= COARSE * threshold.reach * middle:
+        verdict, reason = Verdict.INCONCLUSIVE, "the rounds spread too wide for the limit's distance"
+    elif not margin >= error:
+        verdict, reason = Verdict.INCONCLUSIVE, "the limit lies within the error of the centre"
+    elif not gain >= -threshold.tolerance:
+        verdict = Verdict.INCONCLUSIVE
+        reason = (
+            f"{-gain * 100:.1f} % worse than the baseline, more than the tolerance of {threshold.tolerance * 100:g} %, "
+            f"but runs scatter so much that only {threshold.reach * 100:.0f} % is red: record more runs"
+        )
+    elif beyond >= many(len(values)):
+        verdict, reason = Verdict.INCONCLUSIVE, f"{beyond} of {len(values)} rounds lie beyond the limit"
+    elif sign * (middle - too_good) > 0 and not published:
+        verdict = Verdict.INCONCLUSIVE
+        reason = (
+            f"too good: {middle:.4g} is beyond {too_good:.4g}, which is {TOO_GOOD} x the {threshold.reach * 100:.0f} % "
+            "that it may lose; find out why, and if it is meant record new thresholds"
+        )
+    elif sign * (worst_end - better_limit) > 0:
+        verdict = Verdict.IMPROVED
+    else:
+        verdict = Verdict.PASS
+    judged = Judgement(
+        verdict=verdict,
+        metric=threshold.metric.name,
+        measured=middle,
+        spread=width,
+        interval=interval,
+        limit=threshold.limit,
+        baseline=threshold.baseline,
+        tolerance=threshold.tolerance,
+        reach=threshold.reach,
+        reason=reason,
+    )
+    if verdict is not Verdict.REGRESSED:
+        return judged
+    growing = growth_doubt(values, threshold.metric, threshold.reach)
+    return settled(judged, sign, values, [growing] * len(values), partial(is_red, threshold=threshold))
+
+
+def is_red(values: Sequence[float], threshold: Threshold) -> bool:
+    """Return whether rounds are beyond a limit: their centre by more than its own standard error, or their median's
+    whole interval.
+
+    Values far beyond the limit come nearer (:func:`perfgate.judge.unexplained.clipped`): how far a round lies beyond
+    does not make it less certain that all of them do.
+    """
+    sign, limit = threshold.metric.sign, threshold.limit
+    here = clipped(values, sign, limit, threshold.reach * threshold.baseline)
+    ends = median_interval(here)
+    best_end = ends[1] if sign > 0 else ends[0]
+    return sign * (best_end - limit) < 0 or sign * (centre(here) - limit) < -centre_error(here)
+
+
+def hold(
+    measurement: Measurement, threshold: Threshold, *, published: bool = False, beside: Sequence[Doubt] = ()
+) -> Judgement:
+    """Hold the rounds of one metric against its threshold, with their own flaws and what there is to doubt `beside`.
+
+    A metric that is spoilt in some rounds, or was not measured in them, is INVALID (INCONCLUSIVE where no source had
+    it), unless the rounds that have it are red without what their flaws explain.
+    """
+    metric, red = threshold.metric, partial(is_red, threshold=threshold)
+    rounds = [r for r in measurement.rounds if metric.name in r.metrics and not r.no_number(metric.name)]
+    values = [r.metrics[metric.name] for r in rounds]
+    lacking = _lacking(measurement, metric.name, len(values))
+    if len(values) < (FEWEST_SOUND if lacking else 1):
+        return lacking or Judgement(verdict=Verdict.INVALID, metric=metric.name, reason="no round was measured")
+    judged = judge_threshold(values, threshold, published=published)
+    common = (*beside, *warming_doubts(measurement, metric))
+    if judged.verdict is Verdict.REGRESSED:
+        common = (*common, *unsteady_doubts(measurement, metric), *_queue_doubts(measurement, metric, common))
+    found = settled(judged, metric.sign, values, [(*r.flaws, *common) for r in rounds], red)
+    return lacking if lacking and found.verdict is not Verdict.REGRESSED else found
+
+
+def _queue_doubts(measurement: Measurement, metric: MetricInfo, others: Sequence[Doubt]) -> tuple[Doubt, ...]:
+    """Return that others explain why brokers did not take a paced load: then they explain all of its latency, too.
+
+    That of a load which is not taken is the wait in a queue that grows, however little is missing.
+    """
+    rates = [r.metrics["records_per_s"] for r in measurement.rounds if r.not_sustained]
+    factor, _ = explained(others, "records_per_s")
+    if "latency_ms." not in metric.name or not rates or factor == 1:
+        return ()
+    if statistics.median(rates) * factor < RATE_TAKEN * measurement.scenario.load.rate:
+        return ()
+    text = "the rate that is missing is explained, and so is the queue that its records waited in"
+    return (Doubt(kind="queue", whose="unknown", text=text, factor=None),)
+
+
+def _lacking(measurement: Measurement, metric: str, measured: int) -> Judgement | None:
+    """Return what is said of a metric that some rounds lack, or have spoilt; None where all have it."""
+    if reason := spoilt(measurement, metric):
+        return Judgement(verdict=Verdict.INVALID, metric=metric, reason=reason)
+    if measured == len(measurement.rounds):
+        return None
+    if unavailable := next((r.usage_unavailable for r in measurement.rounds if r.usage_unavailable), ""):
+        return Judgement(verdict=Verdict.INCONCLUSIVE, metric=metric, reason=f"unavailable: {unavailable}")
+    reason = f"measured in {measured} of {len(measurement.rounds)} rounds only"
+    return Judgement(verdict=Verdict.INVALID, metric=metric, reason=reason)

@@ -1,0 +1,80 @@
+"""The one rule for doubts: a loss is red where what they explain of it, taken off, still leaves a red one. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from perfgate.judge.messages import number
+from perfgate.model import Judgement, Verdict
+from perfgate.model.doubt import Doubt, excused, explained
+
+FAR = 2
+"""A value beyond its limit counts as at most so many times as far from the limit as that is from the baseline. What
+lies farther off is beyond without doubt, and its scatter there must not make the centre of all uncertain."""
+
+Doubts = Sequence[Sequence[Doubt]]
+"""Of each round, in their order."""
+
+
+def clipped(values: Sequence[float], sign: int, limit: float, distance: float) -> list[float]:
+    """Return the values for a test of red: those far beyond the limit come back to FAR times its `distance` from it.
+
+    `sign`: 1 for what is better when higher, else -1; `distance`: of the limit from what is expected, in their unit.
+    """
+    farthest = limit - sign * FAR * distance
+    # What is no number stays one: no test of red or green passes it.
+    return [
+        value if math.isnan(value) else max(value, farthest) if sign > 0 else min(value, farthest) for value in values
+    ]
+
+
+def without_explained(values: Sequence[float], sign: int, metric: str, doubts: Doubts) -> list[float]:
+    """Return the values with all that the doubts of their rounds explain taken off; without those explained wholly."""
+    pairs = zip(values, doubts, strict=True)
+    found = (excused(value, sign, of_round, metric) for value, of_round in pairs if not _all(of_round, metric))
+    return list(found)
+
+
+def settled(
+    judged: Judgement,
+    sign: int,
+    values: Sequence[float],
+    doubts: Doubts,
+    red: Callable[[Sequence[float]], bool],
+    otherwise: Verdict = Verdict.INCONCLUSIVE,
+) -> Judgement:
+    """Return what a judgement of rounds comes to that are in doubt.
+
+    REGRESSED stays where `red` says so of the rounds (two or more) without what the doubts explain. All else is
+    `otherwise`: figures in doubt are no ground for a green verdict. The reason names each doubt with what it explains.
+    """
+    metric = judged.metric
+    here = [doubt for of_round in doubts for doubt in of_round if doubt.touches(metric)]
+    if not here:
+        return judged
+    left = without_explained(values, sign, metric, doubts)
+    stays = judged.verdict is Verdict.REGRESSED and len(left) > 1 and red(left)
+    reason = words(here, metric, values, judged.baseline or judged.limit, sign)
+    if stays:
+        return replace(judged, reason="; ".join(filter(None, (judged.reason, f"red in spite of this: {reason}"))))
+    return replace(judged, verdict=otherwise, reason=reason)
+
+
+def words(doubts: Sequence[Doubt], metric: str, values: Sequence[float], expected: float | None, sign: int) -> str:
+    """Return what there is to doubt, each reason once, and what all of it explains of the loss that was measured."""
+    texts = "; ".join(dict.fromkeys(doubt.text for doubt in doubts))
+    factor, offset = explained(doubts, metric)
+    if factor == math.inf or not expected or not values:
+        return texts
+    middle = sorted(values)[len(values) // 2]
+    worse = (expected / middle if sign > 0 else middle / expected) if middle > 0 else math.inf
+    if worse <= 1:
+        return texts
+    what = f"a factor of {factor:.3g}" if not offset else f"{number(offset)} and a factor of {factor:.3g}"
+    return f"{texts}, which explains {what} of the {worse:.3g} measured"
+
+
+def _all(doubts: Sequence[Doubt], metric: str) -> bool:
+    return explained(doubts, metric)[0] == math.inf
