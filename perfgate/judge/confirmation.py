@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from perfgate.judge.relations import judge_relation
 from perfgate.judge.rules import judge_scenario, tells_nothing
+from perfgate.judge.thresholds import for_one_look
+from perfgate.judge.unexplained import FAR
 from perfgate.model import Measurement, Outcome, Profile, RangeRelation, Relation, Verdict
 
 SECOND_LOOK = "a confirmation run on a fresh cluster"
+FAR_OFF = 2.0
+"""A first look that is worse than expected by less than this factor needs a second one, however little runs scatter."""
 
 
 def to_measure_again(
@@ -55,15 +60,46 @@ def judge_relation_again(relation: Relation, measured: Mapping[str, Measurement]
     return judge_relation(relation, measured)
 
 
-def second_look(first: Outcome, second: Outcome, not_counted: Sequence[str] = ()) -> Outcome:
+def stands_alone(outcome: Outcome, profile: Profile | None) -> bool:
+    """Return whether a red outcome lies so far beyond what noise explains that only a like sound look takes it back.
+
+    A judged metric is worse than its baseline by FAR_OFF times, and by FAR times what it may be off where it is
+    measured once. Of a relation its ratio lies beyond the bound by FAR_OFF times.
+    """
+    limits = {t.metric.name: t for t in (profile.thresholds.get(outcome.name, ()) if profile else ())}
+    for judgement in outcome.judgements:
+        if judgement.verdict is not Verdict.REGRESSED or judgement.measured is None:
+            continue
+        threshold = limits.get(judgement.metric)
+        expected = threshold.baseline if threshold else judgement.limit
+        reach = for_one_look(threshold).reach if threshold else 0.0
+        if not expected or judgement.measured <= 0:
+            return bool(expected) and judgement.measured == 0  # a rate of nothing
+        off = abs(math.log(judgement.measured / expected))
+        if off >= math.log(max(FAR_OFF, 1 + FAR * reach)):
+            return True
+    return False
+
+
+def second_look(first: Outcome, second: Outcome, not_counted: Sequence[str] = (), *, alone: bool = False) -> Outcome:
     """Return what a red scenario and its confirmation run on a fresh cluster come to: red only when both are.
 
     By the same metric, because the limits count two looks at one. A confirmation run that could not tell leaves the
     scenario INCONCLUSIVE. So does one that is not red and whose interval lies apart from that of the first: its brokers
     start now slow, now quick.
 
-    `not_counted`: why rounds of the first did not count. Only a red confirmation run makes up for those.
+    `not_counted`: why rounds of the first did not count. Only a red confirmation run makes up for those. `alone`: of
+    :func:`stands_alone`, then only a sound confirmation run that is green and not apart from the first takes red back.
     """
+    found = _of_both(first, second, not_counted)
+    if not alone or not_counted or found.verdict.red or found.verdict.green:
+        return found
+    note = f"{SECOND_LOOK} does not take it back: it is worse than noise between runs explains"
+    reasons = (*first.reasons, *(one for one in found.reasons if one not in first.reasons), note)
+    return replace(first, reasons=reasons, first_look=first)
+
+
+def _of_both(first: Outcome, second: Outcome, not_counted: Sequence[str]) -> Outcome:
     if not_counted and not second.verdict.red:
         note = f"{SECOND_LOOK} does not confirm the first, of which rounds did not count: {'; '.join(not_counted)}"
         return replace(first, verdict=Verdict.INCONCLUSIVE, reasons=(*first.reasons, note), first_look=first)

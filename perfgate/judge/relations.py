@@ -8,14 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from perfgate.judge.rates import at_its_cap, paired_ratios
+from perfgate.judge.relation_red import CAPPED, bounded, capped, doubt_words, ratios_of, red_ratios, sides, unpaired
 from perfgate.judge.rules import SEVERITY, invalid_reasons, unsettled, verdict_of
 from perfgate.judge.spoilt import spoilt
-from perfgate.judge.statistics import error_factor, many, median_error, median_interval, spread
+from perfgate.judge.statistics import many, median_error, median_interval, spread
 from perfgate.model import Judgement, Measurement, Outcome, PairRelation, RangeRelation, Relation, Verdict
 
-CAPPED = ("records_per_s", "mib_per_s")
-"""The metrics that a load's own cap bounds."""
 FIGURES = {"broker_cpu": "CPU", "broker_rss": "memory", "broker_disk": "disk", "broker_network": "network"}
 """Which of a round's `untold` a metric of the brokers' usage belongs to."""
 
@@ -76,31 +74,33 @@ def _judge_pair(relation: PairRelation, measurements: Mapping[str, Measurement],
     Rounds are paired where both were measured on the same cluster; else one was measured minutes after the other, and
     the errors of both medians count (:func:`_unpaired`).
 
-    REGRESSED: the median ratio lies beyond one of them by more than its own standard error, or its whole interval does.
-    PASS: it keeps both by at least that, and fewer than :func:`many` rounds lie beyond. Else INCONCLUSIVE; INVALID
-    when one of the two measurements is.
+    REGRESSED: the median ratio lies beyond one of them by more than its own standard error, or its whole interval does,
+    with what there is to doubt of either side taken off. PASS: it keeps both by at least that error, and fewer than
+    :func:`many` rounds lie beyond. Else INCONCLUSIVE; INVALID when one of the two measurements is.
 
     As one of several `looks` it must lie further beyond to be REGRESSED (:func:`error_factor`); PASS asks for no less.
     """
     of, over = measurements[relation.of], measurements[relation.over]
     paired = of.scenario.cluster == over.scenario.cluster
-    ratios = _ratios(relation.metric.name, of, over, paired=paired)
-    if nothing := _no_ratio(relation, of, over, ratios, paired=paired):
+    ratios = ratios_of(relation.metric.name, of, over, paired=paired)
+    nothing = _no_ratio(relation, of, over, ratios, paired=paired)
+    held = sides(relation, of, over, looks)
+    red = red_ratios(relation, held)
+    if nothing and not red:
         return nothing
+    ratios = ratios if nothing is None else red
     centre, interval, error = statistics.median(ratios), median_interval(ratios), median_error(ratios)
-    widest = median_interval(ratios, looks)
     if not paired:
-        widest, _ = _unpaired(relation.metric.name, over, centre, widest, error, looks)
-        interval, error = _unpaired(relation.metric.name, over, centre, interval, error)
-    red_error = error * error_factor(min(len(of.rounds), len(over.rounds)), looks)
+        interval, error = unpaired(relation.metric.name, over, centre, interval, error)
     least, most = relation.at_least, relation.at_most
     reason = "; ".join(f"{m.scenario.name}: {why}" for m in (of, over) if (why := unsettled(m)))
     if not reason and not least <= centre <= most:
-        reason = _bounded(relation.metric.name, of if centre < least else over)
-    if reason:
+        reason = bounded(relation.metric.name, of if centre < least else over)
+    if red:
+        verdict, doubted = Verdict.REGRESSED, doubt_words(relation, held, ratios)
+        reason = f"red in spite of this: {doubted}" if doubted and (reason or nothing) else ""
+    elif reason:
         verdict = Verdict.INCONCLUSIVE
-    elif widest[1] < least or widest[0] > most or centre + red_error < least or centre - red_error > most:
-        verdict = Verdict.REGRESSED
     else:
         reason = _why_not_kept(relation, ratios, centre, error, looks)
         verdict = Verdict.INCONCLUSIVE if reason else Verdict.PASS
@@ -175,12 +175,12 @@ def hidden_by_caps(relation: Relation, measurements: Mapping[str, Measurement]) 
     found = {}
     for pair in pairs if relation.metric.name in CAPPED else ():
         of, over = measurements[pair.of], measurements[pair.over]
-        ratios = _ratios(relation.metric.name, of, over, paired=of.scenario.cluster == over.scenario.cluster)
+        ratios = ratios_of(relation.metric.name, of, over, paired=of.scenario.cluster == over.scenario.cluster)
         centre = statistics.median(ratios) if ratios else math.nan
-        above = _capped(over) and not centre < pair.at_least  # the true ratio is no more than that
-        below = _capped(of) and centre < pair.at_least  # and here no less
-        if (_capped(of) and _capped(over)) or above or below:
-            caps = " and ".join(f"{m.scenario.name} {m.scenario.load.rate:,.0f}" for m in (of, over) if _capped(m))
+        above = capped(over) and not centre < pair.at_least  # the true ratio is no more than that
+        below = capped(of) and centre < pair.at_least  # and here no less
+        if (capped(of) and capped(over)) or above or below:
+            caps = " and ".join(f"{m.scenario.name} {m.scenario.load.rate:,.0f}" for m in (of, over) if capped(m))
             found[pair.name] = f"held by a cap of its own, not by the brokers: {caps} records/s"
     return found
 
@@ -193,36 +193,3 @@ def never_told(relation: Relation, measurements: Mapping[str, Measurement]) -> s
     if not prefix or told:
         return ""
     return next((r.untold.get(FIGURES[prefix], f"nobody tells {name} here") for r in rounds), "")
-
-
-def _capped(measurement: Measurement) -> bool:
-    return measurement.scenario.load.kind == "capped" and at_its_cap(measurement)
-
-
-def _bounded(metric: str, of: Measurement) -> str:
-    """Return that its cap keeps a load's rate, or wait, from what the relation asks for; empty when it does not."""
-    if not _capped(of) or not (metric in CAPPED or metric.startswith("latency_ms.")):
-        return ""
-    return f"{of.scenario.name} reached its cap of {of.scenario.load.rate:,.0f} records/s"
-
-
-def _ratios(metric: str, of: Measurement, over: Measurement, *, paired: bool) -> tuple[float, ...]:
-    return paired_ratios(metric, of.rounds, over.rounds) if paired else unpaired_ratios(metric, of, over)
-
-
-def unpaired_ratios(metric: str, of: Measurement, over: Measurement) -> tuple[float, ...]:
-    """Return each round of the one scenario over the median of the other, whose rounds all have to be there."""
-    below = [r.metrics[metric] for r in over.rounds if r.metrics.get(metric)]
-    if not below or len(below) < len(over.rounds):
-        return ()
-    return tuple(r.metrics[metric] / statistics.median(below) for r in of.rounds if metric in r.metrics)
-
-
-def _unpaired(
-    metric: str, over: Measurement, centre: float, interval: tuple[float, float], error: float, looks: int = 1
-) -> tuple[tuple[float, float], float]:
-    """Return the interval and the standard error of a ratio of medians, with the error of the lower one taken in."""
-    below = [r.metrics[metric] for r in over.rounds]
-    middle, (low, high) = statistics.median(below), median_interval(below, looks)
-    widened = (interval[0] * middle / high, interval[1] * middle / low if low > 0 else math.inf)
-    return widened, math.hypot(error, centre * median_error(below) / middle)

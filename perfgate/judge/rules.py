@@ -166,9 +166,21 @@ def _lower_cap(measurement: Measurement, thresholds: Sequence[Threshold]) -> tup
 
 
 def unsettled(measurement: Measurement) -> str:
-    """Return why nothing green may be said of it: brokers that still warmed up, generators that may be the limit."""
+    """Return why nothing green may be said of it.
+
+    Brokers still warmed up, generators may be the limit, or a rate that probes was taken in some rounds only.
+    """
     found = more_hosts(measurement)
-    return "; ".join(filter(None, (warming(measurement), found.words if found and found.finding == "unknown" else "")))
+    hosts = found.words if found and found.finding == "unknown" else ""
+    return "; ".join(filter(None, (warming(measurement), hosts, _at_the_edge(measurement))))
+
+
+def _at_the_edge(measurement: Measurement) -> str:
+    """Return that brokers took a rate that is declared to probe in some rounds and not in others."""
+    short = sum(bool(r.not_sustained) for r in measurement.rounds)
+    if not measurement.scenario.load.probes or not 0 < short < len(measurement.rounds):
+        return ""
+    return f"the brokers did not take the whole rate in {short} of {len(measurement.rounds)} rounds"
 
 
 def _sustained(measurement: Measurement, machine: Sequence[Doubt], *, held: bool) -> list[Judgement]:
@@ -193,11 +205,11 @@ def _sustained(measurement: Measurement, machine: Sequence[Doubt], *, held: bool
 def tells_nothing(measurement: Measurement) -> str:
     """Return why this machine cannot show what relations state of the scenario; empty when it can.
 
-    Its brokers did not take, in some round, a rate that is declared to probe, or took a rate of which records are to
-    time out so well that none did.
+    Its brokers took a rate that is declared to probe in no round, or took a rate of which records are to time out so
+    well that none did.
     """
     load = measurement.scenario.load
-    if load.probes and any(r.not_sustained for r in measurement.rounds):
+    if load.probes and measurement.rounds and all(r.not_sustained for r in measurement.rounds):
         return "offers more than the brokers take here"
     shares = [r.metrics.get("timed_out_share") for r in measurement.rounds]
     if load.times_out and shares and not any(share is None or share > 0 for share in shares):

@@ -42,7 +42,7 @@ def test_what_is_no_number_is_invalid_and_never_green(metric: str, value: float)
         "fast": replace(with_round(metric, value), scenario=measurement([1], "fast").scenario),
         "slow": measurement([500, 500, 500], "slow"),
     }
-    assert judge_relation(relation(1.5, metric), pair).verdict is Verdict.INVALID
+    assert judge_relation(relation(0.5, metric), pair).verdict is Verdict.INVALID
     assert still_warming({"a": taken.rounds, "b": measurement([1, 1, 1]).rounds}) == {}
 
 

@@ -94,9 +94,10 @@ def test_a_spoilt_latency_does_not_hide_that_the_rate_regressed() -> None:
 def test_only_a_relation_in_the_spoilt_metric_is_invalid() -> None:
     both = {"fast": spoilt([3000, 3010, 2990], "fast"), "slow": measurement([1000, 1010, 990], "slow")}
     assert judge_relation(relation(2.0), both).verdict is Verdict.PASS
-    outcome = judge_relation(relation(2.0, "latency_ms.p99"), both)
+    outcome = judge_relation(relation(0.5, "latency_ms.p99"), both)
     assert outcome.verdict is Verdict.INVALID
     assert outcome.reasons[0].startswith("fast: latency_ms.p99: round 2: sent late")
+    assert judge_relation(relation(2.0, "latency_ms.p99"), both).verdict is Verdict.REGRESSED, "by the two sound rounds"
 
 
 def test_the_reports_say_which_latency_is_not_valid() -> None:
