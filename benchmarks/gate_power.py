@@ -8,39 +8,55 @@ the first one's deviation, because a machine's state does not end with a fresh c
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 
 from fixtures.command_line import TIERS
-from perfgate.judge.confirmation import second_look
+from perfgate.experiment.assembly import unmeasured
+from perfgate.judge.confirmation import second_look, stands_alone
 from perfgate.judge.limits import ROWS, reach_of
-from perfgate.judge.rules import verdict_of
+from perfgate.judge.rules import judge_scenario, verdict_of
 from perfgate.judge.threshold_rule import judge_threshold
-from perfgate.judge.thresholds import LARGEST_REACH
-from perfgate.model import METRICS, MetricInfo, Outcome, Threshold, Verdict
+from perfgate.judge.thresholds import largest_reach
+from perfgate.model import METRICS, Measurement, MetricInfo, Outcome, Profile, Threshold, Verdict
 from perfgate.model.summary import centre
 from perfgate.report.proposal import TOLERANCE as STATED
+from tests.scenarios.bases import PAPER
 
-TOLERANCE = STATED["records_per_s"]
 PROFILE_RUNS = 20
 NOISE = ((0.04, 0.03), (0.08, 0.03), (0.15, 0.03), (0.04, 0.08), (0.08, 0.08), (0.15, 0.08))
 """Between the rounds of a run, and between runs."""
 SLOWDOWNS = (0.05, 0.10, 0.20, 0.25, 0.30)
 DRAWS, UNCHANGED_DRAWS = 1000, 10_000
-RATE, CPU = METRICS["records_per_s"], METRICS["broker_cpu_us_per_record"]
+RATE, CPU, P99 = METRICS["records_per_s"], METRICS["broker_cpu_us_per_record"], METRICS["latency_ms.p99"]
 BASELINE = 1000.0
+LOSSES = (("-50 %", 0.5), ("-75 %", 0.25), ("-95 %", 0.05))
+CATASTROPHES = (
+    ("rate", RATE, False, LOSSES),
+    ("stalls, rate", RATE, True, LOSSES),
+    ("p99", P99, False, (("2 x", 2.0), ("4 x", 4.0), ("20 x", 20.0))),
+)
+"""What changes, whether brokers stall, and by how much."""
+STALLS_SCATTER = 0.5
+"""Standard deviation of the logarithm of the growth within a window: brokers that stand still for half of the time."""
 
 
 class Lab:
     """Draws runs of one kind of machine and one tier."""
 
-    def __init__(self, rounds: int, within: float, between: float, correlation: float, seed: int = 1) -> None:
+    def __init__(
+        self, rounds: int, within: float, between: float, correlation: float, seed: int = 1, *, heavy: bool = False
+    ) -> None:
+        """`heavy`: rounds scatter by Student's t with 3 degrees of freedom, scaled to the same standard deviation."""
         self._rounds, self._within, self._between, self._correlation = rounds, within, between, correlation
         self._random = np.random.default_rng(seed)
+        self._heavy = heavy
 
     def thresholds(self) -> tuple[Threshold, Threshold]:
         """Return what PROFILE_RUNS unchanged runs make of either metric."""
@@ -48,16 +64,17 @@ class Lab:
 
     def _threshold(self, metric: MetricInfo) -> Threshold:
         deviations = self._random.normal(0.0, self._between, (PROFILE_RUNS, 1))
-        noise = self._random.normal(0.0, self._within, (PROFILE_RUNS, self._rounds))
+        noise = self._noise((PROFILE_RUNS, self._rounds))
         runs = [centre(rounds) for rounds in (BASELINE * np.exp(deviations + noise)).tolist()]
         baseline = statistics.median(runs)
         spread = statistics.stdev(runs) / baseline
-        reach = min(LARGEST_REACH, reach_of(TOLERANCE, spread, PROFILE_RUNS))
+        tolerance = STATED[metric.name]
+        reach = min(largest_reach(metric.name), reach_of(tolerance, spread, PROFILE_RUNS))
         return Threshold(
             scenario="row",
             metric=metric,
             baseline=baseline,
-            tolerance=TOLERANCE,
+            tolerance=tolerance,
             spread=spread,
             runs=PROFILE_RUNS,
             reach=reach,
@@ -66,8 +83,13 @@ class Lab:
     def _deviation(self) -> float:
         return float(self._random.normal(0.0, self._between))
 
+    def _noise(self, shape: tuple[int, ...]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+        if self._heavy:
+            return self._random.standard_t(3, shape) / math.sqrt(3.0) * self._within
+        return self._random.normal(0.0, self._within, shape)
+
     def _rates(self, factor: float, deviation: float) -> list[float]:
-        noise = self._random.normal(0.0, self._within, self._rounds)
+        noise = self._noise((self._rounds,))
         return [BASELINE * factor * math.exp(deviation + one) for one in noise]
 
     def verdict(self, held: tuple[Threshold, Threshold], rate: float, cpu: float) -> Verdict:
@@ -79,6 +101,28 @@ class Lab:
         share = self._correlation
         states = [share * state + math.sqrt(1 - share**2) * self._deviation() for state in states]
         return second_look(first, self._look(held, factors, states)).verdict
+
+    def catastrophe(self, metric: MetricInfo, factor: float, *, stalls: bool = False) -> Verdict:
+        """Return the verdict of a scenario held in one metric, which is so many times its unchanged one.
+
+        `stalls`: brokers stand still again and again, so that no round's rate is steady, and it grows or falls within
+        the window by chance.
+        """
+        held = Profile(name="", facts={}, thresholds={PAPER.name: (self._threshold(metric),)}, path="")
+        states = [self._deviation() for _ in range(2)]
+        states[1] = self._correlation * states[0] + math.sqrt(1 - self._correlation**2) * states[1]
+        looks = [judge_scenario(self._measurement(metric, factor, state, stalls), held) for state in states]
+        if looks[0].verdict is not Verdict.REGRESSED:
+            return looks[0].verdict
+        return second_look(looks[0], looks[1], alone=stands_alone(looks[0], held)).verdict
+
+    def _measurement(self, metric: MetricInfo, factor: float, state: float, stalls: bool) -> Measurement:
+        rounds = []
+        for index, value in enumerate(self._rates(factor, state), start=1):
+            growth = math.exp(self._random.normal(0.0, STALLS_SCATTER)) if stalls else 1.0
+            one = replace(unmeasured(index, ""), invalid=(), metrics={metric.name: value})
+            rounds.append(replace(one, steady=not stalls, growth=growth))
+        return Measurement(scenario=PAPER, rounds=tuple(rounds), rtt_ms={})
 
     def _look(self, held: tuple[Threshold, Threshold], factors: tuple[float, float], states: list[float]) -> Outcome:
         judgements = tuple(
@@ -97,8 +141,28 @@ def shares(lab: Lab, rate: float, cpu: float, draws: int) -> tuple[float, float,
     return found["red"] / draws, found["green"] / draws, found["undecided"] / draws
 
 
+def print_catastrophes() -> None:
+    """Print how often scenarios are red that are many times as slow, in percent."""
+    heads = [f"{word} {times}" for word, _, _, columns in CATASTROPHES for times, _ in columns]
+    print("| tier | noise | rounds scatter | " + " | ".join(heads) + " |")
+    print("|---|---|---|" + "---|" * len(heads))
+    for tier in TIERS.values():
+        for (within, between), heavy in itertools.product(((0.04, 0.03), (0.08, 0.03), (0.15, 0.08)), (False, True)):
+            cells = []
+            for _, metric, stalls, columns in CATASTROPHES:
+                for _, factor in columns:
+                    lab = Lab(tier.rounds, within, between, 0.5, heavy=heavy)
+                    verdicts = [lab.catastrophe(metric, factor, stalls=stalls) for _ in range(DRAWS)]
+                    cells.append(f"{sum(verdict.red for verdict in verdicts) / DRAWS * 100:.1f}")
+            scatter = "heavy tails" if heavy else "normally"
+            noise = f"{within * 100:.0f} / {between * 100:.0f} %"
+            print(f"| {tier.name} | {noise} | {scatter} | " + " | ".join(cells) + " |", flush=True)
+
+
 def main() -> int:
     """Print the tables of docs/verdict-quality.md."""
+    print_catastrophes()
+    print()
     tiers = TIERS.values()
     print(
         "| tier | noise between rounds, runs | unchanged: green | red in a night of 50 | the same, state half shared |"

@@ -107,19 +107,20 @@ def warming_doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt,
 def unsteady_doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt, ...]:
     """Return that in most rounds the rate was not steady as the window opened: it goes on to grow as it did in it.
 
-    That is of rates alone. Rounds whose rate did not grow in their windows were not cut off from a warm-up.
+    That is of rates alone. What all of these rounds grew by is a warm-up that was cut off; brokers that stall have rates
+    that grow and fall by chance.
     """
     if metric.name not in RATES:
         return ()
     rounds = measurement.rounds
     cut_off = [r.growth for r in rounds if not r.steady and not r.not_sustained]
-    if 2 * len(cut_off) <= len(rounds) or (growth := statistics.median(cut_off)) <= 1:
+    if 2 * len(cut_off) <= len(rounds) or (growth := min(cut_off)) <= 1:
         return ()
     # The second half's rate over the window's, once more by the growth.
     factor = 2 * growth / (1 + growth) * growth
     text = (
-        f"{WARMING}: in {len(cut_off)} of {len(rounds)} rounds the rate was not steady at the start, and grew by "
-        f"{(growth - 1) * 100:.0f} % within the window"
+        f"{WARMING}: in {len(cut_off)} of {len(rounds)} rounds the rate was not steady at the start, and grew by at "
+        f"least {(growth - 1) * 100:.0f} % within the window"
     )
     return (Doubt(kind=WARM, whose="brokers", text=text, factor=factor),)
 

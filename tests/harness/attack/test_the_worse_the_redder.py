@@ -160,7 +160,7 @@ def test_growth_excuses_as_far_as_it_goes() -> None:
 @pytest.mark.parametrize("times", [4.0, 20.0])
 def test_stalling_brokers_are_red_though_never_steady(times: float) -> None:
     """Stalls of 1.9 in 2 s: no round is steady, and growth within a window is chance."""
-    rates, growths = [RATE / times * share for share in (0.9, 1.0, 1.1)], (0.2, 1.1, 4.0)
+    rates, growths = [RATE / times * share for share in (0.9, 1.0, 1.1)], (0.2, 1.6, 4.0)
     found = measurement(rates)
     stalled = [replace(r, steady=False, growth=g) for r, g in zip(found.rounds, growths, strict=True)]
     outcome = judge_scenario(replace(found, rounds=tuple(stalled)), HELD)
