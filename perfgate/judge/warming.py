@@ -107,8 +107,8 @@ def warming_doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt,
 def unsteady_doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt, ...]:
     """Return that in most rounds the rate was not steady as the window opened: it goes on to grow as it did in it.
 
-    That is of rates alone. What all of these rounds grew by is a warm-up that was cut off; brokers that stall have rates
-    that grow and fall by chance.
+    That is of rates alone. What all of these rounds grew by is a warm-up that was cut off; where brokers stall, rates
+    grow and fall by chance.
     """
     if metric.name not in RATES:
         return ()
