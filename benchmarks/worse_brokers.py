@@ -86,6 +86,7 @@ def run(case: Case, thresholds: Path) -> dict[str, Any]:
         "seconds": round(seconds),
         "verdicts": _verdicts(document),
         "figures": {name: _figures(document, name) for name in HELD},
+        "reasons": {one["name"]: one["reasons"][:2] for one in document.get("scenarios", []) if one["reasons"]},
         "last": done.stdout.splitlines()[-3:] if done.returncode not in (0, 1) else [],
     }
 
