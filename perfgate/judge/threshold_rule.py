@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from functools import partial
@@ -125,18 +126,23 @@ def hold(
 
 
 def _queue_doubts(measurement: Measurement, metric: MetricInfo, others: Sequence[Doubt]) -> tuple[Doubt, ...]:
-    """Return that others explain why brokers did not take a paced load: then they explain all of its latency, too.
+    """Return that others explain why brokers did not take a paced load: then they explain the queue it waited in.
 
-    That of a load which is not taken is the wait in a queue that grows, however little is missing.
+    Where brokers are slower by a factor f than the load, a record that is due after t waits t * (f - 1): it finds
+    t * (1 - 1 / f) of the load's records before it, of which 1 / f are served in a second of the load's.
     """
-    rates = [r.metrics["records_per_s"] for r in measurement.rounds if r.not_sustained]
+    short = [r for r in measurement.rounds if r.not_sustained]
     factor, _ = explained(others, "records_per_s")
-    if "latency_ms." not in metric.name or not rates or factor == 1:
+    if "latency_ms." not in metric.name or not short or not 1 < factor < math.inf:
         return ()
-    if statistics.median(rates) * factor < RATE_TAKEN * measurement.scenario.load.rate:
+    if (
+        statistics.median(r.metrics["records_per_s"] for r in short) * factor
+        < RATE_TAKEN * measurement.scenario.load.rate
+    ):
         return ()
-    text = "the rate that is missing is explained, and so is the queue that its records waited in"
-    return (Doubt(kind="queue", whose="unknown", text=text, factor=None),)
+    wait_s = (factor - 1) * max(r.warmup_s + r.window_s for r in short)
+    text = f"the rate that is missing is explained, and so is a queue of {wait_s:.1f} s"
+    return (Doubt(kind="queue", whose="unknown", text=text, offset=1e3 * wait_s),)
 
 
 def _lacking(measurement: Measurement, metric: str, measured: int) -> Judgement | None:

@@ -364,6 +364,9 @@ def test_a_load_that_a_disturbed_machine_did_not_take_is_not_red() -> None:
     limits = profile(threshold("broker_cpu_us_per_record", 50), threshold("latency_ms.p99", 0.1))
     assert judge_scenario(replace(taken, rounds=rounds, canary=quiet), limits).verdict is Verdict.REGRESSED
     assert judge_scenario(replace(taken, rounds=rounds, canary=stolen), limits).verdict is Verdict.INCONCLUSIVE
+    late = tuple(replace(r, metrics={**r.metrics, "latency_ms.p99": 120_000.0}) for r in rounds)
+    found = judge_scenario(replace(taken, rounds=late, canary=stolen), limits)
+    assert found.verdict is Verdict.REGRESSED, "a queue of 2 s is explained, and not one of 120 s"
     few = tuple(replace(r, metrics={**r.metrics, "records_per_s": 100.0}) for r in rounds)
     assert judge_scenario(replace(taken, rounds=few, canary=stolen), limits).verdict is Verdict.REGRESSED
 
