@@ -84,7 +84,7 @@ def test_a_result_that_comes_before_it_is_awaited_is_not_lost() -> None:
 
 def test_a_check_that_outlasts_the_window_does_not_stretch_it() -> None:
     """Real brokers took seconds to say how they are, and the CPU of the time after the load was counted, too."""
-    sampler = PrometheusSampler(Mock(now=time.time, source=PrometheusSource(url="http://p")), {1: "one:9092"})
+    sampler = PrometheusSampler(Mock(source=PrometheusSource(url="http://p")), {1: "one:9092"})
     edges: list[float] = []
 
     def edge(at: float) -> None:
