@@ -9,6 +9,8 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
+from perfgate.host.cpu_model import cpu_model
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -31,12 +33,7 @@ def environment_facts() -> dict[str, object]:
 
 def _cpu_model() -> str:
     cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            key, _, value = line.partition(":")
-            if key.strip() == "model name":
-                return value.strip()
-    return platform.processor() or platform.machine()
+    return cpu_model(cpuinfo.read_text(errors="replace") if cpuinfo.exists() else "", platform.machine())
 
 
 def _commit() -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from perfgate.load.transport import Heard, HostClock
+from perfgate.load.transport import Heard, HostClock, Message
 from perfgate.model import Link
 from perfgate.model.hosts import MachineUse
 from perfgate.model.load import LoadError
@@ -22,6 +22,9 @@ WORKER = ("-m", "perfgate.systems.kafka.load.worker")
 """What Python is started with for a generator process."""
 LEAD_S = 0.05
 LAST_WORDS = 10
+LONGEST_STRANGE = 200
+END_S = 3.0
+"""A process that has closed its output ends at once, or not by itself; an agent's answer must not take ANSWER_S."""
 
 
 class LocalProcess:
@@ -29,7 +32,9 @@ class LocalProcess:
 
     def __init__(self, name: str, spec: Mapping[str, object], heard: Heard, worker: Sequence[str]) -> None:
         self._name, self._heard = name, heard
-        self._stderr: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in end
+        self._stderr: IO[str] = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - closed in end
+        self._strange = ""
+        """A whole line of its output that is no message."""
         self._telling = threading.Lock()
         self._process = subprocess.Popen(
             [sys.executable, *worker],
@@ -37,7 +42,8 @@ class LocalProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             start_new_session=True,  # Ctrl-C is for the run
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -75,17 +81,41 @@ class LocalProcess:
 
     def obituary(self) -> str:
         """Return how the process ended, with its last words."""
-        status = self._process.wait()
+        how = self._how_it_ended()
         self._stderr.seek(0)
         tail = "\n".join(self._stderr.read().splitlines()[-LAST_WORDS:])
-        how = f"was killed by signal {-status}" if status < 0 else f"exited with code {status}"
         return f"the generator process {self._name} {how} before its result" + (f":\n{tail}" if tail else "")
 
+    def _how_it_ended(self) -> str:
+        try:
+            status = self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            return "closed its output, and did not end,"
+        if self._strange:
+            return f"was ended: it wrote {self._strange!r}, which is no message,"
+        return f"was killed by signal {-status}" if status < 0 else f"exited with code {status}"
+
     def _read(self) -> None:
+        """Pass on each message, and then the end, which a line that is no message is too."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self._heard(self._name, json.loads(line))
+            message = message_of(line)
+            if message is None:
+                if line.endswith("\n"):  # not cut by its end: what else it writes cannot be trusted either
+                    self._strange = line.strip()[:LONGEST_STRANGE]
+                    self._process.kill()
+                break
+            self._heard(self._name, message)
         self._heard(self._name, None)
+
+
+def message_of(line: str) -> Message | None:
+    """Return the message that a line of a process' output is; None for any other line, as one that was cut off."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return None
+    return message if isinstance(message, dict) and "event" in message else None
 
 
 class LocalTransport:

@@ -154,7 +154,10 @@ class HostProcess:
         for line in self._process.stdout:
             _, mark, text = line.decode(errors="replace").partition(boot.MARK)
             if mark:
-                self._said.put(json.loads(text))
+                try:
+                    self._said.put(json.loads(text))
+                except ValueError:  # cut off: it ended while it wrote
+                    break
         self._said.put(None)
 
     def _read_words(self) -> None:

@@ -50,7 +50,8 @@ class WakeProbe:
         except (subprocess.TimeoutExpired, BrokenPipeError):
             return None
         words = output.split()
-        return float(words[-1]) if words and words[-1] != "-" else None
+        whole = output.endswith("\n")  # else it ended while it wrote
+        return float(words[-1]) if whole and words and words[-1] != "-" else None
 
 
 def p99_ms(delays_s: list[float]) -> float | None:

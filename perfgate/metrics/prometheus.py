@@ -16,11 +16,16 @@ from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
 from perfgate.host.addresses import is_this_machine
-from perfgate.metrics.prometheus_source import PrometheusSource, duration_s
+from perfgate.metrics.look_back import duration_s
+from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret, redacted
 
 REQUEST_TIMEOUT_S = 10
+EXCHANGES, CLOSE_S = 3, 0.02
+"""Of so many exchanges the one with the shortest round trip tells of its clock, or the first that leaves so little."""
+MOVED_S, DRIFT = 0.25, 1e-3
+"""Less than this is no step of a clock; two that are slewed part by up to 1 ms/s (500 ppm each, adjtimex(2))."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,6 +34,29 @@ class Series:
 
     labels: Mapping[str, str]
     values: Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClockLook:
+    """By how much Prometheus' clock was ahead of this machine's monotonic one `at` a moment of that (s).
+
+    Give or take `bound_s`.
+    """
+
+    at: float
+    ahead_s: float
+    bound_s: float = 0.0
+
+    def ahead_until(self, later: ClockLook, moment: float) -> float:
+        """Return by how much it was ahead at a moment, when it had gone evenly from this look to the later one."""
+        share = (moment - self.at) / (later.at - self.at) if later.at > self.at else 0.0
+        return self.ahead_s + min(1.0, max(0.0, share)) * (later.ahead_s - self.ahead_s)
+
+    def moved_by(self, later: ClockLook) -> float:
+        """Return by how much one of the two clocks was set between the looks, in s; 0 when none certainly was."""
+        moved = later.ahead_s - self.ahead_s
+        even = self.bound_s + later.bound_s + MOVED_S + DRIFT * (later.at - self.at)
+        return moved if abs(moved) > even else 0.0
 
 
 class Prometheus:
@@ -55,7 +83,8 @@ class Prometheus:
         )
         if is_this_machine(urlsplit(url).hostname or ""):
             session.mount(url, _Direct(max_retries=retry))
-        self.offset_s = self._offset()
+        self.first = self.look()
+        """Of its clock, when the run began."""
 
     def of(self, source: PrometheusSource) -> Prometheus:
         """Return the same Prometheus, not asked anew, for other brokers that it scrapes; `source` has its URL."""
@@ -63,9 +92,22 @@ class Prometheus:
         other.source = source
         return other
 
-    def now(self) -> float:
-        """Return Prometheus' clock, in s."""
-        return time.time() + self.offset_s
+    def look(self) -> ClockLook:
+        """Return by how much its clock is ahead now. Raises ConfigurationError.
+
+        Where it is not ahead of this machine's wall clock by more than a round trip explains, the two are taken for
+        one: time services keep clocks closer than a slow answer tells.
+        """
+        found: list[ClockLook] = []
+        while len(found) < EXCHANGES and min((one.bound_s for one in found), default=1.0) > CLOSE_S:
+            sent, wall_s = time.monotonic(), time.time() - time.monotonic()
+            scalar = self._ask(lambda: self._client.custom_query("time()"), "time()")
+            answered = time.monotonic()
+            middle, bound_s = (sent + answered) / 2, (answered - sent) / 2
+            ahead_s = float(scalar[1]) - middle
+            ahead_s = ahead_s if abs(ahead_s - wall_s) > bound_s else wall_s
+            found.append(ClockLook(at=middle, ahead_s=ahead_s, bound_s=bound_s))
+        return min(found, key=lambda one: one.bound_s)
 
     def instant(self, query: str, at: float | None = None) -> list[Series]:
         """Return what an instant query gives: one pair per series, or many for a range selector."""
@@ -79,14 +121,6 @@ class Prometheus:
         except (PrometheusApiClientException, requests.RequestException, KeyError, TypeError):
             return 0.0
         return max((duration_s(target.get("scrapeInterval", "0s")) for target in targets), default=0.0)
-
-    def _offset(self) -> float:
-        """Return by how much Prometheus' clock is ahead of this machine's, in s; 0 when less than half a round trip."""
-        before = time.time()
-        scalar = self._ask(lambda: self._client.custom_query("time()"), "time()")
-        after = time.time()
-        offset = float(scalar[1]) - (before + after) / 2
-        return offset if abs(offset) > (after - before) / 2 else 0.0
 
     def _ask(self, call: Callable[[], Any], query: str) -> Any:
         url = self.source.url

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.metrics.health import EVIDENCE, Pairs, increase
 from perfgate.metrics.over_time import OverTime, of_gauges, of_scrapes
-from perfgate.metrics.prometheus import Prometheus, Series
+from perfgate.metrics.prometheus import ClockLook, Prometheus, Series
 from perfgate.metrics.prometheus_source import PRESETS, Preset, PrometheusSource
 from perfgate.metrics.usage import CPU, Looks, cpu_metrics
 from perfgate.model.errors import ConfigurationError
@@ -52,27 +52,31 @@ class PrometheusSampler:
         """`brokers`: the addresses (host:port) that the brokers advertise, by broker id.
 
         `scrape_interval_s`: where it is known, no scrapes are waited for that a window has no room for.
+        Its clock is looked at now, before a round, and again after the window.
         """
         self._prometheus = prometheus
+        self._before = self._look_before()
         self._looks_back_s = prometheus.source.looks_back_s
         self._roomy_s = (FEWEST_SCRAPES - 1) * scrape_interval_s + self._looks_back_s
         self._brokers = brokers
         self._edges: list[float] = []
+        """On this machine's monotonic clock, by which they are counted on, whatever its wall clock is set to."""
+        self._after: ClockLook | None = None
         self.unavailable = ""
         """Why there are no metrics, once they were asked for."""
 
     def edge(self, at: float | None = None) -> None:
-        """Note the moment on Prometheus' clock: it is asked for what is past, however late this is called."""
-        late_s = 0.0 if at is None else time.monotonic() - at
-        self._edges.append(self._prometheus.now() - late_s)
+        """Note the moment: Prometheus is asked for what is past, however late this is called."""
+        self._edges.append(time.monotonic() if at is None else at)
+        self._after = None
 
     def glance(self) -> None:
         """Do nothing: Prometheus looks by itself."""
 
     def over_time(self) -> OverTime:
         """Return each broker's cores from one scrape to the next inside the last window; nothing when not known."""
-        opens, closes = self._edges[-2:]
         try:
+            opens, closes = map(self._there, self._edges[-2:])
             found = self._by_broker(self._prometheus.source, opens, closes)
         except (Unavailable, ConfigurationError):
             return {}  # `metrics` says why
@@ -80,15 +84,16 @@ class PrometheusSampler:
 
     def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
         """Return the cores of every broker, the busiest and all; nothing, with the reason, when they are not known."""
-        spans = [(self._edges[2 * window], self._edges[2 * window + 1]) for window in windows]
+        edges = [(self._edges[2 * window], self._edges[2 * window + 1]) for window in windows]
         self.unavailable = ""
-        shortest_s = min(closes - opens for opens, closes in spans)
+        shortest_s = min(closes - opens for opens, closes in edges)
         if shortest_s < self._roomy_s:
             self.unavailable = f"a window of {shortest_s:.1f} s has no room for {FEWEST_SCRAPES} scrapes of Prometheus"
             if self._looks_back_s:
                 self.unavailable += f" after the {self._looks_back_s:g} s that its query looks back"
             return {}
         try:
+            spans = [(self._there(opens), self._there(closes)) for opens, closes in edges]
             per_span = [self._cores(*span) for span in spans]
         except (Unavailable, ConfigurationError) as error:
             self.unavailable = str(error)
@@ -99,6 +104,22 @@ class PrometheusSampler:
             for broker in per_span[0]
         }
         return {**cpu_metrics(cores, records_per_s), **self._health(spans)}
+
+    def _look_before(self) -> ClockLook:
+        try:
+            return self._prometheus.look()
+        except ConfigurationError:
+            return self._prometheus.first  # whether it moved since then is seen after the round, or nothing is
+
+    def _there(self, moment: float) -> float:
+        """Return a moment on Prometheus' clock. Raises Unavailable where that has moved since before the round."""
+        self._after = self._after or self._prometheus.look()
+        if moved_s := self._before.moved_by(self._after):
+            raise Unavailable(
+                f"Prometheus' clock, or this machine's, was set by {abs(moved_s):.1f} s during the round: which of its "
+                "scrapes are of the window is not known (keep both clocks by a time service)"
+            )
+        return moment + self._before.ahead_until(self._after, moment)
 
     def _health(self, spans: Sequence[tuple[float, float]]) -> dict[str, float]:
         """Return what there is of the evidence over these spans; nothing where the Prometheus does not answer that."""

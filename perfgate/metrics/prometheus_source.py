@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from perfgate.metrics.look_back import looks_back_s
 from perfgate.model.errors import ConfigurationError
 
 
@@ -70,20 +71,8 @@ class PrometheusSource:
 
     @property
     def looks_back_s(self) -> float:
-        """The longest range in its query: each of its points tells of so many seconds before it.
-
-        What a recording rule looks back cannot be seen; irate() goes by the last two scrapes of its range.
-        """
-        query = re.sub(r"\s|\"(\\.|[^\"])*\"|'(\\.|[^'])*'|`[^`]*`", "", self.query)  # label values may have brackets
-        ranges = re.findall(r"\[([^]:]*)", re.sub(r"irate\([^][]*\[[^]]*", "", query))
-        return max(map(duration_s, ranges), default=0.0)
-
-
-def duration_s(text: str) -> float:
-    """Return a Prometheus duration such as 1m30s in s; 0 for what is none."""
-    units = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0, "y": 31_536_000.0}
-    parts = re.findall(r"([\d.]+)(ms|[smhdwy])", text)
-    return sum(float(number) * units[unit] for number, unit in parts) if "".join(map("".join, parts)) == text else 0.0
+        """The longest time that its query looks back: each of its points tells of so many seconds before it."""
+        return looks_back_s(self.query)
 
 
 def check_url(url: str, told: str) -> str:
@@ -109,6 +98,7 @@ def source_of(table: Mapping[str, Any]) -> PrometheusSource:
         raise ConfigurationError(f"[prometheus] source = {texts['source']!r} is none of {', '.join(PRESETS)}")
     if texts["ca"] and not Path(texts["ca"]).is_file():
         raise ConfigurationError(f"[prometheus] ca: no such file: {texts['ca']}")
+    looks_back_s(texts["query"])
     brokers, headers = table.get("brokers", {}), table.get("headers", {})
     if not isinstance(brokers, dict) or not all(
         isinstance(b, int) and not isinstance(b, bool) for b in brokers.values()

@@ -19,6 +19,7 @@ from perfgate.experiment.faults.outage import Times
 from perfgate.experiment.faults.recording import keep, recall
 from perfgate.experiment.faults.written import NOTHING_DONE, Written
 from perfgate.judge.rules import judge_scenario
+from perfgate.metrics.prometheus import ClockLook
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.metrics.usage import Samplers
@@ -133,11 +134,11 @@ def test_what_the_source_did_not_tell_this_time_is_not_green(monkeypatch: pytest
     (one,) = found.rounds
     without_cpu = {name: value for name, value in one.metrics.items() if name != "cpu_per_record_growth"}
     away = Mock(source=PrometheusSource(url="http://p"))
-    away.now.side_effect = [0.0, 10.0, 10.0, 10.0 + LASTS]
+    away.look.return_value = ClockLook(at=0.0, ahead_s=0.0)
     away.instant.side_effect = ConfigurationError("Prometheus http://p: no answer")
     sampler = Samplers([PrometheusSampler(away, {1: "one:9092"})])
-    for _ in range(4):
-        sampler.edge()
+    for at in (0.0, 10.0, 10.0, 10.0 + LASTS):
+        sampler.edge(at)
     monkeypatch.setattr(benches, "fault_round", lambda *_: replace(one, metrics=without_cpu))
     cluster: Any = Mock(most_bytes_per_s=math.inf, most_read_bytes_per_s=math.inf)
     bench = bench_of(cluster, Mock(), sampler)

@@ -124,3 +124,13 @@ def test_a_command_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
 def test_a_cluster_id_never_reads_as_an_option() -> None:
     """One in 64 did, and Kafka's storage tool then refused it."""
     assert not any(new_cluster_id().startswith("-") for _ in range(2000))
+
+
+def test_a_guard_that_died_while_it_answered_is_said_to_have_died() -> None:
+    """The half of a line was no JSON, and the run ended in a traceback."""
+    with Guard() as guard:
+        whole = guard._process.stdout
+        guard._process.stdout = Mock(readline=lambda: '{"pi')
+        with pytest.raises(OSError, match="the guard process that holds the brokers has died"):
+            guard.spawn(["sleep", "600"], log=Path("/dev/null"))
+        guard._process.stdout = whole

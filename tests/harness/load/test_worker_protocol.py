@@ -20,7 +20,7 @@ from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.model import Consumers, Keys, Load, settings
 from perfgate.model.load import LoadError, LoadSpec, Observer, SendsFailedError
-from perfgate.systems.kafka.load import librdkafka
+from perfgate.systems.kafka.load import librdkafka, worker
 from perfgate.systems.kafka.load.instructions import consumers_of, paired, producers_of
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from tests.harness.build import scenario
@@ -84,7 +84,7 @@ def test_a_result_that_comes_before_it_is_awaited_is_not_lost() -> None:
 
 def test_a_check_that_outlasts_the_window_does_not_stretch_it() -> None:
     """Real brokers took seconds to say how they are, and the CPU of the time after the load was counted, too."""
-    sampler = PrometheusSampler(Mock(now=time.time, source=PrometheusSource(url="http://p")), {1: "one:9092"})
+    sampler = PrometheusSampler(Mock(source=PrometheusSource(url="http://p")), {1: "one:9092"})
     edges: list[float] = []
 
     def edge(at: float) -> None:
@@ -101,6 +101,46 @@ def test_a_check_that_outlasts_the_window_does_not_stretch_it() -> None:
 def test_a_generator_that_exits_without_a_result_is_an_error() -> None:
     with pytest.raises(LoadError, match=r"(?s)exited with code 1 before its result.*the disk is full"):
         driver(TALK + "raise SystemExit('the disk is full')").run(SPEC, observer([]))
+
+
+@pytest.mark.parametrize(
+    ("last", "how"),
+    [
+        ('sys.stdout.write(\'{"event": "resu\')', "was killed by signal 9"),
+        ("sys.stdout.write('1')", "was killed by signal 9"),
+        ("sys.stdout.buffer.write(bytes([123, 0xE2]))", "was killed by signal 9"),
+        ("sys.stderr.buffer.write(bytes([0xFF]))", "was killed by signal 9"),
+        ("print('a library that prints')", "was ended: it wrote 'a library that prints', which is no message,"),
+    ],
+)
+def test_a_generator_killed_while_it_writes_a_line_is_known_to_have_ended(last: str, how: str) -> None:
+    """The reader of its output died of the cut line, and the run waited for the result for its whole time."""
+    died = f"{last}; sys.stdout.flush(); sys.stderr.flush()\nimport os; os.kill(os.getpid(), 9)"
+    began = time.monotonic()
+    with pytest.raises(LoadError, match=f"the generator process producer-1 {how} before its result"):
+        driver(TALK + died).run(SPEC, observer([]))
+    assert time.monotonic() - began < 5
+
+
+def test_a_generator_that_closes_its_output_and_stays_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "END_S", 0.2)
+    with pytest.raises(LoadError, match="closed its output, and did not end, before its result"):
+        driver(TALK + "import os; os.close(1); time.sleep(60)").run(SPEC, observer([]))
+
+
+def test_a_generator_whose_run_was_killed_while_it_wrote_ends_at_once() -> None:
+    cut = QUIET_RUN.replace('spec + "\\n"', 'spec + "\\n" + chr(123)').replace(
+        "child.stdin.flush()", "child.stdin.close()"
+    )
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", cut.replace("child.stderr.read()", "''"), "600"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["70"], done.stdout + done.stderr
+    assert time.monotonic() - began < worker.SILENT_S
 
 
 def test_a_generator_that_says_why_it_cannot_start_is_quoted() -> None:

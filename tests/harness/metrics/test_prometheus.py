@@ -17,12 +17,15 @@ from hypothesis import strategies as st
 
 from fixtures.wiring import exporters_usage
 from perfgate.metrics.health import EVIDENCE, increase
-from perfgate.metrics.prometheus import Prometheus, Series
+from perfgate.metrics.look_back import duration_s
+from perfgate.metrics.prometheus import ClockLook, Prometheus, Series
 from perfgate.metrics.prometheus_sampler import PrometheusSampler, inside
-from perfgate.metrics.prometheus_source import PrometheusSource, duration_s
+from perfgate.metrics.prometheus_source import PrometheusSource, source_of
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.managed.own_cluster import OwnCluster
 
+SAME_CLOCK = ClockLook(at=0.0, ahead_s=0.0)
+"""Prometheus' clock shows what this machine's monotonic one does."""
 GROWTH = st.lists(st.floats(0, 1e6), min_size=1, max_size=30)
 
 
@@ -65,17 +68,17 @@ def test_durations(text: str, seconds: float) -> None:
 @pytest.mark.parametrize(("interval_s", "asked"), [(1.0, 0), (0.2, 1), (0.0, 1)])
 def test_no_scrapes_are_waited_for_that_a_window_has_no_room_for(interval_s: float, asked: int) -> None:
     """Each side of each burst of turns waited 3 s for four scrapes that are 1 s apart, in a window of 1 s."""
-    times, queries = iter([10.0, 11.0]), list[str]()
+    queries = list[str]()
 
     def instant(query: str, _at: float) -> list[object]:
         queries.append(query)
         raise ConfigurationError("refused")
 
     source = PrometheusSource(url="http://x", preset="jmx-exporter")
-    prometheus: Any = SimpleNamespace(now=lambda: next(times), instant=instant, source=source)
+    prometheus: Any = SimpleNamespace(look=lambda: SAME_CLOCK, instant=instant, source=source)
     sampler = PrometheusSampler(prometheus, {1: "kafka-1:9092"}, interval_s)
-    sampler.edge()
-    sampler.edge()
+    sampler.edge(10.0)
+    sampler.edge(11.0)
     assert sampler.metrics(1000, [-1]) == {}
     assert len(queries) == asked
     assert asked or sampler.unavailable == "a window of 1.0 s has no room for 4 scrapes of Prometheus"
@@ -122,8 +125,14 @@ def server() -> Iterator[str]:
         thread.join()
 
 
+def ahead_of_wall_s(prometheus: Prometheus) -> float:
+    import time
+
+    return prometheus.first.ahead_s + time.monotonic() - time.time()
+
+
 def test_the_clocks_offset_is_measured(server: str) -> None:
-    assert Prometheus(PrometheusSource(url=server)).offset_s == pytest.approx(120, abs=2)
+    assert ahead_of_wall_s(Prometheus(PrometheusSource(url=server))) == pytest.approx(120, abs=2)
 
 
 def test_a_refused_query_is_one_message_with_the_query(server: str) -> None:
@@ -144,7 +153,7 @@ def test_no_http_proxy_stands_before_this_machine(server: str, monkeypatch: pyte
     """A run's own Prometheus was asked for by the proxy, and the run was refused about a url that nobody gave."""
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "")
-    assert Prometheus(PrometheusSource(url=server)).offset_s == pytest.approx(120, abs=2)
+    assert ahead_of_wall_s(Prometheus(PrometheusSource(url=server))) == pytest.approx(120, abs=2)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +168,7 @@ def test_a_token_is_sent_whatever_the_netrc_holds(
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr("perfgate.metrics.prometheus.is_this_machine", lambda host: False)
     monkeypatch.setattr(Answers, "token", "right-token")
-    assert Prometheus(PrometheusSource(url=server, **given)).offset_s == pytest.approx(120, abs=2)
+    assert ahead_of_wall_s(Prometheus(PrometheusSource(url=server, **given))) == pytest.approx(120, abs=2)
 
 
 def test_no_server_is_one_message() -> None:
@@ -193,9 +202,8 @@ class Scraped:
         self._now = 0.0
         self.asked: list[str] = []
 
-    def now(self) -> float:
-        self._now += 10.0
-        return self._now
+    def look(self) -> ClockLook:
+        return SAME_CLOCK
 
     def instant(self, query: str, at: float) -> list[Series]:
         self.asked.append(query)
@@ -228,8 +236,8 @@ NODE = process("kafka-1:9100", "node")
 
 def sampled(prometheus: Any) -> tuple[dict[str, float], str]:
     sampler = PrometheusSampler(prometheus, {1: "kafka-1:9092"})
-    sampler.edge()
-    sampler.edge()
+    sampler.edge(10.0)
+    sampler.edge(20.0)
     return sampler.metrics(1000, [0]), sampler.unavailable
 
 
@@ -303,9 +311,6 @@ class Averaged(Scraped):
 
     opens = 100.0
 
-    def now(self) -> float:
-        return self.opens if self._now == 0 else self.opens + 25
-
     def instant(self, query: str, at: float) -> list[Series]:
         if not query.startswith("("):
             return []
@@ -337,11 +342,47 @@ def test_what_a_query_looks_back_on_is_no_part_of_the_window() -> None:
         ("irate(a{i=~\"k[0-9]+\", j='[9m]'}[5m])", 0),
         ("rate(a[ 5m ]) / rate(b[1w])", 604_800),
         ("a_recording_rule", 0),
+        ("rate(a[1m] offset 1h)", 3660),
+        ("rate(a[1m]) OFFSET 1h + rate(b[2m])", 3660),
+        ("max_over_time(rate(a[1m])[30m:15s])", 1860),
+        ("avg_over_time((sum by (i) (rate(a[5m] offset 5m)))[10m:] offset 1m) / rate(b[1w])", 604_800),
+        ("avg_over_time(sum(rate(a[5m] offset 5m))[10m:1m] offset 1m)", 1260),
+        ("sum(irate(a[5m] offset 10m))", 600),
+        ("irate(rate(a[1m])[5m:15s])", 360),
+        ("max_over_time(irate(a[5m])[30m:15s])", 1800),
+        ("rate(a[300])", 300),
+        ("rate(a[5m]) # of [1h]", 300),
+        ("(rate(a[1m]) + rate(b[2m]))", 120),
+        ("sum(offset)", 0),
         ("", 0),
     ],
 )
 def test_how_far_a_query_looks_back(query: str, seconds: float) -> None:
     assert PrometheusSource(url="http://p", query=query).looks_back_s == seconds
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("rate(a[5m] @ 1700000000)", "@ asks for one moment"),
+        ("rate(a[5m] offset -5m)", "is no range or offset back in time"),
+        ("rate(a[$__rate_interval])", "'$__rate_interval' is no range"),
+        ("rate(a[5m] offset (5m + 1m))", "is no range or offset"),
+    ],
+)
+def test_a_query_that_tells_of_another_time_than_the_window_s_is_refused(query: str, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(words)):
+        source_of({"url": "http://p", "query": query})
+
+
+def test_a_step_of_this_machines_wall_clock_moves_no_window(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import time
+
+    prometheus = Prometheus(PrometheusSource(url=server))
+    wall, there = time.time, Answers.ahead_s
+    monkeypatch.setattr(Answers, "ahead_s", there - 60)  # the server's own clock goes on
+    monkeypatch.setattr(time, "time", lambda: wall() + 60)
+    assert prometheus.first.moved_by(prometheus.look()) == 0.0
 
 
 def test_health_is_of_these_brokers_alone() -> None:

@@ -1,5 +1,7 @@
 """No password, token or key is ever shown: not by a print, a traceback, a report, a child's environment or a core."""
 
+import base64
+import gzip
 import html
 import json
 import logging
@@ -10,6 +12,8 @@ import sys
 import textwrap
 from pathlib import Path
 from unittest.mock import Mock
+from urllib.parse import quote, quote_plus
+from xml.sax import saxutils
 
 import pytest
 
@@ -98,6 +102,81 @@ def test_scrubbing_reaches_every_text_and_leaves_the_rest(tmp_path: Path) -> Non
     assert (tmp_path / "allure-results" / "log.txt").read_bytes() == f"x {MASK} y\r\n".encode()
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG\xff")
     assert (tmp_path / "other.txt").read_text() == "nothing"
+
+
+ODD = "pä$$ wörd/+'\"<&>\\n"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        b"\xff refused: " + ODD.encode(),
+        b"\xff " + ODD.encode("latin-1"),
+        ODD.encode("utf-16-le"),
+        b"\xfe\xff" + f"refused: {ODD}!".encode("utf-16-be"),
+        ODD.encode("utf-16"),
+        b"\xff " + json.dumps(ODD).encode(),
+        json.dumps(json.dumps(ODD)).encode(),
+        json.dumps(ODD, ensure_ascii=False).encode(),
+        html.escape(ODD).encode(),
+        html.escape(ODD, quote=False).encode(),
+        html.escape(json.dumps({"said": ODD})).encode(),
+        saxutils.escape(ODD).encode(),
+        quote(ODD).encode(),
+        quote_plus(ODD).encode(),
+        quote(ODD, safe="").lower().encode(),
+        repr(ODD).encode(),
+        b"\x00\xffAuthorization: Basic " + base64.b64encode(f"gate:{ODD}".encode()),
+        base64.urlsafe_b64encode(f"a:{ODD}".encode()),
+        base64.b64encode(f"al:{ODD}".encode()),
+    ],
+)
+def test_scrubbing_finds_a_secret_however_it_is_written(written: bytes, tmp_path: Path) -> None:
+    """One byte that is no UTF-8, in a broker's log say, kept the whole file from being searched, without a word."""
+    Secret(ODD)
+    path = tmp_path / "broker.log"
+    path.write_bytes(written)
+    assert scrub(tmp_path) == []
+    left = path.read_bytes()
+    assert left != written
+    for part in ("pä$$", "wörd", "p%C3", "p%c3", "W%C3"):
+        for encoding in ("utf-8", "latin-1", "utf-16-le"):
+            assert part.encode(encoding) not in left
+    assert base64.b64encode(ODD.encode())[4:-4] not in left
+    assert b"*" in left
+
+
+def test_what_scrubbing_cannot_search_is_named(tmp_path: Path) -> None:
+    Secret("hunter2-of-the-brokers")
+    Secret("gold")
+    (tmp_path / "broker.log.gz").write_bytes(gzip.compress(b"hunter2-of-the-brokers"))
+    (tmp_path / "journal.bin").write_bytes(b"\xff\x00gold\xfe")
+    (tmp_path / "other.bin").write_bytes(b"\xff\x00 hunter2-of-the-brokers \xfe")
+    assert sorted(path.name for path in scrub(tmp_path)) == ["broker.log.gz", "journal.bin"]
+    assert (tmp_path / "journal.bin").read_bytes() == b"\xff\x00gold\xfe"  # figures are not changed for a chance
+    assert (tmp_path / "other.bin").read_bytes() == b"\xff\x00 " + b"*" * 22 + b" \xfe"
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Secret(PASSWORD)
+    (tmp_path / "closed").mkdir()
+    scandir = os.scandir
+
+    def refuses(folder: str) -> object:
+        if Path(folder).name == "closed":
+            raise PermissionError(13, "Permission denied", str(folder))
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", refuses)
+    assert scrub(tmp_path) == [tmp_path / "closed"]
+
+
+def test_a_secret_that_is_no_utf8_is_one_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(os.environ, "KPG_TEST_PASSWORD", os.fsdecode(b"hunter2-\xe9t\xe9"))
+    Secret(from_environment("KPG_TEST_PASSWORD"))
+    (tmp_path / "log").write_bytes(b"as hunter2-\xe9t\xe9!")
+    assert scrub(tmp_path) == []
+    assert (tmp_path / "log").read_bytes() == b"as " + b"*" * 11 + b"!"
 
 
 def test_a_variable_is_taken_out_of_the_environment_and_can_be_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,17 @@
 """Numbers of clients' settings, which librdkafka reads in part."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perfgate.model import Consumers
+from perfgate.model.changes import read_value
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.client.settings import check_settings, checked
+from perfgate.systems.kafka.client.foreign_code import loads_code
+from perfgate.systems.kafka.client.settings import _DESCRIBED, check_settings, checked
 from tests.harness.build import scenario
 from tests.scenarios.catalogue import SCENARIOS
 
@@ -99,6 +104,84 @@ def test_how_clients_are_secured_is_the_targets_alone(scope: str, name: str, val
             state()
         assert str(caught.value).startswith(f"{told}: it belongs in the target file's [client]")
         assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "named"),
+    [
+        ("producer.plugin.library.paths", "./evil.so", "plugin.library.paths"),
+        ("consumer.plugin.library.paths", "evil", "plugin.library.paths"),
+        ("producer.interceptor.classes", "a.B", "interceptor.classes"),
+        ("producer.metric.reporters", "a.B", "metric.reporters"),
+        ("producer.partitioner.class", "a.B", "partitioner.class"),
+        ("consumer.config.providers", "file", "config.providers"),
+        ("broker.metric.reporters", "a.B", "metric.reporters"),
+        ("broker.authorizer.class.name", "a.B", "authorizer.class.name"),
+        ("broker.remote.log.storage.manager.class.path", "evil.jar", "remote.log.storage.manager.class.path"),
+        ("broker.metric.reporters", "org.apache.kafka.common.metrics.JmxReporter,a.B", "metric.reporters"),
+        ("broker.sasl.login.class", "org.apache.kafka.common.security.kerberos.KerberosLogin", "sasl.login.class"),
+        ("broker.config.providers", "x", "config.providers"),
+        ("broker.sasl.jaas.config", "com.sun.security.auth.module.JndiLoginModule required;", "sasl.jaas.config"),
+        ("broker.sasl.kerberos.kinit.cmd", "touch x", "sasl.kerberos.kinit.cmd"),
+        ("broker.sasl.login.callback.handler.class", "a.B", "sasl.login.callback.handler.class"),
+        ("broker.sasl.oauthbearer.token.endpoint.url", "file:///etc/x", "sasl.oauthbearer.token.endpoint.url"),
+        ("broker.security.providers", "a.B", "security.providers"),
+        ("broker.group.consumer.assignors", "a.B", "group.consumer.assignors"),
+        ("broker.ssl.engine.factory.class", "a.B", "ssl.engine.factory.class"),
+        ("cluster.jvm", ["-Xmx1g", "-javaagent:evil.jar"], "-javaagent:evil.jar"),
+        ("cluster.jvm", "-XX:OnOutOfMemoryError=reboot", "-XX:OnOutOfMemoryError=reboot"),
+        ("cluster.jvm", ["-agentpath:evil.so"], "-agentpath:evil.so"),
+        ("cluster.jvm", ["-Dcom.sun.management.jmxremote.port=1"], "-Dcom.sun.management.jmxremote.port=1"),
+        ("cluster.jvm", ["-Xlog:gc:file=/etc/passwd"], "-Xlog:gc:file=/etc/passwd"),
+    ],
+)
+def test_what_loads_code_or_runs_a_command_needs_a_word(path: str, value: object, named: str) -> None:
+    """librdkafka loaded the library of plugin.library.paths as soon as it was asked whether it takes the setting."""
+    scope, _, name = path.partition(".")
+    row, pair = scenario(), ((name, str(value)),)
+    rows: dict[str, Any] = {
+        "producer": lambda: replace(row, producer=pair),
+        "consumer": lambda: replace(row, consumers=Consumers(membership="assigned", config=pair)),
+        "broker": lambda: replace(row, cluster=replace(row.cluster, config=pair)),
+        "cluster": lambda: replace(row, cluster=replace(row.cluster, jvm_options=read_value(path, value))),
+    }
+    for state in (lambda: checked(path, value), lambda: check_settings(rows[scope]())):
+        with pytest.raises(ConfigurationError) as caught:
+            state()
+        assert f"{named} loads code or runs a command" in str(caught.value)
+        assert "add --allow-commands" in str(caught.value)
+        assert "\n" not in str(caught.value)
+    if scope in ("broker", "cluster"):
+        assert checked(path, value, code_allowed=True)[0] == path
+        check_settings(rows[scope](), code_allowed=True)
+
+
+def test_a_plugin_is_not_loaded_before_it_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    monkeypatch.setattr("confluent_kafka.Producer", made.append)
+    with pytest.raises(ConfigurationError, match="add --allow-commands"):
+        checked("producer.plugin.library.paths", str(tmp_path / "evil.so"))
+    assert not made
+    checked("producer.plugin.library.paths", str(tmp_path / "evil.so"), code_allowed=True)
+    assert made
+
+
+def test_kafkas_own_classes_need_none() -> None:
+    own = "org.apache.kafka.common.metrics.JmxReporter, org.apache.kafka.server.metrics.Other"
+    assert checked("broker.metric.reporters", own)
+    assert checked("broker.group.consumer.assignors", "uniform,range")
+
+
+def test_sizes_and_switches_of_a_jvm_need_none() -> None:
+    options = ["-Xms1g", "-Xmx512m", "-XX:+UseZGC", "-XX:MaxGCPauseMillis=20", "-XX:MaxRAMPercentage=50.0", "-Xlog:gc"]
+    assert checked("cluster.jvm", [*options, "-Djava.net.preferIPv4Stack=true", "-Dkafka.perf.gate=1"])
+
+
+def test_every_known_broker_setting_that_names_a_class_needs_it() -> None:
+    """So that a new one of a later Kafka is not forgotten: their names end alike."""
+    classes = [name for name in _DESCRIBED["broker"] if re.search(r"class|reporters|provider|assignors|kinit", name)]
+    assert len(classes) > 20
+    assert not [name for name in classes if not loads_code(f"broker.{name}", "x")]
 
 
 def test_the_catalogues_settings_are_what_set_takes() -> None:

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from perfgate.model import secret as secrets_module
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.secret import MASK, Secret, redacted
+from perfgate.model.secret import MASK, Secret, redacted, revealed
+from perfgate.systems.kafka.attached import described as module
 from perfgate.systems.kafka.attached.described import DescribedTarget, load_target
 from perfgate.systems.kafka.attached.java_properties import translated
+from perfgate.systems.kafka.attached.load_hosts import inlined
 from perfgate.systems.kafka.client.key_stores import KeyStores
 
 LEAST = 'bootstrap-servers = "kafka-1:9093"\n[limits]\nbytes = "20 GB"\nmib-per-s = 50\n'
@@ -300,13 +302,60 @@ def test_a_wrong_store_password_is_one_line_without_it(stores: Path, tmp_path: P
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_user_from_the_environment_is_no_secret_and_masks_no_report(
+def test_a_user_from_the_environment_is_a_secret_and_a_short_one_masks_no_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_USER", "gate")
     client = dict(described(tmp_path, LEAST + '[client]\n"sasl.username" = { env = "KAFKA_USER" }\n').client)
-    assert f"{client['sasl.username']}" == "gate"
+    assert (f"{client['sasl.username']}", client["sasl.username"]) == (MASK, "gate")
     assert redacted("Kafka performance gate") == "Kafka performance gate"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sasl.oauthbearer.token.endpoint.url", "https://gate:pass-of-idp@idp/token"),
+        ("sasl.oauthbearer.extensions", "token=ext-0a1b"),
+        ("sasl.oauthbearer.scope", "a-scope-with-a-key"),
+        ("sasl.kerberos.kinit.cmd", "echo pass-of-kinit | kinit gate"),
+        ("sasl.username", "ABCDEFGHIJ234567"),
+        ("client.rack", "rack-of-a-customer"),
+        ("ssl.ca.pem", "-----BEGIN-----"),
+    ],
+)
+@pytest.mark.parametrize("by", ["env", "file"])
+def test_whatever_comes_from_elsewhere_is_a_secret(
+    name: str, value: str, by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Settings whose names do not say so were shown: a token endpoint's URL with a user, the extensions of a token."""
+    monkeypatch.setattr(module, "refuse_unknown_settings", lambda client: None)
+    monkeypatch.setenv("KPG_VALUE", value)
+    (tmp_path / "KPG_VALUE").write_text(value + "\n")
+    target = described(tmp_path, f'{LEAST}[client]\n"{name}" = {{ {by} = "KPG_VALUE" }}\n')
+    assert revealed(target.client)[name] == value
+    assert value not in repr(target)
+    assert redacted(f"refused: {value}.") == f"refused: {MASK}."
+    assert target.connection_digest
+
+
+@pytest.mark.parametrize("properties", [False, True])
+def test_a_user_in_a_url_is_a_secret_wherever_it_stands(properties: bool, tmp_path: Path) -> None:
+    url = "https://gate-of-idp:pass-of-idp@idp.example/token"
+    stated = f'"sasl.oauthbearer.token.endpoint.url" = "{url}"'
+    if properties:
+        (tmp_path / "client.properties").write_text(f"sasl.oauthbearer.token.endpoint.url={url}\n")
+        stated = 'properties-file = "client.properties"'
+    target = described(tmp_path, f"{LEAST}[client]\n{stated}\n")
+    assert "pass-of-idp" not in repr(target)
+    assert redacted("401 for gate-of-idp:pass-of-idp, pass-of-idp") == f"401 for {MASK}, {MASK}"
+
+
+def test_a_file_whose_path_is_a_secret_can_be_sent_to_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ca.pem").write_text("the authority")
+    monkeypatch.setenv("KPG_CA", str(tmp_path / "ca.pem"))
+    monkeypatch.setattr(module, "refuse_unknown_settings", lambda client: None)
+    target = described(tmp_path, LEAST + '[client]\n"ssl.ca.location" = { env = "KPG_CA" }\n')
+    assert dict(inlined(target.client, target.path))["ssl.ca.pem"] == "the authority"
 
 
 def test_what_is_no_secret_masks_no_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from perfgate.host.addresses import is_this_machine
 from perfgate.model import MIB, Settings
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.nodes import ACTIONS
-from perfgate.model.secret import Secret, from_environment, redacted
+from perfgate.model.secret import Secret, redacted
 from perfgate.model.structured import toml_of
 from perfgate.systems.kafka.attached.client_settings import refuse_unknown_settings
 from perfgate.systems.kafka.attached.file_values import (
@@ -28,6 +28,13 @@ from perfgate.systems.kafka.attached.file_values import (
     text_of,
 )
 from perfgate.systems.kafka.attached.java_properties import Convert, read_properties, translated
+from perfgate.systems.kafka.attached.secret_values import (
+    SECRET_HEADERS,
+    SECRET_SETTINGS,
+    as_stated,
+    is_elsewhere,
+    resolved,
+)
 
 LEGAL: Mapping[str, tuple[str, ...]] = {
     "": (
@@ -71,8 +78,6 @@ CONNECTION = re.compile(
 """What a client needs to get to the brokers, in librdkafka's names."""
 CLIENT_ID = "kafka-perf-gate"
 """What the suite's clients call themselves unless the file says otherwise: a quota can be put on it."""
-SECRET_SETTINGS = re.compile(r".*(password|passphrase|secret|key\.pem)$|sasl\.oauthbearer\.config|sasl\.jaas\.config")
-SECRET_HEADERS = re.compile(r".*(authorization|token|key|secret|password|cookie).*", re.IGNORECASE)
 CLEAR_URL = re.compile(r"http://(?!(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]*)?(/|\Z))", re.IGNORECASE)
 """A way over which everybody can read along; this machine's own loopback is none, but a name that begins like it is."""
 FAULT_TIMEOUT_S = 60.0
@@ -207,12 +212,11 @@ def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> Des
 
 def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> dict[str, str]:
     """Return the client's settings: those of a Java properties file, then those stated here, which win."""
-    values = {name: _resolved(folder, name, value) for name, value in table.items()}
+    values = {name: resolved(folder, name, value) for name, value in table.items()}
     found: dict[str, str] = {}
     if location := values.pop(PROPERTIES_FILE, ""):
         properties = {
-            name: Secret(value) if SECRET_SETTINGS.fullmatch(name) else value
-            for name, value in read_properties(folder / location).items()
+            name: as_stated(name, value, elsewhere=False) for name, value in read_properties(folder / location).items()
         }
         try:
             found = translated(properties, convert)
@@ -228,34 +232,9 @@ def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> dict[st
                 f"producer.{name}=VALUE, or a change file for --compare"
             )
     return {
-        name: Secret(value) if SECRET_SETTINGS.fullmatch(name) else value
+        name: as_stated(name, value, elsewhere=is_elsewhere(table.get(name)))
         for name, value in {"client.id": CLIENT_ID, **found, **values}.items()
     }
-
-
-def _resolved(folder: Path, name: str, value: object, where: str = "[client]") -> str:
-    """Return a setting's value; { env = "NAME" } and { file = "PATH" } say where a secret stands."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str | int | float):
-        return str(value)
-    match value:
-        case {"env": str(variable), **rest} if not rest:
-            try:
-                return from_environment(variable)
-            except KeyError:
-                raise ConfigurationError(f"{where} {name}: the environment variable {variable} is not set") from None
-        case {"file": str(location), **rest} if not rest:
-            try:
-                return (folder / location).expanduser().read_text().rstrip("\n")
-            except (OSError, UnicodeDecodeError) as error:
-                raise ConfigurationError(f"{where} {name}: cannot read {folder / location}: {error}") from None
-    if isinstance(value, dict):
-        raise ConfigurationError(
-            f'{where} {name}: a setting\'s name is quoted, as in "sasl.password", and its value is a text, a number, '
-            '{ env = "NAME" } or { file = "PATH" }'
-        )
-    raise ConfigurationError(f"{where} {name} must be a text, a number, true or false")
 
 
 def _prometheus(folder: Path, table: Mapping[str, Any]) -> dict[str, Any]:
@@ -263,14 +242,16 @@ def _prometheus(folder: Path, table: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(table)
     for key in ("username", "password", "token"):
         if key in table:
-            value = _resolved(folder, key, table[key], where="[prometheus]")
-            found[key] = value if key == "username" else Secret(value)
+            value = resolved(folder, key, table[key], where="[prometheus]")
+            found[key] = (
+                as_stated(key, value, elsewhere=is_elsewhere(table[key])) if key == "username" else Secret(value)
+            )
     if isinstance(headers := table.get("headers"), dict):
         found["headers"] = {
             # A tenant's name is none, and would be found in half of what a run writes.
             n: Secret(text) if isinstance(v, dict) or SECRET_HEADERS.fullmatch(n) else text
             for n, v in headers.items()
-            for text in [_resolved(folder, n, v, where="[prometheus] headers")]
+            for text in [resolved(folder, n, v, where="[prometheus] headers")]
         }
     return found
 

@@ -60,7 +60,7 @@ def inlined(client: Settings, path: Path) -> Settings:
             found[name] = value
             continue
         try:
-            text = Path(value).read_text()
+            text = Path("".join(value)).read_text()  # a Secret's text is its mask
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(
                 f"target file {path}: {name}: --hosts sends the text of a PEM file to the load hosts, and {value} "

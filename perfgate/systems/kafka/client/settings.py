@@ -11,6 +11,7 @@ from typing import Any
 from perfgate.model import Scenario
 from perfgate.model.changes import SETTINGS, read_value, setting_of
 from perfgate.model.errors import ConfigurationError
+from perfgate.systems.kafka.client.foreign_code import refuse_code
 from perfgate.systems.kafka.client.plain_numbers import not_plain
 
 # The union of what DescribeConfigs lists on Kafka 4.3.1 and 3.9.1, less what the embedded target sets itself
@@ -56,32 +57,38 @@ _CONNECTION = re.compile(
 whose passwords would then go where its file would not have let them, and one stated here would stand in run.json."""
 
 
-def checked(path: str, value: object, told: str = "") -> tuple[str, Any]:
+def checked(path: str, value: object, told: str = "", *, code_allowed: bool = False) -> tuple[str, Any]:
     """Return a change, a client's setting under its usual name. Raises ConfigurationError, naming what is legal.
 
-    `told`: how the person wrote it, where that was not `--set`.
+    `told`: how the person wrote it, where that was not `--set`. `code_allowed`: whether it may load code.
     """
     told = told or f"--set {path}={value}"
     try:
         read = read_value(path, value)
     except ConfigurationError as error:
         raise ConfigurationError(f"{told}: {error}") from error
+    if not code_allowed:
+        refuse_code(path, read, told)
     if (setting := setting_of(path)) is None:
         return path, read
     scope, name = setting
     return f"{scope}.{_usual(scope, name, read, told)}", read
 
 
-def check_settings(scenario: Scenario) -> None:
+def check_settings(scenario: Scenario, *, code_allowed: bool = False) -> None:
     """Raise ConfigurationError for a Kafka setting of this scenario that `--set` would refuse or call by another name.
 
     An alias beside the usual name, which each scenario has from the suite, would leave it to chance which one counts.
     """
     consumers = scenario.consumers.config if scenario.consumers else ()
+    if not code_allowed:
+        refuse_code("cluster.jvm", scenario.cluster.jvm_options, f"{scenario.name}: cluster.jvm")
     stated = (scenario.producer, consumers, scenario.topic.config, scenario.cluster.config)
     for scope, pairs in zip(SETTINGS, stated, strict=True):
         for name, value in pairs:
             told = f"{scenario.name}: {scope}.{name}={value}"
+            if not code_allowed:  # librdkafka loads a library as soon as it is asked whether it would
+                refuse_code(f"{scope}.{name}", value, told)
             if (usual := _usual(scope, name, str(value), told)) != name:
                 raise ConfigurationError(f"{told}: an alias; write {usual}")
 

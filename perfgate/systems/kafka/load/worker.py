@@ -87,7 +87,10 @@ class Control:
     def _listen(self) -> None:
         for line in sys.stdin:
             self._heard += 1
-            message = json.loads(line)
+            try:
+                message = json.loads(line)
+            except ValueError:  # cut off: the run ended while it wrote
+                break
             if "start" in message:
                 self._start = message["start"]
                 self._started.set()
