@@ -319,7 +319,8 @@ class RunFacts:
 
 @strict
 class Document(RunFacts):
-    """run.json: what a run of the Kafka performance gate measured and judged."""
+    """run.json: what a run of the Kafka performance gate measured and judged. JSON has no infinite figure: one that
+    would be is null, as is an interval with such an end."""
 
     schema: Literal[4]
     scenarios: tuple[ScenarioEntry, ...]

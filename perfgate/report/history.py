@@ -161,7 +161,10 @@ def changes_of(scenario: str, metric: str, series: Sequence[tuple[str, float]]) 
     edges = [0, *sorted(int(point.index) for point in points), len(values)]
     found = []
     for start, change, end in zip(edges, edges[1:], edges[2:], strict=False):
-        moved = statistics.mean(values[change:end]) / statistics.mean(values[start:change]) - 1
+        before = statistics.mean(values[start:change])
+        if not before:
+            continue  # how much more than nothing is no share
+        moved = statistics.mean(values[change:end]) / before - 1
         if abs(moved) >= LEAST_MOVE:  # the analysis also finds significant changes that are too small to matter
             found.append((change, Drift(scenario=scenario, metric=metric, since=series[change][0][:10], moved=moved)))
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import statistics
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -66,8 +66,8 @@ def run_document(
     baselines: Mapping[tuple[str, str], Measurement] | None = None,
     references: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """Return run.json as an object."""
-    return {
+    """Return run.json as an object that JSON can hold, see :func:`finite`."""
+    document = {
         "schema": SCHEMA,
         **plain(facts),
         "scenarios": [scenario_entry(measurement, outcome) for measurement, outcome in measured],
@@ -79,6 +79,26 @@ def run_document(
         "references": list(references),
         "not_run": [{"name": name, "reason": reason} for name, reason in not_run],
     }
+    return cast("dict[str, Any]", finite(document))
+
+
+def finite(value: Any) -> Any:
+    """Return a JSON value in which a figure that is not finite is null: JSON has neither Infinity nor NaN.
+
+    So is an interval as a whole, one end of which is none.
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return [finite(one) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {name: None if _open_ended(name, one) else finite(one) for name, one in value.items()}
+
+
+def _open_ended(name: str, value: Any) -> bool:
+    ends = value if name.endswith("interval") and isinstance(value, list | tuple) else ()
+    return any(isinstance(end, float) and not math.isfinite(end) for end in ends)
 
 
 def write_run(document: Mapping[str, Any], path: Path) -> None:
@@ -266,7 +286,7 @@ def _metrics(measurement: Measurement) -> dict[str, MetricEntry]:
         info, value = metric_info(name), metric_value(measurement, name)
         assert info is not None, f"metric {name} is not in the catalogue"
         values = tuple(r.metrics[name] for r in measurement.rounds if name in r.metrics)
-        around = spread(values) if len(values) > 1 and statistics.median(values) else None
+        around = spread(values) if len(values) > 1 else None
         entries[name] = MetricEntry(value=value, unit=info.unit, better=info.better, rounds=values, spread=around)
     return entries
 

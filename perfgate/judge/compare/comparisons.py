@@ -31,6 +31,7 @@ from perfgate.judge.compare.short import CHANCE, GROWING, Short, below_its_cap, 
 from perfgate.judge.compare.units import fewest_units, scatter_text, too_few, unit_logs, whole_units
 from perfgate.judge.rates import at_its_cap
 from perfgate.judge.rules import READERS, invalid_reasons, spoilt
+from perfgate.judge.statistics import share_of
 from perfgate.model import (
     DECIDES_PACED,
     METRICS,
@@ -309,8 +310,8 @@ def _metric_effect(metric: MetricInfo, found: Estimate) -> MetricEffect:
         p_value = 0.0 if found.mean else 1.0
     return MetricEffect(
         metric=metric,
-        estimate=math.expm1(found.mean),
-        interval=(math.expm1(low), math.expm1(high)),
+        estimate=share_of(found.mean),
+        interval=(share_of(low), share_of(high)),
         p_value=p_value,
     )
 
