@@ -24,7 +24,7 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
 from perfgate.report.comparisons import recorded_comparisons
 from perfgate.report.proposal import suggested_name, with_profile
-from perfgate.report.results import recorded_facts, recorded_runs, run_files
+from perfgate.report.results import note_once, recorded_facts, recorded_runs, run_files
 
 KEPT = ("records_per_s", "broker_cpu_us_per_record", DECIDES_PACED, *READERS.values())
 """What decides comparisons and is held against a reference."""
@@ -39,6 +39,15 @@ def of_nothing(run: Mapping[str, Any]) -> bool:
     """Return whether a run compared scenarios as declared with themselves, on pairs of clusters."""
     change = run.get("change") or {}
     return bool(change.get("pairs")) and set(change) <= NOTHING and not run["modified"] and not run["replay_of"]
+
+
+def _whole(run: Mapping[str, Any]) -> bool:
+    try:
+        recorded_comparisons(run)
+    except ConfigurationError as error:
+        note_once(f"skipped run {run['run_id']}: {error}")
+        return False
+    return True
 
 
 def pairs_of(runs: Sequence[Mapping[str, Any]]) -> Found:
@@ -97,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _show(results: Path, thresholds: Path, *, accept: bool) -> int:
-    runs = [run for run in recorded_runs(run_files(results)) if of_nothing(run)]
+    runs = [run for run in recorded_runs(run_files(results)) if of_nothing(run) and _whole(run)]
     if not runs:
         raise ConfigurationError(
             f"{results} holds no run that compared nothing on pairs of clusters: make compare "
