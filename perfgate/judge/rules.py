@@ -10,7 +10,7 @@ from perfgate.judge.faults.rules import damage, judge_fault
 from perfgate.judge.messages import WARMING
 from perfgate.judge.more_hosts import more_hosts
 from perfgate.judge.noise import disturbed
-from perfgate.judge.rates import at_its_cap
+from perfgate.judge.rates import at_another_rate, at_its_cap
 from perfgate.judge.statistics import centre_error, many, median_interval, spread
 from perfgate.judge.warming import still_growing
 from perfgate.model import (
@@ -213,7 +213,8 @@ def _judged(measurement: Measurement, profile: Profile | None) -> Outcome:
         if reason := spoilt(measurement, threshold.metric.name):
             judgements.append(Judgement(verdict=Verdict.INVALID, metric=threshold.metric.name, reason=reason))
         elif len(values) == len(measurement.rounds):
-            judgements.append(judge_threshold(values, threshold, published=published))
+            found = judge_threshold(values, threshold, published=published)
+            judgements.append(at_another_rate(found, threshold, row.load))
         elif unavailable:
             reason = f"unavailable: {unavailable}"
             judgements.append(Judgement(verdict=Verdict.INCONCLUSIVE, metric=threshold.metric.name, reason=reason))

@@ -92,6 +92,7 @@ class _Entry:
     spread: Annotated[float, Ge(0), "must be a positive number, or 0"] = 0.0
     runs: Runs = 0
     anchor: Positive | None = None
+    rate: Positive | None = None
     differs: Text | None = None
 
     def __post_init__(self) -> None:
@@ -300,6 +301,7 @@ def _thresholds(path: Path, scenario: str, found: Sequence[tuple[MetricInfo, _En
                 spread=entry.spread,
                 runs=entry.runs,
                 anchor=entry.anchor,
+                rate=entry.rate or 0.0,
                 reach=reach,
             )
         )

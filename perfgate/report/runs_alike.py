@@ -61,12 +61,7 @@ def unsound(document: Mapping[str, Any], because: str = "") -> str:
 
     What was red, of scenarios confirmed or not, is none without a reason, `because`.
     """
-    related = [*document["relations"], *document.get("ranges", ())]
-    red = [e["name"] for e in document["scenarios"] if e["verdict"] == Verdict.REGRESSED.value or e["first_look"]]
-    red += [e["name"] for e in related if e["verdict"] == Verdict.REGRESSED.value]
-    beside = [e for e in document.get("baselines", ()) if any(r.get("broken") for r in e["rounds"])]
-    red += [f"{e['name']} measured once more beside {e['beside']}" for e in beside]
-    if red and not because:
+    if (red := red_of(document)) and not because:
         return f"{', '.join(red)} red; if that is right, --because 'TEXT' counts it"
     none = {None, Verdict.INCONCLUSIVE.value, *UNSOUND}
     bad = [e for e in document["scenarios"] if e["verdict"] in none]
@@ -79,6 +74,15 @@ def unsound(document: Mapping[str, Any], because: str = "") -> str:
         if noise := disturbed([CanaryReading(**reading) for reading in entry["canary"]], None):
             return noise
     return ""
+
+
+def red_of(document: Mapping[str, Any]) -> list[str]:
+    """Return what was slower in a run than it must be, or failed beside another family, confirmed or not."""
+    related = [*document["relations"], *document.get("ranges", ())]
+    red = [e["name"] for e in document["scenarios"] if e["verdict"] == Verdict.REGRESSED.value or e["first_look"]]
+    red += [e["name"] for e in related if e["verdict"] == Verdict.REGRESSED.value]
+    beside = [e for e in document.get("baselines", ()) if any(r.get("broken") for r in e["rounds"])]
+    return red + [f"{e['name']} measured once more beside {e['beside']}" for e in beside]
 
 
 def _kind(document: Mapping[str, Any]) -> tuple[object, ...]:
