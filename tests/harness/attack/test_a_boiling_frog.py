@@ -116,7 +116,7 @@ def test_a_reason_moves_the_anchors_that_needed_it_and_no_others(nights: Nights,
 
     def sunk(document: dict[str, Any], share: float) -> None:
         for entry in document["scenarios"]:
-            if entry["name"] == "batch-16k":
+            if entry["name"] == "acks-all":
                 rate = entry["metrics"]["records_per_s"]
                 rate["rounds"] = [value * share for value in rate["rounds"]]
 
@@ -128,7 +128,7 @@ def test_a_reason_moves_the_anchors_that_needed_it_and_no_others(nights: Nights,
     moved = {key for key, anchor in after.items() if anchor != anchors_before[key]}
     assert moved == {("batch-1k", "records_per_s")}
     (path,) = nights.thresholds.glob("*.toml")
-    held = {t.metric.name: t for t in load_profile(path).thresholds["batch-16k"]}
+    held = {t.metric.name: t for t in load_profile(path).thresholds["acks-all"]}
     held_rate = held["records_per_s"]
     assert held_rate.anchor is not None
     assert held_rate.baseline < held_rate.anchor
