@@ -122,8 +122,12 @@ def drifts(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any]) -> lis
 
 
 def kind_of(entry: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return what runs must share for their figures to be compared: target, machine, tier, driver, reference."""
-    return tuple(entry.get(key) for key in ("tier", "driver", "facts", "reference"))
+    """Return what runs must share for their figures to be compared: target, machine, tier, driver, reference.
+
+    Not the number of real brokers, which lines of before 2026-11-27 do not have.
+    """
+    facts = {key: value for key, value in entry["facts"].items() if key != "brokers"}
+    return (facts, *(entry.get(key) for key in ("tier", "driver", "reference")))
 
 
 def former_values(

@@ -175,7 +175,7 @@ def with_profile(text: str, facts: Mapping[str, str]) -> tomlkit.TOMLDocument:
     document = tomlkit.parse(text)
     if "profile" not in document:
         profile = tomlkit.table()
-        profile.update({key: int(value) if key == "cores" else value for key, value in facts.items()})
+        profile.update({key: int(value) if key in ("cores", "brokers") else value for key, value in facts.items()})
         document["profile"] = profile
     return document
 

@@ -22,6 +22,7 @@ from perfgate.systems.kafka.attached.identity import refuse_a_silent_zone, refus
 from perfgate.systems.kafka.attached.leftovers import Cleaner, may_live
 from perfgate.systems.kafka.attached.limits import beyond, lacks_brokers, lacks_permission, no_fault
 from perfgate.systems.kafka.attached.manifest import Manifest, Occupied, away_from, leftovers, occupy
+from perfgate.systems.kafka.attached.number import gone, refuse_another_number
 from perfgate.systems.kafka.attached.permissions import check_permissions
 from perfgate.systems.kafka.attached.settings_digest import settings_digest
 from perfgate.systems.kafka.client.admin import sees_all_topics, version_of
@@ -214,6 +215,7 @@ class ExternalTarget:
         if left := self._cleaner.put_back(admin, ended):
             raise TargetError("; ".join(left))
         self._learn(admin, away | self._back)
+        refuse_another_number(self._described, self._brokers)
         self._version = self._version or version_of(admin, next(iter(self._brokers)))
         began = time.monotonic()
         reason = unwell(admin, self._described.limits.under_replicated)
@@ -268,8 +270,8 @@ class ExternalTarget:
         A scenario with a fault reads all that it wrote in the end. Asked before the brokers are known, it tells what
         the target file and the run's options alone decide.
         """
-        if self._brokers and (reason := lacks_brokers(scenario, len(self._brokers))):
-            return reason
+        if self._brokers and (lacking := lacks_brokers(scenario, len(self._brokers))):
+            return lacking
         if isinstance(scenario, FaultScenario) and (
             reason := no_fault(
                 scenario, self._described, self._brokers, allowed=self._faults_allowed, blind=self._blind
@@ -279,6 +281,10 @@ class ExternalTarget:
         return lacks_permission(scenario, self._described, broker_config_allowed=self._broker_config_allowed) or beyond(
             self._described.limits, scenario
         )
+
+    def gone(self) -> str:
+        """Return which brokers of the start do not answer any more, or that none tells; empty where all do."""
+        return gone(self._described, self._brokers) if self._brokers else ""
 
     def cluster(self, spec: ClusterSpec) -> ExternalCluster:
         """Return the brokers, with the spec's settings. Raises TargetError while something has not been put back."""

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 from perfgate.model import CROSS_ZONE, MIB, ClusterSpec, FaultScenario, Scenario
+from perfgate.model.target import OfCluster
 from perfgate.systems.kafka.attached.command_faults import lacking
 from perfgate.systems.kafka.attached.described import DescribedTarget, Limits
 
@@ -29,16 +30,16 @@ MOST_KEPT_H = 8
 """So long what a run wrote may be kept where its topic cannot be deleted: twice as long as endurance-4h lasts."""
 
 
-def lacks_brokers(scenario: Scenario, brokers: int) -> str | None:
+def lacks_brokers(scenario: Scenario, brokers: int) -> OfCluster | None:
     """Return why the scenario says nothing on a cluster of so many brokers; None when it does."""
     replicas = scenario.topic.replication_factor
     asked = dict(scenario.factor).get("cluster.brokers", brokers)
     if int(asked) != brokers:
-        return f"it is about {asked} brokers, and the cluster has {brokers}"
+        return OfCluster(f"it is about {asked} brokers, and the cluster has {brokers}")
     if scenario.refusal and replicas <= brokers:
-        return f"its {replicas} replicas are to be refused, and the cluster has {brokers} brokers"
+        return OfCluster(f"its {replicas} replicas are to be refused, and the cluster has {brokers} brokers")
     if replicas > brokers and not scenario.refusal:
-        return f"it needs {replicas} replicas, and the cluster has {brokers} brokers"
+        return OfCluster(f"it needs {replicas} replicas, and the cluster has {brokers} brokers")
     return None
 
 
@@ -61,7 +62,7 @@ def no_fault(
     if scenario.fault.about.every_broker and listed and unlisted:
         return "it restarts every broker that holds its topic, and [faults] brokers does not list them all"
     if blind:
-        return "a fault would hit topics that cannot be seen: grant Describe on all topics (docs/targets.md)"
+        return OfCluster("a fault would hit topics that cannot be seen: grant Describe on all topics (docs/targets.md)")
     return None
 
 
