@@ -117,6 +117,7 @@ class _Pairs:
         MinLen(ENOUGH_PAIRS),
         f"must be a list of {ENOUGH_PAIRS} numbers or more, of each pair the logarithm of one side over the other",
     ]
+    window_s: Positive | None = None
 
 
 CANARY_KEYS = tuple(one.name for one in fields(_Canary))

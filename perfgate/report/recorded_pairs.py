@@ -51,7 +51,10 @@ def _whole(run: Mapping[str, Any]) -> bool:
 
 
 def pairs_of(runs: Sequence[Mapping[str, Any]]) -> Found:
-    """Return what pairs differed by in these runs, the oldest first; of pairs that were measured alike."""
+    """Return what pairs differed by in these runs, the oldest first; of pairs that were measured alike.
+
+    The runs have one tier, and so one window.
+    """
     found: Found = {}
     for run in sorted(runs, key=lambda one: str(one["run_id"])):
         sound = {entry["scenario"] for entry in run["comparisons"] if entry["verdict"] not in UNSOUND}
@@ -62,7 +65,12 @@ def pairs_of(runs: Sequence[Mapping[str, Any]]) -> Found:
                 kept = found.setdefault(name, {}).get(metric)
                 size = comparison.rounds_per_unit
                 before = kept.effects if kept and kept.rounds_per_unit == size else ()
-                found[name][metric] = RecordedPairs(metric=metric, rounds_per_unit=size, effects=(*before, *effects))
+                found[name][metric] = RecordedPairs(
+                    metric=metric,
+                    rounds_per_unit=size,
+                    effects=(*before, *effects),
+                    window_s=float(run["tier"]["window_s"]),
+                )
     return found
 
 
@@ -85,7 +93,8 @@ def with_pairs(text: str, facts: Mapping[str, str], found: Found, run_ids: Seque
         table[name] = tomlkit.table()
         for metric, pairs in by_metric.items():
             entry = tomlkit.inline_table()
-            entry.update({"rounds_per_unit": pairs.rounds_per_unit, "effects": list(pairs.effects)})
+            window = {"window_s": pairs.window_s} if pairs.window_s else {}
+            entry.update({"rounds_per_unit": pairs.rounds_per_unit, **window, "effects": list(pairs.effects)})
             table[name][metric] = entry
     today = datetime.now(UTC).date().isoformat()
     return tomlkit.dumps(document).rstrip() + f"\n\n# {today}: A/A pairs of {', '.join(sorted(run_ids))}\n"
