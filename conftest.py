@@ -3,10 +3,10 @@
 command_line  the options
 options       what was asked for, checked before anything starts
 selection     which scenarios and relations that selects, and what this run makes of them
+sources       where measurements come from: a recorded run (replay), or perfgate.experiment on a target (live, wiring)
 knee          the rates that are a share of what an earlier run found
 plan          the first line: what the run is about to do
 listing       or only a list of what is selected
-sources       where measurements come from: a recorded run (replay), or perfgate.experiment on a target (live, wiring)
 dry_run       or only what that would do to the target
 like          or only a family that is like one of the target's topics
 gate          the tests' fixture: measure, judge (perfgate.judge)
@@ -17,10 +17,10 @@ pytest_plugins = (
     "fixtures.command_line",
     "fixtures.options",
     "fixtures.selection",
+    "fixtures.sources",
     "fixtures.knee",
     "fixtures.plan",
     "fixtures.listing",
-    "fixtures.sources",
     "fixtures.dry_run",
     "fixtures.like",
     "fixtures.gate",

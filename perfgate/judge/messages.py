@@ -74,6 +74,11 @@ def percent(share: float) -> str:
     return f"{share * 100:.1f} %"
 
 
+def spread_text(width: float | None) -> str:
+    """Return the spread of values as a percentage; a dash where there is none, as of a median of 0."""
+    return "-" if width is None else percent(width)
+
+
 def off_baseline(judgement: Judgement) -> float | None:
     """Return by which share the measured value lies off its baseline (relations: an end of its range)."""
     expected = judgement.baseline if judgement.baseline is not None else judgement.limit
@@ -187,14 +192,14 @@ def _ratio_lines(relation: PairRelation, outcome: Outcome) -> list[str]:
     for judgement in outcome.judgements:
         expected = f"{number(relation.at_least)} to {number(relation.at_most)} x {relation.over}"
         off = off_baseline(judgement)
-        if judgement.measured is None or judgement.spread is None or judgement.interval is None or off is None:
+        if judgement.measured is None or judgement.interval is None or off is None:
             continue
         low, high = judgement.interval
         end = "maximum" if judgement.limit == relation.at_most else "minimum"
         lines += [
             f"  metric     {relation.metric.name}: {relation.of} / {relation.over}",
             f"  measured   {judgement.measured:.3g} (median of {len(outcome.rounds)} {_rounds(outcome)}, "
-            f"spread {percent(judgement.spread)}, {low:.3g} .. {high:.3g})",
+            f"spread {spread_text(judgement.spread)}, {low:.3g} .. {high:.3g})",
             f"  expected   {expected}",
             f"  off        {off * 100:+.1f} % from the {end}",
         ]
@@ -255,13 +260,12 @@ def _judgement_lines(judgement: Judgement, rounds: int) -> list[str]:
         return [f"{head}: {judgement.reason}"]
     assert judgement.limit is not None
     assert judgement.tolerance is not None
-    assert judgement.spread is not None
     low, high = judgement.interval
     off = off_baseline(judgement) or 0.0
     lines = [
         f"{head} ({info.label})",
         f"  measured   {number(judgement.measured)} {info.unit} (centre of {rounds} rounds, "
-        f"spread {percent(judgement.spread)}, {number(low)} .. {number(high)})",
+        f"spread {spread_text(judgement.spread)}, {number(low)} .. {number(high)})",
         f"  expected   {number(judgement.baseline)} {info.unit}, {_allowance(judgement)}: "
         f"{info.bound} {number(judgement.limit)}",
         f"  off        {off * 100:+.1f} % from {judgement.against.replace('its', 'the')}",

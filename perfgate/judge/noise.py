@@ -117,4 +117,5 @@ def hopeless(values: Sequence[float], rounds: int, reach: float) -> bool:
     """Return whether, halfway or later, all `rounds` rounds would leave their centre's error wider than `reach`."""
     if len(values) < max(FEWEST_ROUNDS, (rounds + 1) // 2):
         return False
-    return CENTRE_ERROR_FACTOR * spread(values) / math.sqrt(rounds) > reach
+    width = spread(values)
+    return width is None or CENTRE_ERROR_FACTOR * width / math.sqrt(rounds) > reach

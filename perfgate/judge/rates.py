@@ -1,14 +1,22 @@
-"""Rates of loads that are not paced: whether a load's own cap held it, and ratios of two loads round by round. Pure."""
+"""Rates of loads: held by a cap of their own, other than a threshold's; and ratios of two loads by rounds. Pure."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 
-from perfgate.model import Measurement, Round
+from perfgate.model import Judgement, Load, Measurement, Round, Threshold, Verdict
+from perfgate.model.doubt import Doubt, excused
 
 AT_THE_CAP = 0.98
 """Where a capped load reaches this share of its rate, the rate says nothing; what it costs the brokers does."""
+
+PER_RECORD = ("broker_cpu_us_per_record", "client_cpu_us_per_record")
+OTHER_RATE = 0.2
+"""A rate that is off by more is that of another load, however far a metric's limit lies: that of a p99 may lie beyond
+twice its baseline, and half a load would be within it. Knees of one target lie within a tenth of each other (10,278 to
+11,252 records/s in three rounds)."""
 
 
 def at_its_cap(measurement: Measurement, share: float = AT_THE_CAP) -> bool:
@@ -26,6 +34,46 @@ def rounds_below_its_cap(measurement: Measurement) -> int:
     """Return in how many rounds a capped load did not come to its cap."""
     rates = (r.metrics["records_per_s"] for r in measurement.rounds if "records_per_s" in r.metrics)
     return sum(rate < AT_THE_CAP * measurement.scenario.load.rate for rate in rates)
+
+
+def rate_doubts(threshold: Threshold, load: Load) -> tuple[Doubt, ...]:
+    """Return that the load was another than the one that the threshold was recorded at, and what that explains.
+
+    A rate that comes from a knee falls with it, and less load hides slow brokers; it explains what a record costs them
+    besides, by no more than the loads differ. So much more load explains, which is the same share of what they take.
+    """
+    if not threshold.rate:
+        return ()
+    off, most = load.rate / threshold.rate - 1, most_off(threshold)
+    if abs(off) <= most:
+        return ()
+    text = (
+        f"offered {load.rate:,.0f} records/s, and the threshold was recorded at {threshold.rate:,.0f} "
+        f"({off * 100:+.0f} %, at most {most * 100:.0f} %): record it at this rate, or find out why the knee moved"
+    )
+    if off > 0:
+        return (Doubt(kind="rate", whose="load", text=text, factor=1 + off),)
+    cost = Doubt(kind="rate", whose="load", text=text, factor=1 / (1 + off), metrics=PER_RECORD)
+    return (Doubt(kind="rate", whose="load", text=text), cost)
+
+
+def at_another_rate(judgement: Judgement, threshold: Threshold, load: Load) -> Judgement:
+    """Return the judgement of a figure, INCONCLUSIVE where another load (:func:`rate_doubts`) may have made it so."""
+    doubts, sign = rate_doubts(threshold, load), threshold.metric.sign
+    if not doubts or judgement.verdict is Verdict.INVALID:
+        return judgement
+    if judgement.verdict is Verdict.REGRESSED:
+        best = excused(judgement.measured or 0.0, sign, doubts, threshold.metric.name)
+        if judgement.measured is None or sign * (best - threshold.limit) < 0:
+            return judgement
+    elif doubts[0].factor != 1:
+        return judgement
+    return replace(judgement, verdict=Verdict.INCONCLUSIVE, reason=doubts[0].text)
+
+
+def most_off(threshold: Threshold) -> float:
+    """Return by how much, as a share, a rate may be off that of a threshold: by what its metric may, or OTHER_RATE."""
+    return min(threshold.reach, OTHER_RATE)
 
 
 def paired_ratios(metric: str, of: Sequence[Round], over: Sequence[Round]) -> tuple[float, ...]:

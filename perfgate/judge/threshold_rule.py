@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Sequence
 from functools import partial
 
+from perfgate.judge.rates import rate_doubts
 from perfgate.judge.spoilt import FEWEST_SOUND, spoilt
 from perfgate.judge.statistics import centre_error, many, median_interval, spread
 from perfgate.judge.unexplained import clipped, settled
@@ -118,8 +119,10 @@ def hold(
     if len(values) < (FEWEST_SOUND if lacking else 1):
         return lacking or Judgement(verdict=Verdict.INVALID, metric=metric.name, reason="no round was measured")
     judged = judge_threshold(values, threshold, published=published)
-    common = (*beside, *warming_doubts(measurement, metric))
+    rate = rate_doubts(threshold, measurement.scenario.load)
+    common = (*beside, *warming_doubts(measurement, metric), *(one for one in rate if one.factor == 1))
     if judged.verdict is Verdict.REGRESSED:
+        common = (*common, *(one for one in rate if one.factor != 1))
         common = (*common, *unsteady_doubts(measurement, metric), *_queue_doubts(measurement, metric, common))
     found = settled(judged, metric.sign, values, [(*r.flaws, *common) for r in rounds], red)
     return lacking if lacking and found.verdict is not Verdict.REGRESSED else found

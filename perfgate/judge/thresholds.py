@@ -41,7 +41,7 @@ MACHINE = {"cores", "cpu_model"}
 """Facts of the machine that a run's load comes from."""
 UNDER_TEST = "kafka"
 """The fact that a profile is not picked by: a new Kafka is what the stored figures are there to be held against."""
-CONDITIONS = ("target", "cluster", "cores", "cpu_model", "tier", "driver")
+CONDITIONS = ("target", "cluster", "brokers", "cores", "cpu_model", "tier", "driver")
 """The facts that a run must share with a profile that is picked for it."""
 SHOWN_ALONE = ("description", "reference", "hardware")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -56,6 +56,7 @@ class _Facts:
     hardware: Text | None = None
     target: Fact = None
     cluster: Fact = None
+    brokers: Fact = None
     cores: Fact = None
     cpu_model: Fact = None
     tier: Fact = None
@@ -92,6 +93,7 @@ class _Entry:
     spread: Annotated[float, Ge(0), "must be a positive number, or 0"] = 0.0
     runs: Runs = 0
     anchor: Positive | None = None
+    rate: Positive | None = None
     differs: Text | None = None
 
     def __post_init__(self) -> None:
@@ -115,6 +117,7 @@ class _Pairs:
         MinLen(ENOUGH_PAIRS),
         f"must be a list of {ENOUGH_PAIRS} numbers or more, of each pair the logarithm of one side over the other",
     ]
+    window_s: Positive | None = None
 
 
 CANARY_KEYS = tuple(one.name for one in fields(_Canary))
@@ -179,12 +182,14 @@ def profile_facts(
 ) -> dict[str, str]:
     """Return the facts of a run that a profile states; `kafka` is major.minor.
 
-    Real brokers are told apart by the `cluster` that their target file names: they are not of the suite's machine.
+    Real brokers are told apart by the `cluster` that their target file names, since they are not of the suite's
+    machine; their number is a fact, too, once they have been asked.
     """
     kafka = str(target["kafka_version"])
     return {
         "target": str(target["kind"]),
         **({"cluster": str(target["name"])} if target["kind"] == "brokers" else {}),
+        **({"brokers": str(target["brokers"])} if target["kind"] == "brokers" and "brokers" in target else {}),
         "cores": str(environment["cores"]),
         "cpu_model": str(environment["cpu_model"]),
         "tier": str(tier["name"]),
@@ -300,6 +305,7 @@ def _thresholds(path: Path, scenario: str, found: Sequence[tuple[MetricInfo, _En
                 spread=entry.spread,
                 runs=entry.runs,
                 anchor=entry.anchor,
+                rate=entry.rate or 0.0,
                 reach=reach,
             )
         )

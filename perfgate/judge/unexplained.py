@@ -66,7 +66,7 @@ def words(doubts: Sequence[Doubt], metric: str, values: Sequence[float], expecte
     """Return what there is to doubt, each reason once, and what all of it explains of the loss that was measured."""
     texts = "; ".join(dict.fromkeys(doubt.text for doubt in doubts))
     factor, offset = explained(doubts, metric)
-    if factor == math.inf or not expected or not values:
+    if factor == math.inf or (factor == 1 and not offset) or not expected or not values:
         return texts
     middle = sorted(values)[len(values) // 2]
     worse = (expected / middle if sign > 0 else middle / expected) if middle > 0 else math.inf

@@ -77,12 +77,14 @@ AS_USUAL = Deciding()
 class RecordedPairs:
     """By what pairs of clusters of the same kind differed in a metric: A/A pairs, recorded on one class of machine.
 
-    `effects`: of each pair, the logarithm of one side over the other. `rounds_per_unit`: rounds of each side in a pair.
+    `effects`: of each pair, the logarithm of one side over the other. `rounds_per_unit`: rounds of each side in a pair,
+    of `window_s` each; None: the window of their tier.
     """
 
     metric: str
     rounds_per_unit: int
     effects: tuple[float, ...]
+    window_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

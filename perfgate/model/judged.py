@@ -29,6 +29,8 @@ class Threshold:
     reach: float
     anchor: float | None = None
     """The best baseline there was, which only a stated reason moves to a worse one."""
+    rate: float = 0.0
+    """What was offered when it was recorded, in records/s, where that came from a knee; 0: the scenario declares it."""
 
     @property
     def limit(self) -> float:

@@ -113,6 +113,12 @@ class Cluster(Reachable, Protocol):
         """Return what run.json says of the target: kind, name, kafka_version, brokers, racks, java."""
 
 
+class OfCluster(str):
+    """Why a scenario cannot be run on a cluster as it is now, and not as the target file or the run's options are."""
+
+    __slots__ = ()
+
+
 class Target(Protocol):
     """Starts clusters. One is alive at a time, or two that are compared and loaded in turns."""
 
@@ -132,7 +138,10 @@ class Target(Protocol):
         """Return what is known of such a cluster before it has started: kind, name, kafka_version at the least."""
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why this target cannot run the scenario, or None when it can. Asked once it is prepared."""
+        """Return why this target cannot run the scenario, or None when it can. Asked once it is prepared.
+
+        What lies with the cluster is an `OfCluster`.
+        """
 
     def cluster(self, spec: ClusterSpec) -> Cluster:
         """Return the cluster of this spec, started if it is not the one now alive. Raises TargetError."""
@@ -142,6 +151,9 @@ class Target(Protocol):
 
     def keep_aot_cache(self) -> None:
         """Keep what Java learnt of the brokers, for later runs to warm up sooner; where nothing can be, do nothing."""
+
+    def gone(self) -> str:
+        """Return which brokers of the start are not there any more, or that none tells; empty where all are."""
 
     def close(self) -> None:
         """End everything that was started, and put back what was changed."""

@@ -13,7 +13,7 @@ from allure_commons.types import AttachmentType
 from perfgate.judge.compare.advice import MEANING, effect_text, signed
 from perfgate.judge.filling import since_the_start
 from perfgate.judge.hosts import beside_reasons
-from perfgate.judge.messages import number, off_baseline, percent
+from perfgate.judge.messages import number, off_baseline, percent, spread_text
 from perfgate.judge.partitions import differing_partitions
 from perfgate.judge.spoilt import spoilt
 from perfgate.model import (
@@ -292,7 +292,7 @@ def _judged_row(judgement: Judgement, published: Mapping[str, str]) -> tuple[str
     return (
         judgement.metric,
         "-" if judgement.measured is None else number(judgement.measured) + unit,
-        "-" if judgement.spread is None else percent(judgement.spread),
+        spread_text(judgement.spread),
         "-" if judgement.baseline is None else number(judgement.baseline),
         "-" if judgement.tolerance is None else percent(judgement.tolerance),
         "-" if judgement.limit is None else number(judgement.limit),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Annotated, Any, Literal, get_args
 
 from annotated_types import Ge, Gt, Le, MinLen
@@ -313,13 +314,16 @@ class RunFacts:
     time: Annotated[Mapping[str, object], _stated(Time)]
     left_behind: Strings = ()
     """What could not be put back on real brokers, as what a person has to do."""
+    owed: Mapping[str, str] = field(default_factory=dict)
+    """What the named profile holds and the cluster, as it was, kept from being judged, with the reason; by scenario."""
     exit_code: int
     """0 green, 1 red, 2 interrupted, 6 only inconclusive or invalid, 7 something was left behind on real brokers."""
 
 
 @strict
 class Document(RunFacts):
-    """run.json: what a run of the Kafka performance gate measured and judged."""
+    """run.json: what a run of the Kafka performance gate measured and judged. JSON has no infinite figure: one that
+    would be is null, as is an interval with such an end."""
 
     schema: Literal[4]
     scenarios: tuple[ScenarioEntry, ...]

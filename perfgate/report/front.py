@@ -6,7 +6,7 @@ import html
 import json
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from perfgate.model.judged import UNSOUND
 from perfgate.model.secret import redacted
 from perfgate.report.commands import baseline_command, target_of
 from perfgate.report.markdown import COLLAPSED, headline, worst_first
-from perfgate.report.results import recorded_runs, run_files
+from perfgate.report.results import note_once, recorded_runs, run_files
 from perfgate.report.runs_alike import why_not_plain
 
 SUMMARY = "1. Read this first: the run's verdict"
@@ -129,18 +129,20 @@ def integrity_line(accountings: Sequence[Mapping[str, Any]], entries: Sequence[M
     return line.format(**total)
 
 
-def run_before(document: Mapping[str, Any], results_dir: Path) -> Mapping[str, Any] | None:
+def run_before(
+    document: Mapping[str, Any], results_dir: Path, note: Callable[[str], None] = note_once
+) -> Mapping[str, Any] | None:
     """Return run.json of the newest earlier run of the same target, tier and driver in this folder, or None.
 
-    A comparison, a replay and a modified run measure something else.
+    A comparison, a replay and a modified run measure something else. `note` names what cannot be read.
     """
 
     def kind(run: Mapping[str, Any]) -> tuple[object, ...]:
         return run["target"]["kind"], run["target"].get("name"), run["tier"]["name"], run["driver"]
 
     earlier = [path for path in run_files(results_dir) if path.parent.name < document["run_id"]]
-    like = (r for r in recorded_runs(reversed(earlier)) if kind(r) == kind(document) and not why_not_plain(r))
-    return next(like, None)
+    runs = recorded_runs(reversed(earlier), note)
+    return next((run for run in runs if kind(run) == kind(document) and not why_not_plain(run)), None)
 
 
 def write_front(folder: Path, page: str, files: Mapping[str, bytes]) -> None:

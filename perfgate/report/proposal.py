@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import math
 import re
 import statistics
 import sys
@@ -23,7 +22,6 @@ from perfgate.judge.faults.rules import TIMES_UNTIL
 from perfgate.judge.limits import MOST_RUNS_WORTH_IT, noise_factor, reach_of, runs_needed
 from perfgate.judge.messages import number, percent
 from perfgate.judge.rules import DECIDES, READERS
-from perfgate.judge.statistics import MEDIAN_ERROR_FACTOR
 from perfgate.judge.thresholds import (
     CANARY_KEYS,
     UNDER_TEST,
@@ -32,13 +30,14 @@ from perfgate.judge.thresholds import (
     load_profiles,
     match_profile,
 )
-from perfgate.model import FEWEST_READINGS, METRICS, Profile, Threshold
+from perfgate.model import FEWEST_READINGS, METRICS, Profile
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
 from perfgate.model.summary import centre
 from perfgate.report.commands import baseline_command, target_of
 from perfgate.report.results import load_run, recorded_facts
 from perfgate.report.runs_alike import runs_alike, unsound, why_not_plain
+from perfgate.report.worse import stored, worse
 
 CPU_METRIC = "broker_cpu_us_per_record"
 LATENCIES = ("latency_ms.p99", "unloaded_latency_ms.p99", READERS["paced"])
@@ -66,6 +65,8 @@ class Proposed:
     scenario: str
     metric: str
     values: tuple[float, ...]
+    rate: float = 0.0
+    """What was offered in these runs, in records/s (median), where that came from a knee; 0: it is declared."""
 
     @property
     def baseline(self) -> float:
@@ -107,9 +108,12 @@ def proposed(runs: Sequence[Mapping[str, Any]]) -> list[Proposed]:
         for metric in _recorded(entries):
             if metric in TIMES_UNTIL and any(metric not in r["metrics"] for e in entries for r in e["rounds"]):
                 continue
-            values = tuple(_as_judged(e, metric) for e in entries if metric in e["metrics"] and _sound(e, metric))
+            taken = [e for e in entries if metric in e["metrics"] and _sound(e, metric)]
+            values = tuple(_as_judged(e, metric) for e in taken)
+            rates = [e["load"]["rate"] for e in taken if e["load"].get("share_of_knee")]
             if len(values) > 1 and statistics.median(values) > 0:
-                found.append(Proposed(scenario=name, metric=metric, values=values))
+                rate = float(round(statistics.median(rates))) if rates else 0.0
+                found.append(Proposed(scenario=name, metric=metric, values=values, rate=rate))
     return found
 
 
@@ -137,40 +141,6 @@ def _recorded(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     also = ("unloaded_latency_ms.p99",) if kind == "ramp" else ()
     readers = (READERS[kind],) if kind in READERS else ()
     return (DECIDES.get(kind, RATES[0]), *also, *readers, CPU_METRIC)
-
-
-def worse(found: Sequence[Proposed], profile: Profile | None) -> list[str]:
-    """Return the new baselines that are worse than the stored ones beyond both errors, or than their anchor.
-
-    The error of a median of runs is MEDIAN_ERROR_FACTOR spreads over the root of their number. The anchor is what many
-    small steps, each within its error, add up against: at most the tolerance.
-    """
-    texts = []
-    for new in found:
-        old = stored(new, profile)
-        if old is None:
-            continue
-        sign = old.metric.sign
-        name, anchor = f"{new.scenario} {new.metric}", old.anchor or old.baseline
-        loss, sunk = (sign * (1 - new.baseline / from_) for from_ in (old.baseline, anchor))
-        error = MEDIAN_ERROR_FACTOR * math.hypot(
-            new.spread / math.sqrt(len(new.values)), old.spread / math.sqrt(max(1, old.runs))
-        )
-        if loss > error:
-            texts.append(
-                f"{name}: {percent(loss)} worse than the stored baseline, more than its error of {percent(error)}"
-            )
-        elif sunk > old.tolerance:
-            texts.append(
-                f"{name}: {percent(sunk)} worse than its anchor {number(anchor)}, more than {percent(old.tolerance)}"
-            )
-    return texts
-
-
-def stored(new: Proposed, profile: Profile | None) -> Threshold | None:
-    """Return what a profile holds of the metric."""
-    held = profile.thresholds.get(new.scenario, ()) if profile else ()
-    return next((threshold for threshold in held if threshold.metric.name == new.metric), None)
 
 
 def canary_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -205,17 +175,23 @@ def with_profile(text: str, facts: Mapping[str, str]) -> tomlkit.TOMLDocument:
     document = tomlkit.parse(text)
     if "profile" not in document:
         profile = tomlkit.table()
-        profile.update({key: int(value) if key == "cores" else value for key, value in facts.items()})
+        profile.update({key: int(value) if key in ("cores", "brokers") else value for key, value in facts.items()})
         document["profile"] = profile
     return document
 
 
 def updated(
-    text: str, facts: Mapping[str, str], found: Sequence[Proposed], runs: Sequence[Mapping[str, Any]], because: str = ""
+    text: str,
+    facts: Mapping[str, str],
+    found: Sequence[Proposed],
+    runs: Sequence[Mapping[str, Any]],
+    because: str = "",
+    explained: Collection[Proposed] = (),
 ) -> str:
     """Return the thresholds file `text` with the new baselines; tolerances, comments and all else in it stay.
 
-    A better baseline moves its anchor; a worse one only with a reason, `because`, which is kept.
+    A better baseline moves its anchor, and so do those that the reason, `because`, has `explained`; it is kept with
+    their names.
     """
     document = with_profile(text, facts)
     if UNDER_TEST in document["profile"]:
@@ -240,14 +216,16 @@ def updated(
                 "tolerance": before.get("tolerance", TOLERANCE[new.metric]),
                 "spread": new.spread,
                 "runs": len(new.values),
-                "anchor": new.baseline if because else best(anchor, new.baseline),
+                "anchor": new.baseline if new in explained else best(anchor, new.baseline),
+                **({"rate": new.rate} if new.rate else {}),
             }
         )
         table[new.metric] = entry
         entry.comment(" ".join(f"{value:.4g}" for value in new.values))
     few = f"NOT ENOUGH RUNS: {len(runs)} of {ENOUGH_RUNS}. " if len(runs) < ENOUGH_RUNS else ""
     source = f"{few}{today}: {len(runs)} runs, tier {tier['name']} ({tier['rounds']} x {tier['window_s']:g} s): {ids}"
-    reason = f"\n# because: {' '.join(because.split())}" if because else ""
+    of = f" ({', '.join(f'{new.scenario} {new.metric}' for new in explained)})" if explained else ""
+    reason = f"\n# because: {' '.join(because.split())}{of}" if because else ""
     return tomlkit.dumps(document).rstrip() + f"\n\n# {source}{reason}\n"
 
 
@@ -325,16 +303,16 @@ def show(
     print(f"{'scenario':<14}{'metric':<26}{'old':>10}  {'new':>10}  {'moved':>8}  {'limit':>8}  the limit rests on")
     for new in found:
         print(f"{new.scenario:<14}{new.metric:<26}{why(new, used)}")
-    doubts = [] if because else worse(found, used)
-    for doubt in doubts:
+    doubts = worse(found, used)
+    for doubt in doubts.values():
         print(f"worse: {doubt}")
-    if doubts:
+    if doubts and not because:
         print("nothing was written: say why these are right, --because 'TEXT' beside --accept; the file keeps it")
         return 1 if accept else 0
     if not accept:
         print(f"nothing was written; to write it: {accept_by}")
         return 0
-    path.write_text(updated(path.read_text() if path.exists() else "", facts, found, runs, because))
+    path.write_text(updated(path.read_text() if path.exists() else "", facts, found, runs, because, doubts))
     print(f'written: {path}; say in the commit, and under "Thresholds" in CHANGELOG.md, why the figures moved')
     return 0
 

@@ -25,7 +25,7 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
 from perfgate.report.comparisons import recorded_comparisons
 from perfgate.report.proposal import suggested_name, with_profile
-from perfgate.report.results import recorded_facts, recorded_runs, run_files
+from perfgate.report.results import note_once, recorded_facts, recorded_runs, run_files
 
 KEPT = ("records_per_s", "broker_cpu_us_per_record", DECIDES_PACED, *READERS.values())
 """What decides comparisons and is held against a reference."""
@@ -42,8 +42,20 @@ def of_nothing(run: Mapping[str, Any]) -> bool:
     return bool(change.get("pairs")) and set(change) <= NOTHING and not run["modified"] and not run["replay_of"]
 
 
+def _whole(run: Mapping[str, Any]) -> bool:
+    try:
+        recorded_comparisons(run)
+    except ConfigurationError as error:
+        note_once(f"skipped run {run['run_id']}: {error}")
+        return False
+    return True
+
+
 def pairs_of(runs: Sequence[Mapping[str, Any]]) -> Found:
-    """Return what pairs differed by in these runs, the oldest first; of pairs that were measured alike."""
+    """Return what pairs differed by in these runs, the oldest first; of pairs that were measured alike.
+
+    The runs have one tier, and so one window.
+    """
     found: Found = {}
     for run in sorted(runs, key=lambda one: str(one["run_id"])):
         sound = {entry["scenario"] for entry in run["comparisons"] if entry["verdict"] not in UNSOUND}
@@ -54,7 +66,12 @@ def pairs_of(runs: Sequence[Mapping[str, Any]]) -> Found:
                 kept = found.setdefault(name, {}).get(metric)
                 size = comparison.rounds_per_unit
                 before = kept.effects if kept and kept.rounds_per_unit == size else ()
-                found[name][metric] = RecordedPairs(metric=metric, rounds_per_unit=size, effects=(*before, *effects))
+                found[name][metric] = RecordedPairs(
+                    metric=metric,
+                    rounds_per_unit=size,
+                    effects=(*before, *effects),
+                    window_s=float(run["tier"]["window_s"]),
+                )
     return found
 
 
@@ -77,7 +94,8 @@ def with_pairs(text: str, facts: Mapping[str, str], found: Found, run_ids: Seque
         table[name] = tomlkit.table()
         for metric, pairs in by_metric.items():
             entry = tomlkit.inline_table()
-            entry.update({"rounds_per_unit": pairs.rounds_per_unit, "effects": list(pairs.effects)})
+            window = {"window_s": pairs.window_s} if pairs.window_s else {}
+            entry.update({"rounds_per_unit": pairs.rounds_per_unit, **window, "effects": list(pairs.effects)})
             table[name][metric] = entry
     today = datetime.now(UTC).date().isoformat()
     return tomlkit.dumps(document).rstrip() + f"\n\n# {today}: A/A pairs of {', '.join(sorted(run_ids))}\n"
@@ -98,7 +116,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _show(results: Path, thresholds: Path, *, accept: bool) -> int:
-    runs = [run for run in recorded_runs(run_files(results)) if of_nothing(run)]
+    runs = [run for run in recorded_runs(run_files(results)) if of_nothing(run) and _whole(run)]
     if not runs:
         raise ConfigurationError(
             f"{results} holds no run that compared nothing on pairs of clusters: make compare "

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from perfgate.judge.statistics import spread
 from perfgate.judge.thresholds import profile_facts
@@ -19,9 +21,7 @@ from perfgate.model import (
     Outcome,
     PairRelation,
     RangeRelation,
-    Reading,
     Relation,
-    Round,
     Scenario,
     metric_info,
 )
@@ -33,7 +33,6 @@ from perfgate.model.summary import metric_value
 from perfgate.report.entries import (
     SCHEMA,
     STATED,
-    AccountingEntry,
     Declared,
     FirstLook,
     LinkEntry,
@@ -46,10 +45,10 @@ from perfgate.report.entries import (
     RunFacts,
     ScenarioEntry,
 )
+from perfgate.report.shape import check_run, no_number
+from perfgate.report.summed import extremes, summed_accounting, summed_reading
 
 T = TypeVar("T")
-LARGEST = ("cpu_cores", "busiest_thread_cores", "rss_mib", "schedule_delay_p99_ms", "wake_delay_p99_ms")
-"""What is told of the generator by its largest value over the rounds."""
 RATIO = {"ratio": "measured", "interval": "interval", "spread": "spread"}
 """What a relation's entry has of its judgement, by the names there and here."""
 READABLE = (3, SCHEMA)
@@ -66,8 +65,8 @@ def run_document(
     baselines: Mapping[tuple[str, str], Measurement] | None = None,
     references: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """Return run.json as an object."""
-    return {
+    """Return run.json as an object that JSON can hold, see :func:`finite`."""
+    document = {
         "schema": SCHEMA,
         **plain(facts),
         "scenarios": [scenario_entry(measurement, outcome) for measurement, outcome in measured],
@@ -79,6 +78,26 @@ def run_document(
         "references": list(references),
         "not_run": [{"name": name, "reason": reason} for name, reason in not_run],
     }
+    return cast("dict[str, Any]", finite(document))
+
+
+def finite(value: Any) -> Any:
+    """Return a JSON value in which a figure that is not finite is null: JSON has neither Infinity nor NaN.
+
+    So is an interval as a whole, one end of which is none.
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return [finite(one) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {name: None if _open_ended(name, one) else finite(one) for name, one in value.items()}
+
+
+def _open_ended(name: str, value: Any) -> bool:
+    ends = value if name.endswith("interval") and isinstance(value, list | tuple) else ()
+    return any(isinstance(end, float) and not math.isfinite(end) for end in ends)
 
 
 def write_run(document: Mapping[str, Any], path: Path) -> None:
@@ -108,11 +127,11 @@ def scenario_entry(measurement: Measurement, outcome: Outcome | None) -> dict[st
         "reasons": outcome.reasons if outcome else ("measured, but not judged: the run ended before",),
         "judgements": outcome.judgements if outcome else (),
         "metrics": _metrics(measurement),
-        "accounting": _summed_accounting(rounds),
+        "accounting": summed_accounting(rounds),
         "load": LoadEntry(**shallow(scenario.load), latency_basis=cast("Any", measurement.latency_basis)),
         "link": LinkEntry(name=link.name, rtt_ms=measurement.rtt_ms.get(link.name)),
-        "generator": _generator(rounds),
-        "reading": _summed_reading(rounds),
+        "generator": extremes(rounds),
+        "reading": summed_reading(rounds),
         "first_look": _first_look(outcome),
         "published": outcome.published if outcome else (),
         "more_hosts": outcome.more_hosts if outcome else None,
@@ -135,26 +154,49 @@ def plain(entry: Any) -> dict[str, Any]:
     return dict(adapter(type(entry)).dump_python(entry, mode="json", warnings=False))
 
 
+class OtherSchemaError(ConfigurationError):
+    """A run.json of a schema version that is not read any more, or not yet."""
+
+
 def load_run(path: Path, option: str = "--replay") -> dict[str, Any]:
     """Return a recorded run.json. Raises ConfigurationError when it is none, or of another schema version.
 
     `option` is what it was named with.
     """
-    if not path.is_file():
-        raise ConfigurationError(f"{option} {path}: no such file; a run is recorded in results/<run-id>/run.json")
+    text = _text_of(path, option)
     try:
-        document: Any = json.loads(path.read_text(), parse_constant=_no_number)
-    except (OSError, ValueError) as error:
+        document: Any = json.loads(text, parse_constant=no_number)
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{option} {path}: {error}") from error
     found = document.get("schema") if isinstance(document, dict) else None
     if found not in READABLE:
         legal = " or ".join(map(str, READABLE))
-        raise ConfigurationError(f"{option} {path}: schema {found!r} is not a run.json of schema {legal}")
-    if found != SCHEMA:
-        # Before schema 4 the canary was another one, SHA-256, which some processors have instructions for.
-        for entry in (*document["scenarios"], *document["second_looks"]):
-            entry["canary"] = []
+        other = OtherSchemaError if isinstance(found, int) else ConfigurationError
+        raise other(f"{option} {path}: schema {found!r} is not a run.json of schema {legal}")
+    try:
+        if found != SCHEMA:
+            # Before schema 4 the canary was another one, SHA-256, which some processors have instructions for.
+            for entry in (*document["scenarios"], *document["second_looks"]):
+                entry["canary"] = []
+            text = json.dumps(document)
+        check_run(text)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigurationError(f"{option} {path} is damaged: {error}") from None
     return dict(document)
+
+
+def _text_of(path: Path, option: str) -> str:
+    try:
+        return path.read_bytes().decode()
+    except FileNotFoundError:
+        raise ConfigurationError(
+            f"{option} {path}: no such file; a run is recorded in results/<run-id>/run.json"
+        ) from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ConfigurationError(f"{option} {path}, line {line}: {error}") from None
+    except OSError as error:
+        raise ConfigurationError(f"{option} {path}: {error}") from None
 
 
 def run_files(results: Path) -> list[Path]:
@@ -162,17 +204,21 @@ def run_files(results: Path) -> list[Path]:
     return [path for path in sorted(results.glob("*/run.json")) if not path.parent.is_symlink()]
 
 
-def recorded_runs(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
-    """Yield the runs of these files, without those that are damaged or of another schema version."""
+@cache
+def note_once(text: str) -> None:
+    """Write a note to stderr, unless this process has."""
+    print(f"note: {text}", file=sys.stderr)
+
+
+def recorded_runs(files: Iterable[Path], note: Callable[[str], None] = note_once) -> Iterator[dict[str, Any]]:
+    """Yield the runs of these files, without those of another schema version, and damaged ones, which `note` names."""
     for path in files:
         try:
-            yield load_run(path)
-        except ConfigurationError:
+            yield load_run(path, "skipped")
+        except OtherSchemaError:
             continue
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number, and no run of the gate writes one")
+        except ConfigurationError as error:
+            note(str(error))
 
 
 def recorded_facts(document: Mapping[str, Any]) -> dict[str, str]:
@@ -266,35 +312,9 @@ def _metrics(measurement: Measurement) -> dict[str, MetricEntry]:
         info, value = metric_info(name), metric_value(measurement, name)
         assert info is not None, f"metric {name} is not in the catalogue"
         values = tuple(r.metrics[name] for r in measurement.rounds if name in r.metrics)
-        around = spread(values) if len(values) > 1 and statistics.median(values) else None
+        around = spread(values) if len(values) > 1 else None
         entries[name] = MetricEntry(value=value, unit=info.unit, better=info.better, rounds=values, spread=around)
     return entries
-
-
-def _summed_accounting(rounds: Sequence[Round]) -> AccountingEntry:
-    failed: dict[str, int] = {}
-    for r in rounds:
-        for code, count in r.accounting.failed.items():
-            failed[code] = failed.get(code, 0) + count
-    totals = {
-        name: sum(getattr(r.accounting, name) for r in rounds)
-        for name in ("attempted", "acked", "unresolved", "withdrawn", "markers", "offset_delta")
-    }
-    return AccountingEntry(**totals, failed=sum(failed.values()), failed_by_code=failed)
-
-
-def _summed_reading(rounds: Sequence[Round]) -> Reading | None:
-    readings = [shallow(r.reading) for r in rounds if r.reading]
-    return Reading(**{name: sum(one[name] for one in readings) for name in readings[0]}) if readings else None
-
-
-def _generator(rounds: Sequence[Round]) -> dict[str, float | None]:
-    reports = [shallow(r.generator) for r in rounds if r.generator]
-    found: dict[str, float | None] = {}
-    for name, extreme in (("pushback_share", min), *((name, max) for name in LARGEST)):
-        values = [report[name] for report in reports if report[name] is not None]
-        found[f"{name}_{extreme.__name__}"] = extreme(values, default=None)
-    return found
 
 
 def _relation_entry(relation: PairRelation, outcome: Outcome) -> dict[str, Any]:

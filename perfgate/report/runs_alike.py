@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from perfgate.judge.noise import disturbed
 from perfgate.model import CanaryReading, Verdict
 from perfgate.model.judged import UNSOUND
-from perfgate.report.results import recorded_facts, recorded_runs, run_files
+from perfgate.report.results import note_once, recorded_facts, recorded_runs, run_files
 
 Run = TypeVar("Run", bound=Mapping[str, Any])
 
 
-def runs_alike(document: Mapping[str, Any], results_dir: Path) -> list[Mapping[str, Any]]:
+def runs_alike(
+    document: Mapping[str, Any], results_dir: Path, note: Callable[[str], None] = note_once
+) -> list[Mapping[str, Any]]:
     """Return this run and every live, unmodified one of the same tier, driver, target, machine, client and Kafka line.
 
-    Without the scenarios that are declared otherwise there: a figure of another load is none of this one's.
+    Without the scenarios that are declared otherwise there: a figure of another load is none of this one's. `note`
+    names runs that cannot be read.
     """
     wanted, declared = _kind(document), _declared(document)
     found = {document["run_id"]: document}
-    for other in recorded_runs(run_files(results_dir)):
+    for other in recorded_runs(run_files(results_dir), note):
         if _kind(other) == wanted and not why_not_plain(other):
             theirs = _declared(other)
             same = [e for e in other["scenarios"] if theirs[e["name"]] == declared.get(e["name"], theirs[e["name"]])]
@@ -58,12 +61,7 @@ def unsound(document: Mapping[str, Any], because: str = "") -> str:
 
     What was red, of scenarios confirmed or not, is none without a reason, `because`.
     """
-    related = [*document["relations"], *document.get("ranges", ())]
-    red = [e["name"] for e in document["scenarios"] if e["verdict"] == Verdict.REGRESSED.value or e["first_look"]]
-    red += [e["name"] for e in related if e["verdict"] == Verdict.REGRESSED.value]
-    beside = [e for e in document.get("baselines", ()) if any(r.get("broken") for r in e["rounds"])]
-    red += [f"{e['name']} measured once more beside {e['beside']}" for e in beside]
-    if red and not because:
+    if (red := red_of(document)) and not because:
         return f"{', '.join(red)} red; if that is right, --because 'TEXT' counts it"
     none = {None, Verdict.INCONCLUSIVE.value, *UNSOUND}
     bad = [e for e in document["scenarios"] if e["verdict"] in none]
@@ -76,6 +74,15 @@ def unsound(document: Mapping[str, Any], because: str = "") -> str:
         if noise := disturbed([CanaryReading(**reading) for reading in entry["canary"]], None):
             return noise
     return ""
+
+
+def red_of(document: Mapping[str, Any]) -> list[str]:
+    """Return what was slower in a run than it must be, or failed beside another family, confirmed or not."""
+    related = [*document["relations"], *document.get("ranges", ())]
+    red = [e["name"] for e in document["scenarios"] if e["verdict"] == Verdict.REGRESSED.value or e["first_look"]]
+    red += [e["name"] for e in related if e["verdict"] == Verdict.REGRESSED.value]
+    beside = [e for e in document.get("baselines", ()) if any(r.get("broken") for r in e["rounds"])]
+    return red + [f"{e['name']} measured once more beside {e['beside']}" for e in beside]
 
 
 def _kind(document: Mapping[str, Any]) -> tuple[object, ...]:

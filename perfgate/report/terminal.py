@@ -8,7 +8,7 @@ from statistics import median
 from typing import Protocol
 
 from perfgate.judge.compare.advice import signed
-from perfgate.judge.messages import MORE_ROUNDS, number, percent
+from perfgate.judge.messages import MORE_ROUNDS, number, percent, spread_text
 from perfgate.judge.relations import deciding_step
 from perfgate.judge.spoilt import spoilt_metrics
 from perfgate.judge.statistics import spread
@@ -138,7 +138,7 @@ def untold_notes(measurements: Mapping[str, Measurement]) -> list[str]:
 
 def _spread(measurement: Measurement) -> str:
     values = [r.metrics["records_per_s"] for r in measurement.rounds if r.metrics.get("records_per_s")]
-    return percent(spread(values)) if len(values) > 1 else "-"
+    return spread_text(spread(values)) if len(values) > 1 else "-"
 
 
 def relation_rows(relations: Sequence[tuple[Relation, Outcome]]) -> list[tuple[str, ...]]:

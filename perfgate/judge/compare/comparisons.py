@@ -32,6 +32,7 @@ from perfgate.judge.compare.units import fewest_units, scatter_text, too_few, un
 from perfgate.judge.rates import at_its_cap
 from perfgate.judge.rules import READERS, invalid_reasons
 from perfgate.judge.spoilt import spoilt
+from perfgate.judge.statistics import share_of
 from perfgate.model import (
     DECIDES_PACED,
     METRICS,
@@ -310,8 +311,8 @@ def _metric_effect(metric: MetricInfo, found: Estimate) -> MetricEffect:
         p_value = 0.0 if found.mean else 1.0
     return MetricEffect(
         metric=metric,
-        estimate=math.expm1(found.mean),
-        interval=(math.expm1(low), math.expm1(high)),
+        estimate=share_of(found.mean),
+        interval=(share_of(low), share_of(high)),
         p_value=p_value,
     )
 

@@ -30,7 +30,7 @@ from perfgate.judge.messages import WARMING, scenario_lines
 from perfgate.judge.ratio_file import Ratios
 from perfgate.judge.rules import verdict_of
 from perfgate.judge.spoilt import spoilt
-from perfgate.judge.statistics import spread
+from perfgate.judge.statistics import share_of, spread
 from perfgate.model import Comparison, Effect, Judgement, Outcome, Ratio, RecordedPairs, Verdict
 from perfgate.model.compared import OF_A_PROCESS
 
@@ -199,11 +199,11 @@ def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> 
         verdict, why = Verdict.INCONCLUSIVE, by_path
     reference, here = ([r.metrics[metric.name] for r in m.rounds if metric.name in r.metrics] for m in sides)
     middle = statistics.median(reference)
-    low, high = (middle * math.exp(end) for end in found.interval)
+    low, high = (middle * (1 + share_of(end)) for end in found.interval)
     return Judgement(
         verdict=verdict or Verdict.INCONCLUSIVE,
         metric=metric.name,
-        measured=middle * math.exp(found.mean),
+        measured=middle * (1 + share_of(found.mean)),
         spread=spread(here),
         interval=(low, high),
         limit=middle * ratio.limit,

@@ -18,6 +18,7 @@ from perfgate.judge.faults.expectation import (
 from perfgate.judge.faults.failing import failed_sends
 from perfgate.judge.faults.growth import GROWN, grown, growth_unknown, lacking_growth, told_of, untold_growth
 from perfgate.judge.limits import reach_of
+from perfgate.judge.rates import at_another_rate
 from perfgate.judge.statistics import many
 from perfgate.judge.thresholds import for_one_look
 from perfgate.model import TOLD_S, FaultScenario, Judgement, Measurement, Outcome, Scenario, Threshold, Verdict
@@ -76,7 +77,10 @@ def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequen
         RECEIVING: expected_receiving(row, usual_s, told_s),
         OTHERS: others_receiving(row, usual_s, told_s),
     }
-    judgements += [_against(measurement, threshold, predicted.get(name)) for name, threshold in held.items()]
+    judgements += [
+        at_another_rate(_against(measurement, threshold, predicted.get(name)), threshold, row.load)
+        for name, threshold in held.items()
+    ]
     judgements += [
         _predicted(measurement, name, one)
         for name, one in predicted.items()

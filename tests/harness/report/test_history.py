@@ -54,6 +54,16 @@ def test_a_drift_is_found_with_its_date_and_a_flat_row_has_none(tmp_path: Path, 
     assert str(found[0]).endswith("% since 2026-01-14 (worse)")
 
 
+def test_brokers_that_took_nothing_for_nights_have_no_drift_and_no_traceback(
+    tmp_path: Path, document: dict[str, Any]
+) -> None:
+    path = tmp_path / "history.jsonl"
+    for number in range(1, 25):
+        history.append(path, night(document, number, 1.0 if number >= 13 else 0.0))
+    entries = history.load(path)
+    assert history.drifts(entries, entries[-1]) == []
+
+
 def test_a_baseline_is_made_of_what_is_judged(document: dict[str, Any]) -> None:
     """One round with a pause of a second rules the p99 of all records together, and no figure that is held."""
     run = json.loads(json.dumps(document))

@@ -4,13 +4,16 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from fixtures.command_line import TIERS
+from fixtures.sources import Book, recorded_pairs
 from perfgate.judge.compare.comparisons import judge_comparison
 from perfgate.judge.compare.units import unit_logs
 from perfgate.judge.thresholds import load_profile
-from perfgate.model import Comparison
+from perfgate.model import Comparison, Profile
 from perfgate.report.comparisons import comparison_entry, recorded_comparisons
 from perfgate.report.recorded_pairs import main, of_nothing
 from perfgate.report.results import recorded_measurements
@@ -88,11 +91,30 @@ def test_pairs_are_written_when_they_are_accepted_and_only_then(
     (path,) = thresholds.iterdir()
     stored = {one.metric: one for one in load_profile(path).pairs[name]}
     assert list(stored["records_per_s"].effects) == effects * 2
+    assert stored["records_per_s"].window_s == document["tier"]["window_s"]
     before = path.read_text().replace("[pairs.", "# a remark\n[pairs.", 1)
     path.write_text(before)
     assert main([*asked, "--accept"]) == 0
     assert load_profile(path).pairs[name] == tuple(stored.values()), "replaced, not added to"
     assert "# a remark" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("window_s", "here_s", "used"),
+    [(2.0, 2.0, True), (2.0, 5.0, False), (5.0, 5.0, True), (None, None, True), (None, 5.0, False), (5.0, None, False)],
+)
+def test_pairs_are_used_with_the_window_that_they_were_recorded_with(
+    document: dict[str, Any], window_s: float | None, here_s: float | None, used: bool
+) -> None:
+    """Windows of 1 s scatter more than those of 5 s: pairs of these made noise of the former a SLOWER."""
+    usual_s = TIERS[document["tier"]["name"]].window_s  # of older entries, which state none
+    run = {**document, "tier": {**document["tier"], "window_s": here_s or usual_s}}
+    facts = {"target": "embedded"}
+    pairs = {"batch-1k": (replace(recorded(), window_s=window_s),)}
+    held = Profile(name="here", facts=facts, thresholds={}, path="here.toml", pairs=pairs)
+    book = Book(tier=run["tier"], driver=run["driver"], target=run["target"], environment=run["environment"])
+    config: Any = Mock(profiles={"here": held})
+    assert recorded_pairs(config, book) == (pairs if used else {})
 
 
 @pytest.mark.parametrize(

@@ -700,6 +700,7 @@ def test_a_server_that_is_silent_at_the_start_is_not_used(tmp_path: Path, monkey
     monkeypatch.setattr(module, "unwell", lambda *_: "")
     monkeypatch.setattr(module, "sees_all_topics", lambda *_: True)
     monkeypatch.setattr(module, "check_permissions", lambda *_: None)
+    monkeypatch.setattr(module, "settings_digest", lambda *_: "")
     monkeypatch.setattr(attached, "_enter", lambda: None)
     monkeypatch.setattr(attached, "_learn", lambda *_: None)
     attached._version, attached._brokers, attached._cluster_id = "4.3", BROKERS, "c"

@@ -20,6 +20,7 @@ from perfgate.systems.kafka.attached.client_settings import refuse_unknown_setti
 from perfgate.systems.kafka.attached.file_values import (
     SIZE,
     UNITS,
+    count_of,
     flag_of,
     ids_of,
     number_of,
@@ -41,6 +42,7 @@ LEGAL: Mapping[str, tuple[str, ...]] = {
         "name",
         "bootstrap-servers",
         "cluster-id",
+        "brokers",
         "insecure",
         "profile",
         "kafka-version",
@@ -81,6 +83,7 @@ CLIENT_ID = "kafka-perf-gate"
 CLEAR_URL = re.compile(r"http://(?!(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]*)?(/|\Z))", re.IGNORECASE)
 """A way over which everybody can read along; this machine's own loopback is none, but a name that begins like it is."""
 FAULT_TIMEOUT_S = 60.0
+MOST_BROKERS = 10_000
 USUAL_PARTITIONS = 300
 """Of one topic, replicas counted, where a file states nothing: each round makes such a topic anew."""
 
@@ -118,6 +121,8 @@ class DescribedTarget:
     limits: Limits
     cluster_id: str = ""
     """What the brokers' own must be; empty: any."""
+    brokers: int = 0
+    """How many brokers there must be; 0: any number."""
     profile: str = ""
     kafka_version: str = ""
     stated_on_this_host: bool | None = None
@@ -197,6 +202,7 @@ def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> Des
         client=tuple(sorted(client.items())),
         limits=_limits(table_of(document, "limits")),
         cluster_id=text_of("cluster-id", document.get("cluster-id", ""), empty=True),
+        brokers=count_of("brokers", document["brokers"], MOST_BROKERS) if "brokers" in document else 0,
         profile=text_of("profile", document.get("profile", ""), empty=True),
         kafka_version=text_of("kafka-version", document.get("kafka-version", ""), empty=True),
         stated_on_this_host=flag_of("on-this-host", document["on-this-host"]) if "on-this-host" in document else None,

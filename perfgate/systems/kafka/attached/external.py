@@ -16,14 +16,15 @@ from perfgate.model import NO_USAGE, ClusterSpec, FaultScenario, Scenario
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.meter import Meter
 from perfgate.systems.kafka.attached.cluster import BACK_S, ExternalCluster, time_is_up, unwell
-from perfgate.systems.kafka.attached.command_faults import lacking
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.diagnosis import reachable
 from perfgate.systems.kafka.attached.identity import refuse_a_silent_zone, refuse_other_clusters, those_that_tell
 from perfgate.systems.kafka.attached.leftovers import Cleaner, may_live
-from perfgate.systems.kafka.attached.limits import beyond, lacks_brokers, lacks_permission
+from perfgate.systems.kafka.attached.limits import beyond, lacks_brokers, lacks_permission, no_fault
 from perfgate.systems.kafka.attached.manifest import Manifest, Occupied, away_from, leftovers, occupy
+from perfgate.systems.kafka.attached.number import gone, refuse_another_number
 from perfgate.systems.kafka.attached.permissions import check_permissions
+from perfgate.systems.kafka.attached.settings_digest import settings_digest
 from perfgate.systems.kafka.client.admin import sees_all_topics, version_of
 from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S, answer
 
@@ -77,7 +78,7 @@ class ExternalTarget:
         self._brokers: Mapping[int, str] = {}
         self._racks: Mapping[int, str | None] = {}
         self._cluster_id = ""
-        self._version = described.kafka_version
+        self._version, self._settings = described.kafka_version, ""
         self._meter = Meter(described.limits.total_bytes)
         self._ends_at = time.monotonic() + described.limits.most_s
         self._cleaner = Cleaner(described, note)
@@ -214,6 +215,7 @@ class ExternalTarget:
         if left := self._cleaner.put_back(admin, ended):
             raise TargetError("; ".join(left))
         self._learn(admin, away | self._back)
+        refuse_another_number(self._described, self._brokers)
         self._version = self._version or version_of(admin, next(iter(self._brokers)))
         began = time.monotonic()
         reason = unwell(admin, self._described.limits.under_replicated)
@@ -241,6 +243,7 @@ class ExternalTarget:
             check_permissions(admin, f"{PREFIX}{self._run_id}-probe", manifest, user, self._note)
         finally:
             manifest.close()
+        self._settings = settings_digest(admin, self._brokers)
 
     def _manifest(self) -> Manifest:
         return Manifest(
@@ -257,6 +260,7 @@ class ExternalTarget:
             "racks": sorted({rack for rack in self._racks.values() if rack}),
             "cluster_id": self._cluster_id,
             "connection_digest": self._described.connection_digest,
+            "config_digest": self._settings,
             "no_usage": "" if self._described.prometheus else NO_USAGE,
         }
 
@@ -266,32 +270,21 @@ class ExternalTarget:
         A scenario with a fault reads all that it wrote in the end. Asked before the brokers are known, it tells what
         the target file and the run's options alone decide.
         """
-        if self._brokers and (reason := lacks_brokers(scenario, len(self._brokers))):
-            return reason
-        if isinstance(scenario, FaultScenario) and (reason := self._no_fault(scenario)):
+        if self._brokers and (lacking := lacks_brokers(scenario, len(self._brokers))):
+            return lacking
+        if isinstance(scenario, FaultScenario) and (
+            reason := no_fault(
+                scenario, self._described, self._brokers, allowed=self._faults_allowed, blind=self._blind
+            )
+        ):
             return reason
         return lacks_permission(scenario, self._described, broker_config_allowed=self._broker_config_allowed) or beyond(
             self._described.limits, scenario
         )
 
-    def _no_fault(self, scenario: FaultScenario) -> str | None:
-        if scenario.fault.about.harmless:
-            return None
-        if not self._faults_allowed:
-            return "faults on real brokers need --allow-faults"
-        if reason := lacking(scenario.fault.kind, self._described.faults, self._brokers):
-            return reason
-        if scenario.fault.about.brokers_down > 1 and not self._described.two_down_allowed:
-            return "it takes two brokers away at a time: [faults] two-down = true allows that"
-        if scenario.fault.about.brokers_down > 1 and self._described.fault_brokers:
-            return "it takes any two brokers that hold its topic away, and [faults] brokers bounds which may be"
-        allowed = self._described.fault_brokers
-        unlisted = set(self._brokers) - set(allowed) or len(allowed) < scenario.topic.replication_factor
-        if scenario.fault.about.every_broker and allowed and unlisted:
-            return "it restarts every broker that holds its topic, and [faults] brokers does not list them all"
-        if self._blind:
-            return "a fault would hit topics that cannot be seen: grant Describe on all topics (docs/targets.md)"
-        return None
+    def gone(self) -> str:
+        """Return which brokers of the start do not answer any more, or that none tells; empty where all do."""
+        return gone(self._described, self._brokers) if self._brokers else ""
 
     def cluster(self, spec: ClusterSpec) -> ExternalCluster:
         """Return the brokers, with the spec's settings. Raises TargetError while something has not been put back."""

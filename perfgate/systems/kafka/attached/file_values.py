@@ -58,6 +58,13 @@ def flag_of(key: str, value: object) -> bool:
     return value
 
 
+def count_of(key: str, value: object, at_most: int) -> int:
+    """Return a whole number from 1. Raises ConfigurationError."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= at_most:
+        raise ConfigurationError(f"{key} = {value!r} must be a whole number from 1 to {at_most}")
+    return value
+
+
 def number_of(key: str, value: object, at_least: float, at_most: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not at_least <= value <= at_most:
         raise ConfigurationError(f"{key} = {value!r} must be a number from {at_least:g} to {at_most:g}")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 
 from perfgate.model import CROSS_ZONE, MIB, ClusterSpec, FaultScenario, Scenario
+from perfgate.model.target import OfCluster
+from perfgate.systems.kafka.attached.command_faults import lacking
 from perfgate.systems.kafka.attached.described import DescribedTarget, Limits
 
 NEVER_CHANGED = re.compile(
@@ -27,16 +30,39 @@ MOST_KEPT_H = 8
 """So long what a run wrote may be kept where its topic cannot be deleted: twice as long as endurance-4h lasts."""
 
 
-def lacks_brokers(scenario: Scenario, brokers: int) -> str | None:
+def lacks_brokers(scenario: Scenario, brokers: int) -> OfCluster | None:
     """Return why the scenario says nothing on a cluster of so many brokers; None when it does."""
     replicas = scenario.topic.replication_factor
     asked = dict(scenario.factor).get("cluster.brokers", brokers)
     if int(asked) != brokers:
-        return f"it is about {asked} brokers, and the cluster has {brokers}"
+        return OfCluster(f"it is about {asked} brokers, and the cluster has {brokers}")
     if scenario.refusal and replicas <= brokers:
-        return f"its {replicas} replicas are to be refused, and the cluster has {brokers} brokers"
+        return OfCluster(f"its {replicas} replicas are to be refused, and the cluster has {brokers} brokers")
     if replicas > brokers and not scenario.refusal:
-        return f"it needs {replicas} replicas, and the cluster has {brokers} brokers"
+        return OfCluster(f"it needs {replicas} replicas, and the cluster has {brokers} brokers")
+    return None
+
+
+def no_fault(
+    scenario: FaultScenario, described: DescribedTarget, brokers: Mapping[int, str], *, allowed: bool, blind: bool
+) -> str | None:
+    """Return why these brokers may not be done such a fault; None when they may. `blind`: other topics are not seen."""
+    if scenario.fault.about.harmless:
+        return None
+    if not allowed:
+        return "faults on real brokers need --allow-faults"
+    if reason := lacking(scenario.fault.kind, described.faults, brokers):
+        return reason
+    if scenario.fault.about.brokers_down > 1 and not described.two_down_allowed:
+        return "it takes two brokers away at a time: [faults] two-down = true allows that"
+    if scenario.fault.about.brokers_down > 1 and described.fault_brokers:
+        return "it takes any two brokers that hold its topic away, and [faults] brokers bounds which may be"
+    listed = described.fault_brokers
+    unlisted = set(brokers) - set(listed) or len(listed) < scenario.topic.replication_factor
+    if scenario.fault.about.every_broker and listed and unlisted:
+        return "it restarts every broker that holds its topic, and [faults] brokers does not list them all"
+    if blind:
+        return OfCluster("a fault would hit topics that cannot be seen: grant Describe on all topics (docs/targets.md)")
     return None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from perfgate.model import ClusterSpec, Scenario
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.target import OfCluster
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.external import ExternalTarget
@@ -50,7 +51,14 @@ class TwoTargets:
         if reason := self._first.cannot(scenario):
             return reason
         reason = self._other.cannot(scenario)
-        return f"{self._described.name}: {reason}" if reason else None
+        if reason is None:
+            return None
+        kind = OfCluster if isinstance(reason, OfCluster) else str
+        return kind(f"{self._described.name}: {reason}")
+
+    def gone(self) -> str:
+        """Return which brokers of either are not there any more."""
+        return "; ".join(filter(None, (self._first.gone(), self._other.gone())))
 
     def cluster(self, spec: ClusterSpec) -> ExternalCluster:
         """Return the first cluster."""

@@ -41,6 +41,10 @@ class OwnTarget(ABC, Generic[Started]):
         """Return None: it makes the brokers that a scenario asks for."""
         return None
 
+    def gone(self) -> str:
+        """Return nothing: brokers of the suite's own that end make a scenario BROKEN."""
+        return ""
+
     def cluster(self, spec: ClusterSpec) -> Started:
         """Return the cluster of this spec, started if another or none is alive."""
         if self._alive is None or self._alive.spec != spec:
