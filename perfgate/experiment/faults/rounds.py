@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from perfgate.experiment.assembly import measured_by, unmeasured
 from perfgate.experiment.setup import Setup
 from perfgate.model import FaultScenario, Measurement, Round
-from perfgate.model.errors import BrokersFailedError, TargetError
+from perfgate.model.errors import BrokersFailedError, LimitReachedError, TargetError
 
 WARM_UP = 0.5
 """Of the tier's warm-up: what a fault costs does not hang on the last percent of what the brokers can do."""
@@ -42,7 +42,8 @@ def measure_faults(
             failed = isinstance(error, BrokersFailedError) and setup.target.own
             late = isinstance(error, BrokersFailedError) and error.perhaps_late
             reason = f"target unhealthy: {error}"
-            rounds.append(unmeasured(len(rounds) + 1, reason, broken=failed, perhaps_late=late))
+            stopped = not isinstance(error, LimitReachedError)
+            rounds.append(unmeasured(len(rounds) + 1, reason, broken=failed, perhaps_late=late, unhealthy=stopped))
             setup.target.close()
         except Exception:  # whatever it is, no broker stays away while the next test goes on
             setup.target.close()

@@ -206,6 +206,7 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
                     "partitions": [],
                     "broker_cpu_over_time": {},
                     "untold": {},
+                    "target_unhealthy": False,
                     "accounting": {**r["accounting"], "markers": 0},
                 }
                 for r in entry["rounds"]
@@ -527,10 +528,14 @@ def test_a_run_that_judged_nothing_is_not_green(tmp_path: Path) -> None:
 
 
 def test_a_run_that_a_plugin_skipped_whole_is_not_green(tmp_path: Path) -> None:
-    done = gate(tmp_path, f"--replay={RECORDED}", "-q", "--benchmark-only")
+    (tmp_path / "skipping.py").write_text(
+        "import pytest\n\n\ndef pytest_runtest_setup(item):\n    pytest.skip('not today')\n"
+    )
+    results = tmp_path / "results"
+    done = gate(results, f"--replay={RECORDED}", "-q", "-p", "skipping", environment={"PYTHONPATH": str(tmp_path)})
     assert done.code == 6, done.output
     assert "\nUNDECIDED: nothing was judged, because every test was skipped before it began\n" in done.output
-    assert list(tmp_path.iterdir()) == []
+    assert not results.exists() or list(results.iterdir()) == []
 
 
 def test_a_family_brings_the_rows_it_compares_with(tmp_path: Path) -> None:
