@@ -528,14 +528,12 @@ def test_a_run_that_judged_nothing_is_not_green(tmp_path: Path) -> None:
 
 
 def test_a_run_that_a_plugin_skipped_whole_is_not_green(tmp_path: Path) -> None:
-    (tmp_path / "skipping.py").write_text(
-        "import pytest\n\n\ndef pytest_runtest_setup(item):\n    pytest.skip('not today')\n"
-    )
-    results = tmp_path / "results"
-    done = gate(results, f"--replay={RECORDED}", "-q", "-p", "skipping", environment={"PYTHONPATH": str(tmp_path)})
+    skips = "import pytest\n\n\ndef pytest_runtest_setup(item):\n    pytest.skip('not today')\n"
+    given = (f"--replay={RECORDED}", "-q", "-p", "tests.harness.foreign")
+    done = gate(tmp_path, *given, environment={"FOREIGN": skips})
     assert done.code == 6, done.output
     assert "\nUNDECIDED: nothing was judged, because every test was skipped before it began\n" in done.output
-    assert not results.exists() or list(results.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_family_brings_the_rows_it_compares_with(tmp_path: Path) -> None:
