@@ -36,7 +36,7 @@ from tests.harness.experiment.test_rounds import bench_of
 from tests.harness.load.test_worker_protocol import SPEC
 
 LASTS = 36.0
-LEVEL = threshold(THROUGHOUT, 5.0, tolerance=0.5)
+LEVEL = threshold(THROUGHOUT, 5.0, tolerance=0.5, name="kill-leader")
 UNKNOWN_LEVEL = f"{THROUGHOUT}: no threshold: whether it was slow throughout is not known"
 
 
