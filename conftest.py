@@ -1,6 +1,7 @@
 """The performance gate, in the order in which a run passes through it.
 
 command_line  the options
+foreign       what other plugins of pytest may not do to its tests
 options       what was asked for, checked before anything starts
 selection     which scenarios and relations that selects, and what this run makes of them
 sources       where measurements come from: a recorded run (replay), or perfgate.experiment on a target (live, wiring)
@@ -15,6 +16,7 @@ reports       the terminal's table, run.json, Allure results (perfgate.report), 
 
 pytest_plugins = (
     "fixtures.command_line",
+    "fixtures.foreign",
     "fixtures.options",
     "fixtures.selection",
     "fixtures.sources",

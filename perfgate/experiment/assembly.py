@@ -38,8 +38,12 @@ def unhealthy(
     *,
     broken: bool = False,
     perhaps_late: bool = False,
+    stopped: bool = False,
 ) -> dict[str, list[Round]]:
-    """Return the rounds so far, with one more per scenario that holds the reason; only the first one's holds all."""
+    """Return the rounds so far, with one more per scenario that holds the reason; only the first one's holds all.
+
+    `stopped`: the target was healthy when they began.
+    """
     first, brief = scenarios[0].name, reason.partition("\n")[0]
     return {
         row.name: [
@@ -49,6 +53,7 @@ def unhealthy(
                 reason if row.name == first else brief,
                 broken=broken,
                 perhaps_late=perhaps_late,
+                unhealthy=stopped,
             ),
         ]
         for row in scenarios
@@ -80,10 +85,13 @@ def measured_by(
     }
 
 
-def unmeasured(index: int, reason: str, *, broken: bool = False, perhaps_late: bool = False) -> Round:
+def unmeasured(
+    index: int, reason: str, *, broken: bool = False, perhaps_late: bool = False, unhealthy: bool = False
+) -> Round:
     """Return a round that has a reason instead of numbers; `broken`: brokers of the suite's own are to blame.
 
-    `perhaps_late`: a machine that was busy with something else may be to blame as well.
+    `perhaps_late`: a machine that was busy with something else may be to blame as well. `unhealthy`: it is the last one
+    because the target was no longer healthy.
     """
     return Round(
         index=index,
@@ -97,6 +105,7 @@ def unmeasured(index: int, reason: str, *, broken: bool = False, perhaps_late: b
         invalid=(reason,),
         broken=(reason,) if broken else (),
         perhaps_late=(reason,) if perhaps_late else (),
+        target_unhealthy=unhealthy,
     )
 
 

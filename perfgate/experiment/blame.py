@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from perfgate.experiment.parts import Compared
-from perfgate.model.errors import BrokersFailedError, TargetError
+from perfgate.model.errors import BrokersFailedError, LimitReachedError, TargetError
 from perfgate.model.target import Cluster
 
 
@@ -25,7 +25,8 @@ def unhealthy_ends(rows: Sequence[Compared], blamed: Callable[[], str], *, own: 
         late = isinstance(error, BrokersFailedError) and error.perhaps_late
         for number, row in enumerate(rows):
             reason = str(error) if not number else str(error).partition("\n")[0]
-            row.break_off(f"target unhealthy: {reason}", sides, broken=broken, perhaps_late=late)
+            stopped = not isinstance(error, LimitReachedError)
+            row.break_off(f"target unhealthy: {reason}", sides, broken=broken, perhaps_late=late, unhealthy=stopped)
 
 
 def failing(clusters: Mapping[str, Cluster], order: str) -> str:

@@ -139,16 +139,19 @@ class Compared:
         self.former.clear()
         self.planned, self.seconds_lost = 0, self.seconds
 
-    def break_off(self, reason: str, sides: Sequence[str], *, broken: bool, perhaps_late: bool = False) -> None:
+    def break_off(
+        self, reason: str, sides: Sequence[str], *, broken: bool, perhaps_late: bool = False, unhealthy: bool = False
+    ) -> None:
         """Note on these sides why nothing more can be measured; `broken`: their own brokers are to blame.
 
-        `perhaps_late`: they may only have been late.
+        `perhaps_late`: they may only have been late. `unhealthy`: the target was no longer healthy.
 
         One that is decided had its answer from brokers that were well.
         """
         for side in () if self.decided else sides:
             number = len(self.rounds[side]) + 1
-            self.rounds[side].append(unmeasured(number, reason, broken=broken, perhaps_late=perhaps_late))
+            one = unmeasured(number, reason, broken=broken, perhaps_late=perhaps_late, unhealthy=unhealthy)
+            self.rounds[side].append(one)
 
 
 def next_order(orders: Sequence[str], chance: random.Random) -> str:

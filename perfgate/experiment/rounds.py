@@ -18,7 +18,7 @@ from perfgate.experiment.one_host_fewer import OneHostFewer
 from perfgate.experiment.room import repeats, with_extra_rounds
 from perfgate.experiment.setup import Setup
 from perfgate.model import CanaryReading, Measurement, Round, Scenario
-from perfgate.model.errors import BrokersFailedError, TargetError
+from perfgate.model.errors import BrokersFailedError, LimitReachedError, TargetError
 from perfgate.model.stopping import StopRule
 from perfgate.model.target import Cluster
 
@@ -80,7 +80,12 @@ class Rounds:
             broken = self._cluster.emulates_links and isinstance(found, BrokersFailedError)
             late = isinstance(found, BrokersFailedError) and found.perhaps_late
             self._done = unhealthy(
-                scenarios, self._done, f"target unhealthy: {found}", broken=broken, perhaps_late=late
+                scenarios,
+                self._done,
+                f"target unhealthy: {found}",
+                broken=broken,
+                perhaps_late=late,
+                stopped=not isinstance(found, LimitReachedError),
             )
         measured = measured_by(
             self._driver, scenarios, self._done, self._discarded, rtt, self._cluster.log_tail(), tuple(self._canary)

@@ -5,13 +5,14 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """How a run ended.
+    """How a run ended; :func:`perfgate.judge.run_end.ending` decides it.
 
-    ENDED_EARLY: refused as wrong usage, or interrupted, as pytest has it. UNDECIDED: it failed, but only because
-    something was inconclusive or invalid, or nothing at all was judged. NOT_RECORDED: its run.json could not be
-    written, or green and its HTML report could not be built or another met a bug of the suite: nothing stands for a
-    verdict; pytest's own code of an internal error. LEFT_BEHIND: not all that it had changed on real brokers could be
-    put back, which comes before any verdict. Other codes are those of pytest, and of no verdict.
+    ENDED_EARLY: refused as wrong usage, or interrupted, as pytest has it. UNDECIDED: nothing is red, but something was
+    inconclusive or invalid, was not measured to its end, or was held against nothing. NOT_RECORDED: nothing is red, and
+    run.json could not be written; or green, and the HTML report could not be built or another report met a bug of the
+    suite; pytest's own code of an internal error. LEFT_BEHIND: not all that it had changed on real brokers could be put
+    back, which comes before any verdict. UNHEALTHY: nothing is red, but measuring stopped because real brokers were no
+    longer healthy. Other codes are those of pytest, and of no verdict.
     """
 
     GREEN = 0
@@ -20,12 +21,16 @@ class ExitCode(IntEnum):
     NOT_RECORDED = 3
     UNDECIDED = 6
     LEFT_BEHIND = 7
+    UNHEALTHY = 8
 
 
 UNFINISHED: Mapping[int, str] = {
     ExitCode.ENDED_EARLY: "the run was interrupted",
     ExitCode.LEFT_BEHIND: "not all that the run changed was put back",
+    ExitCode.UNHEALTHY: "the target became unhealthy",
 }
 """Why a run that ended so is no ground for a decision."""
 JUDGED = (ExitCode.GREEN, ExitCode.RED, ExitCode.UNDECIDED)
 """Those of a run that came to its end with a verdict, or with none that noise allowed."""
+REPORTED = (*JUDGED, ExitCode.LEFT_BEHIND, ExitCode.UNHEALTHY)
+"""Those of a run of which an HTML report is built. Others were refused, broken off, or not of the gate."""

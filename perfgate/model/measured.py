@@ -151,6 +151,7 @@ class Round:
 
     `broken`: those of them that brokers of the suite's own are to blame for, which is a result; `perhaps_late`: those
     of `invalid` that brokers, or a machine which was busy with something else, bring about.
+    `target_unhealthy`: nothing was measured after it, because the target was no longer healthy.
     `invalid_metrics`: why some of them must not although the others may, by the beginning of the metrics' names
     (`latency_ms` for `latency_ms.p99`).
     `not_sustained` says how much of a paced load the brokers did not take, when they did not: a result, not a flaw.
@@ -186,6 +187,7 @@ class Round:
     invalid: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
     perhaps_late: tuple[str, ...] = ()
+    target_unhealthy: bool = False
     invalid_metrics: Mapping[str, str] = field(default_factory=dict)
     doubts: tuple[Doubt, ...] = ()
     growth: Annotated[float, Ge(0)] = 1.0

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import NoReturn
 
-from perfgate.model.errors import TargetError
+from perfgate.model.errors import LimitReachedError, TargetError
 
 
 @dataclass
@@ -18,12 +18,18 @@ class Meter:
     """By loads that have ended."""
     stopped: str = ""
     """Why nothing more is done to the brokers."""
+    by_limit: bool = False
+    """Whether that is a limit of the run's, and not the brokers' state."""
     _under_way: float = 0.0
 
-    def stop(self, reason: str) -> NoReturn:
+    def stop(self, reason: str, *, by_limit: bool = False) -> NoReturn:
         """Raise TargetError, now and whenever another load is to begin."""
-        self.stopped = reason
-        raise TargetError(reason)
+        self.stopped, self.by_limit = reason, by_limit
+        self.stay_stopped()
+
+    def stay_stopped(self) -> NoReturn:
+        """Raise what stopped the run."""
+        raise (LimitReachedError if self.by_limit else TargetError)(self.stopped)
 
     def begin(self) -> None:
         """Note that another load begins."""
@@ -35,5 +41,6 @@ class Meter:
         if self.written + self._under_way > self.most:
             self.stop(
                 f"stopped: the run has written {(self.written + self._under_way) / 1e9:,.1f} GB, replicas counted, and "
-                f"[limits] bytes allows {self.most / 1e9:,.1f}"
+                f"[limits] bytes allows {self.most / 1e9:,.1f}",
+                by_limit=True,
             )

@@ -317,7 +317,14 @@ class RunFacts:
     owed: Mapping[str, str] = field(default_factory=dict)
     """What the named profile holds and the cluster, as it was, kept from being judged, with the reason; by scenario."""
     exit_code: int
-    """0 green, 1 red, 2 interrupted, 6 only inconclusive or invalid, 7 something was left behind on real brokers."""
+    """0 green, 1 red, 2 interrupted, 3 not recorded in full, 6 undecided, 7 something was left behind on real brokers,
+    8 they became unhealthy."""
+    cause: str = ""
+    """Why the run ended so, where no verdict of a scenario or relation says it."""
+    undecided: str = ""
+    """What the exit code was to make of undecided scenarios (--undecided); empty: 6."""
+    undecided_in_a_row: Mapping[str, Count] = field(default_factory=dict)
+    """In how many runs in a row, this one included, each undecided scenario or relation was undecided."""
 
 
 @strict

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from perfgate.judge.run_end import often_undecided
 from perfgate.model import Verdict
 from perfgate.model.exit_code import UNFINISHED, ExitCode
 from perfgate.model.judged import UNSOUND
@@ -56,6 +57,7 @@ def front_html(
         "text-align:left;vertical-align:top;overflow-wrap:anywhere}td:first-child{white-space:nowrap}"
         "td:nth-child(2){min-width:7em}</style>"
         f"<h2>{_text(headline(document, listed, sentences, str))}</h2>"
+        + "".join(f"<p><b>{_text(line)}</b></p>" for line in often_undecided(document.get("undecided_in_a_row", {})))
         + "".join(f"<p><b>{_text(banner)}</b></p>" for banner in banners(document, before))
         + "<h3>Where, and by how much</h3>"
         + (_table(("verdict", "of", "what"), listed) if listed else "<p>Nothing that was judged is off.</p>")
@@ -166,7 +168,8 @@ def _next(
     steps = [*document["left_behind"], *([advice] if advice else [])]
     steps += [line.removeprefix("next").strip() for line in lines if line.startswith("next ")]
     if document["exit_code"] != ExitCode.GREEN and not steps:
-        steps.append(f"This run is no ground to go on: {NO_GROUND.get(document['exit_code'], 'it ended in an error')}.")
+        why = document.get("cause") or NO_GROUND.get(document["exit_code"], "it ended in an error")
+        steps.append(f"This run is no ground to go on: {why}.")
     missing = any(entry["verdict"] == Verdict.MISSING.value for entry in document["scenarios"])
     if missing and not document.get("profile_note"):  # else no run like this one can be recorded, or not there
         command = baseline_command(target_of(document), str(document["tier"]["name"]))

@@ -20,6 +20,7 @@ from typing import Any
 
 from perfgate.model import metric_info
 from perfgate.model.judged import UNSOUND
+from perfgate.report.markdown import NOT_DECIDED
 from perfgate.report.results import note_once, recorded_facts
 from perfgate.report.runs_alike import each_once
 from perfgate.report.shape import line_of
@@ -77,6 +78,7 @@ def entry_of(document: Mapping[str, Any]) -> dict[str, Any]:
             }
             for entry in document["scenarios"]
         },
+        "relations": {one["name"]: one["verdict"] for one in (*document["relations"], *document.get("ranges", ()))},
     }
 
 
@@ -145,6 +147,24 @@ def former_values(
                 if metric in row and is_sound(row):
                     found.setdefault(name, {}).setdefault(metric, []).append(float(row[metric]))
     return found
+
+
+def undecided_before(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any], before: str) -> dict[str, int]:
+    """Return in how many of the latest runs of the same kind each scenario or relation was undecided, without a break.
+
+    Only runs that were modified alike count, and began before the run `before`; one without a verdict of it is passed
+    over.
+    """
+    alike = [
+        {**{name: row["verdict"] for name, row in e["rows"].items()}, **e.get("relations", {})}
+        for e in entries
+        if kind_of(e) == kind_of(like) and e["modified"] == like["modified"] and str(e["run_id"]) < before
+    ]
+    found = {}
+    for name in {name for verdicts in alike for name in verdicts}:
+        verdicts = [each[name] for each in reversed(alike) if each.get(name)]
+        found[name] = next((i for i, verdict in enumerate(verdicts) if verdict not in NOT_DECIDED), len(verdicts))
+    return {name: runs for name, runs in found.items() if runs}
 
 
 def is_sound(row: Mapping[str, Any]) -> bool:

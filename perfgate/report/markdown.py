@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from perfgate.judge.messages import number, percent
+from perfgate.judge.run_end import often_undecided
 from perfgate.model import Effect, Verdict, metric_info
-from perfgate.model.exit_code import JUDGED, ExitCode
+from perfgate.model.exit_code import REPORTED, ExitCode
 from perfgate.model.secret import redacted
 
 MOST_ROWS, MOST_REASONS, MOST_NOTES = 16, 5, 2
@@ -22,10 +23,14 @@ WORDS: Mapping[int, str] = {
     ExitCode.NOT_RECORDED: "NO VERDICT",
     ExitCode.UNDECIDED: "UNDECIDED",
     ExitCode.LEFT_BEHIND: "NOT ALL PUT BACK",
+    ExitCode.UNHEALTHY: "TARGET UNHEALTHY",
 }
 """By the run's exit code; RED with any other."""
 UNTOLD = "GREEN WITHOUT THRESHOLDS"
 """Instead of GREEN where a scenario has none, and was not held against a reference either."""
+PASSED_UNDECIDED = "UNDECIDED, AND LET PASS"
+"""Instead of GREEN where --undecided=pass made it so."""
+NOT_DECIDED = {Verdict.INCONCLUSIVE.value, Verdict.INVALID.value}
 WORST_FIRST = (
     Verdict.BROKEN,
     Effect.BROKEN,
@@ -66,6 +71,8 @@ def summary(
     rows = worst_first(document)
     off = [row for row in rows if row.verdict not in COLLAPSED]
     lines = [f"**{headline(document, off, sentences)}**", ""]
+    if often := often_undecided(document.get("undecided_in_a_row", {})):
+        lines += [f"**{cell('; '.join(often), LONGEST_ADVICE)}**", ""]
     lines += [cell(advice, LONGEST_ADVICE), ""] if advice else []
     listed = rows if document["comparisons"] else off
     if listed:
@@ -111,23 +118,31 @@ def headline(
     shown: Callable[[str], str] = cell,
 ) -> str:
     """Return the run's verdict and what is worst, in one sentence; `shown` makes any text fit for where it stands."""
-    code, words = document["exit_code"], word_of(document)
+    code, words, cause = document["exit_code"], word_of(document), document.get("cause", "")
+    words += f": {shown(cause)}" if cause else ""
+    if cause and not listed:
+        return words
     if not listed:
         words += f": change '{shown(str(document['change']['name']))}'" if document["change"] else ""
         return f"{words}: all that was judged holds" if code == 0 else f"{words} (exit code {code})"
     first = listed[0]
     more = f", and {len(listed) - 1} more below" if len(listed) > 1 else ""
-    return f"{words}: {shown(sentences.get(first.name, f'{first.verdict} {first.name}: {first.what}'))}{more}"
+    sentence = shown(sentences.get(first.name, f"{first.verdict} {first.name}: {first.what}"))
+    return f"{words}{';' if cause else ':'} {sentence}{more}"
 
 
 def word_of(document: Mapping[str, Any]) -> str:
     """Return the words for a run's exit code, and for what it was held against."""
     missing = any(entry["verdict"] == Verdict.MISSING.value for entry in document["scenarios"])
-    return word(document["exit_code"], untold=missing and not document.get("reference"))
+    judged = (document[key] for key in ("scenarios", "relations", "ranges", "comparisons") if key in document)
+    undecided = any(entry["verdict"] in NOT_DECIDED for entries in judged for entry in entries)
+    return word(document["exit_code"], untold=missing and not document.get("reference"), undecided=undecided)
 
 
-def word(exit_code: int, *, untold: bool) -> str:
-    """Return the same; `untold`: a scenario had nothing to be held against."""
+def word(exit_code: int, *, untold: bool, undecided: bool) -> str:
+    """Return the same; `untold`: a scenario had nothing to be held against; `undecided`: one is."""
+    if exit_code == ExitCode.GREEN and undecided:
+        return PASSED_UNDECIDED
     return UNTOLD if exit_code == ExitCode.GREEN and untold else WORDS.get(exit_code, "RED")
 
 
@@ -210,6 +225,6 @@ def _where(document: Mapping[str, Any]) -> str:
         f"run {document['run_id']}",
         f"exit code {document['exit_code']}",
     ]
-    ended = document["exit_code"] in (*JUDGED, ExitCode.LEFT_BEHIND) and not document["replay_of"]
+    ended = document["exit_code"] in REPORTED and not document["replay_of"]
     report = "report/index.html, run.json" if ended else "run.json; make report RUN=FOLDER makes a page of it"
     return f"{cell(', '.join(facts))}. In the run's folder: {report}."

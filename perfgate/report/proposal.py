@@ -18,6 +18,7 @@ from typing import Any
 
 import tomlkit
 
+from perfgate.judge.faults.growth import THROUGHOUT
 from perfgate.judge.faults.rules import TIMES_UNTIL
 from perfgate.judge.limits import MOST_RUNS_WORTH_IT, noise_factor, reach_of, runs_needed
 from perfgate.judge.messages import number, percent
@@ -51,7 +52,7 @@ FAULT_METRICS = (
     "memory_growth",
 )
 """Of a scenario with a fault, whose rate is declared; those of them that it has."""
-TOLERANCE = dict.fromkeys((*RATES, CPU_METRIC, *FAULT_METRICS), 0.10) | dict.fromkeys(LATENCIES, 0.5)
+TOLERANCE = dict.fromkeys((*RATES, CPU_METRIC, *FAULT_METRICS), 0.10) | dict.fromkeys((*LATENCIES, THROUGHOUT), 0.5)
 """What a new entry states; the limit is wider where the noise between runs is. A p99 of some ms moves by half when a
 record in a hundred waits for one thing more."""
 ENOUGH_RUNS = 5
@@ -81,7 +82,7 @@ class Proposed:
     @property
     def looks(self) -> int:
         """How many looks have to be red: a fault is not done again."""
-        return 1 if self.metric in FAULT_METRICS else 2
+        return 1 if self.metric in (*FAULT_METRICS, THROUGHOUT) else 2
 
 
 def suggested_name(facts: Mapping[str, str], taken: Collection[str]) -> str:
@@ -133,8 +134,8 @@ def _sound(entry: Mapping[str, Any], metric: str) -> bool:
 
 
 def _recorded(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    if any(entry["declared"]["fault"] for entry in entries):
-        return FAULT_METRICS
+    if fault := next((entry["declared"]["fault"] for entry in entries if entry["declared"]["fault"]), None):
+        return (*FAULT_METRICS, THROUGHOUT) if fault["kind"] == "time" else FAULT_METRICS
     if entries and entries[0]["load"].get("times_out"):
         return (RATES[0], CPU_METRIC)
     kind = entries[0]["load"]["kind"] if entries else ""

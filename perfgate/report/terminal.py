@@ -10,6 +10,7 @@ from typing import Protocol
 from perfgate.judge.compare.advice import signed
 from perfgate.judge.messages import MORE_ROUNDS, number, percent, spread_text
 from perfgate.judge.relations import deciding_step
+from perfgate.judge.run_end import is_undecided
 from perfgate.judge.spoilt import spoilt_metrics
 from perfgate.judge.statistics import spread
 from perfgate.model import (
@@ -185,11 +186,13 @@ def comparison_rows(comparisons: Sequence[tuple[Comparison, ComparisonOutcome]])
     return rows
 
 
-def comparison_line(outcomes: Sequence[ComparisonOutcome], not_run: int, exit_code: int) -> str:
-    """Return a comparison in one line."""
+def comparison_line(outcomes: Sequence[ComparisonOutcome], not_run: int, exit_code: int, cause: str = "") -> str:
+    """Return a comparison in one line; `cause`: why it ended so, where no effect says it."""
     found = {effect: sum(outcome.effect is effect for outcome in outcomes) for effect in Effect}
     counts = ", ".join(f"{count} {effect.value}" for effect, count in found.items() if count) or "none"
-    return f"{word(exit_code, untold=False)}: scenarios {counts}; {not_run} not run; exit code {exit_code}"
+    undecided = any(is_undecided(outcome.effect) for outcome in outcomes)
+    words = word(exit_code, untold=False, undecided=undecided) + (f": {cause}" if cause else "")
+    return f"{words}: scenarios {counts}; {not_run} not run; exit code {exit_code}"
 
 
 def write_table(reporter: Terminal, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -248,15 +251,18 @@ def summary_line(
     exit_code: int,
     *,
     by_reference: bool = False,
+    cause: str = "",
 ) -> str:
     """Return the run in one line: red or green, how many were judged and how, how many not run.
 
-    `by_reference`: it was held against one, not against thresholds.
+    `by_reference`: it was held against one, not against thresholds. `cause`: why it ended so, where no verdict says it.
     """
     missing = any(outcome.verdict is Verdict.MISSING for outcome in outcomes)
-    words = word(exit_code, untold=missing and not by_reference)
+    undecided = any(is_undecided(outcome.verdict) for outcome in (*outcomes, *relations))
+    words = word(exit_code, untold=missing and not by_reference, undecided=undecided)
     if exit_code == ExitCode.UNDECIDED and missing and not _judged(outcomes) and not relations:
-        words = "NOTHING JUDGED"
+        words, cause = "NOTHING JUDGED", ""
+    words += f": {cause}" if cause else ""
     return (
         f"{words}: judged {_judged(outcomes)} of {len(outcomes)} scenarios ({_counts(outcomes)}) and "
         f"{_judged(relations)} of {len(relations)} relations ({_counts(relations)}); "

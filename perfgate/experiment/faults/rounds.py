@@ -8,6 +8,7 @@ from perfgate.experiment.assembly import measured_by, unmeasured
 from perfgate.experiment.setup import Setup
 from perfgate.model import FaultScenario, Measurement, Round
 from perfgate.model.errors import BrokersFailedError, TargetError
+from perfgate.model.target import Cluster
 
 WARM_UP = 0.5
 """Of the tier's warm-up: what a fault costs does not hang on the last percent of what the brokers can do."""
@@ -26,6 +27,7 @@ def measure_faults(
         rtt: dict[str, float] = {}
         log_tail = ""
         times = row.rounds(setup.tier)
+        cluster: Cluster | None = None
         try:
             with setup.ledger.during("start"):
                 cluster = setup.target.cluster(row.cluster)
@@ -42,7 +44,9 @@ def measure_faults(
             failed = isinstance(error, BrokersFailedError) and setup.target.own
             late = isinstance(error, BrokersFailedError) and error.perhaps_late
             reason = f"target unhealthy: {error}"
-            rounds.append(unmeasured(len(rounds) + 1, reason, broken=failed, perhaps_late=late))
+            # A command of [faults] that fails is no sick target: what it stops is this scenario alone.
+            stopped = cluster is not None and bool(cluster.meter.stopped) and not cluster.meter.by_limit
+            rounds.append(unmeasured(len(rounds) + 1, reason, broken=failed, perhaps_late=late, unhealthy=stopped))
             setup.target.close()
         except Exception:  # whatever it is, no broker stays away while the next test goes on
             setup.target.close()

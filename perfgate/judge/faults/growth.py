@@ -13,6 +13,9 @@ wanders with the machine (by a half within a day: docs/verdict-quality.md), memo
 1.00 and 1.02. A stored threshold holds less, and one that noise made wider takes neither away."""
 GROWN_OF = {"cpu_per_record_growth": "CPU", "memory_growth": "memory"}
 """Of which of the brokers' figures growth is told; that of the p99 is of the records' own."""
+THROUGHOUT = "latency_during_ms.p99"
+"""The p99 of a long load from its beginning to its end: what is slow all the time does not grow."""
+RATE = "records_per_s"
 LINE_S = 30.0
 """What lasts less long makes no line (FEWEST parts of LEAST_S in perfgate/experiment/faults/growth.py)."""
 
@@ -48,6 +51,14 @@ def lacking_growth(row: FaultScenario, measurement: Measurement, held: Collectio
         for name in unknown
         if name not in untold_growth(row, measurement)
     ]
+
+
+def lacking_level(row: FaultScenario, held: Collection[str]) -> list[Judgement]:
+    """Return a judgement where neither a latency nor the rate of a long load is stored, so that only growth is held."""
+    if row.fault.kind != "time" or any(name == RATE or name.startswith("latency_") for name in held):
+        return []
+    reason = "no threshold: whether it was slow throughout is not known"
+    return [Judgement(verdict=Verdict.MISSING, metric=THROUGHOUT, reason=reason)]
 
 
 def growth_unknown(measurement: Measurement, metric: str) -> str:

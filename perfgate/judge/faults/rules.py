@@ -16,7 +16,15 @@ from perfgate.judge.faults.expectation import (
     told_session_s,
 )
 from perfgate.judge.faults.failing import failed_sends
-from perfgate.judge.faults.growth import GROWN, grown, growth_unknown, lacking_growth, told_of, untold_growth
+from perfgate.judge.faults.growth import (
+    GROWN,
+    grown,
+    growth_unknown,
+    lacking_growth,
+    lacking_level,
+    told_of,
+    untold_growth,
+)
 from perfgate.judge.limits import reach_of
 from perfgate.judge.rates import at_another_rate
 from perfgate.judge.statistics import many
@@ -99,9 +107,9 @@ def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequen
         for name, (doubtful, _) in GROWN.items()
         if told_of(measurement, name) and _bounded(doubtful, held.get(name))
     ]
-    judgements += lacking_growth(row, measurement, held)
+    judgements += lacking_growth(row, measurement, held) + lacking_level(row, held)
     verdicts = [judgement.verdict for judgement in judgements]
-    order = (Verdict.REGRESSED, Verdict.INVALID, Verdict.INCONCLUSIVE, Verdict.PASS)
+    order = (Verdict.REGRESSED, Verdict.INVALID, Verdict.INCONCLUSIVE, Verdict.MISSING, Verdict.PASS)
     verdict = next(v for v in order if v in verdicts)
     notes = [f"{j.metric}: {j.reason}" for j in judgements if j.reason and not j.verdict.green]
     untold = untold_growth(row, measurement)

@@ -10,7 +10,10 @@ from perfgate.judge.rules import judge_scenario
 from perfgate.model import Consumers, Fault, FaultScenario, Measurement, Verdict, settings
 from tests.harness.build import profile, threshold
 from tests.harness.experiment.test_failover import END, FAULT, faulty, history, measured, one_fault
-from tests.harness.experiment.test_growth import going_on, taken
+from tests.harness.experiment.test_growth import LEVEL, going_on, taken
+
+PLAIN = profile(LEVEL)
+"""What every long load is held against, so that only what a test is about is missing or grows."""
 
 
 def grown(metric: str, *times: float) -> Measurement:
@@ -29,13 +32,13 @@ def test_what_grows_with_time_alone_is_not_green(metric: str, place: int) -> Non
         (limit, Verdict.INCONCLUSIVE),
         (limit * 1.01, Verdict.REGRESSED),
     ][place]
-    assert judge_scenario(grown(metric, times), None).verdict is verdict
-    assert judge_scenario(grown(metric, 0.9, times, times), None).verdict is verdict, "the median of the rounds"
+    assert judge_scenario(grown(metric, times), PLAIN).verdict is verdict
+    assert judge_scenario(grown(metric, 0.9, times, times), PLAIN).verdict is verdict, "the median of the rounds"
 
 
 def test_a_stored_threshold_holds_less() -> None:
-    held = profile(threshold("memory_growth", 1.0, 0.1, name="kill-leader"))
-    assert judge_scenario(grown("memory_growth", 1.2), None).verdict is Verdict.PASS
+    held = profile(LEVEL, threshold("memory_growth", 1.0, 0.1, name="kill-leader"))
+    assert judge_scenario(grown("memory_growth", 1.2), PLAIN).verdict is Verdict.PASS
     assert judge_scenario(grown("memory_growth", 1.2), held).verdict is Verdict.REGRESSED
 
 
@@ -50,7 +53,7 @@ def test_a_stored_threshold_holds_less() -> None:
 )
 def test_one_that_noise_made_wide_holds_no_more(baseline: float, times: float, verdict: Verdict) -> None:
     """Memory 1.6 times as much was PASS with a threshold, and REGRESSED without."""
-    held = profile(threshold("memory_growth", baseline, 0.1, name="kill-leader", reach=0.9))
+    held = profile(LEVEL, threshold("memory_growth", baseline, 0.1, name="kill-leader", reach=0.9))
     assert judge_scenario(grown("memory_growth", times), held).verdict is verdict
 
 
@@ -65,7 +68,7 @@ def test_one_that_noise_made_wide_holds_no_more(baseline: float, times: float, v
 )
 def test_growth_that_nobody_told_breaks_no_threshold(times: list[float | None], verdict: Verdict) -> None:
     """It "never got there", and was red."""
-    held = profile(threshold("cpu_per_record_growth", 1.0, 0.1, name="kill-leader"))
+    held = profile(LEVEL, threshold("cpu_per_record_growth", 1.0, 0.1, name="kill-leader"))
     found = taken(going_on())
     (one,) = found.rounds
     others = {name: value for name, value in one.metrics.items() if name != "cpu_per_record_growth"}
@@ -102,7 +105,8 @@ def test_consumers_that_never_catch_up_are_not_green(kind: str, behind: list[boo
     slow["at"][fell] = FAULT + (slow["at"][fell] - FAULT) * 1.5  # a third slower than what is written, to the end
     group = Consumers(membership="group", config=settings({"session.timeout.ms": "6000"}))
     row = replace(faulty(kind=kind), fault=Fault(kind=kind, hold_s=20.0), consumers=group)
-    outcome = judge_scenario(measured(row, *(replace(well, receipts=[slow]) if b else well for b in behind)), None)
+    stored = PLAIN if kind == "time" else None
+    outcome = judge_scenario(measured(row, *(replace(well, receipts=[slow]) if b else well for b in behind)), stored)
     assert outcome.verdict is verdict
     assert any("had not caught up" in reason for reason in outcome.reasons) is (verdict is not Verdict.PASS)
 
@@ -114,4 +118,4 @@ def test_one_pause_at_the_very_end_is_no_lag() -> None:
     paused["at"][last] = END
     row = FaultScenario.of(faulty(), Fault(kind="time", hold_s=20.0))
     assert one_fault(replace(well, receipts=[paused])).metrics["lag_drained_s"] > 0
-    assert judge_scenario(measured(row, replace(well, receipts=[paused])), None).verdict is Verdict.PASS
+    assert judge_scenario(measured(row, replace(well, receipts=[paused])), PLAIN).verdict is Verdict.PASS

@@ -18,6 +18,8 @@ from perfgate.experiment.faults.growth import grown, growth, growth_of_cores
 from perfgate.experiment.faults.outage import Times
 from perfgate.experiment.faults.recording import keep, recall
 from perfgate.experiment.faults.written import NOTHING_DONE, Written
+from perfgate.judge.faults.growth import THROUGHOUT
+from perfgate.judge.faults.rules import judge_fault
 from perfgate.judge.rules import judge_scenario
 from perfgate.metrics.prometheus import ClockLook
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
@@ -27,11 +29,16 @@ from perfgate.model import Fault, FaultScenario, Measurement, Verdict
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.load import LoadError
 from perfgate.report.fault_tables import growth_notes
+from perfgate.report.proposal import proposed
+from perfgate.report.results import scenario_entry
+from tests.harness.build import threshold
 from tests.harness.experiment.test_failover import END, FAULT, START, faulty, history, one_fault
 from tests.harness.experiment.test_rounds import bench_of
 from tests.harness.load.test_worker_protocol import SPEC
 
 LASTS = 36.0
+LEVEL = threshold(THROUGHOUT, 5.0, tolerance=0.5, name="kill-leader")
+UNKNOWN_LEVEL = f"{THROUGHOUT}: no threshold: whether it was slow throughout is not known"
 
 
 def going_on(*, p99: float = 1.0, cpu: float = 1.0, memory: float = 1.0) -> Written:
@@ -67,7 +74,31 @@ def test_what_stays_as_it_is_has_grown_by_nothing() -> None:
     for name in ("p99_growth", "cpu_per_record_growth", "memory_growth"):
         assert metrics[name] == pytest.approx(1.0, abs=0.02)
     assert failover.phases == {"before": (-10, 0), "going on": (0, LASTS), "after": (LASTS, END - FAULT)}
-    assert judge_scenario(taken(going_on()), None).verdict is Verdict.PASS
+    row = taken(going_on()).scenario
+    assert isinstance(row, FaultScenario)
+    assert judge_fault(row, taken(going_on()), [LEVEL]).verdict is Verdict.PASS
+
+
+def test_what_is_slow_throughout_is_held_against_a_stored_figure_or_missing() -> None:
+    """Four hours at ten times the latency were PASS: nothing grew."""
+    slow = taken(going_on())
+    (one,) = slow.rounds
+    slow = replace(slow, rounds=(replace(one, metrics={**one.metrics, THROUGHOUT: 10 * LEVEL.baseline}),))
+    row = slow.scenario
+    assert isinstance(row, FaultScenario)
+    outcome = judge_scenario(slow, None)
+    assert outcome.verdict is Verdict.MISSING
+    assert outcome.reasons == (UNKNOWN_LEVEL,)
+    assert judge_fault(row, slow, [LEVEL]).verdict is Verdict.REGRESSED
+    grew = judge_scenario(taken(going_on(memory=4.0)), None)
+    assert grew.verdict is Verdict.REGRESSED, "and MISSING hides no growth"
+
+
+def test_a_baseline_of_a_long_load_has_its_p99_from_beginning_to_end() -> None:
+    measurement = taken(going_on())
+    entry = {**scenario_entry(measurement, judge_scenario(measurement, None))}
+    found = {one.metric for one in proposed([{"scenarios": [entry]}] * 5)}
+    assert THROUGHOUT in found
 
 
 def test_what_grows_is_told_apart_from_what_does_not() -> None:
@@ -124,8 +155,8 @@ def test_what_the_source_cannot_tell_is_said_and_not_held() -> None:
     rest = {name: value for name, value in one.metrics.items() if name != "memory_growth"}
     untold = {"memory": "a Prometheus is asked for CPU"}
     outcome = judge_scenario(replace(found, rounds=(replace(one, metrics=rest, untold=untold),)), None)
-    assert outcome.verdict is Verdict.PASS
-    assert outcome.reasons == ("memory_growth is not held: a Prometheus is asked for CPU",)
+    assert outcome.verdict is Verdict.MISSING
+    assert outcome.reasons == (UNKNOWN_LEVEL, "memory_growth is not held: a Prometheus is asked for CPU")
 
 
 def test_what_the_source_did_not_tell_this_time_is_not_green(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +179,7 @@ def test_what_the_source_did_not_tell_this_time_is_not_green(monkeypatch: pytest
     outcome = judge_scenario(replace(found, rounds=(bench.fault_round(row, 1, "round 1"),)), None)
     assert outcome.verdict is Verdict.INCONCLUSIVE
     reason = "Prometheus http://p: no answer: whether it grew is not known"
-    assert outcome.reasons == (f"cpu_per_record_growth: {reason}",)
+    assert outcome.reasons == (f"cpu_per_record_growth: {reason}", UNKNOWN_LEVEL)
 
 
 def test_only_a_load_to_which_nothing_was_done_grows() -> None:

@@ -15,7 +15,7 @@ from perfgate.experiment.switching import Switch
 from perfgate.experiment.validity import late_turns
 from perfgate.load.turns import LARGEST_GAP_S
 from perfgate.model import Load
-from perfgate.model.errors import BrokersFailedError, TargetError, of_side
+from perfgate.model.errors import BrokersFailedError, LimitReachedError, TargetError, of_side
 from perfgate.model.load import Pace
 from tests.harness.build import one_round, scenario
 
@@ -28,6 +28,14 @@ def test_what_ends_the_others_is_not_of_a_scenario_that_is_decided() -> None:
         raise TargetError("stopped: 40 min are over")
     assert not any(rows[0].rounds.values())
     assert [one.invalid for one in rows[1].rounds["B"]] == [("target unhealthy: stopped: 40 min are over",)]
+
+
+@pytest.mark.parametrize(("error", "unhealthy"), [(TargetError, True), (LimitReachedError, False)])
+def test_a_limit_of_the_run_is_no_sick_target(error: type[TargetError], unhealthy: bool) -> None:
+    row = Compared({side: scenario() for side in "AB"}, "turns", 1)
+    with unhealthy_ends([row], lambda: "B", own=False):
+        raise error("stopped")
+    assert [one.target_unhealthy for one in row.rounds["B"]] == [unhealthy]
 
 
 def test_a_part_takes_as_long_as_the_try_that_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from perfgate.experiment.rounds import Rounds
 from perfgate.judge.stopping import GateStopRule
 from perfgate.metrics.process import process_sampler
 from perfgate.model import CanaryReading, Consumers, Load, Measurement, Round, Scenario, Tier
-from perfgate.model.errors import TargetError
+from perfgate.model.errors import LimitReachedError, TargetError
 from perfgate.model.load import LoadError, LoadResult, Observer, Progress, SendsFailedError
 from perfgate.model.meter import Meter
 from perfgate.systems.kafka.client.topics import Topics
@@ -133,6 +133,25 @@ def test_sends_that_fail_at_the_very_end_stop_the_run_too(
     with pytest.raises(TargetError, match=r"5 of .* sends failed"):
         bench.round(capped, 1, None, "round 1/3")
     assert cluster.meter.stopped
+
+
+@pytest.mark.parametrize(("by_limit", "unhealthy"), [(False, True), (True, False)])
+def test_a_run_that_the_targets_state_stopped_says_so_and_one_at_its_own_limit_does_not(
+    monkeypatch: pytest.MonkeyPatch, by_limit: bool, unhealthy: bool
+) -> None:
+    """A broker killed in the warm-up, and [limits] minutes that were over, were the same to a CI."""
+    cluster, setup = limited(math.inf), MagicMock()
+    cluster.log_tail = lambda: ""
+    setup.driver.latency_basis.return_value = setup.driver.by_hand.return_value = ""
+    setup.bench.return_value.warm_up.side_effect = lambda _: cluster.meter.stop("stopped", by_limit=by_limit)
+    measuring = Rounds(cluster, setup, run_id="r", stop=MagicMock())
+    monkeypatch.setattr(measuring, "_judged_part", lambda measurement, _: measurement)
+    found = measuring.measure([scenario()])
+    ((one,),) = (measurement.rounds for measurement in found.values())
+    assert one.invalid == ("target unhealthy: stopped",)
+    assert one.target_unhealthy is unhealthy
+    with pytest.raises(LimitReachedError if by_limit else TargetError):
+        cluster.meter.stay_stopped()
 
 
 def limited(most: float) -> Any:

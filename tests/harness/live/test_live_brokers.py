@@ -278,7 +278,7 @@ def test_a_run_stops_at_once_when_too_many_sends_fail(brokers: Secured, tmp_path
     shown = ("--showlocals", "--full-trace", "--tb=long")
     done = run(tmp_path, brokers.target_file(tmp_path), *SHORT, *shown, "--set", "topic.max.message.bytes=200")
     assert PASSWORD not in done.output
-    assert done.code == 6, done.output
+    assert done.code == 8, done.output
     assert "stopped at once, as the target file asks for" in done.output
     assert "sends failed" in done.output
     assert topics(brokers) == []

@@ -208,6 +208,7 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
                     "untold": {},
                     "doubts": [],
                     "growth": 1.0,
+                    "target_unhealthy": False,
                     "accounting": {**r["accounting"], "markers": 0},
                 }
                 for r in entry["rounds"]
@@ -529,7 +530,9 @@ def test_a_run_that_judged_nothing_is_not_green(tmp_path: Path) -> None:
 
 
 def test_a_run_that_a_plugin_skipped_whole_is_not_green(tmp_path: Path) -> None:
-    done = gate(tmp_path, f"--replay={RECORDED}", "-q", "--benchmark-only")
+    skips = "import pytest\n\n\ndef pytest_runtest_setup(item):\n    pytest.skip('not today')\n"
+    given = (f"--replay={RECORDED}", "-q", "-p", "tests.harness.foreign")
+    done = gate(tmp_path, *given, environment={"FOREIGN": skips})
     assert done.code == 6, done.output
     assert "\nUNDECIDED: nothing was judged, because every test was skipped before it began\n" in done.output
     assert list(tmp_path.iterdir()) == []

@@ -217,7 +217,7 @@ class ExternalCluster:
         """
         begin = time.monotonic()
         if begin > self._ends_at:
-            self.meter.stop(time_is_up(self._described.limits.most_s))
+            self.meter.stop(time_is_up(self._described.limits.most_s), by_limit=True)
         if away := self.faults.away:
             self._excused |= away
             self._catching_up_until = begin + BACK_S

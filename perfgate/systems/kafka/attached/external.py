@@ -289,10 +289,10 @@ class ExternalTarget:
     def cluster(self, spec: ClusterSpec) -> ExternalCluster:
         """Return the brokers, with the spec's settings. Raises TargetError while something has not been put back."""
         if time.monotonic() > self._ends_at:
-            self._meter.stopped = time_is_up(self._described.limits.most_s)
+            self._meter.stopped, self._meter.by_limit = time_is_up(self._described.limits.most_s), True
         if self._meter.stopped:
             self.close()
-            raise TargetError(self._meter.stopped)
+            self._meter.stay_stopped()
         # A broker that is still away is one whose fault was broken off.
         away = self._alive is not None and bool(self._alive.faults.away)
         if self._alive is None or self._alive.spec != spec or self.left_behind or away:

@@ -1,0 +1,237 @@
+"""The end of a run as one value, and the exit code that follows from it. Pure.
+
+Nothing else decides an exit code: pytest's own status is one of the facts here.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from perfgate.model import Effect, Verdict
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.exit_code import ExitCode
+
+Found = Verdict | Effect
+NO_TESTS = 5
+"""Pytest's status where no test was collected."""
+OF_A_WHOLE_SESSION = (ExitCode.GREEN, ExitCode.RED, NO_TESTS)
+ENDED_OTHERWISE = (ExitCode.ENDED_EARLY, ExitCode.NOT_RECORDED, 4)
+"""Pytest's statuses of a session that did not come to its end: interrupted, an internal error, wrong usage."""
+OFTEN = 3
+"""A scenario that is undecided in so many runs in a row is named in the first lines of every output."""
+MOST_RUNS = 1000
+MOST_NAMES = 5
+
+
+class TestEnd(enum.Enum):
+    """How pytest says that a test ended. ERROR: before or after the test itself. OTHER: as a plugin calls it."""
+
+    __test__ = False  # it is no test
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    ERROR = "error"
+    OTHER = "other"
+    NONE = "none"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UndecidedPolicy:
+    """What the exit code makes of undecided scenarios (--undecided): 6, unless stated.
+
+    `passes`: 0. `fails`: 1. `fails_after`: 1 once a scenario was undecided in so many runs in a row, this one included.
+    """
+
+    text: str = ""
+    passes: bool = False
+    fails: bool = False
+    fails_after: int | None = None
+
+
+def undecided_policy(text: str) -> UndecidedPolicy:
+    """Return the policy that --undecided states. Raises ConfigurationError that names the legal values."""
+    if text in ("pass", "fail"):
+        return UndecidedPolicy(text=text, passes=text == "pass", fails=text == "fail")
+    after = re.fullmatch(r"fail-after:([1-9][0-9]*)", text)
+    if after is None or int(after[1]) > MOST_RUNS:
+        raise ConfigurationError(
+            f"--undecided {text!r} must be pass, fail or fail-after:N, with N from 1 to {MOST_RUNS} runs in a row"
+        )
+    return UndecidedPolicy(text=text, fails_after=int(after[1]))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judged:
+    """A scenario, relation or comparison that has an outcome, and how its test ended."""
+
+    name: str
+    found: Found
+    test: TestEnd
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunEnd:
+    """All that the exit code of a run follows from.
+
+    `lacking`: what was selected and has neither an outcome nor a reason of the gate's for not being run, each with a
+    reason in words. `errors`: tests without an outcome that failed, and whatever failed before or after a test.
+    `status`: pytest's own. `unhealthy`, `unfinished`: why the target was no longer healthy, why the recorded run that
+    is judged again was not whole; else empty. `missing_is_red`: the profile was named, so that it must be complete.
+    `in_a_row`: in how many runs in a row, this one included, each undecided scenario or relation was undecided.
+    `recorded`: run.json was written. `reports_sound`: no report met a bug of the suite.
+    """
+
+    judged: tuple[Judged, ...] = ()
+    lacking: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    status: int = ExitCode.GREEN
+    left_behind: bool = False
+    unhealthy: str = ""
+    broken_beside: tuple[str, ...] = ()
+    unfinished: str = ""
+    missing_is_red: bool = False
+    by_reference: bool = False
+    policy: UndecidedPolicy = UndecidedPolicy()
+    in_a_row: Mapping[str, int] = field(default_factory=dict)
+    recorded: bool = True
+    reports_sound: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ending:
+    """The exit code of a run; `cause`: why, in words, where no verdict of a scenario or relation says it."""
+
+    code: int
+    cause: str = ""
+
+
+def test_end_of(found: Found, policy: UndecidedPolicy, *, missing_is_red: bool) -> TestEnd:
+    """Return how the test of an outcome ends."""
+    if found.green:
+        return TestEnd.PASSED
+    if found.red:
+        return TestEnd.FAILED
+    if found is Verdict.MISSING:
+        return TestEnd.FAILED if missing_is_red else TestEnd.SKIPPED
+    return TestEnd.SKIPPED if policy.passes else TestEnd.FAILED
+
+
+def ending(end: RunEnd) -> Ending:
+    """Return the exit code of a run, and its cause.
+
+    What was left behind comes first, then a session that pytest did not end itself. Green needs every outcome to be
+    green, or MISSING where that may be, and every test to have ended as its outcome says.
+    """
+    if end.left_behind:
+        return Ending(code=ExitCode.LEFT_BEHIND)
+    if end.status in ENDED_OTHERWISE:
+        return Ending(code=end.status if end.recorded else ExitCode.NOT_RECORDED)
+    if any(_is_red(one, end) for one in end.judged):
+        return Ending(code=ExitCode.RED)
+    if end.broken_beside:
+        return Ending(code=ExitCode.RED, cause=end.broken_beside[0])
+    if errors := _errors(end):
+        return Ending(code=ExitCode.RED, cause=f"{_named(errors)} ended in an error, see above")
+    if end.unhealthy:
+        cause = f"measuring stopped because the target became unhealthy: {end.unhealthy}"
+        return Ending(code=ExitCode.UNHEALTHY, cause=cause)
+    if not end.recorded:
+        return Ending(code=ExitCode.NOT_RECORDED)
+    found = _undecided(end)
+    if found is None and not end.reports_sound:
+        return Ending(code=ExitCode.NOT_RECORDED)
+    return found or Ending(code=ExitCode.GREEN)
+
+
+def _undecided(end: RunEnd) -> Ending | None:
+    """Return what the policy makes of what is not known; None where all is known."""
+    unsure, unknown = [one for one in end.judged if is_undecided(one.found)], _unknown(end)
+    if not (unsure or unknown):
+        return None
+    policy = end.policy
+    if policy.fails:
+        return Ending(code=ExitCode.RED, cause=f"undecided, which --undecided={policy.text} makes red: {_why(end)}")
+    often = {one.name: end.in_a_row.get(one.name, 1) for one in unsure}
+    late = [name for name, runs in often.items() if policy.fails_after and runs >= policy.fails_after]
+    if late:
+        cause = f"{_in_a_row(late[0], often[late[0]])}, which --undecided={policy.text} makes red"
+        return Ending(code=ExitCode.RED, cause=cause)
+    if unknown:
+        return Ending(code=ExitCode.UNDECIDED, cause=unknown)
+    if policy.passes:
+        return Ending(
+            code=ExitCode.GREEN if end.reports_sound else ExitCode.NOT_RECORDED,
+            cause=f"undecided, which --undecided={policy.text} lets pass: {_why(end)}",
+        )
+    return Ending(code=ExitCode.UNDECIDED)
+
+
+def _why(end: RunEnd) -> str:
+    """Return what is not known, in words."""
+    names = [f"{one.name} {one.found.value}" for one in end.judged if is_undecided(one.found)]
+    return _named(names) if names else _unknown(end)
+
+
+def _unknown(end: RunEnd) -> str:
+    """Return what of the run is not known although no outcome says so; empty where there is nothing."""
+    if end.lacking:
+        more = f", and {len(end.lacking) - 1} more" if len(end.lacking) > 1 else ""
+        return f"{end.lacking[0]}{more}"
+    if others := [one for one in end.judged if one.test is not _says(one, end)]:
+        return (
+            f"{others[0].name} is {others[0].found.value}, and its test ended otherwise ({others[0].test.value}): "
+            "something outside the gate changed it"
+        )
+    if all(one.found is Verdict.MISSING for one in end.judged):
+        return "nothing was held against anything"
+    if end.unfinished:
+        return f"the recorded run was not whole: {end.unfinished}"
+    if end.by_reference and (missing := [one.name for one in end.judged if one.found is Verdict.MISSING]):
+        return f"{_named(missing)} MISSING: held against no ratio of the reference"
+    if end.status not in OF_A_WHOLE_SESSION or (end.status == ExitCode.RED and not _explained(end)):
+        return f"pytest ended with {end.status}, which no scenario explains"
+    return ""
+
+
+def _explained(end: RunEnd) -> bool:
+    """Return whether an outcome made a test fail, so that pytest's status of failed tests is the gate's own doing."""
+    return any(one.test is TestEnd.FAILED for one in end.judged)
+
+
+def _errors(end: RunEnd) -> list[str]:
+    """Return what failed without an outcome that says so."""
+    failed = (TestEnd.FAILED, TestEnd.ERROR)
+    wrong = [one.name for one in end.judged if one.test in failed and one.test is not _says(one, end)]
+    return list(dict.fromkeys([*end.errors, *wrong]))
+
+
+def _says(one: Judged, end: RunEnd) -> TestEnd:
+    return test_end_of(one.found, end.policy, missing_is_red=end.missing_is_red)
+
+
+def _is_red(one: Judged, end: RunEnd) -> bool:
+    return one.found.red or (one.found is Verdict.MISSING and end.missing_is_red)
+
+
+def is_undecided(found: Found) -> bool:
+    """Return whether an outcome is neither green, red nor MISSING."""
+    return not (found.green or found.red or found is Verdict.MISSING)
+
+
+def often_undecided(in_a_row: Mapping[str, int]) -> list[str]:
+    """Return a sentence for each scenario or relation that was undecided in OFTEN runs in a row, worst first."""
+    found = sorted(in_a_row.items(), key=lambda one: -one[1])
+    return [_in_a_row(name, runs) for name, runs in found if runs >= OFTEN]
+
+
+def _in_a_row(name: str, runs: int) -> str:
+    return f"{name} was undecided in {runs} runs in a row" if runs > 1 else f"{name} was undecided"
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{', '.join(names[:MOST_NAMES])}{more}"
