@@ -1375,9 +1375,9 @@ def test_no_token_is_sent_over_http_unasked(tmp_path: Path, more: str, refused_i
         ("listener.name.external.max.connections", True),
         ("num.io.threads", False),
         ("log.flush.interval.messages", False),
-        ("log.segment.bytes", False),
+        ("log.segment.bytes", True),
         ("log.cleaner.backoff.ms", False),
-        ("replica.fetch.max.bytes", False),
+        ("replica.fetch.max.bytes", True),
     ],
 )
 def test_what_putting_back_does_not_undo_is_never_changed_on_real_brokers(
@@ -1389,7 +1389,7 @@ def test_what_putting_back_does_not_undo_is_never_changed_on_real_brokers(
     """
     (tmp_path / "t.toml").write_text(FILE)
     described = load_target(tmp_path / "t.toml", lambda stores: {})
-    row = replace(scenario(), cluster=ClusterSpec(config=settings({name: "1"})))
+    row = replace(scenario(), cluster=ClusterSpec(config=settings({name: "1000" if name.startswith("log.") else "8"})))
     reason = lacks_permission(row, described, broker_config_allowed=True)
     assert (reason is not None) == never
     if reason:
@@ -1404,7 +1404,7 @@ def test_what_putting_back_does_not_undo_is_never_changed_on_real_brokers(
         ("segment.ms", "1000", ""),
         ("segment.bytes", "1048576", ""),
         ("segment.bytes", "1 MiB", ""),  # the brokers refuse it
-        ("flush.messages", "1", "written through every 1 records"),
+        ("flush.messages", "1", "written through again and again (flush.messages = 1)"),
         ("flush.messages", "many", ""),
     ],
 )

@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 
 from perfgate.model import CROSS_ZONE, MIB, ClusterSpec, FaultScenario, Scenario
 from perfgate.model.target import OfCluster
 from perfgate.systems.kafka.attached.command_faults import lacking
 from perfgate.systems.kafka.attached.described import DescribedTarget, Limits
+from perfgate.systems.kafka.attached.shared_settings import never_of_brokers, never_of_topics, wears_out
 
-NEVER_CHANGED = re.compile(
-    # What it does stays: records of others are deleted or lost, or written as they would not have been.
-    r"log\.(local\.)?retention\..+|log\.cleanup\.policy|log\.cleaner\.(delete\.retention|(min|max)\.compaction\.lag)\.ms"
-    r"|unclean\.leader\.election\.enable|log\.message\..+|compression\..+|producer\.id\.expiration\.ms"
-    r"|transaction\.partition\.verification\.enable"
-    # Other clients are shut out, or refused what they write, and this one may be before it has put them back.
-    r"|min\.insync\.replicas|(message|fetch|socket\.request)\.max\.bytes|max\.connection.*|connections\.max\..+"
-    r"|(ssl|sasl|listener|principal)\..+|(advertised\.)?listeners|cordoned\.log\.dirs"
-    r"|quota\..+\.default|(leader|follower)\.replication\.throttled\.rate"
-)
-"""Settings of brokers that are other people's matter, by name."""
-OFTEN = 1000
-"""Brokers that flush a partition after fewer records have their disks, which others share, do little else."""
-LEAST_SEGMENT = {"segment.ms": 1000, "segment.bytes": MIB}
-"""Brokers that begin a partition's next file earlier run out of open files and memory maps, and end."""
 MOST_KEPT_H = 8
 """So long what a run wrote may be kept where its topic cannot be deleted: twice as long as endurance-4h lasts."""
 
@@ -74,19 +59,15 @@ def lacks_permission(scenario: Scenario, described: DescribedTarget, *, broker_c
         return f"its link adds {scenario.link.added_rtt_ms} ms; real zones are as far apart as they are"
     topic = dict(scenario.topic.config)
     wanted = "the file must say [broker-config] allowed = true, and the run --allow-broker-config"
-    if forbidden := [name for name, _ in scenario.cluster.config if NEVER_CHANGED.fullmatch(name)]:
-        return (
-            f"{forbidden[0]} is never changed on real brokers: what it does to other people's clients or records is "
-            "not undone by putting it back"
-        )
+    for name, value in scenario.cluster.config:
+        if reason := never_of_brokers(name, value):
+            return reason
+    if reason := never_of_topics(topic):
+        return reason
     if scenario.cluster.config and not broker_config_allowed:
         return f"it needs broker settings: {wanted}"
-    flushes = _number(topic.get("flush.messages", OFTEN))
-    if flushes < OFTEN and not broker_config_allowed:
-        return f"it has the brokers' disks written through every {flushes:,.0f} records: {wanted}"
-    small = [name for name, least in LEAST_SEGMENT.items() if _number(topic.get(name, least)) < least]
-    if small and not broker_config_allowed:
-        return f"it has the brokers begin file after file ({small[0]} = {topic[small[0]]}): {wanted}"
+    if not broker_config_allowed and (worn := next(wears_out(topic), None)):
+        return f"{worn}: {wanted}"
     return None
 
 
