@@ -11,6 +11,7 @@ from perfgate.judge.messages import WARMING
 from perfgate.judge.more_hosts import more_hosts
 from perfgate.judge.noise import late_by_machine, machine_doubts
 from perfgate.judge.rates import at_its_cap, centre_rate
+from perfgate.judge.repeated import starved_by_brokers
 from perfgate.judge.spoilt import FEWEST_SOUND, sound_part, spoilt_beside
 from perfgate.judge.threshold_rule import RATE_TAKEN, hold
 from perfgate.judge.unexplained import Doubts, settled
@@ -168,7 +169,8 @@ def _lower_cap(measurement: Measurement, thresholds: Sequence[Threshold]) -> tup
 def unsettled(measurement: Measurement) -> str:
     """Return why nothing green may be said of it: brokers that still warmed up, generators that may be the limit."""
     found = more_hosts(measurement)
-    return "; ".join(filter(None, (warming(measurement), found.words if found and found.finding == "unknown" else "")))
+    limited = found.words if found and found.finding == "unknown" else ""
+    return "; ".join(filter(None, (warming(measurement), starved_by_brokers(measurement), limited)))
 
 
 def _sustained(measurement: Measurement, machine: Sequence[Doubt], *, held: bool) -> list[Judgement]:

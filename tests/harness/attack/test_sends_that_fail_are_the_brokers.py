@@ -29,7 +29,7 @@ def before_the_fault(error: Exception, tmp_path: Path, *, own: bool) -> Round:
     engine = MagicMock()
     engine.journaled.return_value.__enter__.return_value.begin.side_effect = error
     engine.journaled.return_value.__exit__.return_value = None
-    cluster = MagicMock(emulates_links=own)
+    cluster = MagicMock(dedicated=own)
     cluster.watch.return_value.__exit__.return_value = None
     usage: Any = MagicMock()
     usage.__exit__.return_value = None
@@ -171,7 +171,7 @@ def test_a_round_with_such_sends_is_broken_on_brokers_of_the_suites_own(
     monkeypatch.setattr(module, "shutil", Mock())
     load = MagicMock(hosts=(), start=0.0, end=1.0)
     load.finish.return_value = []
-    engine, cluster, faults = MagicMock(), MagicMock(emulates_links=own), Mock(session_s=lambda: None)
+    engine, cluster, faults = MagicMock(), MagicMock(dedicated=own), Mock(session_s=lambda: None)
     usage: Any = MagicMock()
     engine.journaled.return_value.__enter__.return_value = load
     for entered in (engine.journaled.return_value, cluster.watch.return_value, usage):
