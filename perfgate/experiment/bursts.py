@@ -48,15 +48,18 @@ def burst(
                 with of_side(side if len(loads) > 1 else ""):
                     names[side] = topics.enter_context(benches[side].topic(row, observer))
             specs = {side: benches[side].load_spec(row, names[side]) for side, row in rows.items()}
-            before = {side: benches[side].topics.ends(names[side], row) for side, row in rows.items()}
+            before = {}
+            for side, row in rows.items():
+                with of_side(side if len(loads) > 1 else ""):
+                    before[side] = benches[side].topics.ends(names[side], row)
             with bench.ledger.during("load start"):
                 results, late = bench.engine.take_turns(specs, order, at, along(observer))
             for one, own in loads.items():
                 one.watch.hold_turns(own, results)
-            after = {
-                side: benches[side].topics.ends_after(names[side], row, before[side], results[side])
-                for side, row in rows.items()
-            }
+            after = {}
+            for side, row in rows.items():
+                with of_side(side if len(loads) > 1 else ""):
+                    after[side] = benches[side].topics.ends_after(names[side], row, before[side], results[side])
     except (LoadError, TopicRefusedError) as error:
         if isinstance(error, SendsFailedError):
             for one, own in loads.items():  # whose sends they were it does not tell
@@ -90,8 +93,9 @@ def in_turn(observers: Mapping[str, Observer], turns: str) -> Observer:
         observers[turns[next(edges) // 2]].edge(at)
 
     def check() -> None:
-        for one in each:
-            one.check()
+        for side, one in observers.items():
+            with of_side(side if len(each) > 1 else ""):
+                one.check()
 
     def sends(last: Progress) -> None:
         for one in each:

@@ -173,7 +173,7 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
             if not error.perhaps_late or row.late >= LATE_REPEATS:
                 raise
             row.late += 1
-            for side in error.side or switch.sides:
+            for side in error.side or switch.turn:
                 late = unmeasured(row.parts_done + 1, str(error), broken=True, perhaps_late=True)
                 row.discarded[side].append(late)
             if time.monotonic() >= ends and row.method != "pairs":

@@ -103,11 +103,16 @@ class Rounds:
         return {name: self._judged_part(m, scenarios) for name, m in measured.items()}
 
     def _cause(self, error: TargetError) -> TargetError:
-        """Return that a broker has ended, when one has: what was asked of it failed for that."""
+        """Return that a broker has ended, when one has: what was asked of it failed for that.
+
+        So it did for what lies between: a proxy that has ended is no failure of brokers.
+        """
         try:
             self._cluster.check()
+        except BrokersFailedError as ended:
+            return ended
         except TargetError as ended:
-            return ended if isinstance(ended, BrokersFailedError) else error
+            return ended if isinstance(error, BrokersFailedError) else error
         return error
 
     def _judged_part(self, measurement: Measurement, scenarios: Sequence[Scenario]) -> Measurement:

@@ -41,11 +41,11 @@ def live_values(change: Change, cluster: Cluster) -> Settings | None:
 class Switch:
     """Brings the brokers to side A (as they were) or B (with the change), in turn; does nothing until it is rehearsed.
 
-    `sides`: those that the brokers serve now, as they are set.
+    `sides`: those that the brokers serve now, as they are set. `turn`: the side that is loaded, or both.
     """
 
     def __init__(self, sides: str = SIDES) -> None:
-        self.sides = sides
+        self.sides = self.turn = sides
         self._settings: LiveSettings | None = None
         self._values: Settings = ()
         self._applied = False
@@ -60,7 +60,7 @@ class Switch:
         """
         self._settings, self._values = settings, values
         if not times:
-            self.sides = "A"  # as they were: there is nothing to go back from
+            self.sides = self.turn = "A"  # as they were: there is nothing to go back from
         for _ in range(times):
             self.slowest_s = 0.0  # the first one also makes the connections
             self.to("B")
@@ -68,10 +68,15 @@ class Switch:
 
     def to(self, side: str) -> None:
         """Bring the brokers to this side, unless they are there. Raises TargetError when one does not take it."""
+        self.turn = side
         if self._settings is None or side == self.sides:
             return
         self.sides, self._applied = side, True  # so it may be, whatever fails
-        took_s = self._settings.change(self._values) if side == "B" else self._settings.restore()
+        try:
+            took_s = self._settings.change(self._values) if side == "B" else self._settings.restore()
+        except TargetError:
+            self.sides = ""  # unknown: whoever goes on sets them again
+            raise
         self._applied = side == "B"
         self._last_s = max(self._last_s, took_s)
         self.slowest_s = max(self.slowest_s, took_s)
@@ -102,6 +107,8 @@ class Switch:
             elif turns < len(order) and self._settings is not None and self.sides != order[turns]:
                 self.to(order[turns])
                 self._late_s = max(self._late_s, time.monotonic() - opened_at - turn_s)
+            elif turns < len(order):
+                self.turn = order[turns]
 
         return replace(observer, edge=edge)
 

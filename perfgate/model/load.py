@@ -24,7 +24,7 @@ class LoadError(Exception):
 class SendsFailedError(LoadError):
     """The target took none of the `attempted` records, or did not commit them; `failed` have ended in an error so far.
 
-    `code`: the name of the error with which a commit failed.
+    Or it gave consumers none, or no client what it needs. `code`: the name of the error with which that failed.
     """
 
     def __init__(self, reason: str, *, attempted: int, failed: int, code: str = "") -> None:

@@ -20,10 +20,10 @@ class Meter:
     """Why nothing more is done to the brokers."""
     _under_way: float = 0.0
 
-    def stop(self, reason: str) -> NoReturn:
-        """Raise TargetError, now and whenever another load is to begin."""
+    def stop(self, reason: str, failed: type[TargetError] = TargetError) -> NoReturn:
+        """Raise TargetError, now and whenever another load is to begin; now the kind that `failed` says."""
         self.stopped = reason
-        raise TargetError(reason)
+        raise failed(reason)
 
     def begin(self) -> None:
         """Note that another load begins."""
