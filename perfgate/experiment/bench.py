@@ -81,6 +81,7 @@ class Bench:
         self._histories = histories
         self.ledger = ledger
         self._cluster = cluster
+        self.dedicated = cluster.dedicated
         self._driver, self.engine, self._shares_cores = driver, engine, shares_cores
         self.new_sampler = sampler
         self._tier = tier

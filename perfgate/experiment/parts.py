@@ -217,6 +217,7 @@ def _warming(rounds: Sequence[Round]) -> bool:
 def _burst(
     row: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str
 ) -> list[tuple[str, Finished]]:
+    switch.rest()  # the topics of both sides are made before the first turn
     # Brokers may still get faster after their warm-up, and the buffers have to keep up with them.
     last = [rounds[-1].metrics.get("records_per_s", 0.0) for rounds in row.rounds.values() if rounds]
     slowest = min(last) if last else min(benches[side].rate_of(form) for side, form in row.sides.items())

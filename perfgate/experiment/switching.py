@@ -81,6 +81,10 @@ class Switch:
         self._last_s = max(self._last_s, took_s)
         self.slowest_s = max(self.slowest_s, took_s)
 
+    def rest(self) -> None:
+        """Note that no side is loaded: what fails is of both, or of that which the brokers serve."""
+        self.turn = self.sides or SIDES
+
     def back(self) -> str:
         """Have the change taken back where it may be applied; return why that failed, empty where it did not."""
         try:

@@ -224,7 +224,7 @@ class Generators:
         if not message.get("code"):
             return LoadError(reason)
         attempted, failed = (last.attempted, last.failed) if last else (0, 0)  # some end before they have begun
-        return SendsFailedError(reason, attempted=attempted, failed=failed, code=message["code"])
+        return SendsFailedError(reason, attempted=attempted, failed=failed, code=message["code"], process=name)
 
     def _add_up(self) -> None:
         """Add the latest reports of the leading processes up, once each of them has reported."""

@@ -19,8 +19,9 @@ from perfgate.experiment import campaign as campaign_module
 from perfgate.experiment import rounds as rounds_module
 from perfgate.experiment.assembly import sends_failed
 from perfgate.experiment.blame import failing, unhealthy_ends
-from perfgate.experiment.bursts import in_turn
+from perfgate.experiment.bursts import burst, in_turn
 from perfgate.experiment.campaign import Campaign
+from perfgate.experiment.ledger import Ledger
 from perfgate.experiment.load_watch import LoadWatch
 from perfgate.experiment.parts import Compared
 from perfgate.experiment.rounds import Rounds
@@ -42,6 +43,7 @@ from perfgate.systems.kafka.load.worker import _code_of
 from perfgate.systems.kafka.managed import readiness
 from perfgate.systems.kafka.managed.readiness import check_while_starting, start_error, wait_until_ready
 from tests.harness.build import measurement, one_round, scenario
+from tests.harness.experiment.test_bursts import AT, Limited
 from tests.harness.experiment.test_rounds import Bench, FakeSetup, WarmsUp
 from tests.harness.experiment.test_switching import observer as edges_of
 from tests.harness.load.test_worker_protocol import SPEC, driver, observer
@@ -354,6 +356,8 @@ def test_a_round_is_the_turn_of_its_side() -> None:
     switch = Switch()
     switch.to("B")
     assert (switch.turn, switch.sides) == ("B", "AB")
+    switch.rest()
+    assert switch.turn == "AB", "a topic that a burst needs is of neither side"
 
 
 def test_a_setting_that_was_not_taken_is_given_again() -> None:
@@ -372,6 +376,19 @@ def test_a_setting_that_was_not_taken_is_given_again() -> None:
         switch.to("B")
     switch.to("B")
     assert (given, switch.sides) == (["B", "B"], "B")
+
+
+@pytest.mark.parametrize(("two", "dedicated"), [(True, True), (True, False), (False, True)])
+def test_a_client_that_gets_no_metadata_of_one_of_two_clusters_is_of_its_side(two: bool, dedicated: bool) -> None:
+    error = SendsFailedError("no metadata of t", attempted=0, failed=0, code="_TIMED_OUT", process="B-producer-1")
+    ledger = Ledger(now=lambda: 0.0)
+    benches: Any = {side: Limited(ledger, error, 1e9) for side in "AB"}
+    benches = benches if two else dict.fromkeys("AB", benches["A"])
+    for one in benches.values():
+        one.dedicated = dedicated
+    done = burst(benches, dict.fromkeys("AB", scenario()), "ABBA", AT, 1, None, lambda observer: observer)
+    assert all(finished.round.invalid for finished in done.values())
+    assert [bool(done[side].round.broken) for side in "AB"] == [False, two and dedicated]
 
 
 def test_a_broker_that_ends_in_a_burst_on_two_clusters_is_of_its_side() -> None:
