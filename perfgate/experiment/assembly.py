@@ -6,7 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from perfgate.experiment.validity import LATE, Flaw, schedule_delay_p99_ms
+from perfgate.experiment.flaw import Flaw
+from perfgate.experiment.generator_flaws import schedule_delay_p99_ms
+from perfgate.experiment.validity import LATE
 from perfgate.model import (
     MIB,
     Accounting,
@@ -19,6 +21,7 @@ from perfgate.model import (
     Round,
     Scenario,
 )
+from perfgate.model.doubt import Doubt
 from perfgate.model.histogram import figures_of, latency_metrics
 from perfgate.model.load import Driver, LoadResult, SendsFailedError, Sent
 
@@ -174,7 +177,13 @@ def round_of(
             **{name.partition(".")[0]: f"{name} was measured as {value:g}" for name, value in no_numbers.items()},
             **{metric: flaw.reason for flaw in found for metric in flaw.metrics},
         },
+        doubts=(*(doubt for flaw in found for doubt in flaw.doubts), *map(_no_number, no_numbers)),
     )
+
+
+def _no_number(metric: str) -> Doubt:
+    text = f"{metric} was measured as what is no number"
+    return Doubt(kind="no number", whose="unknown", text=text, factor=None, metrics=(metric.partition(".")[0],))
 
 
 def _partitions(result: LoadResult, leaders: Sequence[int]) -> tuple[PartitionFigures, ...]:

@@ -15,19 +15,21 @@ from pathlib import Path
 from perfgate.experiment.assembly import Finished, done_in_window, round_of, sends_failed, timed_out_share, unmeasured
 from perfgate.experiment.faults.fault_round import fault_round
 from perfgate.experiment.faults.growth import grown
+from perfgate.experiment.flaw import Flaw
 from perfgate.experiment.ledger import Ledger
 from perfgate.experiment.load_watch import LoadWatch
 from perfgate.experiment.one_host_fewer import OneHostFewer
 from perfgate.experiment.ramp import UNKNOWN, Known, known_after, ramp_round
 from perfgate.experiment.refusal import refusal_round
 from perfgate.experiment.room import WARM_TIMES
-from perfgate.experiment.round_flaws import round_flaws
+from perfgate.experiment.round_flaws import is_idempotent, round_flaws
 from perfgate.experiment.round_topics import RoundTopics
+from perfgate.experiment.round_trips import round_trips
 from perfgate.experiment.say import Say
-from perfgate.experiment.validity import Flaw, accounting_of, not_sustained, throttled
+from perfgate.experiment.validity import accounting_of, not_sustained, throttled
 from perfgate.experiment.warm_up import Slice, bound_s, warm_up
 from perfgate.metrics.usage import Sampler, UsageWatch, not_told
-from perfgate.model import SAME_ZONE, FaultScenario, Link, Load, Round, Scenario, Tier
+from perfgate.model import FaultScenario, Load, Round, Scenario, Tier
 from perfgate.model.errors import TargetError, TopicRefusedError
 from perfgate.model.load import (
     Driver,
@@ -44,8 +46,6 @@ from perfgate.model.target import Cluster
 WARM_SLICE_S = 1.5
 WARM_RAMP_S = 10.0
 """So long one scenario is loaded at a stretch before its slice: brokers that compile its code gain by it."""
-LINK_SHARE = 0.5
-"""An emulated link that adds less than this share of what was asked for is not the link that was declared."""
 
 
 def loaded(row: Scenario) -> Scenario:
@@ -81,6 +81,7 @@ class Bench:
         self._histories = histories
         self.ledger = ledger
         self._cluster = cluster
+        self.dedicated = cluster.dedicated
         self._driver, self.engine, self._shares_cores = driver, engine, shares_cores
         self.new_sampler = sampler
         self._tier = tier
@@ -93,29 +94,8 @@ class Bench:
         """Of each scenario, what was seen while the cluster was warmed up."""
 
     def round_trips(self, scenarios: Sequence[Scenario]) -> dict[str, float]:
-        """Return the round trip of one request by link, in ms: from where the driver's clients on this link run.
-
-        Raises TargetError when a link is not what it should be.
-        """
-        links = list(dict.fromkeys([SAME_ZONE, *(scenario.link for scenario in scenarios)]))
-        rtt: dict[str, float] = {link.name: self._rtt_ms(link) for link in links}
-        for link in links:
-            added = rtt[link.name] - rtt[SAME_ZONE.name]
-            if self._cluster.emulates_links and added < LINK_SHARE * link.added_rtt_ms:
-                raise TargetError(
-                    f"the {link.name} link should add {link.added_rtt_ms} ms to the round trip of "
-                    f"{rtt[SAME_ZONE.name]:.2f} ms, but adds {added:.2f} ms"
-                )
-        return rtt
-
-    def _rtt_ms(self, link: Link) -> float:
-        if self._cluster.emulates_links:  # its brokers are on this machine, and so are all clients
-            return self._cluster.rtt_ms(link)
-        try:
-            there = self._driver.rtt_ms(link, self._cluster.bootstrap(link), self._cluster.client_settings())
-        except LoadError as error:
-            raise TargetError(str(error)) from error
-        return self._cluster.rtt_ms(link) if there is None else there
+        """Return the round trip of one request by link, in ms. Raises TargetError where a link is not as declared."""
+        return round_trips(self._cluster, self._driver, scenarios)
 
     def warm_up(self, scenarios: Sequence[Scenario]) -> None:
         """Load a new cluster until every scenario is warm; the tier's bound, in proportion to this machine, ends it.
@@ -197,7 +177,7 @@ class Bench:
         progress = self.watch.progress(f"{doing} {scenario.name}", left)
         progress("creating its topic", None)
         if scenario.refusal:
-            own = self._cluster.emulates_links
+            own = self._cluster.dedicated
             return Finished(round=refusal_round(self.topics, scenario, index, own_brokers=own), repeatable=False)
         if scenario.load.kind == "ramp":
             return self._ramp_round(scenario, index, left, doing)
@@ -217,7 +197,7 @@ class Bench:
                 leaders = self.topics.leaders(topic, result)
         except SendsFailedError as error:
             self.watch.hold_outcome(scenario, error)
-            failed = sends_failed(index, error, own_brokers=self._cluster.emulates_links)
+            failed = sends_failed(index, error, own_brokers=self._cluster.dedicated)
             return Finished(round=failed, repeatable=False)
         except (LoadError, TopicRefusedError) as error:
             return Finished(round=unmeasured(index, str(error)), repeatable=False)
@@ -230,7 +210,7 @@ class Bench:
             scenario,
             index,
             known := self._knees.get(scenario.name, UNKNOWN),
-            own_brokers=self._cluster.emulates_links,
+            own_brokers=self._cluster.dedicated,
         )
         self._knees[scenario.name] = known_after(done.round, known)
         return done
@@ -279,7 +259,14 @@ class Bench:
     ) -> Finished:
         accounting = accounting_of(result.sent, before, after)
         broker_metrics = sampler.metrics(done_in_window(result) / result.window_s, windows)
-        own = round_flaws(row.load, result, accounting, broker_metrics, shares_cores=self._shares_cores)
+        own = round_flaws(
+            row.load,
+            result,
+            accounting,
+            broker_metrics,
+            shares_cores=self._shares_cores,
+            idempotent=is_idempotent(row),
+        )
         found = (*found, *own)
         return Finished(
             round=round_of(
@@ -291,7 +278,7 @@ class Bench:
                 not_sustained(row.load, result),
                 sampler.unavailable,
                 not_told(broker_metrics, sampler),
-                own_brokers=self._cluster.emulates_links,
+                own_brokers=self._cluster.dedicated,
                 leaders=leaders,
             ),
             repeatable=bool(found) and all(flaw.generator for flaw in found),

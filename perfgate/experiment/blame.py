@@ -11,17 +11,17 @@ from perfgate.model.target import Cluster
 
 
 @contextmanager
-def unhealthy_ends(rows: Sequence[Compared], blamed: Callable[[], str], *, own: bool) -> Iterator[None]:
+def unhealthy_ends(rows: Sequence[Compared], blamed: Callable[[], str], *, dedicated: bool) -> Iterator[None]:
     """Let a target that is no longer healthy end the scenarios' measurement, and be the reason why.
 
-    Where only one side is to be `blamed`, unless the failure tells whose it is, and the brokers are the suite's `own`,
-    their failure is that side's.
+    Where only one side is to be `blamed`, unless the failure tells whose it is, and the brokers are `dedicated`, their
+    failure is that side's.
     """
     try:
         yield
     except TargetError as error:
         sides = (error.side if isinstance(error, BrokersFailedError) else "") or blamed()
-        broken = own and isinstance(error, BrokersFailedError) and len(sides) == 1
+        broken = dedicated and isinstance(error, BrokersFailedError) and len(sides) == 1
         late = isinstance(error, BrokersFailedError) and error.perhaps_late
         for number, row in enumerate(rows):
             reason = str(error) if not number else str(error).partition("\n")[0]

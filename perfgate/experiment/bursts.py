@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
-from perfgate.experiment.assembly import Finished, unmeasured
+from perfgate.experiment.assembly import Finished, sends_failed, unmeasured
 from perfgate.experiment.bench import Bench
 from perfgate.experiment.validity import LATE_TURNS, late_turns
 from perfgate.model import Scenario, with_settings
@@ -48,20 +48,26 @@ def burst(
                 with of_side(side if len(loads) > 1 else ""):
                     names[side] = topics.enter_context(benches[side].topic(row, observer))
             specs = {side: benches[side].load_spec(row, names[side]) for side, row in rows.items()}
-            before = {side: benches[side].topics.ends(names[side], row) for side, row in rows.items()}
+            before = {}
+            for side, row in rows.items():
+                with of_side(side if len(loads) > 1 else ""):
+                    before[side] = benches[side].topics.ends(names[side], row)
             with bench.ledger.during("load start"):
                 results, late = bench.engine.take_turns(specs, order, at, along(observer))
             for one, own in loads.items():
                 one.watch.hold_turns(own, results)
-            after = {
-                side: benches[side].topics.ends_after(names[side], row, before[side], results[side])
-                for side, row in rows.items()
-            }
+            after = {}
+            for side, row in rows.items():
+                with of_side(side if len(loads) > 1 else ""):
+                    after[side] = benches[side].topics.ends_after(names[side], row, before[side], results[side])
     except (LoadError, TopicRefusedError) as error:
+        found = {side: unmeasured(index, str(error)) for side in rows}
         if isinstance(error, SendsFailedError):
             for one, own in loads.items():  # whose sends they were it does not tell
                 one.watch.hold_outcome(next(iter(own.values())), error)
-        return {side: Finished(round=unmeasured(index, str(error)), repeatable=False) for side in rows}
+            if len(loads) > 1 and (side := error.process.partition("-")[0]) in rows:
+                found[side] = sends_failed(index, error, own_brokers=benches[side].dedicated)
+        return {side: Finished(round=one, repeatable=False) for side, one in found.items()}
     outlasted = {side: one for side, one in late.items() if one.turns > LATE_TURNS * one.of}
     return {
         side: benches[side].finished(
@@ -90,8 +96,9 @@ def in_turn(observers: Mapping[str, Observer], turns: str) -> Observer:
         observers[turns[next(edges) // 2]].edge(at)
 
     def check() -> None:
-        for one in each:
-            one.check()
+        for side, one in observers.items():
+            with of_side(side if len(each) > 1 else ""):
+                one.check()
 
     def sends(last: Progress) -> None:
         for one in each:

@@ -170,9 +170,17 @@ class Campaign:
             with setup.ledger.during("start"):
                 cluster = setup.target.cluster(block[0].cluster)
         except TargetError as error:
-            broken = isinstance(error, BrokersFailedError)
-            rounds = unhealthy(block, {}, f"the target did not start: {error}", broken=broken)
-            return measured_by(setup.driver, block, rounds)
+            failed = isinstance(error, BrokersFailedError)
+            with setup.ledger.during("canary"):
+                canary.append(read_canary())
+            rounds = unhealthy(
+                block,
+                {},
+                f"the target did not start: {error}",
+                broken=failed and setup.target.dedicated,
+                perhaps_late=isinstance(error, BrokersFailedError) and error.perhaps_late,
+            )
+            return measured_by(setup.driver, block, rounds, canary=tuple(canary))
         facts = setup.begun(cluster, block, again=again)
         interleaved = Rounds(cluster, setup, run_id=run_id, stop=self.stop, canary=canary)
         measured = interleaved.measure(block)

@@ -145,7 +145,7 @@ class Comparing:
 
     def _alternate(self, rows: Sequence[Compared], budget_s: float) -> None:
         switch = Switch()
-        with unhealthy_ends(rows, lambda: switch.sides, own=self.setup.target.own):
+        with unhealthy_ends(rows, lambda: switch.turn, dedicated=self.setup.target.dedicated):
             if self._stuck:
                 raise TargetError(self._stuck)
             with self.setup.ledger.during("start"):
@@ -206,7 +206,7 @@ class Comparing:
 
     def _on_two(self, rows: Sequence[Compared], budget_s: float) -> None:
         clusters = dict[str, Cluster]()
-        with unhealthy_ends(rows, lambda: failing(clusters, SIDES), own=False):
+        with unhealthy_ends(rows, lambda: failing(clusters, SIDES), dedicated=self.setup.target.dedicated):
             with self.setup.ledger.during("start"):
                 for side, reach in zip(SIDES, (self.setup.target.cluster, self.setup.target.beside), strict=True):
                     clusters[side] = reach(rows[0].sides[side].cluster)
@@ -252,7 +252,7 @@ class Comparing:
         """
         target, clusters = self.setup.target, dict[str, Cluster]()
         target.close()
-        with unhealthy_ends(rows, lambda: failing(clusters, first), own=target.own):
+        with unhealthy_ends(rows, lambda: failing(clusters, first), dedicated=target.dedicated):
             with self.setup.ledger.during("start"):
                 for side, start in zip(first, (target.cluster, target.beside), strict=True):
                     clusters[side] = start(rows[0].sides[side].cluster)
@@ -314,8 +314,8 @@ class Comparing:
         bench = self.setup.bench(cluster, run_id, warmup_factor=len(forms) / len(rows))
         with of_side(sides if len(sides) == 1 else ""):
             bench.warm_up(forms)
+            rtt = bench.round_trips(forms)
         facts["warm_up"] = bench.warm_up_facts
-        rtt = bench.round_trips(forms)
         for row in rows:
             row.rtt_ms.update({side: {**row.rtt_ms[side], **rtt} for side in sides})
         return bench

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from perfgate.experiment.validity import (
+from perfgate.experiment.flaw import ECHO, LATENCIES, Flaw, Share, sent_late, standing_still
+from perfgate.experiment.generator_flaws import (
     BROKERS_IDLE_CORES,
-    LATENCIES,
     THREAD_LIMIT_CORES,
-    Flaw,
     beside_push_back,
     schedule_delay_limit_ms,
     woken,
 )
 from perfgate.model import HostReport, Load
-from perfgate.model.compared import SATURATED
+from perfgate.model.compared import SATURATED, SENT_LATE
 from perfgate.model.histogram import latency_metrics
 from perfgate.model.load import LoadResult
 
+OUT_OF_STEP = "out of step"
 START_LIMIT_MS = 50.0
 """So long after the agreed moment each load host has begun."""
 CLOCK_SHARE = 0.1
@@ -44,19 +44,23 @@ def host_flaws(
     """Return what was wrong with load hosts. `shares_cores`: the brokers are on the machine of the run."""
     found = []
     for host in result.hosts:
-        found += [Flaw(reason, generator=True) for reason in _out_of_step(host)]
+        for reason, apart_s in _out_of_step(host):
+            explains = standing_still(result.window_s, apart_s, apart_s)
+            found.append(Flaw(reason, generator=True, explains=explains, kind=OUT_OF_STEP))
         for why in _at_its_limit(host, busiest_broker_cores, shares_cores=shares_cores):
-            found.append(Flaw(f"{SATURATED} on {host.name}: {why}", generator=True))
+            found.append(Flaw(f"{SATURATED} on {host.name}: {why}", generator=True, kind=SATURATED))
         if why := _late(host, result):
             spoilt = LATENCIES if result.received else LATENCIES[:1]
             reason = f"{SATURATED} on {host.name}: {why}"
-            found.append(Flaw(reason, generator=not load.times_out, metrics=spoilt))
+            explains = Share(late_ms=_host_late_ms(host, result, spoilt))
+            again = not load.times_out
+            found.append(Flaw(reason, generator=again, metrics=spoilt, explains=explains, kind=SENT_LATE))
     return [*found, *_clock_flaws(result)]
 
 
 def fault_host_flaws(hosts: Sequence[HostReport]) -> list[str]:
     """Return what was wrong with the load hosts of a round with a fault: their start and their clocks."""
-    return [reason for host in hosts for reason in _out_of_step(host)]
+    return [reason for host in hosts for reason, _ in _out_of_step(host)]
 
 
 def spoilt_by_clocks(hosts: Sequence[HostReport], metrics: Mapping[str, float]) -> dict[str, str]:
@@ -73,21 +77,24 @@ def spoilt_by_clocks(hosts: Sequence[HostReport], metrics: Mapping[str, float]) 
     }
 
 
-def _out_of_step(host: HostReport) -> list[str]:
+def _out_of_step(host: HostReport) -> list[tuple[str, float]]:
+    """Return how the host's window is not that of the others, with how many s of it that concerns."""
     found = []
     # By a clock that has stepped since it may seem to have begun early.
     apart_ms = host.started_late_ms if host.clock_stepped_ms else abs(host.started_late_ms)
     if apart_ms + host.clock_bound_ms > START_LIMIT_MS:
         side = "after" if host.started_late_ms > 0 else "before"
-        found.append(
+        reason = (
             f"the load hosts did not start together: {host.name} began {abs(host.started_late_ms):,.1f} ms {side} the "
             f"agreed moment, give or take {host.clock_bound_ms:,.1f} ms (limit {START_LIMIT_MS:g} ms)"
         )
+        found.append((reason, (apart_ms + host.clock_bound_ms) / 1e3))
     if host.clock_stepped_ms:
-        found.append(
+        reason = (
             f"the clock of the load host {host.name} stepped by {host.clock_stepped_ms:+,.1f} ms against that of the "
             "run, in the round"
         )
+        found.append((reason, abs(host.clock_stepped_ms) / 1e3))
     return found
 
 
@@ -102,7 +109,8 @@ def _clock_flaws(result: LoadResult) -> list[Flaw]:
         f"the clocks of the load hosts are known to {off_by_ms:,.2f} ms, over {CLOCK_SHARE:.0%} of the "
         f"median, which is {median_ms:,.2f} ms"
     )
-    return [Flaw(reason, generator=True, metrics=LATENCIES[1:])]
+    explains = Share(late_ms={LATENCIES[1]: off_by_ms})
+    return [Flaw(reason, generator=True, metrics=LATENCIES[1:], explains=explains, kind="clocks")]
 
 
 def _at_its_limit(host: HostReport, busiest_broker_cores: float | None, *, shares_cores: bool) -> list[str]:
@@ -139,6 +147,14 @@ def _at_its_limit(host: HostReport, busiest_broker_cores: float | None, *, share
             f"{SENT_AGAIN_LIMIT:.0%}) were sent again"
         )
     return found
+
+
+def _host_late_ms(host: HostReport, result: LoadResult, metrics: tuple[str, ...]) -> dict[str, float]:
+    """Return by how many ms each latency may be longer because this host sent its share late."""
+    assert result.sent is not None
+    late_ms = ECHO * (host.schedule_delay_p99_ms or 0.0)
+    found = sent_late(result.sent, metrics) if result.sent.schedule_delay else dict.fromkeys(metrics, 0.0)
+    return {name: max(ms, late_ms) for name, ms in found.items()}
 
 
 def _late(host: HostReport, result: LoadResult) -> str:

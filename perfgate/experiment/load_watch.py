@@ -10,6 +10,7 @@ from perfgate.experiment.say import Say
 from perfgate.load.steady import rate_between
 from perfgate.metrics.usage import Sampler, Settled
 from perfgate.model import COMPILING, Scenario
+from perfgate.model.errors import BrokersFailedError
 from perfgate.model.load import LoadResult, Observer, Progress, SendsFailedError
 from perfgate.model.target import Cluster
 
@@ -78,7 +79,8 @@ class LoadWatch:
         if last.failed > most_failed * attempted:
             self._cluster.meter.stop(
                 f"stopped at once, as the target file asks for: {last.failed} of {attempted} sends failed: "
-                f"{last.last_error}"
+                f"{last.last_error}",
+                BrokersFailedError,
             )
 
     def hold_outcome(self, row: Scenario, done: LoadResult | SendsFailedError) -> None:

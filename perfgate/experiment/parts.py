@@ -176,7 +176,7 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
             if not error.perhaps_late or row.late >= LATE_REPEATS:
                 raise
             row.late += 1
-            for side in error.side or switch.sides:
+            for side in error.side or switch.turn:
                 late = unmeasured(row.parts_done + 1, str(error), broken=True, perhaps_late=True)
                 row.discarded[side].append(late)
             if time.monotonic() >= ends and row.method != "pairs":
@@ -220,6 +220,7 @@ def _warming(rounds: Sequence[Round]) -> bool:
 def _burst(
     row: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str
 ) -> list[tuple[str, Finished]]:
+    switch.rest()  # the topics of both sides are made before the first turn
     # Brokers may still get faster after their warm-up, and the buffers have to keep up with them.
     last = [rounds[-1].metrics.get("records_per_s", 0.0) for rounds in row.rounds.values() if rounds]
     slowest = min(last) if last else min(benches[side].rate_of(form) for side, form in row.sides.items())

@@ -10,6 +10,7 @@ from statistics import median
 from perfgate.experiment.assembly import Finished, unmeasured
 from perfgate.experiment.knee import find_knee
 from perfgate.model import COMPILING, DECIDES_PACED, Accounting, Load, Round, Scenario, Step, StepPart
+from perfgate.model.doubt import Doubt
 
 UNLOADED_TIMES = 10.0
 """The service level: a p99 of at most so many times the one at the first step, no record lost, and what is offered is
@@ -173,6 +174,10 @@ def ramp_round(
         accounting=_summed(search.steps),
         steps=tuple(search.steps),
         invalid_metrics={**at_knee.invalid_metrics, **spoilt},
+        doubts=(
+            *at_knee.flaws,
+            *(Doubt(kind="knee", whose="load", text=why, factor=None, metrics=(name,)) for name, why in spoilt.items()),
+        ),
     )
     return Finished(round=found, repeatable=False)
 

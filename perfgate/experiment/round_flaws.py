@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from perfgate.experiment.canary import usable_cores
+from perfgate.experiment.flaw import Flaw
 from perfgate.experiment.host_validity import host_flaws
-from perfgate.experiment.validity import PROCESSORS_FULL, Flaw, flaws, processors_used_up
+from perfgate.experiment.validity import BROKERS_PART, PROCESSORS_FULL, flaws, processors_left, processors_used_up
 from perfgate.metrics.health import unhealthy
-from perfgate.model import Accounting, Load
+from perfgate.model import Accounting, Load, Scenario
 from perfgate.model.load import LoadResult
 
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
@@ -19,11 +21,18 @@ QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
 def round_flaws(
-    load: Load, result: LoadResult, accounting: Accounting, brokers: Mapping[str, float], *, shares_cores: bool
+    load: Load,
+    result: LoadResult,
+    accounting: Accounting,
+    brokers: Mapping[str, float],
+    *,
+    shares_cores: bool,
+    idempotent: bool = False,
 ) -> tuple[Flaw, ...]:
     """Return every reason why the round, or some of its metrics, are INVALID; empty when it is valid.
 
-    `brokers`: their metrics in its window; `shares_cores`: they are on this machine.
+    `brokers`: their metrics in its window; `shares_cores`: they are on this machine. `idempotent`: they drop what a
+    producer sends again.
     """
     busiest, used = brokers.get("broker_cpu_cores.max"), brokers.get("broker_cpu_cores.sum")
     # All processors of the machine, whatever part of them this process may use: brokers may use the others.
@@ -32,9 +41,20 @@ def round_flaws(
     of_hosts = host_flaws(load, result, busiest, shares_cores=shares_cores)
     at_ease = _processors_left(result, used if shares_cores else 0.0)
     at_ease = at_ease and not any(flaw.generator for flaw in of_hosts)
-    found = (*flaws(load, result, accounting, busiest, used_up=used_up, at_ease=at_ease), *of_hosts)
+    room = processors_left(result, used, cores) if shares_cores else None
+    found = (
+        *flaws(load, result, accounting, busiest, used_up=used_up, room=room, at_ease=at_ease, idempotent=idempotent),
+        *of_hosts,
+    )
+    if room is not None and used is not None and used >= BROKERS_PART * cores:
+        found = tuple(replace(flaw, starved=flaw.generator) for flaw in found)
     reason = unhealthy(brokers)
     return (*found, Flaw(reason, brokers=True, perhaps_late=True)) if reason else found
+
+
+def is_idempotent(row: Scenario) -> bool:
+    """Return whether brokers drop what its producers send again; so they do of transactions."""
+    return bool(row.transaction_ms) or dict(row.producer).get("enable.idempotence") == "true"
 
 
 def _processors_left(result: LoadResult, brokers_cores: float | None) -> bool:

@@ -22,6 +22,20 @@ from perfgate.model.errors import BrokersFailedError, LimitReachedError, TargetE
 from perfgate.model.stopping import StopRule
 from perfgate.model.target import Cluster
 
+FEWEST_SOUND, SAME_AGAIN = 2, 2
+"""So many rounds that count show that a scenario is slow. A load that did not come about so often will not in a third
+round either."""
+
+
+def nothing_left(earlier: Sequence[Round], rounds: int) -> bool:
+    """Return whether nothing can be judged by what is left of so many rounds.
+
+    What one round found broken is a result. One that is invalid takes no slowness of the others back.
+    """
+    spoilt = [r for r in earlier if r.invalid]
+    unmade = [r for r in spoilt if not r.metrics]
+    return any(r.broken for r in earlier) or len(unmade) >= SAME_AGAIN or len(spoilt) > max(0, rounds - FEWEST_SOUND)
+
 
 class Rounds:
     """Measures a block of scenarios on one cluster."""
@@ -62,8 +76,9 @@ class Rounds:
     def measure(self, scenarios: Sequence[Scenario]) -> dict[str, Measurement]:
         """Return the measurement of every scenario; what went wrong is a reason in its rounds, never an exception.
 
-        A scenario that a round found invalid is not measured further. Once the target is unhealthy nothing is. Rounds
-        of brokers that were still warming up are followed by others, within bounds, and are not judged.
+        A scenario is measured no further once its brokers were broken, or too few rounds are left that may count. Once
+        the target is unhealthy nothing is. Rounds of brokers that were still warming up are followed by others, within
+        bounds, and are not judged.
         """
         self._done = {scenario.name: [] for scenario in scenarios}
         self._discarded = {scenario.name: [] for scenario in scenarios}
@@ -77,7 +92,7 @@ class Rounds:
             self._bench.delete_backlogs()
         except TargetError as error:
             found = self._cause(error)
-            broken = self._cluster.emulates_links and isinstance(found, BrokersFailedError)
+            broken = self._cluster.dedicated and isinstance(found, BrokersFailedError)
             late = isinstance(found, BrokersFailedError) and found.perhaps_late
             self._done = unhealthy(
                 scenarios,
@@ -93,11 +108,16 @@ class Rounds:
         return {name: self._judged_part(m, scenarios) for name, m in measured.items()}
 
     def _cause(self, error: TargetError) -> TargetError:
-        """Return that a broker has ended, when one has: what was asked of it failed for that."""
+        """Return that a broker has ended, when one has: what was asked of it failed for that.
+
+        So it did for what lies between: a proxy that has ended is no failure of brokers.
+        """
         try:
             self._cluster.check()
+        except BrokersFailedError as ended:
+            return ended
         except TargetError as ended:
-            return ended if isinstance(ended, BrokersFailedError) else error
+            return ended if isinstance(error, BrokersFailedError) else error
         return error
 
     def _judged_part(self, measurement: Measurement, scenarios: Sequence[Scenario]) -> Measurement:
@@ -129,7 +149,9 @@ class Rounds:
             self._read_canary()
             for scenario in self._shuffled(scenarios):
                 earlier = self._done[scenario.name]
-                if any(r.invalid for r in earlier) or self._stop.hopeless(scenario, earlier):
+                if nothing_left(earlier, rounds) or self._stop.hopeless(
+                    scenario, [r for r in earlier if not r.invalid]
+                ):
                     continue
                 total = sum(2 if self._fewer(row) else 1 for row in scenarios) * max(rounds, index)
                 left = self._time_left(begin, total)

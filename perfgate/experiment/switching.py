@@ -10,6 +10,7 @@ from dataclasses import replace
 from perfgate.experiment.assembly import Finished
 from perfgate.load.turns import SIDES
 from perfgate.model import Change, Settings
+from perfgate.model.doubt import Doubt
 from perfgate.model.errors import TargetError
 from perfgate.model.load import Observer
 from perfgate.model.target import Cluster, LiveSettings
@@ -40,11 +41,11 @@ def live_values(change: Change, cluster: Cluster) -> Settings | None:
 class Switch:
     """Brings the brokers to side A (as they were) or B (with the change), in turn; does nothing until it is rehearsed.
 
-    `sides`: those that the brokers serve now, as they are set.
+    `sides`: those that the brokers serve now, as they are set. `turn`: the side that is loaded, or both.
     """
 
     def __init__(self, sides: str = SIDES) -> None:
-        self.sides = sides
+        self.sides = self.turn = sides
         self._settings: LiveSettings | None = None
         self._values: Settings = ()
         self._applied = False
@@ -59,7 +60,7 @@ class Switch:
         """
         self._settings, self._values = settings, values
         if not times:
-            self.sides = "A"  # as they were: there is nothing to go back from
+            self.sides = self.turn = "A"  # as they were: there is nothing to go back from
         for _ in range(times):
             self.slowest_s = 0.0  # the first one also makes the connections
             self.to("B")
@@ -67,13 +68,22 @@ class Switch:
 
     def to(self, side: str) -> None:
         """Bring the brokers to this side, unless they are there. Raises TargetError when one does not take it."""
+        self.turn = side
         if self._settings is None or side == self.sides:
             return
         self.sides, self._applied = side, True  # so it may be, whatever fails
-        took_s = self._settings.change(self._values) if side == "B" else self._settings.restore()
+        try:
+            took_s = self._settings.change(self._values) if side == "B" else self._settings.restore()
+        except TargetError:
+            self.sides = ""  # unknown: whoever goes on sets them again
+            raise
         self._applied = side == "B"
         self._last_s = max(self._last_s, took_s)
         self.slowest_s = max(self.slowest_s, took_s)
+
+    def rest(self) -> None:
+        """Note that no side is loaded: what fails is of both, or of that which the brokers serve."""
+        self.turn = self.sides or SIDES
 
     def back(self) -> str:
         """Have the change taken back where it may be applied; return why that failed, empty where it did not."""
@@ -101,6 +111,8 @@ class Switch:
             elif turns < len(order) and self._settings is not None and self.sides != order[turns]:
                 self.to(order[turns])
                 self._late_s = max(self._late_s, time.monotonic() - opened_at - turn_s)
+            elif turns < len(order):
+                self.turn = order[turns]
 
         return replace(observer, edge=edge)
 
@@ -116,5 +128,8 @@ class Switch:
             reason = f"a change was made {self._late_s:.2f} s after the window of the turn that it is for had opened"
         else:
             return finished
-        found = replace(finished.round, invalid=(*finished.round.invalid, reason))
+        doubt = Doubt(kind="switch", whose="load", text=reason, factor=None)
+        found = replace(
+            finished.round, invalid=(*finished.round.invalid, reason), doubts=(*finished.round.flaws, doubt)
+        )
         return Finished(round=found, repeatable=finished.repeatable or not finished.round.invalid)

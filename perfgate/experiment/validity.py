@@ -7,42 +7,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from perfgate.experiment.flaw import Flaw, standing_still
+from perfgate.experiment.generator_flaws import (
+    EDGE_S,
+    EDGE_SHARE,
+    RATE_REACHED,
+    THREAD_LIMIT_CORES,
+    generator_flaws,
+    offered_too_little,
+    thread_flaws,
+    took_clearly_less,
+)
 from perfgate.model import Accounting, Load
-from perfgate.model.compared import HEARD_LATE, OUTLASTED, SATURATED, SENT_LATE, STOOD_STILL
-from perfgate.model.histogram import latency_metrics, merged
+from perfgate.model.compared import HEARD_LATE, OUTLASTED
 from perfgate.model.load import LoadResult, Received, Sent
-
-RATE_REACHED = 0.995
-"""A load that offered this share of its rate was not limited by the generator."""
-PUSHED_BACK = 0.01
-"""Share of the window for which a capped load's buffer must push back to show that the brokers were the limit."""
-EDGE_S = 0.1
-"""So many seconds' acknowledgements may lie beyond the window's edge without meaning that the rate was too high."""
-EDGE_SHARE = 0.02
-"""A machine that wakes threads late may cost a rate this share of its window at the most."""
-SCHEDULE_DELAY_LIMIT_MS = 10.0
-SCHEDULE_DELAY_FLOOR_MS = 1.0
-SCHEDULE_DELAY_SHARE = 0.05
-WAKE_FACTOR, WAKE_SHARE = 2.0, 0.25
-"""The latency of a load that was sent later than SCHEDULE_DELAY_SHARE of it (p99 of both) is not that of the brokers.
-Below the floor it always is. The floor follows the machine: it is twice the delay (p99) with which the machine woke
-another thread in the same window, because the brokers occupy the processors under this load, but a quarter of the
-latency at most: one that consists of waiting for a processor says nothing of brokers. Above the limit none is valid."""
-LATENCIES = ("latency_ms", "end_to_end_latency_ms")
-"""What a late load spoils: metrics whose names begin so. Its rate is what it is."""
-THREAD_LIMIT_CORES = 0.95
-BROKERS_IDLE_CORES = 0.5
-"""A generator thread at its limit while the busiest broker uses less than that was the bottleneck itself."""
 
 PROCESSORS_FULL, PROCESSORS_THERE, BROKERS_PART = 0.9, 1.05, 0.5
 """Where brokers and generators share a machine: the share of its processors that they use up between them (more than
 there are is of another machine's brokers, behind a tunnel), and what of that the brokers use at the least, for these to
 be what limits a capped load."""
-STALLED, STALLED_S = 0.05, 0.5
-"""Share of the window for which generators may have stood still, but this time at the least: one pause of a busy
-machine. What brokers seem slower by beyond that is the generators'."""
 LATE = re.compile(
     r"\w*TIMED_OUT(_QUEUE)?|NOT_ENOUGH_REPLICAS\w*|(told: )?((Timeout|NotEnoughReplicas\w*)Exception(, )?)+"
 )
@@ -50,28 +34,13 @@ LATE = re.compile(
 the Java client's."""
 TIMED_OUT = re.compile("_MSG_TIMED_OUT|REQUEST_TIMED_OUT")
 """Names of the errors of records that time out, at the client or at a broker that waited for its followers."""
+OF_THE_CLIENT = "_MAX_POLL_EXCEEDED"
+"""The error of a consumer that did not come round in time."""
 LATE_TURNS = 0.5
 """Share of one side's turns, of those that the other side's measured one follows, whose records may still be under
 way when that is measured. A burst has one or two of them a side."""
 
 NO_TURNS = "the loads did not take turns"
-NEVER_PUSHED_BACK = "although its buffer never pushed back"
-
-
-@dataclass(frozen=True, slots=True)
-class Flaw:
-    """One reason why a round does not count, or why its `metrics` do not (beginnings of names; empty: all of it).
-
-    One that lies with the `generator` is worth another try. One that lies with the `brokers`, because they did not do
-    what they are there for, is a result where they are the suite's own; one that is `perhaps_late` is none where the
-    machine was busy with something else.
-    """
-
-    reason: str
-    generator: bool = False
-    brokers: bool = False
-    perhaps_late: bool = False
-    metrics: tuple[str, ...] = ()
 
 
 def late_turns(late: int, turns: int, *, own: bool = True) -> Flaw:
@@ -99,24 +68,28 @@ def accounting_of(sent: Sent | None, before: Sequence[int], after: Sequence[int]
     )
 
 
-def schedule_delay_p99_ms(sent: Sent) -> float | None:
-    """Return the 99th percentile of how late records were sent, in ms; None for a capped load."""
-    if not sent.schedule_delay:
-        return None
-    delays = merged([sent.schedule_delay])
-    return float(delays.get_value_at_percentile(99.0)) / 1e3 if delays.get_total_count() else None
-
-
 def processors_used_up(result: LoadResult, brokers_cores: float | None, cores: float) -> bool:
     """Return whether brokers and generators used up the `cores` of the machine that they share, the brokers most.
 
     The rate is then what the brokers' need of processors leaves, as where a buffer pushes back: brokers that need more
     for each record take fewer, and those that wait for something else leave processors free.
     """
+    room = processors_left(result, brokers_cores, cores)
+    return room is not None and room <= 1 / PROCESSORS_FULL
+
+
+def processors_left(result: LoadResult, brokers_cores: float | None, cores: float) -> float | None:
+    """Return how many times as many `cores` the machine has as brokers and generators used of it, the brokers most.
+
+    Whatever kept a load from its processors, with all of them it comes to so many times as much. None: not known, or
+    the generators used most.
+    """
     if brokers_cores is None or result.hosts:
-        return False
+        return None
     used = brokers_cores + result.cpu_cores
-    return PROCESSORS_FULL * cores <= used <= PROCESSORS_THERE * cores and brokers_cores >= BROKERS_PART * used
+    if not 0 < used <= PROCESSORS_THERE * cores or brokers_cores < BROKERS_PART * used:
+        return None
+    return max(1.0, cores / used)
 
 
 def flaws(
@@ -126,29 +99,35 @@ def flaws(
     busiest_broker_cores: float | None = None,
     *,
     used_up: bool = False,
+    room: float | None = None,
     at_ease: bool = False,
+    idempotent: bool = False,
 ) -> tuple[Flaw, ...]:
     """Return every reason why the load, or some of its metrics, are INVALID; empty when it is valid.
 
     `used_up`: of :func:`processors_used_up`; a capped load has then offered what it could without its buffer's help.
-    `at_ease`: consumers could have the processors that they asked for, so that they waited for brokers.
+    `room`: of :func:`processors_left`. `at_ease`: consumers could have the processors that they asked for, so that they
+    waited for brokers. `idempotent`: the brokers drop what a producer sends again.
     """
     found = []
     if result.sent:
-        found += _accounting_flaws(load, result.sent, accounting)
-        found += _generator_flaws(load, result, result.sent, used_up)
-    found += _thread_flaws(result, busiest_broker_cores)
+        found += _accounting_flaws(load, result.sent, accounting, idempotent=idempotent)
+        found += generator_flaws(load, result, result.sent, used_up=used_up, room=room)
+    found += thread_flaws(result, busiest_broker_cores)
     if result.window_late_s > EDGE_SHARE * result.window_s:
         reason = (
             f"{HEARD_LATE} {result.window_late_s:.2f} of {result.window_s:.2f} s after it had "
             "opened, and counted nothing until then"
         )
-        found.append(Flaw(reason, generator=True))
+        explains = standing_still(result.window_s, result.window_late_s, result.window_late_s)
+        found.append(Flaw(reason, generator=True, explains=explains, kind=HEARD_LATE))
     if reason := throttled(result):
         found.append(Flaw(reason))
     if result.received:
-        at_ease = at_ease and result.busiest_thread_cores < THREAD_LIMIT_CORES and all(flaw.brokers for flaw in found)
-        found += _reading_flaws(result.received, result.sent, at_ease=at_ease)
+        sound = result.busiest_thread_cores < THREAD_LIMIT_CORES and all(flaw.brokers for flaw in found)
+        found += _reading_flaws(
+            result.received, result.sent, sound=sound, at_ease=sound and at_ease, idempotent=idempotent
+        )
     return tuple(found)
 
 
@@ -176,14 +155,14 @@ def not_sustained(load: Load, result: LoadResult) -> str:
     missing = offered - sent.acked_in_window
     if missing <= max((1 - RATE_REACHED) * result.window_s, EDGE_S) * load.rate or missing <= 1:
         return ""
-    if not sent.pushback_s and _offered_too_little(load, result, sent):
+    if not sent.pushback_s and offered_too_little(load, result, sent) and not took_clearly_less(load, result, sent):
         return ""  # the generator's own doing
     return (
         f"not sustained: the brokers took {sent.acked_in_window / result.window_s:,.0f} of {load.rate:,.0f} records/s"
     )
 
 
-def _accounting_flaws(load: Load, sent: Sent, accounting: Accounting) -> list[Flaw]:
+def _accounting_flaws(load: Load, sent: Sent, accounting: Accounting, *, idempotent: bool) -> list[Flaw]:
     failed = {code: n for code, n in accounting.failed.items() if not (load.times_out and TIMED_OUT.fullmatch(code))}
     timed_out = accounting.failed_total - sum(failed.values())
     found = []
@@ -215,11 +194,13 @@ def _accounting_flaws(load: Load, sent: Sent, accounting: Accounting) -> list[Fl
             + (f"; {accounting.withdrawn:,} were withdrawn" if accounting.withdrawn else "")
             + (f"; {timed_out:,} timed out" if timed_out else "")
         )
-        # More in the log than was acknowledged may come from anybody; acknowledged and not there only from brokers.
-        short = accounting.offset_delta < written or any(moved < here for _, here, moved in astray)
-        # A send that failed, or whose end nobody saw, may be in the log all the same: that is part of being late.
-        of_late = not short and all(flaw.perhaps_late for flaw in found) and bool(found)
-        found.append(Flaw(reason, brokers=short or of_late, perhaps_late=of_late))
+        # Acknowledged and not there, or there twice although it was dropped, comes of brokers alone. Else what is more
+        # in the log was sent again, or its end was not seen, because they answered late: nobody else writes there.
+        wrong = accounting.offset_delta < written or any(moved < here for _, here, moved in astray)
+        unseen = accounting.failed_total + accounting.unresolved + accounting.markers
+        wrong = wrong or (idempotent and not unseen)
+        of_late = not wrong and all(flaw.perhaps_late for flaw in found)
+        found.append(Flaw(reason, brokers=wrong or of_late, perhaps_late=of_late))
     if not sent.acked_in_window:
         # Brokers that stand still for a part of it are judged; those that do for all of it did no better.
         stalled = sent.attempted_in_window > 0
@@ -227,8 +208,42 @@ def _accounting_flaws(load: Load, sent: Sent, accounting: Accounting) -> list[Fl
     return found
 
 
-def _reading_flaws(received: Received, sent: Sent | None, *, at_ease: bool) -> list[Flaw]:
-    found = []
+def _reading_flaws(
+    received: Received, sent: Sent | None, *, sound: bool, at_ease: bool, idempotent: bool
+) -> list[Flaw]:
+    """Return what was wrong with what consumers were given.
+
+    `sound`: nothing is known of the generators that could have kept them from it, but the lack of a processor.
+    """
+    found = _wrongly_given(received, idempotent=idempotent)
+    # They were waited for after the last acknowledgement (CATCH_UP_S): what they still lack brokers did not give them.
+    due = sent is not None and sent.acked > 0
+    late = at_ease and not found and due
+    uncommitted = sent is not None and any(sent.markers_by_partition)  # may be for all of a window
+    groups = received.by_group or [(received.received, received.received_in_window)]
+    for number, (taken, in_window) in enumerate(groups, 1):
+        whose = f" by group {number} of {len(groups)}" if len(groups) > 1 else ""
+        if sent is not None and taken != sent.acked:
+            reason = f"{sent.acked:,} acknowledged, {taken:,} received{whose} ({taken - sent.acked:+,})"
+            short = (late and taken < sent.acked) or (due and not taken)
+            found.append(Flaw(f"records unaccounted: {reason}", brokers=short, perhaps_late=short))
+        if not in_window:
+            # Nothing at all for a whole window is no lack of a processor. A backlog is there before it is read.
+            none = (sound and (due or sent is None) and not uncommitted) or (due and not taken)
+            found.append(Flaw(f"no record was received in the window{whose}", brokers=none, perhaps_late=none))
+    return found
+
+
+def _wrongly_given(received: Received, *, idempotent: bool) -> list[Flaw]:
+    """Return what brokers gave that was wrong; whose doing foreign records are is not known.
+
+    A producer that is not idempotent sends again what brokers answered late, and a log has it twice or out of order.
+    """
+    again = received.duplicated + received.reordered
+    failed = [code for code in received.failed if code != OF_THE_CLIENT]
+    late = all(map(LATE.fullmatch, failed)) and not (again and idempotent)
+    late = late and not (received.corrupt or received.missed)
+    brokers = bool(received.corrupt or received.missed or failed or again)
     wrong = {
         "foreign records": received.foreign,
         "records whose content is not what was sent": received.corrupt,
@@ -238,98 +253,8 @@ def _reading_flaws(received: Received, sent: Sent | None, *, at_ease: bool) -> l
         "fetches that failed": sum(received.failed.values()),
     }
     counts = ", ".join(f"{count:,} {what}" for what, count in wrong.items() if count)
-    if counts:
-        words = "; ".join(received.errors.values())
-        reason = f"the consumers were given {counts}, of {received.read:,}" + (f" ({words})" if words else "")
-        found.append(Flaw(reason, brokers=bool(received.corrupt)))
-    # They were waited for after the last acknowledgement (CATCH_UP_S): what they still lack brokers did not give them.
-    late = at_ease and not counts and sent is not None and sent.acked > 0
-    uncommitted = sent is not None and any(sent.markers_by_partition)  # may be for all of a window
-    groups = received.by_group or [(received.received, received.received_in_window)]
-    for number, (taken, in_window) in enumerate(groups, 1):
-        whose = f" by group {number} of {len(groups)}" if len(groups) > 1 else ""
-        if sent is not None and taken != sent.acked:
-            reason = f"{sent.acked:,} acknowledged, {taken:,} received{whose} ({taken - sent.acked:+,})"
-            short = late and taken < sent.acked
-            found.append(Flaw(f"records unaccounted: {reason}", brokers=short, perhaps_late=short))
-        if not in_window:
-            none = late and not uncommitted
-            found.append(Flaw(f"no record was received in the window{whose}", brokers=none, perhaps_late=none))
-    return found
-
-
-def _generator_flaws(load: Load, result: LoadResult, sent: Sent, used_up: bool) -> list[Flaw]:
-    if sent.stalled_in_window_s > max(STALLED * result.window_s, STALLED_S):
-        reason = (
-            f"{STOOD_STILL} for {sent.stalled_in_window_s:.2f} of the window's {result.window_s:.2f} s: "
-            "stopped, or starved of a processor"
-        )
-        return [Flaw(reason, generator=True)]
-    offered = sent.attempted_in_window / result.window_s
-    short = _offered_too_little(load, result, sent)
-    if load.kind == "capped":
-        short = short and not used_up and sent.pushback_in_window_s < PUSHED_BACK * result.window_s
-        reason = (
-            f"{SATURATED}: it offered {offered:,.0f} records/s of the cap of {load.rate:,.0f}, although its "
-            "buffer did not push back; the brokers could have taken more"
-        )
-        return [Flaw(reason, generator=True)] if short else []
-    if sent.pushback_s > 0 and load.times_out:
-        reason = (
-            f"the client's buffer was full for {sent.pushback_s:.1f} s, and records that it refused cannot time out: "
-            "raise queue.buffering.max.kbytes and queue.buffering.max.messages"
-        )
-        return [Flaw(reason)]
-    delay, limit = schedule_delay_p99_ms(sent), schedule_delay_limit_ms(sent.latency, result.wake_delay_p99_ms)
-    if sent.pushback_s > 0 and (delay is None or delay <= 1e3 * sent.pushback_in_window_s):
-        return []  # a shorter push-back may be of the burst with which the generator caught up
-    late = "no record was sent in the window" if delay is None else f"p99 of the schedule delay is {delay:,.1f} ms"
-    late += f" (limit {limit:.1f} ms{woken(result)})"
-    if delay is None or (not sent.pushback_s and (short or sent.unsent)):
-        late += f", {offered:,.0f} records/s offered"
-        late += f", {sent.unsent:,} records unsent" if sent.unsent else ""
-        reason = f"{SATURATED}: {late} at {load.rate:,.0f} records/s, {NEVER_PUSHED_BACK}"
-        return [Flaw(reason, generator=True)]
-    if delay <= limit:
+    if not counts:
         return []
-    spoilt = LATENCIES if result.received else LATENCIES[:1]
-    reason = f"{SENT_LATE}: {late}, {beside_push_back(1e3 * sent.pushback_in_window_s)}"
-    # No other try for latencies of which nothing is held.
-    return [Flaw(reason, generator=not load.times_out, metrics=spoilt)]
-
-
-def beside_push_back(pushed_ms: float) -> str:
-    """Return what a buffer has to do with records that were sent late; `pushed_ms`: how long it was full."""
-    return f"without the {pushed_ms:,.1f} ms for which its buffer was full" if pushed_ms else NEVER_PUSHED_BACK
-
-
-def woken(result: LoadResult) -> str:
-    delay = result.wake_delay_p99_ms
-    return "" if delay is None else f"; this machine woke other threads {delay:.1f} ms late"
-
-
-def _offered_too_little(load: Load, result: LoadResult, sent: Sent) -> bool:
-    # What may fall behind the window's end; on a machine that wakes threads late that is more.
-    machine_s = min(WAKE_FACTOR * (result.wake_delay_p99_ms or 0.0) / 1e3, EDGE_S, EDGE_SHARE * result.window_s)
-    late = load.rate * max(SCHEDULE_DELAY_LIMIT_MS / 1e3, machine_s) + 1
-    free_s = result.window_s - sent.committing_in_window_s
-    return sent.attempted_in_window < RATE_REACHED * load.rate * free_s - late
-
-
-def schedule_delay_limit_ms(latency_histogram: str, wake_delay_ms: float | None = None) -> float:
-    """Return how late a paced load may be sent (p99) where the machine wakes threads so late (p99), in ms."""
-    latency = latency_metrics([latency_histogram]).get("latency_ms.p99", 0.0)
-    machine = min(WAKE_FACTOR * (wake_delay_ms or 0.0), WAKE_SHARE * latency)
-    return min(SCHEDULE_DELAY_LIMIT_MS, max(SCHEDULE_DELAY_FLOOR_MS, SCHEDULE_DELAY_SHARE * latency, machine))
-
-
-def _thread_flaws(result: LoadResult, busiest_broker_cores: float | None) -> list[Flaw]:
-    if result.hosts or busiest_broker_cores is None or busiest_broker_cores >= BROKERS_IDLE_CORES:
-        return []  # of load hosts each is looked at
-    if result.busiest_thread_cores < THREAD_LIMIT_CORES:
-        return []
-    reason = (
-        f"{SATURATED}: one of its threads used {result.busiest_thread_cores:.2f} of a core, while the busiest "
-        f"broker used {busiest_broker_cores:.2f}; spread the load over more producers or threads"
-    )
-    return [Flaw(reason, generator=True)]
+    words = "; ".join(received.errors.values())
+    reason = f"the consumers were given {counts}, of {received.read:,}" + (f" ({words})" if words else "")
+    return [Flaw(reason, brokers=brokers, perhaps_late=brokers and late)]

@@ -11,6 +11,7 @@ from perfgate.judge.messages import WARMING
 from perfgate.judge.more_hosts import more_hosts
 from perfgate.judge.noise import late_by_machine, machine_doubts
 from perfgate.judge.rates import at_its_cap, centre_rate
+from perfgate.judge.repeated import starved_by_brokers
 from perfgate.judge.spoilt import FEWEST_SOUND, sound_part, spoilt_beside
 from perfgate.judge.threshold_rule import RATE_TAKEN, hold
 from perfgate.judge.unexplained import Doubts, settled
@@ -172,7 +173,8 @@ def unsettled(measurement: Measurement) -> str:
     """
     found = more_hosts(measurement)
     hosts = found.words if found and found.finding == "unknown" else ""
-    return "; ".join(filter(None, (warming(measurement), hosts, _at_the_edge(measurement))))
+    reasons = (warming(measurement), starved_by_brokers(measurement), hosts, _at_the_edge(measurement))
+    return "; ".join(filter(None, reasons))
 
 
 def _at_the_edge(measurement: Measurement) -> str:

@@ -178,7 +178,7 @@ def growing(rows: Mapping[str, Sequence[float]], better: str) -> dict[str, float
 
 def still_warming(rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
     """Return the scenarios whose rounds were measured on brokers that were still warming up, and the figures."""
-    valid = {name: rounds for name, rounds in rows.items() if rounds and not any(r.invalid for r in rounds)}
+    valid = {name: sound for name, rounds in rows.items() if (sound := [r for r in rounds if not r.invalid])}
     found: dict[str, list[str]] = {}
     for name, rounds in valid.items():
         shares = [r.metrics[COMPILE_SHARE] for r in rounds if COMPILE_SHARE in r.metrics]

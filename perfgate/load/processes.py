@@ -23,6 +23,10 @@ HELD_S = 30.0
 request to the brokers takes 20 s at most."""
 
 
+class NotInTimeError(LoadError):
+    """A generator process did not say in time what it was to say."""
+
+
 @dataclass
 class _Process:
     """A generator process, and what it has said once and for all, by event."""
@@ -43,7 +47,7 @@ class Generators:
         self._heard: queue.Queue[tuple[str, Message | None]] = queue.Queue()
         self._last: dict[str, Progress] = {}
         self._history: list[Progress] = []
-        self._leading = ""
+        self._leading, self._reads = "", False
         self._ended = threading.Event()
         self._came_round = math.inf
         """When the run, following its processes, last looked after them; infinity while it does something else."""
@@ -86,15 +90,15 @@ class Generators:
         process.killed = True
         process.channel.kill()
 
-    def follow(self, leading: str) -> None:
-        """Take the rate of the processes whose name begins so for the rate of the load."""
-        self._leading = leading
+    def follow(self, leading: str, *, reads: bool = False) -> None:
+        """Take the rate of the processes whose name begins so for the rate of the load; `reads`: of what is there."""
+        self._leading, self._reads = leading, reads
 
     def warm_up(self, start: float, bound_s: float, observer: Observer) -> bool:
         """Wait until the rate is steady and the brokers have settled, or the bound has passed; return whether so.
 
         Raises LoadError when nothing has been done by the bound (FIRST_DONE_TIMEOUT_S at least), SendsFailedError where
-        records were sent.
+        records were sent, or were there to be read.
         """
         for _ in self._listen("warming up", observer):
             last = self._history[-1] if self._history else None
@@ -113,7 +117,7 @@ class Generators:
             if elapsed >= max(bound_s, FIRST_DONE_TIMEOUT_S):
                 cause = f": {last.last_error}" if last and last.last_error else ""
                 reason = f"no record was acknowledged or received within {elapsed:.0f} s of load{cause}"
-                if last and last.attempted:
+                if last and (last.attempted or self._reads):
                     raise SendsFailedError(reason, attempted=last.attempted, failed=last.failed)
                 raise LoadError(reason)
         raise AssertionError("unreachable")
@@ -121,6 +125,11 @@ class Generators:
     def said(self, event: str) -> dict[str, Message]:
         """Return what each process has said of `event` so far, by its name."""
         return {process.name: process.said[event] for process in self._processes if event in process.said}
+
+    @property
+    def last(self) -> Progress | None:
+        """What the leading processes have reported last, added up; None before each has."""
+        return self._history[-1] if self._history else None
 
     def done(self, only: str) -> int:
         """Return how many records the processes whose name begins so have done, as far as they have told."""
@@ -160,13 +169,13 @@ class Generators:
     def wait_for(
         self, event: str, timeout_s: float, observer: Observer, *, only: str = "", phase: str = "connecting"
     ) -> Sequence[Message]:
-        """Return what each process says, or has said already, of `event`. Raises LoadError when that takes long."""
+        """Return what each process says, or has said already, of `event`. Raises NotInTimeError."""
         processes = self._named(only)
         for _ in self._listen(phase, observer, until=time.monotonic() + timeout_s):
             if all(event in process.said for process in processes):
                 return [process.said[event] for process in processes]
         missing = ", ".join(process.name for process in processes if event not in process.said)
-        raise LoadError(f"the generator process {missing} gave no {event} within {timeout_s:.0f} s")
+        raise NotInTimeError(f"the generator process {missing} gave no {event} within {timeout_s:.0f} s")
 
     def _named(self, only: str) -> list[_Process]:
         return [process for process in self._processes if process.name.startswith(only) and not process.killed]
@@ -212,9 +221,10 @@ class Generators:
     def _failure(self, name: str, message: Message) -> LoadError:
         """Return what a generator process said that it failed of: `code` names an error of the brokers."""
         reason, last = f"the generator process {name} failed: {message['reason']}", self._last.get(name)
-        if not message.get("code") or last is None:
+        if not message.get("code"):
             return LoadError(reason)
-        return SendsFailedError(reason, attempted=last.attempted, failed=last.failed, code=message["code"])
+        attempted, failed = (last.attempted, last.failed) if last else (0, 0)  # some end before they have begun
+        return SendsFailedError(reason, attempted=attempted, failed=failed, code=message["code"], process=name)
 
     def _add_up(self) -> None:
         """Add the latest reports of the leading processes up, once each of them has reported."""

@@ -24,12 +24,13 @@ class LoadError(Exception):
 class SendsFailedError(LoadError):
     """The target took none of the `attempted` records, or did not commit them; `failed` have ended in an error so far.
 
-    `code`: the name of the error with which a commit failed.
+    Or it gave consumers none, or no client what it needs. `code`: the name of the error with which that failed.
+    `process`: the generator process that it failed, as "B-producer-1" where sides take turns; empty: all of them.
     """
 
-    def __init__(self, reason: str, *, attempted: int, failed: int, code: str = "") -> None:
+    def __init__(self, reason: str, *, attempted: int, failed: int, code: str = "", process: str = "") -> None:
         super().__init__(reason)
-        self.attempted, self.failed, self.code = attempted, failed, code
+        self.attempted, self.failed, self.code, self.process = attempted, failed, code, process
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,10 @@ class Meter:
     """Whether that is a limit of the run's, and not the brokers' state."""
     _under_way: float = 0.0
 
-    def stop(self, reason: str, *, by_limit: bool = False) -> NoReturn:
-        """Raise TargetError, now and whenever another load is to begin."""
+    def stop(self, reason: str, failed: type[TargetError] = TargetError, *, by_limit: bool = False) -> NoReturn:
+        """Raise TargetError, now and whenever another load is to begin; now the kind that `failed` says."""
         self.stopped, self.by_limit = reason, by_limit
-        self.stay_stopped()
+        raise (LimitReachedError if by_limit else failed)(reason)
 
     def stay_stopped(self) -> NoReturn:
         """Raise what stopped the run."""

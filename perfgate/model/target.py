@@ -80,6 +80,8 @@ class Cluster(Reachable, Protocol):
     spec: ClusterSpec
     emulates_links: bool
     """Whether the link to another zone is this suite's own doing, and has to add what it should."""
+    dedicated: bool
+    """Whether its brokers serve nobody else, so that what they fail to do is their doing: BROKEN."""
     most_failed: float
     """The share of sends that may fail; more stop the run at once."""
     most_bytes_per_s: float
@@ -125,6 +127,8 @@ class Target(Protocol):
     kind: str
     own: bool
     """Whether its brokers are started for the run, and end with it."""
+    dedicated: bool
+    """Whether they serve nobody else; those of a run of its own do not."""
     left_behind: tuple[str, ...]
     """What `close` could not put back, as what a person has to do."""
 

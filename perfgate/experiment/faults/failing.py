@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfgate.experiment.faults.written import BEFORE_S, Written
-from perfgate.experiment.validity import Flaw
+from perfgate.experiment.flaw import Flaw
 from perfgate.model import FaultScenario
 from perfgate.model.faults import RETRIES
 

@@ -109,7 +109,7 @@ def fault_round(
         if not over:
             raise TargetError(f"round {index} of {row.name} was broken off in its fault: {error}") from error
         if isinstance(error, SendsFailedError):
-            return sends_failed(index, error, own_brokers=cluster.emulates_links)
+            return sends_failed(index, error, own_brokers=cluster.dedicated)
         return unmeasured(index, str(error))
     except BrokersFailedError as error:
         where = f"round {index} of {row.name}: {error}"
@@ -128,7 +128,7 @@ def fault_round(
         failover=failover,
         hosts=load.hosts,
         invalid=tuple(flaws),
-        broken=(failed.reason,) if failed and cluster.emulates_links else (),
+        broken=(failed.reason,) if failed and cluster.dedicated else (),
         perhaps_late=(failed.reason,) if failed and failed.perhaps_late else (),
         invalid_metrics=spoilt_latencies(written, metrics) | spoilt_by_clocks(load.hosts, metrics),
     )

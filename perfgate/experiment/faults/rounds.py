@@ -41,7 +41,7 @@ def measure_faults(
                 rounds.append(bench.fault_round(row, index, doing))
             log_tail = cluster.log_tail()
         except TargetError as error:
-            failed = isinstance(error, BrokersFailedError) and setup.target.own
+            failed = isinstance(error, BrokersFailedError) and setup.target.dedicated
             late = isinstance(error, BrokersFailedError) and error.perhaps_late
             reason = f"target unhealthy: {error}"
             # A command of [faults] that fails is no sick target: what it stops is this scenario alone.

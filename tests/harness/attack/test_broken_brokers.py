@@ -13,7 +13,8 @@ import pytest
 from perfgate.experiment.assembly import round_of, unhealthy, unmeasured
 from perfgate.experiment.faults.fault_round import fault_round
 from perfgate.experiment.faults.rounds import measure_faults
-from perfgate.experiment.validity import Flaw, flaws
+from perfgate.experiment.flaw import Flaw
+from perfgate.experiment.validity import flaws
 from perfgate.judge.compare.advice import comparison_message, recommendation
 from perfgate.judge.compare.comparisons import judge_comparison
 from perfgate.judge.confirmation import second_look, to_measure_again
@@ -61,7 +62,7 @@ def bad(index: int, *, broken: bool, late: bool = False) -> Round:
         (accounted(2000, 2000, failed=1000), True),
         (accounted(2000, 2000, unresolved=1000), True),
         (accounted(3000, 2999), True),
-        (accounted(3000, 3001), False),
+        (accounted(3000, 3001), True),  # sent again after a stall: nobody else writes there
         (replace(accounting(3000), attempted=3001), False),
     ],
 )
@@ -76,7 +77,15 @@ def test_who_is_to_blame_for_a_record(where: Accounting, to_blame: bool | None, 
 
 
 @pytest.mark.parametrize(
-    ("changes", "to_blame"), [({"corrupt": 1}, True), ({"failed": {"_TRANSPORT": 2}}, False), ({"foreign": 1}, False)]
+    ("changes", "to_blame"),
+    [
+        ({"corrupt": 1}, True),
+        ({"failed": {"_TRANSPORT": 2}}, True),
+        ({"failed": {"_MAX_POLL_EXCEEDED": 2}}, False),
+        ({"missed": 1}, True),
+        ({"duplicated": 1}, True),
+        ({"foreign": 1}, False),
+    ],
 )
 def test_who_is_to_blame_for_what_was_read(changes: dict[str, object], to_blame: bool) -> None:
     told = load_result(sent=sent(), received=received(**changes))
@@ -201,7 +210,7 @@ def test_a_second_look_does_not_make_up_for_rounds_that_did_not_count(second: li
 
 def failing_setup(error: TargetError, *, own: bool) -> Any:
     setup = MagicMock()
-    setup.target.own = own
+    setup.target.dedicated = own
     setup.target.cluster.side_effect = error
     setup.engine.latency_basis.return_value = setup.engine.by_hand.return_value = ""
     return setup

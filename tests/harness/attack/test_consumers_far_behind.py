@@ -9,11 +9,11 @@ import pytest
 
 from perfgate.experiment import round_flaws as module
 from perfgate.experiment.assembly import round_of
-from perfgate.experiment.round_flaws import round_flaws
+from perfgate.experiment.round_flaws import is_idempotent, round_flaws
 from perfgate.judge.rules import judge_scenario
 from perfgate.model import CanaryReading, Load, Round, Verdict
 from perfgate.model.load import LoadResult
-from tests.harness.build import accounting, load_result, measurement, received, sent
+from tests.harness.build import accounting, load_result, measurement, received, scenario, sent
 from tests.harness.experiment.test_host_flaws import HOST, MACHINE
 
 CAPPED = Load(kind="capped", rate=1000.0)
@@ -34,12 +34,13 @@ def measured(
     used: float | None = 1.0,
     own: bool = True,
     allowed: float = 4,
+    idempotent: bool = False,
 ) -> Round:
     """Return the round of this load on a machine of 4 cores, `allowed` so many, of which its brokers `used` so many."""
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     monkeypatch.setattr(module, "processors_allowed", lambda: allowed)
     brokers = {} if used is None else {"broker_cpu_cores.sum": used, "broker_cpu_cores.max": used / 3}
-    found = round_flaws(CAPPED, result, accounting(3000), brokers, shares_cores=own)
+    found = round_flaws(CAPPED, result, accounting(3000), brokers, shares_cores=own, idempotent=idempotent)
     return round_of(1, result, accounting(3000), brokers, found, "", own_brokers=own)
 
 
@@ -72,8 +73,6 @@ def test_what_consumers_never_got_of_brokers_is_red(read: dict[str, Any], monkey
         (told(BEHIND, sent={"stalled_in_window_s": 1.0}), 1.0),
         (told(BEHIND, sent={"throttled_ms": 5}), 1.0),
         (told(BEHIND, hosts=(AT_LIMIT, HOST), one_clock=True), 1.0),
-        (told({**BEHIND, "missed": 4}), 1.0),
-        (told({**BEHIND, "failed": {"_TRANSPORT": 2}}), 1.0),
         (told({"received": 3001}), 1.0),
         (told(NOTHING, sent={"markers_by_partition": [1]}), 1.0),  # committed after the window, it may be
     ],
@@ -85,6 +84,48 @@ def test_what_may_be_the_generators_doing_is_not(
     assert found.invalid
     assert not found.broken
     assert verdict(found) is Verdict.INVALID
+
+
+@pytest.mark.parametrize(
+    ("result", "used"),
+    [
+        (told(NOTHING, cpu_cores=0.9), 3.0),
+        (told(NOTHING, cpu_cores=2.0), 1.9),
+        (told({"received": 0, "received_in_window": 0}, sent={"stalled_in_window_s": 1.0}), 3.0),
+        (told({"received": 0, "received_in_window": 0}, sent={"markers_by_partition": [1]}), 3.0),
+    ],
+)
+def test_consumers_that_are_given_nothing_lack_no_processor(
+    result: LoadResult, used: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """BROKEN where brokers used 1.0 of 2 cores, INVALID where they used 1.75."""
+    assert verdict(measured(result, monkeypatch, used=used)) is Verdict.BROKEN
+
+
+@pytest.mark.parametrize(
+    ("read", "idempotent", "late"),
+    [
+        ({**BEHIND, "missed": 4}, False, False),
+        ({**BEHIND, "failed": {"_TRANSPORT": 2}}, False, False),
+        ({**BEHIND, "failed": {"_TIMED_OUT": 2}}, False, True),
+        ({"duplicated": 1}, False, True),  # sent again, because the answer was late
+        ({"reordered": 1}, False, True),
+        ({"duplicated": 1}, True, False),
+        ({"reordered": 1}, True, False),
+    ],
+)
+def test_what_brokers_give_wrongly_is_theirs(
+    read: dict[str, Any], idempotent: bool, late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = measured(told(read, cpu_cores=2.0), monkeypatch, used=1.9, idempotent=idempotent)
+    assert verdict(found) is Verdict.BROKEN
+    assert bool(found.perhaps_late) is late
+
+
+def test_who_is_idempotent() -> None:
+    assert not is_idempotent(scenario())
+    assert is_idempotent(replace(scenario(), producer=(("enable.idempotence", "true"),)))
+    assert is_idempotent(replace(scenario(), transaction_ms=100))
 
 
 def test_processors_that_the_run_may_not_use_are_not_left_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -314,7 +314,10 @@ def test_backlogs_are_written_by_brokers_of_their_own_side(monkeypatch: pytest.M
     bench = Mock(delete_backlogs=lambda: done.append("deleted"))
     comparing: Any = Comparing.__new__(Comparing)
     comparing.setup = Turning()
-    comparing.setup.target, comparing.setup.say = SimpleNamespace(own=True, cluster=lambda _: cluster), Mock()
+    comparing.setup.target, comparing.setup.say = (
+        SimpleNamespace(own=True, dedicated=True, cluster=lambda _: cluster),
+        Mock(),
+    )
 
     def warm(*_: object) -> Mock:
         done.append("warm")

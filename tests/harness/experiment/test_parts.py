@@ -24,7 +24,7 @@ def test_what_ends_the_others_is_not_of_a_scenario_that_is_decided() -> None:
     """Four of five had their answers when the target file's minutes were over: all five became INVALID."""
     rows = [Compared({side: scenario() for side in "AB"}, "turns", 1) for _ in range(2)]
     rows[0].decided = True
-    with unhealthy_ends(rows, lambda: "B", own=False):
+    with unhealthy_ends(rows, lambda: "B", dedicated=False):
         raise TargetError("stopped: 40 min are over")
     assert not any(rows[0].rounds.values())
     assert [one.invalid for one in rows[1].rounds["B"]] == [("target unhealthy: stopped: 40 min are over",)]
@@ -33,7 +33,7 @@ def test_what_ends_the_others_is_not_of_a_scenario_that_is_decided() -> None:
 @pytest.mark.parametrize(("error", "unhealthy"), [(TargetError, True), (LimitReachedError, False)])
 def test_a_limit_of_the_run_is_no_sick_target(error: type[TargetError], unhealthy: bool) -> None:
     row = Compared({side: scenario() for side in "AB"}, "turns", 1)
-    with unhealthy_ends([row], lambda: "B", own=False):
+    with unhealthy_ends([row], lambda: "B", dedicated=False):
         raise error("stopped")
     assert [one.target_unhealthy for one in row.rounds["B"]] == [unhealthy]
 
@@ -84,7 +84,7 @@ def test_brokers_that_tell_whose_they_are_are_to_blame_alone(monkeypatch: pytest
 
     monkeypatch.setattr(parts, "_burst", one)
     row = Compared(dict.fromkeys("AB", scenario()), "pairs", 1, 6)
-    with unhealthy_ends([row], lambda: "AB", own=True):
+    with unhealthy_ends([row], lambda: "AB", dedicated=True):
         measure_part(row, {}, Switch(), 60, "ABBA")
     assert not row.rounds["A"]
     assert not row.discarded["A"], "what is late of one side is not late of the other"

@@ -40,6 +40,7 @@ class Cluster:
 
     meter = Meter()
     most_bytes_per_s = most_read_bytes_per_s = math.inf
+    dedicated = False
 
     def bootstrap(self, _link: object) -> str:
         return "127.0.0.1:1"
@@ -96,7 +97,7 @@ def test_processors_that_brokers_use_up_limit_a_load_on_their_own_machine_alone(
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     cluster: Any = Cluster()
-    cluster.emulates_links = True
+    cluster.emulates_links = cluster.dedicated = True
     sampler: Any = Sampling({"broker_cpu_cores.sum": 2.9, "broker_cpu_cores.max": 1.0})
     bench = bench_of(cluster, None, sampler, shares_cores=shares_cores)
     short = replace(load_result(sent=sent(attempted_in_window=1800)), cpu_cores=0.9)
@@ -158,6 +159,7 @@ def limited(most: float) -> Any:
     """Return real brokers that may be written so many bytes, and fail no send."""
     cluster: Any = Cluster()
     cluster.meter, cluster.most_failed, cluster.emulates_links = Meter(most), 0.0, False
+    cluster.dedicated = False
     cluster.check = lambda: None
     return cluster
 
@@ -255,7 +257,7 @@ class Bench:
 class FakeSetup:
     """A setup with this bench, and the cluster."""
 
-    emulates_links = True
+    emulates_links = dedicated = True
     given: Bench
     tier: Tier = TIER
     driver: LibrdkafkaDriver = field(default_factory=LibrdkafkaDriver)

@@ -93,6 +93,13 @@ def test_brokers_on_any_address_of_this_machine_share_its_cores(tmp_path: Path, 
     assert "on-this-host" in refused(tmp_path, f'bootstrap-servers = "b:1"\non-this-host = "yes"\n{limits}')
 
 
+def test_only_a_file_that_says_so_has_its_brokers_blamed(tmp_path: Path) -> None:
+    for line, dedicated in (("", False), ("dedicated = false\n", False), ("dedicated = true\n", True)):
+        assert described(tmp_path, line + LEAST).dedicated is dedicated
+    assert "dedicated" in refused(tmp_path, f'dedicated = "yes"\n{LEAST}')
+    assert "dedicated stands at the top of the file" in refused(tmp_path, f"{LEAST}dedicated = true\n")
+
+
 def test_fault_commands_are_checked(tmp_path: Path) -> None:
     assert described(tmp_path, LEAST).faults == {}
     target = described(tmp_path, LEAST + '[faults]\nstop = "ssh {host} stop"\ntimeout-s = 20\n')

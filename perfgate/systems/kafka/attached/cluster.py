@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from perfgate.model import ClusterSpec, Link, Settings
-from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
 from perfgate.model.meter import Meter
 from perfgate.systems.kafka.attached.command_faults import CommandFaults
 from perfgate.systems.kafka.attached.described import DescribedTarget
@@ -81,6 +81,7 @@ class ExternalCluster:
         self.spec = spec
         self._described = described
         self.file = described.path
+        self.dedicated = described.dedicated
         self.most_failed = described.limits.error_rate
         self.most_bytes_per_s = described.limits.bytes_per_s
         self.most_read_bytes_per_s = described.limits.read_bytes_per_s
@@ -240,7 +241,7 @@ class ExternalCluster:
             self._excused = frozenset()
             self.faults.settled()
         if reason:
-            self.meter.stop(f"stopped at once, as the target file asks for: {reason}")
+            self.meter.stop(f"stopped at once, as the target file asks for: {reason}", BrokersFailedError)
 
     def log_tail(self, lines: int = 40) -> str:
         """Return nothing: the brokers' logs are not at hand."""

@@ -47,6 +47,7 @@ LEGAL: Mapping[str, tuple[str, ...]] = {
         "profile",
         "kafka-version",
         "on-this-host",
+        "dedicated",
         "client",
         "zones",
         "limits",
@@ -127,6 +128,8 @@ class DescribedTarget:
     kafka_version: str = ""
     stated_on_this_host: bool | None = None
     """What the file says where addresses tell nothing, as those of containers; None: nothing."""
+    dedicated: bool = False
+    """Whether the brokers serve nobody else while a run lasts: what they fail to do is their doing then."""
     cross_zone_bootstrap: str = ""
     broker_config_allowed: bool = False
     prometheus: Mapping[str, Any] = field(default_factory=dict)
@@ -206,6 +209,7 @@ def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> Des
         profile=text_of("profile", document.get("profile", ""), empty=True),
         kafka_version=text_of("kafka-version", document.get("kafka-version", ""), empty=True),
         stated_on_this_host=flag_of("on-this-host", document["on-this-host"]) if "on-this-host" in document else None,
+        dedicated=flag_of("dedicated", document.get("dedicated", False)),
         cross_zone_bootstrap=servers_of("[zones] cross-zone", zones["cross-zone"]) if "cross-zone" in zones else "",
         broker_config_allowed=flag_of("[broker-config] allowed", broker_config.get("allowed", False)),
         prometheus=prometheus,

@@ -60,6 +60,7 @@ class ExternalTarget:
         `broker_config_allowed`, `faults_allowed`: the person said so too, not only the file.
         """
         self._described = self._usable = described
+        self.dedicated = described.dedicated
         self._run_id = run_id
         self._manifests = manifests
         self._note = note

@@ -22,6 +22,7 @@ class TwoTargets:
     def __init__(self, first: ExternalTarget, other: ExternalTarget, described: DescribedTarget) -> None:
         """`described`: the other one's file."""
         self._first, self._other, self._described = first, other, described
+        self.dedicated = first.dedicated and other.dedicated
         self.left_behind: tuple[str, ...] = ()
         """What could not be put back on either."""
 

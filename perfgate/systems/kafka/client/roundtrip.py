@@ -8,7 +8,7 @@ import struct
 import time
 
 from perfgate.model import Settings
-from perfgate.model.errors import TargetError
+from perfgate.model.errors import BrokersFailedError
 from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client, answer
 
 API_VERSIONS_KEY = 18
@@ -24,14 +24,14 @@ _REQUEST = struct.pack(f">hhih{len(_CLIENT)}s", API_VERSIONS_KEY, 0, 1, len(_CLI
 def request_rtt_ms(host: str, port: int) -> float:
     """Return the median time from request to full answer over SAMPLES requests on one connection, in ms.
 
-    Raises TargetError when the broker does not answer.
+    Raises BrokersFailedError when the broker does not answer.
     """
     try:
         with socket.create_connection((host, port), timeout=TIMEOUT_S) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return statistics.median(_exchange(connection) for _ in range(SAMPLES)) * 1e3
     except OSError as error:
-        raise TargetError(f"no round trip to {host}:{port}: {error}") from error
+        raise BrokersFailedError(f"no round trip to {host}:{port}: {error}", perhaps_late=True) from error
 
 
 def client_rtt_ms(bootstrap: str, client: Settings, link: str) -> float:

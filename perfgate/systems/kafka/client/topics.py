@@ -64,6 +64,17 @@ def is_answer(error: BaseException | None) -> bool:
     return isinstance(cause, KafkaException) and cause.args[0].code() not in UNANSWERED
 
 
+def failure_of(error: KafkaException | TimeoutError, doing: str, *, asked: bool = False) -> TargetError:
+    """Return the failure of a request: the brokers' own where no answer came, and of one that only `asked` any error
+    that they named.
+    """
+    code = error.args[0].code() if isinstance(error, KafkaException) else KafkaError._TIMED_OUT
+    if code in UNANSWERED:
+        return BrokersFailedError(f"{doing}: {error}", perhaps_late=True)
+    own = asked and code > 0 and not error.args[0].name().endswith(("AUTHORIZATION_FAILED", "AUTHENTICATION_FAILED"))
+    return (BrokersFailedError if own else TargetError)(f"{doing}: {error}")
+
+
 def assignment(spec: TopicSpec) -> list[list[int]]:
     """Return each partition's replicas on the first brokers, led by one after another."""
     return [
@@ -73,11 +84,14 @@ def assignment(spec: TopicSpec) -> list[list[int]]:
 
 
 def answer(reply: Future[Any], doing: str) -> Any:
-    """Return the reply. Raises TargetError."""
+    """Return the reply. Raises TargetError, BrokersFailedError where none came."""
     try:
         return reply.result(timeout=REQUEST_TIMEOUT_S + 5)
     except (KafkaException, TimeoutError) as error:
-        raise TargetError(f"{doing}: {error}") from error
+        raise failure_of(error, doing) from error
+
+
+_LATE = partial(BrokersFailedError, perhaps_late=True)
 
 
 class Topics:
@@ -90,7 +104,7 @@ class Topics:
     def create(self, name: str, spec: TopicSpec) -> None:
         """Create the topic and wait until every partition answers through a leader with all its replicas in sync.
 
-        Raises TopicRefusedError with the broker's own words when it refuses.
+        Raises TopicRefusedError with the broker's own words when it refuses, BrokersFailedError when none answers.
         """
         replicas: dict[str, Any] = {"replication_factor": spec.replication_factor}
         if spec.on_brokers:
@@ -102,11 +116,12 @@ class Topics:
         except TargetError as error:
             self._cluster.check()
             cause = error.__cause__
-            code = cause.args[0].name() if is_answer(error) and isinstance(cause, KafkaException) else ""
-            raise TopicRefusedError(str(error), code) from error
+            if not is_answer(error) or not isinstance(cause, KafkaException):
+                raise
+            raise TopicRefusedError(str(error), cause.args[0].name()) from error
         failure = f"topic {name}: not every partition had a leader and {spec.replication_factor} in-sync replicas"
-        ask, late = partial(self._require_in_sync, name, spec), partial(BrokersFailedError, perhaps_late=True)
-        poll_until(failure, ask, within_s=READY_TIMEOUT_S, every_s=0.05, check=self._cluster.check, error=late)
+        ask = partial(self._require_in_sync, name, spec)
+        poll_until(failure, ask, within_s=READY_TIMEOUT_S, every_s=0.05, check=self._cluster.check, error=_LATE)
         self.end_offsets(name, spec.partitions)
 
     def exists(self, name: str) -> bool:
@@ -114,7 +129,7 @@ class Topics:
         try:
             return name in self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
         except KafkaException as error:
-            raise TargetError(f"listing the topics: {error}") from error
+            raise failure_of(error, "listing the topics", asked=True) from error
 
     def end_offsets(self, name: str, partitions: int) -> tuple[int, ...]:
         """Return every partition's end offset (records since the topic was created).
@@ -129,14 +144,14 @@ class Topics:
                 return tuple(reply.result(timeout=REQUEST_TIMEOUT_S + 5).offset for reply in replies.values())
             except (KafkaException, TimeoutError) as error:
                 if error.args and error.args[0].code() not in LEADER_MOVING:
-                    raise TargetError(f"reading the end offsets of {name}: {error}") from error
+                    raise failure_of(error, f"reading the end offsets of {name}", asked=True) from error
                 # Once librdkafka has cached a new topic as leaderless, the same client says so for ever
                 # (1 topic in 17 on 2.16.0); a new client asks the brokers.
                 self._admin = self._new_client()
                 raise NotYet(str(error)) from error
 
         failure = f"the end offsets of {name} could not be read"
-        return poll_until(failure, ends, within_s=READY_TIMEOUT_S, every_s=0.05, check=self._cluster.check)
+        return poll_until(failure, ends, within_s=READY_TIMEOUT_S, every_s=0.05, check=self._cluster.check, error=_LATE)
 
     def leaders(self, name: str) -> tuple[int, ...]:
         """Return the broker that leads each partition now, -1 for none. Raises TargetError."""
@@ -167,7 +182,7 @@ class Topics:
         try:
             return self._admin.list_topics(name, timeout=REQUEST_TIMEOUT_S).topics[name]
         except KafkaException as error:
-            raise TargetError(f"asking for topic {name}: {error}") from error
+            raise failure_of(error, f"asking for topic {name}", asked=True) from error
 
     def _new_client(self) -> AdminClient:
         return admin_client(self._cluster.bootstrap(SAME_ZONE), self._cluster.client_settings())

@@ -12,7 +12,7 @@ from typing import Any
 
 from perfgate.systems.kafka.load import clib
 from perfgate.systems.kafka.load.clib import lib
-from perfgate.systems.kafka.load.errors import KafkaClientError
+from perfgate.systems.kafka.load.errors import NO_ANSWERS, KafkaClientError, UnansweredError
 
 METADATA_TIMEOUT_MS = 15_000
 TIMER_SLACK_NS = 1_000
@@ -24,6 +24,13 @@ _libc = ctypes.CDLL(None)
 def precise_timers() -> None:
     """Let the calling thread's waits end when they should; Linux adds 50 us by default."""
     _libc.prctl(PR_SET_TIMERSLACK, ctypes.c_ulong(TIMER_SLACK_NS))
+
+
+def _failed(reason: str, code: int) -> KafkaClientError:
+    """Return that brokers gave no answer, or that one; what librdkafka itself could not do is not theirs."""
+    name = clib.error_name(code)
+    theirs = not name.startswith("_") or name in NO_ANSWERS
+    return UnansweredError(reason, name) if theirs else KafkaClientError(reason)
 
 
 class Client:
@@ -78,13 +85,15 @@ class Client:
         code = lib.rd_kafka_metadata(self.handle, 0, self.topic_handle, ctypes.byref(found), METADATA_TIMEOUT_MS)
         if code:
             cause = "; ".join(self.errors.values())
-            raise KafkaClientError(f"no metadata of {self.topic.decode()}: {clib.error_text(code)} {cause}".rstrip())
+            reason = f"no metadata of {self.topic.decode()}: {clib.error_text(code)} {cause}".rstrip()
+            raise _failed(reason, code)
         topic = found.contents.topics[0]
         error, count = topic.err, topic.partition_cnt
         lib.rd_kafka_metadata_destroy(found)
         if error or count != partitions:
-            reason = clib.error_text(error) if error else f"it has {count} partitions, not {partitions}"
-            raise KafkaClientError(f"topic {self.topic.decode()}: {reason}")
+            if error:
+                raise _failed(f"topic {self.topic.decode()}: {clib.error_text(error)}", error)
+            raise KafkaClientError(f"topic {self.topic.decode()}: it has {count} partitions, not {partitions}")
 
     def wait(self, seconds: float) -> None:
         """Wait until something lies in the queue, for `seconds` at most (microseconds count)."""

@@ -18,7 +18,7 @@ from perfgate.model.histogram import LatencyRecorder
 from perfgate.systems.kafka.load import clib
 from perfgate.systems.kafka.load.clib import TopicPartitionList, lib
 from perfgate.systems.kafka.load.client import Client, precise_timers
-from perfgate.systems.kafka.load.errors import KafkaClientError
+from perfgate.systems.kafka.load.errors import NO_ANSWER, KafkaClientError, UnansweredError
 from perfgate.systems.kafka.load.received import Receipts
 
 BATCH = 4_096
@@ -66,7 +66,8 @@ class Reader:
             self.client.wait(PATIENCE_S)
             if now() > deadline:
                 cause = "; ".join(self.client.errors.values())
-                raise KafkaClientError(f"the group gave no partition within {GROUP_TIMEOUT_S} s {cause}".rstrip())
+                reason = f"the group gave no partition within {GROUP_TIMEOUT_S} s {cause}".rstrip()
+                raise UnansweredError(reason, NO_ANSWER)
 
     def assignment(self) -> int:
         """Return how many partitions this client has at present."""
@@ -190,7 +191,7 @@ class Reader:
         with _Partitions(self.client.topic, [partition], clib.OFFSET_BEGINNING) as partitions:
             error = lib.rd_kafka_seek_partitions(self.client.handle, partitions, SEEK_TIMEOUT_MS)
             if error or partitions.contents.elems[0].err:
-                raise KafkaClientError(f"partition {partition} could not be read from its start again")
+                raise UnansweredError(f"partition {partition} could not be read from its start again", NO_ANSWER)
 
     def _take_stats(self, statistics: dict[str, Any]) -> None:
         """Note how long the brokers took to answer since the last statistics (their `rtt`; mostly fetches here)."""

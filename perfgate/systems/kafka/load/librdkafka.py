@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 from perfgate.load.headers import HEADER, is_compact, refuses_size
 from perfgate.load.history import Rows
 from perfgate.load.local import LocalTransport
-from perfgate.load.processes import Generators
+from perfgate.load.processes import Generators, NotInTimeError
 from perfgate.load.transport import Message, Transport
 from perfgate.load.turns import WARM_S, Turn, timetable
 from perfgate.load.wake import WakeProbe
@@ -101,7 +101,7 @@ class LibrdkafkaDriver:
         # Of other machines it would say nothing.
         probe = _wake_probe(spec.scenario.load) if transport.here else nullcontext()
         with probe as wake, Generators(workers, transport) as generators:
-            generators.follow(CONSUME if backlog else PRODUCE)
+            generators.follow(CONSUME if backlog else PRODUCE, reads=backlog)
             generators.wait_for("ready", READY_TIMEOUT_S, observer)
             start = time.monotonic() + generators.lead_s
             generators.tell(start=start)
@@ -189,14 +189,22 @@ class LibrdkafkaDriver:
             generators.follow(PRODUCE)
             generators.wait_for("ready", READY_TIMEOUT_S, observer)
             generators.tell(start=time.monotonic())
-            (result,) = generators.wait_for("result", bound_s, observer, phase="writing the backlog")
+            try:
+                (result,) = generators.wait_for("result", bound_s, observer, phase="writing the backlog")
+            except NotInTimeError as error:
+                if (last := generators.last) is None or not last.attempted:
+                    raise
+                reason = f"of the backlog's {records:,} records {last.done:,} were acknowledged in {bound_s:.0f} s"
+                raise SendsFailedError(
+                    f"{reason}; {last.last_error}", attempted=last.attempted - last.done, failed=last.failed
+                ) from error
         if result["acked"] == records:
             return
         reason = f"of the backlog's {records:,} records {result['acked']:,} were acknowledged: {result['errors']}"
-        if not (failed := result["failed"]):
+        failed, not_taken = result["failed"], result["attempted"] - result["acked"]
+        if not not_taken:
             raise LoadError(reason)
         code = next(iter(failed)) if len(failed) == 1 else ""
-        not_taken = result["attempted"] - result["acked"]
         raise SendsFailedError(reason, attempted=not_taken, failed=sum(failed.values()), code=code)
 
     def journaled(self, spec: LoadSpec, folder: Path, observer: Observer) -> JournaledGenerators:

@@ -19,7 +19,7 @@ from perfgate.load.history import ACCEPT, Journal, accepts_path
 from perfgate.load.window import Window, now
 from perfgate.model.histogram import LatencyRecorder
 from perfgate.systems.kafka.load.client import precise_timers
-from perfgate.systems.kafka.load.errors import KafkaClientError
+from perfgate.systems.kafka.load.errors import NO_ANSWER, KafkaClientError, UnansweredError
 from perfgate.systems.kafka.load.received import Receipts
 
 PATIENCE_S = 0.05
@@ -93,7 +93,8 @@ class ShareReader:
                 self._note(error.args[0])
             if now() > deadline:
                 cause = "; ".join(self._errors.values())
-                raise KafkaClientError(f"the share group gave no partition in {GROUP_TIMEOUT_S} s {cause}".rstrip())
+                reason = f"the share group gave no partition in {GROUP_TIMEOUT_S} s {cause}".rstrip()
+                raise UnansweredError(reason, NO_ANSWER)
 
     def run(self, start: float) -> None:
         """Read until told to stop; what was read last is accepted as the member leaves."""

@@ -23,7 +23,7 @@ from perfgate.host.usage import Usage
 from perfgate.load.checks import Distinct
 from perfgate.load.window import Window, now
 from perfgate.model.histogram import LatencyRecorder, Whole, encode, of_counts
-from perfgate.systems.kafka.load.errors import KafkaClientError, TransactionError
+from perfgate.systems.kafka.load.errors import KafkaClientError, UnansweredError
 
 PROGRESS_EVERY_S = 0.1
 SWITCH_INTERVAL_S = 0.0005
@@ -181,7 +181,7 @@ def run(control: Control, clients: Sequence[LoadClient]) -> None:
             client.run(start)
         except Exception as error:  # told to the run, which makes the round invalid
             failures.append(f"{error.__class__.__name__}: {error}")
-            codes.append(error.code if isinstance(error, TransactionError) else "")
+            codes.append(_code_of(error))
         done.release()
         counted.wait()  # a thread that has ended takes its CPU time with it
 
@@ -213,6 +213,11 @@ def run(control: Control, clients: Sequence[LoadClient]) -> None:
         clients=len(clients),
         window_late_s=control.window.late_s,
     )
+
+
+def _code_of(error: Exception) -> str:
+    """Return the brokers' error, or that they gave no answer; empty where the load failed of itself."""
+    return error.code if isinstance(error, UnansweredError) else ""
 
 
 def _report(clients: Sequence[LoadClient]) -> None:
@@ -269,7 +274,7 @@ def main() -> None:
         for client in clients:
             client.connect()
     except (KafkaClientError, ValueError) as error:
-        emit("failure", reason=str(error))
+        emit("failure", reason=str(error), code=_code_of(error))
         return
     emit("ready")
     run(control, clients)

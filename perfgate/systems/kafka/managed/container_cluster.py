@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ from perfgate.systems.kafka.managed.monitoring import (
     wait_for_prometheus,
 )
 from perfgate.systems.kafka.managed.own_cluster import LISTENERS, NOT_MONITORED, Monitoring, OwnCluster, listener_ports
-from perfgate.systems.kafka.managed.readiness import wait_until_ready
+from perfgate.systems.kafka.managed.readiness import check_while_starting, wait_until_ready
 from perfgate.systems.kafka.managed.toxiproxy import ToxiproxyApi
 
 OFFICIAL_IMAGE = "apache/kafka"
@@ -114,9 +115,10 @@ class ContainersCluster(OwnCluster):
             ryuk = "" if testcontainers_config.ryuk_disabled else WITHOUT_RYUK
             raise TargetError(f"a container did not start: {words_of(error)}{ryuk}") from None
         addresses = self._addresses("SAMEZONE", "CROSSZONE").split(",")
+        check = partial(check_while_starting, self.check, self.spec.config)
         if self._keys:
-            self._keys.add_user(self.faults, check=self.check, logged=lambda: self.log_tail(1))
-        wait_until_ready(self, addresses, check=self.check, logged=lambda: self.log_tail(1))
+            self._keys.add_user(self.faults, check=check, logged=lambda: self.log_tail(1))
+        wait_until_ready(self, addresses, check=check, logged=lambda: self.log_tail(1))
         self._started_s = time.monotonic() - begin
         if self._monitoring.own:
             url = f"http://{HOST}:{self._prometheus_port}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from testcontainers.core.container import DockerContainer
 
 from perfgate.host.guard import Guard
-from perfgate.model.errors import TargetError
+from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.systems.kafka.java import find_java
 from perfgate.systems.kafka.managed.kafka_tools import KafkaTools
 from perfgate.systems.kafka.managed.readiness import wait_while_it_progresses
@@ -49,7 +49,7 @@ class ContainerKeys:
     def add_user(self, tools: KafkaTools, *, check: Callable[[], None], logged: Callable[[], Hashable]) -> None:
         """Have the brokers know the user of their clients, if there is one: the image formats log folders without any.
 
-        `check` and `logged` as for :func:`wait_while_it_progresses`. Raises TargetError when the brokers never do.
+        `check` and `logged` as for :func:`wait_while_it_progresses`. Raises BrokersFailedError when they never do.
         """
         if not (credential := self.secured.credential()):
             return
@@ -64,7 +64,8 @@ class ContainerKeys:
         try:
             wait_while_it_progresses(missing, logged=logged, check=check)
         except TimeoutError as error:
-            raise TargetError(f"the brokers did not take the user of their clients {error}") from error
+            reason = f"the brokers did not take the user of their clients {error}"
+            raise BrokersFailedError(reason, perhaps_late=True) from error
 
     def close(self) -> None:
         """Remove the keys."""

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from perfgate.host.cpu_quota import limit_cpu
@@ -13,7 +14,7 @@ from perfgate.host.guard import Guard
 from perfgate.host.locked_folder import LockedFolder
 from perfgate.host.ports import HOST, free_ports
 from perfgate.model import CROSS_ZONE, ClusterSpec, Link, Settings
-from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
+from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.systems.kafka.java import KafkaJars
 from perfgate.systems.kafka.managed.aot_cache import RECORDED_WITHIN_S, cache_path, recording_path
 from perfgate.systems.kafka.managed.brokers import (
@@ -29,7 +30,7 @@ from perfgate.systems.kafka.managed.faults import METADATA, ProcessFaults
 from perfgate.systems.kafka.managed.jvm import JVM_OPTIONS, LOG4J, jvm_options
 from perfgate.systems.kafka.managed.monitoring import AGENT_CONFIG, agent_option, exporter_jar, start_prometheus
 from perfgate.systems.kafka.managed.own_cluster import LISTENERS, NOT_MONITORED, Monitoring, OwnCluster, listener_ports
-from perfgate.systems.kafka.managed.readiness import wait_until_ready
+from perfgate.systems.kafka.managed.readiness import check_while_starting, start_error, wait_until_ready
 from perfgate.systems.kafka.managed.secured import Secured
 from perfgate.systems.kafka.managed.severable import SeverableLinks
 from perfgate.systems.kafka.managed.toxiproxy import start_toxiproxy
@@ -130,7 +131,9 @@ class EmbeddedCluster(OwnCluster):
             if self._severable:
                 self._severable.add_to(self.proxy)
         addresses = self._addresses("SAMEZONE", "CROSSZONE", "INTERNAL").split(",")
-        wait_until_ready(self, addresses, check=self._check_while_starting, logged=self._logged)
+        wait_until_ready(
+            self, addresses, check=partial(check_while_starting, self.check, self.spec.config), logged=self._logged
+        )
         self._started_s = time.monotonic() - begin
         if self._monitoring.own:
             self.prometheus_url = start_prometheus(
@@ -318,23 +321,11 @@ class EmbeddedCluster(OwnCluster):
         try:
             outputs = [process.communicate(timeout=FORMAT_TIMEOUT_S)[0] for process in formats]
         except subprocess.TimeoutExpired as error:
-            raise TargetError(f"formatting the brokers' log folders took more than {FORMAT_TIMEOUT_S} s") from error
+            reason = f"formatting the brokers' log folders took more than {FORMAT_TIMEOUT_S} s"
+            raise BrokersFailedError(reason, perhaps_late=True) from error
         finally:
             for process in formats:
                 process.kill()
         for process, output in zip(formats, outputs, strict=True):
             if process.returncode:
-                raise self._start_error("Kafka refused its log folders or settings", output)
-
-    def _check_while_starting(self) -> None:
-        try:
-            self.check()
-        except TargetError as error:
-            failed = BrokersFailedError if isinstance(error, BrokersFailedError) else TargetError
-            raise self._start_error("a broker ended while the cluster started", str(error), failed) from error
-
-    def _start_error(self, what: str, evidence: str, failed: type[TargetError] = TargetError) -> Exception:
-        evidence = "\n".join(evidence.splitlines()[-25:])
-        config = f"; broker settings of this run: {dict(self.spec.config)}" if self.spec.config else ""
-        kind = ConfigurationError if "ConfigException" in evidence else failed
-        return kind(f"{what}{config}\n{evidence}")
+                raise start_error("Kafka refused its log folders or settings", output, self.spec.config)

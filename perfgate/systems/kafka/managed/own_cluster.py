@@ -56,6 +56,7 @@ class OwnCluster(ABC):
     """One half of :class:`perfgate.model.target.Cluster`; starting and watching brokers is the other."""
 
     emulates_links = True
+    dedicated = True
     most_bytes_per_s = most_read_bytes_per_s = math.inf
     most_failed = 1.0  # these brokers are there to be loaded; sends that fail are judged
 

@@ -19,7 +19,7 @@ class OwnTarget(ABC, Generic[Started]):
     """Starts clusters, one at a time; see :class:`perfgate.model.target.Target`."""
 
     kind: str
-    own = True
+    own = dedicated = True
     left_behind: tuple[str, ...] = ()
 
     def __init__(self, *, log_folder: Path, say: Callable[[str], None], monitoring: Monitoring = NOT_MONITORED) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Hashable, Sequence
 
 from confluent_kafka import KafkaException
 
 from perfgate.host.ports import listens
-from perfgate.model import SAME_ZONE
-from perfgate.model.errors import TargetError
+from perfgate.model import SAME_ZONE, Settings
+from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
 from perfgate.model.target import Cluster
 from perfgate.systems.kafka.client.topics import admin_client
 
@@ -19,6 +20,13 @@ in their first two minutes was 8 s, with 40 % of two cores that others used too.
 HANG_S = 300.0
 """Brokers that log but never become ready are given up after so long. Three of them take 6 s on a quiet machine of two
 cores and 13.5 s on a slower one; with three controllers the latter took more than 30."""
+REFUSED = re.compile(
+    "ConfigException|Could not create the Java Virtual Machine|Could not find or load main class"
+    "|UnsupportedClassVersionError"
+)
+"""What a broker says that was asked to start with what Kafka or Java refuses."""
+PORT_TAKEN = "Address already in use"
+LAST_LINES = 25
 LOOK_AT_LOGS_EVERY_S = 1.0
 ASK_EVERY_S = 0.1
 
@@ -29,7 +37,7 @@ def wait_until_ready(
     """Wait until every broker is registered and every address (host:port) takes connections.
 
     `check` raises when a broker has ended; `logged` returns something that differs once a node has logged more.
-    Raises TargetError with the last answer and the logs' end.
+    Raises BrokersFailedError with the last answer and the logs' end.
     """
     admin = admin_client(cluster.bootstrap(SAME_ZONE), cluster.client_settings())
     brokers = cluster.spec.brokers
@@ -48,7 +56,25 @@ def wait_until_ready(
     try:
         wait_while_it_progresses(missing, logged=logged, check=check)
     except TimeoutError as error:
-        raise TargetError(f"{brokers} brokers were not ready {error}\n{cluster.log_tail(10)}") from error
+        reason = f"{brokers} brokers were not ready {error}\n{cluster.log_tail(10)}"
+        raise BrokersFailedError(reason, perhaps_late=True) from error
+
+
+def start_error(what: str, evidence: str, config: Settings, failed: type[TargetError] = TargetError) -> Exception:
+    """Return why a cluster did not start: `failed`, unless a setting was refused or a port was taken."""
+    evidence = "\n".join(evidence.splitlines()[-LAST_LINES:])
+    stated = f"; broker settings of this run: {dict(config)}" if config else ""
+    kind = ConfigurationError if REFUSED.search(evidence) else TargetError if PORT_TAKEN in evidence else failed
+    return kind(f"{what}{stated}\n{evidence}")
+
+
+def check_while_starting(check: Callable[[], None], config: Settings) -> None:
+    """Raise what `check` raises while a cluster with these broker settings starts, as its :func:`start_error`."""
+    try:
+        check()
+    except TargetError as error:
+        failed = BrokersFailedError if isinstance(error, BrokersFailedError) else TargetError
+        raise start_error("a broker ended while the cluster started", str(error), config, failed) from error
 
 
 def wait_while_it_progresses(
