@@ -15,6 +15,8 @@ from perfgate.experiment.validity import (
 )
 from perfgate.model import HostReport, Load
 from perfgate.model.compared import SATURATED
+from perfgate.model.doubt import Doubt
+from perfgate.model.faults import but_outages
 from perfgate.model.histogram import latency_metrics
 from perfgate.model.load import LoadResult
 
@@ -44,7 +46,7 @@ def host_flaws(
     """Return what was wrong with load hosts. `shares_cores`: the brokers are on the machine of the run."""
     found = []
     for host in result.hosts:
-        found += [Flaw(reason, generator=True) for reason in _out_of_step(host)]
+        found += [Flaw(reason, generator=True) for reason, _ in _out_of_step(host)]
         for why in _at_its_limit(host, busiest_broker_cores, shares_cores=shares_cores):
             found.append(Flaw(f"{SATURATED} on {host.name}: {why}", generator=True))
         if why := _late(host, result):
@@ -54,40 +56,48 @@ def host_flaws(
     return [*found, *_clock_flaws(result)]
 
 
-def fault_host_flaws(hosts: Sequence[HostReport]) -> list[str]:
-    """Return what was wrong with the load hosts of a round with a fault: their start and their clocks."""
-    return [reason for host in hosts for reason in _out_of_step(host)]
+def fault_host_flaws(hosts: Sequence[HostReport]) -> list[Doubt]:
+    """Return what was wrong with the load hosts of a round with a fault: their start and their clocks.
+
+    An outage is longer by no more than a host was out of step.
+    """
+    found = [(reason, off_ms) for host in hosts for reason, off_ms in _out_of_step(host)]
+    return [doubt for reason, off_ms in found for doubt in but_outages("clocks", "machine", reason, off_ms / 1e3)]
 
 
-def spoilt_by_clocks(hosts: Sequence[HostReport], metrics: Mapping[str, float]) -> dict[str, str]:
+def spoilt_by_clocks(hosts: Sequence[HostReport], metrics: Mapping[str, float]) -> list[Doubt]:
     """Return which phases' latencies of a round with a fault the clocks say nothing of, with the reason.
 
     All its times are held against the schedule of the run's clock: each is wrong by what one host's clock was off.
     """
     off_by_ms = max((host.clock_off_by_ms for host in hosts), default=0.0)
     kinds = [name.removesuffix(".p50") for name in metrics if name.endswith("_ms.p50")]
-    return {
-        kind: f"the clocks of the load hosts are known to {off_by_ms:,.2f} ms, over {CLOCK_SHARE:.0%} of the median"
+    text = f"the clocks of the load hosts are known to {off_by_ms:,.2f} ms, over {CLOCK_SHARE:.0%} of the median"
+    return [
+        Doubt(kind="clocks", whose="machine", text=text, offset=off_by_ms, metrics=(kind,))
         for kind in kinds
         if kind.startswith(("latency_", "end_to_end_")) and off_by_ms > CLOCK_SHARE * metrics[f"{kind}.p50"]
-    }
+    ]
 
 
-def _out_of_step(host: HostReport) -> list[str]:
+def _out_of_step(host: HostReport) -> list[tuple[str, float]]:
+    """Return how the host was out of step with the run, each with by how many ms at most."""
     found = []
     # By a clock that has stepped since it may seem to have begun early.
     apart_ms = host.started_late_ms if host.clock_stepped_ms else abs(host.started_late_ms)
     if apart_ms + host.clock_bound_ms > START_LIMIT_MS:
         side = "after" if host.started_late_ms > 0 else "before"
-        found.append(
+        reason = (
             f"the load hosts did not start together: {host.name} began {abs(host.started_late_ms):,.1f} ms {side} the "
             f"agreed moment, give or take {host.clock_bound_ms:,.1f} ms (limit {START_LIMIT_MS:g} ms)"
         )
+        found.append((reason, abs(host.started_late_ms) + host.clock_bound_ms))
     if host.clock_stepped_ms:
-        found.append(
+        reason = (
             f"the clock of the load host {host.name} stepped by {host.clock_stepped_ms:+,.1f} ms against that of the "
             "run, in the round"
         )
+        found.append((reason, abs(host.clock_stepped_ms)))
     return found
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import tomlkit
 
-from perfgate.judge.faults.rules import TIMES_UNTIL
+from perfgate.judge.faults.figures import TIMES_UNTIL
 from perfgate.judge.limits import MOST_RUNS_WORTH_IT, noise_factor, reach_of, runs_needed
 from perfgate.judge.messages import number, percent
 from perfgate.judge.rules import DECIDES, READERS
