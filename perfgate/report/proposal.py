@@ -123,9 +123,11 @@ def _as_judged(entry: Mapping[str, Any], metric: str) -> float:
 
 
 def _sound(entry: Mapping[str, Any], metric: str) -> bool:
-    """Return whether every round is a baseline of the metric: none was sent late, the brokers took the load."""
-    rounds = entry["rounds"]
-    return not any(metric.partition(".")[0] in r.get("invalid_metrics", {}) or r.get("not_sustained") for r in rounds)
+    """Return whether every round is a baseline of the metric: its load was sound and in time, the brokers took it."""
+    spoilt = metric.partition(".")[0]
+    return not any(
+        r.get("invalid") or r.get("not_sustained") or spoilt in r.get("invalid_metrics", {}) for r in entry["rounds"]
+    )
 
 
 def _recorded(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
