@@ -14,6 +14,8 @@ from perfgate.experiment.generator_flaws import (
 )
 from perfgate.model import HostReport, Load
 from perfgate.model.compared import SATURATED, SENT_LATE
+from perfgate.model.doubt import Doubt
+from perfgate.model.faults import but_outages
 from perfgate.model.histogram import latency_metrics
 from perfgate.model.load import LoadResult
 
@@ -58,23 +60,28 @@ def host_flaws(
     return [*found, *_clock_flaws(result)]
 
 
-def fault_host_flaws(hosts: Sequence[HostReport]) -> list[str]:
-    """Return what was wrong with the load hosts of a round with a fault: their start and their clocks."""
-    return [reason for host in hosts for reason, _ in _out_of_step(host)]
+def fault_host_flaws(hosts: Sequence[HostReport]) -> list[Doubt]:
+    """Return what was wrong with the load hosts of a round with a fault: their start and their clocks.
+
+    An outage is longer by no more than a host was out of step.
+    """
+    found = [(reason, off_s) for host in hosts for reason, off_s in _out_of_step(host)]
+    return [doubt for reason, off_s in found for doubt in but_outages("clocks", "machine", reason, off_s)]
 
 
-def spoilt_by_clocks(hosts: Sequence[HostReport], metrics: Mapping[str, float]) -> dict[str, str]:
+def spoilt_by_clocks(hosts: Sequence[HostReport], metrics: Mapping[str, float]) -> list[Doubt]:
     """Return which phases' latencies of a round with a fault the clocks say nothing of, with the reason.
 
     All its times are held against the schedule of the run's clock: each is wrong by what one host's clock was off.
     """
     off_by_ms = max((host.clock_off_by_ms for host in hosts), default=0.0)
     kinds = [name.removesuffix(".p50") for name in metrics if name.endswith("_ms.p50")]
-    return {
-        kind: f"the clocks of the load hosts are known to {off_by_ms:,.2f} ms, over {CLOCK_SHARE:.0%} of the median"
+    text = f"the clocks of the load hosts are known to {off_by_ms:,.2f} ms, over {CLOCK_SHARE:.0%} of the median"
+    return [
+        Doubt(kind="clocks", whose="machine", text=text, offset=off_by_ms, metrics=(kind,))
         for kind in kinds
         if kind.startswith(("latency_", "end_to_end_")) and off_by_ms > CLOCK_SHARE * metrics[f"{kind}.p50"]
-    }
+    ]
 
 
 def _out_of_step(host: HostReport) -> list[tuple[str, float]]:

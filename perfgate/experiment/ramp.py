@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from statistics import median
 from perfgate.experiment.assembly import Finished, unmeasured
 from perfgate.experiment.knee import find_knee
 from perfgate.model import COMPILING, DECIDES_PACED, Accounting, Load, Round, Scenario, Step, StepPart
-from perfgate.model.doubt import Doubt
+from perfgate.model.doubt import Doubt, excused
 
 UNLOADED_TIMES = 10.0
 """The service level: a p99 of at most so many times the one at the first step, no record lost, and what is offered is
@@ -18,6 +19,9 @@ taken (RATE_REACHED of validity.py)."""
 UNLOADED_STEPS = 3
 """The first step of a run's first round is measured so often, and the middle p99 of all first steps so far counts: that
 of one scatters by a fifth either way, and the knee with it wherever the curve is flat."""
+PROBE, PROBES = 2.0, 4
+"""By so much the rate rises where the generator was the limit, and so often, until brokers miss one of themselves."""
+KNEE, UNLOADED = "knee_records_per_s", "unloaded_latency_ms.p99"
 TRIES = 3
 """A step that the generator alone spoilt is measured so often at the most."""
 
@@ -73,14 +77,14 @@ class _Search:
             found = finished.round
             # Sent late, which makes latencies longer and no shorter, and quick enough all the same.
             met_late = part != "unloaded" and not found.invalid and not self._missed(found, part)
-            if met_late or not finished.repeatable:
+            brokers_missed = self._missed_without_flaws(found, part)
+            if met_late or brokers_missed or not finished.repeatable:
                 break
         if _wrong_at_any_rate(finished, row.groups):
             raise _Broken(found)
-        if finished.repeatable and not met_late:
+        missed, by_generator = self._missed(found, part), False
+        if finished.repeatable and not met_late and not brokers_missed:
             missed, by_generator = next(iter((*found.invalid, *found.invalid_metrics.values()))), True
-        else:
-            missed, by_generator = self._missed(found, part), False
         if not missed:
             self.met.append((rate, found))
         self.steps.append(
@@ -102,14 +106,26 @@ class _Search:
             return found.invalid[0]
         if found.not_sustained:
             return found.not_sustained
-        p99_ms, stated_ms = found.metrics[DECIDES_PACED], self.scenario.load.level_p99_ms
-        if part == "unloaded" and not stated_ms:
-            return ""
-        most_ms = stated_ms or UNLOADED_TIMES * median(self.unloaded)
+        p99_ms, most_ms = found.metrics[DECIDES_PACED], self._most_ms(part)
         if p99_ms <= most_ms:
             return ""
-        why = "stated" if stated_ms else f"{UNLOADED_TIMES:g} times the p99 of the first step"
+        stated = self.scenario.load.level_p99_ms
+        why = "stated" if stated else f"{UNLOADED_TIMES:g} times the p99 of the first step"
         return f"p99 {p99_ms:,.1f} ms, more than the {most_ms:,.1f} ms that are {why}"
+
+    def _most_ms(self, part: StepPart) -> float:
+        """Return the p99 that a step may have; infinite at the first where none is stated."""
+        stated_ms = self.scenario.load.level_p99_ms
+        if part == "unloaded" and not stated_ms:
+            return math.inf
+        return stated_ms or UNLOADED_TIMES * median(self.unloaded)
+
+    def _missed_without_flaws(self, found: Round, part: StepPart) -> bool:
+        """Return whether brokers missed the level by more than the generator's own lateness explains."""
+        if found.invalid:
+            return False
+        p99_ms = excused(found.metrics[DECIDES_PACED], -1, found.flaws, DECIDES_PACED)
+        return bool(found.not_sustained) or p99_ms > self._most_ms(part)
 
 
 def _wrong_at_any_rate(finished: Finished, groups: int) -> bool:
@@ -153,39 +169,64 @@ def ramp_round(
     search = _Search(scenario, measure, list(known.unloaded_ms))
     try:
         knee = find_knee(search.meets, scenario.load.rate, known.knee)
+        limited = () if knee is None else _limited_by_generator(search, knee)
     except _Broken as error:
         broken = replace(error.round, index=index, steps=tuple(search.steps))
         return Finished(round=broken, repeatable=False)
     if knee is None:
         return Finished(round=_no_knee(search, index, own_brokers=own_brokers), repeatable=False)
     at_knee = next(found for rate, found in reversed(search.met) if rate == knee)
-    beyond = min((s for s in search.steps if s.missed and s.rate > knee), key=lambda s: s.rate, default=None)
-    spoilt = {}
-    if beyond and beyond.by_generator:
-        spoilt["knee_records_per_s"] = f"at {beyond.rate:,.0f} records/s the generator was the limit: {beyond.missed}"
+    spoilt = {metric: doubt.text for doubt in limited for metric in doubt.metrics}
     found = replace(
         at_knee,
         index=index,
         metrics={
             **at_knee.metrics,
-            "knee_records_per_s": knee,
-            "unloaded_latency_ms.p99": median(search.unloaded),  # what the level was, so that its threshold holds it
+            KNEE: knee,
+            UNLOADED: median(search.unloaded),  # what the level was, so that its threshold holds it
         },
         accounting=_summed(search.steps),
         steps=tuple(search.steps),
         invalid_metrics={**at_knee.invalid_metrics, **spoilt},
-        doubts=(
-            *at_knee.flaws,
-            *(Doubt(kind="knee", whose="load", text=why, factor=None, metrics=(name,)) for name, why in spoilt.items()),
-        ),
+        doubts=(*at_knee.flaws, *limited),
     )
     return Finished(round=found, repeatable=False)
+
+
+def _limited_by_generator(search: _Search, knee: float) -> tuple[Doubt, ...]:
+    """Return that the generator was the limit just above the knee, and how much higher this can be at most.
+
+    That is up to the next rate that brokers missed themselves: the generator sent it in time. Where none is known, such
+    a rate is looked for, PROBES times.
+    """
+    beyond = min((s for s in search.steps if s.missed and s.rate > knee), key=lambda s: s.rate, default=None)
+    if beyond is None or not beyond.by_generator:
+        return ()
+    most, rate, met = search.scenario.load.rate, beyond.rate, knee
+    for _ in range(PROBES):
+        if rate >= most or _missed_by_brokers(search, met):
+            break
+        rate = min(most, rate * PROBE)
+        if search.meets(rate, "step"):
+            met = rate
+    bound = _missed_by_brokers(search, met)
+    text = f"at {beyond.rate:,.0f} records/s the generator was the limit: {beyond.missed}"
+    if bound:
+        text += f"; {bound.rate:,.0f} it sent in time, and brokers missed the level: {bound.missed}"
+    factor = bound.rate / knee if bound else None
+    return (Doubt(kind="generator", whose="load", text=text, factor=factor, metrics=(KNEE,)),)
+
+
+def _missed_by_brokers(search: _Search, knee: float) -> Step | None:
+    """Return the lowest rate above the knee that brokers missed with the generator in time."""
+    missed = (s for s in search.steps if s.missed and s.rate > knee and not s.by_generator)
+    return min(missed, key=lambda s: s.rate, default=None)
 
 
 def known_after(found: Round, known: Known) -> Known:
     """Return what is known after one more round."""
     return Known(
-        knee=found.metrics.get("knee_records_per_s", known.knee),
+        knee=known.knee if found.invalid else found.metrics.get(KNEE, known.knee),
         unloaded_ms=known.unloaded_ms + _first_steps(found),
     )
 
@@ -199,11 +240,25 @@ def _first_steps(found: Round) -> tuple[float, ...]:
 
 
 def _no_knee(search: _Search, index: int, *, own_brokers: bool) -> Round:
+    """Return the round of brokers that missed the first step: if there is a knee, it lies at that rate at the most.
+
+    So a knee that is stored is held against it. Where the generator was the limit nothing is known.
+    """
     first = search.steps[-1]  # of those at the first rate the one that missed
     reason = f"no knee: already the first step, {first.rate:,.0f} records/s, missed the service level: {first.missed}"
     # A p99 above the level that is stated may be the level's fault.
     found = unmeasured(index, reason, broken=own_brokers and not (first.by_generator or search.slow))
-    return replace(found, accounting=_summed(search.steps), steps=tuple(search.steps))
+    found = replace(found, accounting=_summed(search.steps), steps=tuple(search.steps))
+    if first.by_generator:
+        return found
+    p99_ms = first.metrics.get(DECIDES_PACED)
+    unloaded = {} if p99_ms is None else {UNLOADED: p99_ms}
+    return replace(
+        found,
+        metrics={KNEE: first.rate, **unloaded},
+        invalid_metrics=dict.fromkeys((KNEE, UNLOADED.partition(".")[0]), reason),
+        doubts=(Doubt(kind="no knee", whose="brokers", text=reason),),
+    )
 
 
 def _summed(steps: Sequence[Step]) -> Accounting:

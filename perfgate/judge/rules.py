@@ -134,12 +134,14 @@ def _red_in_spite(
     measurement: Measurement, thresholds: Sequence[Threshold], machine: Sequence[Doubt]
 ) -> list[Judgement]:
     """Return what is REGRESSED although rounds do not count, or count in part: by what their flaws do not explain."""
+    if isinstance(measurement.scenario, FaultScenario):  # what a fault costs is held round by round: one tells
+        if not any(r.failover for r in measurement.rounds):
+            return []
+        outcome = judge_fault(measurement.scenario, measurement, thresholds)
+        return [judgement for judgement in outcome.judgements if judgement.verdict is Verdict.REGRESSED]
     if len(measurement.rounds) < FEWEST_SOUND:
         return []
     sound = sound_part(measurement)
-    if isinstance(measurement.scenario, FaultScenario):
-        outcome = judge_fault(measurement.scenario, sound, thresholds) if sound else None
-        return list(outcome.judgements) if outcome and outcome.verdict.red else []
     found = [hold(measurement, threshold, beside=machine) for threshold in thresholds]
     if sound:
         found += _sustained(sound, machine, held=bool(thresholds))

@@ -11,13 +11,33 @@ from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from perfgate.model.declared import Scenario, Tier
+from perfgate.model.doubt import Doubt, Whose
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.metrics import PHASES
 from perfgate.model.nodes import Action
 
 ROUND_S = 90.0
 """What a round with a fault takes besides the fault: load before and after it, coming back, the final read."""
 TOLD_S = 0.05
 """A load whose gaps without a fault (p99) are shorter tells an outage as exactly as it is stated."""
+LATE = "late load"
+"""The kind of doubts of a load that was sent late, before the fault or since: the largest of these counts."""
+OUTAGES = ("outage_s", "receive_outage_s", "others_receive_outage_s", "outage_all_s")
+"""Beginnings of the names of times without service: a late load makes them longer by no more than it was late."""
+OF_THE_LOAD = (
+    *(f"{kind}_{phase}_ms" for kind in ("latency", "end_to_end") for phase in PHASES),
+    "recovery_s",
+    "rate_recovery_s",
+    "catch_up_s",
+    "catch_up_records_per_s",
+    "lag_drained_s",
+    "outage_affected",
+    "outage_partition_seconds",
+    "records_per_s",
+    "p99_growth",
+    "cpu_per_record_growth",
+)
+"""The same of figures that a load which was not as declared may have made whatever they are."""
 RETRIES = ("retries", "message.send.max.retries")
 """A scenario that sets these may have sends fail by design."""
 
@@ -103,6 +123,17 @@ class FaultScenario(Scenario):
     def seconds(self, tier: Tier) -> float:
         """Return how long its rounds in this tier take, at about the most (s)."""
         return self.rounds(tier) * (ROUND_S + self.fault.hold_s)
+
+
+def but_outages(kind: str, whose: Whose, text: str, offset_s: float = 0.0) -> tuple[Doubt, Doubt]:
+    """Return the doubts of a load that was not as declared: it may have made outages longer by `offset_s` at most.
+
+    What depends on the whole load may be anything.
+    """
+    return (
+        Doubt(kind=kind, whose=whose, text=text, offset=offset_s, metrics=OUTAGES),
+        Doubt(kind=kind, whose=whose, text=text, factor=None, metrics=OF_THE_LOAD),
+    )
 
 
 LOCK = "group.share.record.lock.duration.ms"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
 from perfgate.model.declared import Link, Load, Scenario, Settings
+from perfgate.model.doubt import Doubt
 from perfgate.model.hosts import HostReport
 from perfgate.model.measured import Reading
 
@@ -31,6 +32,18 @@ class SendsFailedError(LoadError):
     def __init__(self, reason: str, *, attempted: int, failed: int, code: str = "", process: str = "") -> None:
         super().__init__(reason)
         self.attempted, self.failed, self.code, self.process = attempted, failed, code, process
+
+
+class LogUnreadError(LoadError):
+    """A fresh consumer was not given all that the brokers hold; `rows` are what it was given."""
+
+    def __init__(self, reason: str, rows: npt.NDArray[np.void]) -> None:
+        super().__init__(reason)
+        self.rows = rows
+
+
+FAILED = "brokers failed"
+"""The kind of a doubt that tells of something which brokers must not do: on those of the suite's own it is a result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +276,10 @@ class JournaledLoad(Protocol):
     def collect(self) -> None:
         """Have all that was written down so far here. Raises LoadError."""
 
-    def finish(self) -> list[str]:
+    def finish(self) -> list[Doubt]:
         """Offer no more records, wait until each has its outcome, and return what was wrong with the load itself.
+
+        Of the kind FAILED is what the brokers must not do.
 
         Raises LoadError when that takes too long, or when not all that was written down is here.
         """
@@ -292,5 +307,5 @@ class Engine(Driver, Protocol):
     ) -> npt.NDArray[np.void]:
         """Return what a fresh consumer is given of every partition up to its end offset, in the log's order.
 
-        Raises LoadError when it does not get there.
+        Raises LogUnreadError when it does not get there.
         """

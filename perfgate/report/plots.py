@@ -164,7 +164,7 @@ def knee_curve(name: str, found: Round) -> bytes:
 def knee_curve_figure(name: str, found: Round) -> Figure:
     """Return the same as a figure."""
     steps = sorted(found.steps, key=lambda step: step.rate)
-    knee = found.metrics.get("knee_records_per_s")
+    knee = None if found.invalid else found.metrics.get("knee_records_per_s")
     figure = new_figure(9, 9)
     taken, latency, cpu = figure.subplots(3, 1, sharex=True)
     for words, marker, colour, kept in (

@@ -18,8 +18,8 @@ from typing import Any
 
 import tomlkit
 
+from perfgate.judge.faults.figures import TIMES_UNTIL
 from perfgate.judge.faults.growth import THROUGHOUT
-from perfgate.judge.faults.rules import TIMES_UNTIL
 from perfgate.judge.limits import MOST_RUNS_WORTH_IT, noise_factor, reach_of, runs_needed
 from perfgate.judge.messages import number, percent
 from perfgate.judge.rules import DECIDES, READERS
@@ -128,9 +128,11 @@ def _as_judged(entry: Mapping[str, Any], metric: str) -> float:
 
 
 def _sound(entry: Mapping[str, Any], metric: str) -> bool:
-    """Return whether every round is a baseline of the metric: none was sent late, the brokers took the load."""
-    rounds = entry["rounds"]
-    return not any(metric.partition(".")[0] in r.get("invalid_metrics", {}) or r.get("not_sustained") for r in rounds)
+    """Return whether every round is a baseline of the metric: its load was sound and in time, the brokers took it."""
+    spoilt = metric.partition(".")[0]
+    return not any(
+        r.get("invalid") or r.get("not_sustained") or spoilt in r.get("invalid_metrics", {}) for r in entry["rounds"]
+    )
 
 
 def _recorded(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -8,10 +8,16 @@ import numpy as np
 
 from perfgate.experiment.faults.written import Written, positions
 from perfgate.load.history import ACCEPT, OUTCOME, RECEIPT, Rows
-from perfgate.model import FaultScenario
+from perfgate.model import FaultScenario, record_lock_s
+from perfgate.model.doubt import Doubt
+from perfgate.model.faults import but_outages
+from perfgate.model.load import FAILED
 
 DUE_S = 5.0
 """What was acknowledged so long before the load ended has to be accepted; of the rest nobody waited for that."""
+SURELY_KEPT = 1.5
+"""A record that was accepted so many of its locks' times after its receipt was locked no longer: an answer that took
+long is in that time as well."""
 
 
 def accepting_metrics(written: Written) -> dict[str, float]:
@@ -40,11 +46,35 @@ def accepting_metrics(written: Written) -> dict[str, float]:
     }
 
 
-def had_no_effect(row: FaultScenario, metrics: Mapping[str, float]) -> str:
-    """Return that a slow member was not slow enough: what that cost then is the cost of nothing; else empty."""
+def had_no_effect(row: FaultScenario, written: Written, metrics: Mapping[str, float]) -> tuple[Doubt, ...]:
+    """Return that no record was delivered again; nothing where some were, or nobody was to be slow.
+
+    A slow member that kept none for longer than its lock has cost nothing. One that did has shown that brokers do not
+    give locked records back.
+    """
     if row.fault.kind != "consumer-slow" or metrics.get("redelivered_records"):
-        return ""
-    return "no record was delivered again: the slow consumer kept none for longer than its lock on them lasted"
+        return ()
+    longest_s, lock_s = kept_s(written), record_lock_s(row)
+    if longest_s >= SURELY_KEPT * lock_s:
+        text = (
+            f"no record was delivered again, although the slow consumer kept some for {longest_s:.1f} s and its lock "
+            f"on them lasts {lock_s:g} s"
+        )
+        return (Doubt(kind=FAILED, whose="brokers", text=text),)
+    text = "no record was delivered again: the slow consumer kept none for longer than its lock on them lasted"
+    return but_outages("no effect", "load", text)
+
+
+def kept_s(written: Written) -> float:
+    """Return the longest time between a record's receipt by a member and that member's acceptance of it, in s."""
+    longest = 0.0
+    for given, said in zip(written.receipts, written.accepts, strict=False):
+        at, first = np.unique(positions(given), return_index=True)
+        known = np.isin(positions(said), at)
+        if known.any():
+            received = given["at"][first][np.searchsorted(at, positions(said)[known])]
+            longest = max(longest, float((said["at"][known] - received).max()))
+    return longest
 
 
 def _together(parts: Sequence[Rows], kind: np.dtype[np.void]) -> Rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from perfgate.experiment.faults.accepting import accepting_metrics
 from perfgate.experiment.faults.failing import failures
 from perfgate.experiment.faults.growth import growth_metrics
 from perfgate.experiment.faults.integrity import ACKED, UNSENT, Integrity, Sends, check_integrity
+from perfgate.experiment.faults.late import in_spite_of_late_s, lateness, schedule_delay_s
 from perfgate.experiment.faults.outage import (
     BIN_S,
     LAST_S,
@@ -19,9 +20,7 @@ from perfgate.experiment.faults.outage import (
     STEADY_BINS,
     Interval,
     Outage,
-    Times,
     bins,
-    in_spite_of_s,
     kept,
     outage,
     recovery,
@@ -39,16 +38,16 @@ from perfgate.experiment.faults.reading import (
 from perfgate.experiment.faults.steps import LOGGED, POLLED, first_outage, leader_changes, log_metrics, steps_of
 from perfgate.experiment.faults.written import BEFORE_S, Record, Written, by_partition, logs_of, records_of, sends_of
 from perfgate.load.history import Rows
-from perfgate.model import TOLD_S, Accounting, Failover
+from perfgate.model import Accounting, Failover
 from perfgate.model.histogram import LatencyRecorder, encode, latency_metrics
-from perfgate.model.metrics import PHASES
 from perfgate.model.nodes import State
 
 CATCHING_UP = "catching up"
-SPOILT_SHARE = 0.05
-"""The latency of a load that was later than this share of it (p99 of both) is not that of the brokers."""
 AT_ONCE_S = 1.0
 """A send that took no longer succeeded while its phase lasted, not because the client waited for the next one."""
+
+INTEGRITY = ("lost_records", "duplicated_records", "reordered_records", "unknown_records", "vanished_records")
+"""Metrics that only the whole log tells."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +76,7 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
         **_outage_metrics(lost_service, received(written, begin, fault)),
         **others_gap_s(written, begin, fault),
         "outage_resolution_s": max(lost_service.resolution_s, schedule_delay_s(written)),
-        "late_sends_s": lost_service.max_s - _in_spite_of_s(written, served, fault),
+        "late_sends_s": lost_service.max_s - in_spite_of_late_s(written, served, fault),
         **_recovery_metrics(written, records, begin, fault),
         **_latency_metrics(records, fault, spans),
         **_integrity_metrics(integrity),
@@ -118,39 +117,6 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
         metrics,
         _accounting(producers, written),
     )
-
-
-def schedule_delay_s(written: Written) -> float:
-    """Return how late records were handed over before the fault, p99 in s: the generator itself paused for so long."""
-    fault = written.marks[0][0]
-    sends, late = _late(written)
-    before = late[(sends["at"] - late >= fault - BEFORE_S) & (sends["at"] - late < fault)]
-    return float(np.percentile(before, 99.0)) if len(before) else 0.0
-
-
-def _late(written: Written) -> tuple[Rows, Times]:
-    """Return all sends, and how late each was handed over, in s."""
-    producers = len(written.sends)
-    due = [written.start + (rows["first"] * producers + n) / written.rate for n, rows in enumerate(written.sends)]
-    sends = np.concatenate(written.sends)
-    return sends, sends["at"] - np.concatenate(due)
-
-
-def _in_spite_of_s(written: Written, served: Mapping[int, Times], fault: float) -> float:
-    """Return the longest outage of a partition, less what late sends explain."""
-    sends, late = _late(written)
-    here = late > TOLD_S
-    return max(in_spite_of_s(times, sends["at"][here], late[here], fault, written.end) for times in served.values())
-
-
-def spoilt_latencies(written: Written, metrics: Mapping[str, float]) -> dict[str, str]:
-    """Return which phases' latencies a late generator spoilt, by the beginning of their names, with the reason."""
-    late = schedule_delay_s(written)
-    if late <= TOLD_S:
-        return {}
-    kinds = [f"latency_{phase}_ms" for phase in PHASES]
-    reason = f"sent late: p99 of the schedule delay before the fault is {late:.3f} s"
-    return {k: reason for k in kinds if 0 < metrics.get(f"{k}.p99", 0.0) < late * 1e3 / SPOILT_SHARE}
 
 
 def _phases(written: Written, lost: Outage, fault: float, lag: Lag | None) -> dict[str, Interval]:
@@ -255,7 +221,7 @@ def _recovery_metrics(written: Written, records: Record, begin: float, fault: fl
         "full_isr_s": _whole_since(written, fault, "full"),
         "preferred_leaders_s": _whole_since(written, fault, "preferred"),
     }
-    sends, late = _late(written)
+    sends, late = lateness(written)
     late = late[sends["at"] >= written.end - LAST_S - STEADY_BINS * BIN_S]
     return {name: value for name, value in found.items() if value is not None} | _recovery(
         records,
@@ -315,6 +281,14 @@ def _cpu_metrics(written: Written, spans: Mapping[str, Interval]) -> dict[str, f
     """Return the cores that all brokers used together in each span."""
     found = {f"broker_cpu_{name}_cores": written.cores(*span) for name, span in spans.items()}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def without_integrity(failover: Failover, metrics: Mapping[str, float]) -> tuple[Failover, dict[str, float]]:
+    """Return the analysis of a round whose log was not read to its end, without what that says of lost records."""
+    kept = {name: n for name, n in failover.integrity.items() if name in ("failed", "timed_out")}
+    unknown = dict.fromkeys((name for name in failover.integrity if name not in kept), 0)
+    known = {name: value for name, value in metrics.items() if name not in INTEGRITY}
+    return replace(failover, integrity={**unknown, **kept}, findings={}), known
 
 
 def _timeline(written: Written, records: Record, begin: float) -> _Seconds:

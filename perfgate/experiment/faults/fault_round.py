@@ -10,14 +10,9 @@ from pathlib import Path
 
 from perfgate.experiment.assembly import sends_failed, unmeasured
 from perfgate.experiment.faults.accepting import had_no_effect
-from perfgate.experiment.faults.analysis import (
-    AT_ONCE_S,
-    analyse,
-    recovered,
-    schedule_delay_s,
-    spoilt_latencies,
-)
+from perfgate.experiment.faults.analysis import AT_ONCE_S, analyse, recovered, without_integrity
 from perfgate.experiment.faults.failing import failed_before
+from perfgate.experiment.faults.late import brokers_served_too_little, schedule_delay_s, spoilt_latencies
 from perfgate.experiment.faults.reading import stayed
 from perfgate.experiment.faults.recording import history_path, keep
 from perfgate.experiment.faults.scripts import SCRIPTS, Scene
@@ -37,8 +32,19 @@ from perfgate.load.history import (
 )
 from perfgate.metrics.usage import UsageWatch
 from perfgate.model import FaultScenario, Round, Scenario
+from perfgate.model.doubt import Doubt
 from perfgate.model.errors import BrokersFailedError, TargetError, TopicRefusedError
-from perfgate.model.load import Engine, JournaledLoad, LoadError, LoadSpec, Observer, SendsFailedError
+from perfgate.model.faults import LATE, but_outages
+from perfgate.model.load import (
+    FAILED,
+    Engine,
+    JournaledLoad,
+    LoadError,
+    LoadSpec,
+    LogUnreadError,
+    Observer,
+    SendsFailedError,
+)
 from perfgate.model.nodes import Faults, LoggedChange
 from perfgate.model.target import Cluster, TopicKeeper
 
@@ -92,30 +98,45 @@ def fault_round(
             flaws = load.finish()
         cluster.check()
         ends = _settled_ends(topics, spec)
-        log = engine.read_everything(spec, journals / "log", ends, observer)
-        written = _written(spec, load, scene, journals, log, ends, faults.changes(spec.topic), usage)
+        log, unread = _everything(engine, spec, journals / "log", ends, observer)
+        changed, unknown = _changes(faults, spec.topic)
+        written = _written(spec, load, scene, journals, log, ends, changed, usage)
         keep(history_path(folder, row.name, index), written)
         shutil.rmtree(journals)
-        failover, metrics, accounting = analyse(written)
+        try:
+            failover, metrics, accounting = analyse(written)
+        except ValueError as error:
+            failed = cluster.dedicated and brokers_served_too_little(written)
+            return unmeasured(index, str(error), broken=failed, perhaps_late=True)
+        if unread:  # what was not read is not known to be lost
+            failover, metrics = without_integrity(failover, metrics)
         failover = replace(failover, session_s=faults.session_s())
-        flaws += fault_host_flaws(load.hosts)
-        flaws += filter(None, (stayed(row, metrics), had_no_effect(row, metrics)))
-        failed = failed_before(row, written)
-        flaws += [failed.reason] if failed else []
-        if (late := schedule_delay_s(written)) > AT_ONCE_S:
-            # Less only widens the resolution of the outage; with so much no send can succeed "at once".
-            flaws.append(f"the generator was late before the fault already: p99 of the schedule delay is {late:.3f} s")
-    except (LoadError, TopicRefusedError, ValueError) as error:
+    except (LoadError, TopicRefusedError) as error:
+        if isinstance(error, SendsFailedError):
+            failed_round = sends_failed(index, error, own_brokers=cluster.dedicated)
+            if not over:
+                where = f"round {index} of {row.name} was broken off in its fault: {error}"
+                raise BrokersFailedError(where, perhaps_late=bool(failed_round.perhaps_late)) from error
+            return failed_round
         if not over:
             raise TargetError(f"round {index} of {row.name} was broken off in its fault: {error}") from error
-        if isinstance(error, SendsFailedError):
-            return sends_failed(index, error, own_brokers=cluster.dedicated)
         return unmeasured(index, str(error))
     except BrokersFailedError as error:
         where = f"round {index} of {row.name}: {error}"
         raise BrokersFailedError(where, perhaps_late=error.perhaps_late) from error
     except TargetError as error:
         raise TargetError(f"round {index} of {row.name}: {error}") from error
+    flaws = [*flaws, *unread, *unknown, *fault_host_flaws(load.hosts)]
+    flaws += (*stayed(row, metrics), *had_no_effect(row, written, metrics))
+    early = failed_before(row, written)
+    flaws += [Doubt(kind=FAILED, whose="brokers", text=early.reason)] if early else []
+    if (late := schedule_delay_s(written)) > AT_ONCE_S:
+        # Less only widens the resolution of the outage; with so much no send can succeed "at once".
+        text = f"the generator was late before the fault already: p99 of the schedule delay is {late:.3f} s"
+        flaws += but_outages(LATE, "load", text, late)
+    spoilt = [*spoilt_latencies(written, metrics), *spoilt_by_clocks(load.hosts, metrics)]
+    failed_texts = tuple(doubt.text for doubt in flaws if doubt.kind == FAILED)
+    perhaps_late = [early.reason] if early and early.perhaps_late else []
     return Round(
         index=index,
         window_s=load.end - load.start,
@@ -127,11 +148,33 @@ def fault_round(
         latency_histogram="",
         failover=failover,
         hosts=load.hosts,
-        invalid=tuple(flaws),
-        broken=(failed.reason,) if failed and cluster.dedicated else (),
-        perhaps_late=(failed.reason,) if failed and failed.perhaps_late else (),
-        invalid_metrics=spoilt_latencies(written, metrics) | spoilt_by_clocks(load.hosts, metrics),
+        invalid=tuple(dict.fromkeys(doubt.text for doubt in flaws)),
+        broken=failed_texts if cluster.dedicated else (),
+        perhaps_late=(*perhaps_late, *(doubt.text for doubt in unread)),
+        invalid_metrics={metric: doubt.text for doubt in spoilt for metric in doubt.metrics},
+        doubts=(*flaws, *spoilt),
     )
+
+
+def _everything(
+    engine: Engine, spec: LoadSpec, folder: Path, ends: Sequence[int], observer: Observer
+) -> tuple[Rows, list[Doubt]]:
+    """Return what a fresh consumer is given, and that it is not all; nothing where it is."""
+    try:
+        return engine.read_everything(spec, folder, ends, observer), []
+    except LogUnreadError as error:
+        return error.rows, [Doubt(kind=FAILED, whose="brokers", text=str(error))]
+
+
+def _changes(faults: Faults, topic: str) -> tuple[Sequence[LoggedChange] | None, list[Doubt]]:
+    """Return what the controllers' log says, and why it says nothing: an outage is one whatever they elected."""
+    try:
+        return faults.changes(topic), []
+    except BrokersFailedError:
+        raise
+    except TargetError as error:
+        text = f"the controllers' log cannot be read: {error}"
+        return None, [Doubt(kind="controllers' log", whose="unknown", text=text)]
 
 
 def _nothing(_at: float) -> None:

@@ -12,6 +12,8 @@ from perfgate.experiment.faults.outage import BIN_S, Interval, Outage, Times, ou
 from perfgate.experiment.faults.written import Record, Written, by_partition, positions
 from perfgate.load.history import Rows
 from perfgate.model import FaultScenario
+from perfgate.model.doubt import Doubt
+from perfgate.model.faults import but_outages
 from perfgate.model.histogram import LatencyRecorder, encode, latency_metrics
 
 LAG_EVERY_S = 0.1
@@ -105,12 +107,13 @@ def reading_metrics(written: Written, records: Record, fault: float, lag: Lag) -
     return metrics
 
 
-def stayed(row: FaultScenario, metrics: Mapping[str, float]) -> str:
-    """Return that consumers who were to stay away read on: what they cost then is the cost of nothing; else empty."""
+def stayed(row: FaultScenario, metrics: Mapping[str, float]) -> tuple[Doubt, ...]:
+    """Return that consumers who were to stay away read on: what they cost then is the cost of nothing; else nothing."""
     gap, hold = metrics.get("receive_outage_s.max", 0.0), row.fault.hold_s
     if not row.fault.about.leaves_unread or gap >= STAYED_AWAY * hold:
-        return ""
-    return f"the consumers did not stay away: {gap:.1f} s without a record is the longest that they had, of {hold:g} s"
+        return ()
+    text = f"the consumers did not stay away: {gap:.1f} s without a record is the longest that they had, of {hold:g} s"
+    return but_outages("no effect", "load", text)
 
 
 def end_to_end(written: Written, spans: dict[str, Interval]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from perfgate.experiment.faults.written import BEFORE_S, NOTHING_DONE, READ_AGAIN
 from perfgate.model import FaultScenario, record_lock_s
-from perfgate.model.errors import TargetError
+from perfgate.model.errors import BrokersFailedError
 from perfgate.model.load import JournaledLoad
 from perfgate.model.nodes import BACK, Action, Faults, State, Watch
 
@@ -67,11 +67,12 @@ class Scene:
         self.load.follow_until(time.monotonic() + held_s, self.row.fault.about.meanwhile)
 
     def until(self, come: Callable[[State], bool], what: str) -> None:
-        """Let the load go on until the brokers say so. Raises TargetError when they do not."""
+        """Let the load go on until the brokers say so. Raises BrokersFailedError when they do not: late, or never."""
         deadline = time.monotonic() + BACK_WITHIN_S
         while not come(self.watch.last):
             if time.monotonic() > deadline:
-                raise TargetError(f"{what}: not so within {BACK_WITHIN_S:.0f} s; the brokers say {self.watch.last}")
+                reason = f"{what}: not so within {BACK_WITHIN_S:.0f} s; the brokers say {self.watch.last}"
+                raise BrokersFailedError(reason, perhaps_late=True)
             self.load.follow_until(time.monotonic() + LOOK_EVERY_S, f"waiting until {what}")
 
     def gone(self, broker: int) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
+from perfgate.judge.faults.figures import weighed
 from perfgate.model import FaultScenario, Judgement, Measurement, Verdict
 
 GROWN = {"p99_growth": (1.5, 2.0), "cpu_per_record_growth": (1.5, 2.0), "memory_growth": (1.25, 1.5)}
@@ -71,7 +72,13 @@ def growth_unknown(measurement: Measurement, metric: str) -> str:
 def grown(measurement: Measurement, metric: str) -> Judgement:
     """Return whether time alone made a figure worse: by less than a machine may drift, by more, or by far more."""
     doubtful, limit = GROWN[metric]
-    centre = statistics.median(r.metrics[metric] for r in measurement.rounds if metric in r.metrics)
-    verdict = Verdict.REGRESSED if centre > limit else Verdict.INCONCLUSIVE if centre > doubtful else Verdict.PASS
-    reason = f"x {centre:.2f} from the start of the load to its end; up to {doubtful:g} may be the machine's drift"
-    return Judgement(verdict=verdict, metric=metric, measured=centre, limit=limit, reason=reason)
+
+    def rule(values: Sequence[float]) -> Judgement:
+        if not values:
+            return Judgement(verdict=Verdict.INCONCLUSIVE, metric=metric, reason=growth_unknown(measurement, metric))
+        centre = statistics.median(values)
+        verdict = Verdict.REGRESSED if centre > limit else Verdict.INCONCLUSIVE if centre > doubtful else Verdict.PASS
+        reason = f"x {centre:.2f} from the start of the load to its end; up to {doubtful:g} may be the machine's drift"
+        return Judgement(verdict=verdict, metric=metric, measured=centre, limit=limit, reason=reason)
+
+    return weighed(measurement, metric, rule)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from perfgate.judge.faults.controllers import took_over
@@ -16,6 +18,18 @@ from perfgate.judge.faults.expectation import (
     told_session_s,
 )
 from perfgate.judge.faults.failing import failed_sends
+from perfgate.judge.faults.figures import (
+    CATCH_UP,
+    DRAINED,
+    OTHERS,
+    OUTAGE,
+    RATE_RECOVERY,
+    RECEIVING,
+    RECOVERY,
+    TIMES_UNTIL,
+    counting,
+    weighed,
+)
 from perfgate.judge.faults.growth import (
     GROWN,
     grown,
@@ -29,17 +43,10 @@ from perfgate.judge.limits import reach_of
 from perfgate.judge.rates import at_another_rate
 from perfgate.judge.statistics import many
 from perfgate.judge.thresholds import for_one_look
-from perfgate.model import TOLD_S, FaultScenario, Judgement, Measurement, Outcome, Scenario, Threshold, Verdict
+from perfgate.model import FaultScenario, Judgement, Measurement, Outcome, Scenario, Threshold, Verdict
 
 Durability = Literal["nothing lost, duplicated or reordered", "nothing lost", "losses allowed"]
-OTHERS = "others_receive_outage_s.max"
-OUTAGE, RECEIVING, RECOVERY, RATE_RECOVERY = "outage_s.max", "receive_outage_s.max", "recovery_s", "rate_recovery_s"
-CATCH_UP, DRAINED = "catch_up_s", "lag_drained_s"
-TIMES_UNTIL = (RECOVERY, RATE_RECOVERY, CATCH_UP, DRAINED, "full_isr_s", "preferred_leaders_s")
-"""Times until something is as it was: a round without one never got there. Of another figure nobody knows why."""
-RESOLUTION, LATE_SENDS, BEFORE = "outage_resolution_s", "late_sends_s", "latency_before_ms.p99"
-TOLD_FACTOR = 5.0
-"""The longest gap without a fault exceeds its p99 several times over: an outage below so many is not told from one."""
+BEFORE = "latency_before_ms.p99"
 RULED_OUT = {
     "nothing lost, duplicated or reordered": ("lost", "duplicated", "reordered", "divergent", "regressed", "phantom"),
     "nothing lost": ("lost", "phantom"),
@@ -73,9 +80,9 @@ def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequen
     runs makes it wider than that; REGRESSED when the median of the rounds is beyond it, INCONCLUSIVE when single rounds
     are. What consumers wait and what time alone makes worse is held likewise. So is a rate that never was as before
     again; of the p99 that is told only, unless there is a threshold for the recovery: it hangs on what else the machine
-    does. On a machine that lets the load pause without a fault, an outage whose limit lies within those pauses is
-    INCONCLUSIVE (:func:`told_to_s`).
+    does. What was wrong with the load itself explains as much of it as its doubts say (:func:`weighed`).
     """
+    measurement = replace(measurement, rounds=tuple(r for r in measurement.rounds if r.failover))
     usual_s, told_s = usual_latency_s(measurement), told_session_s(measurement)
     judgements = damage(row, measurement)
     held = {threshold.metric.name: for_one_look(threshold) for threshold in thresholds}
@@ -133,40 +140,13 @@ def damage(row: FaultScenario, measurement: Measurement) -> list[Judgement]:
     return [judgement for judgement in (*found, _unclean(row, measurement)) if judgement]
 
 
-def told_to_s(measurement: Measurement) -> float:
-    """Return how exactly an outage is known, in s: the gaps (p99) of the load itself; 0 when those are negligible."""
-    longest = max((r.metrics.get(RESOLUTION, 0.0) for r in measurement.rounds), default=0.0)
-    return longest if longest > TOLD_S else 0.0
-
-
 def usual_latency_s(measurement: Measurement) -> float:
     """Return the p99 of the latency before the fault (median of the rounds), in s; 0 where it is not known.
 
     Not of rounds in which the load itself was late: that is no latency of the brokers.
     """
-    found = [r.metrics[BEFORE] for r in measurement.rounds if BEFORE in r.metrics and not r.spoilt(BEFORE)]
+    found = [r.metrics[BEFORE] for r in counting(measurement, BEFORE) if BEFORE in r.metrics and not r.spoilt(BEFORE)]
     return statistics.median(found) / 1e3 if found else 0.0
-
-
-def _untold(measurement: Measurement, metric: str, centre: float, limit: float) -> str:
-    """Return why an outage of `centre` s cannot be held against the limit; empty when it can.
-
-    The figure is at most the resolution too long or too short. One below TOLD_FACTOR of those may be no outage at all,
-    so that it can keep its limit but not break it. Nor does one that is within it but for sends that were late.
-    """
-    if metric not in (OUTAGE, RECEIVING, OTHERS):
-        return ""
-    resolution = told_to_s(measurement)
-    if (
-        resolution
-        and centre + resolution > limit
-        and (centre - resolution <= limit or centre < TOLD_FACTOR * resolution)
-    ):
-        return f"the load itself paused for {resolution:.2f} s (p99) before the fault; the limit lies within that"
-    found = [r.metrics[metric] - r.metrics.get(LATE_SENDS, 0.0) for r in measurement.rounds if metric in r.metrics]
-    if centre > limit >= (without := statistics.median(found)):
-        return f"sends were late themselves since the fault: without that it is {without:.2f} s"
-    return ""
 
 
 def _kept(measurement: Measurement, kind: str) -> Judgement | None:
@@ -219,83 +199,79 @@ def _unclean(row: FaultScenario, measurement: Measurement) -> Judgement | None:
 
 
 def _against(measurement: Measurement, threshold: Threshold, expected: Expectation | None) -> Judgement:
-    """Hold the median of the rounds against the threshold; too many rounds beyond it are in doubt.
+    """Hold the median of the rounds that count against the threshold; too many rounds beyond it are in doubt.
 
     Of outages one is, where what the settings predict does not explain it either: each of them is what a fault cost.
-    A time that never ended is red where it did not in most of the rounds: in one of them that happens by chance.
+    A time that never ended is beyond every limit; one such round of several is in doubt, for that happens by chance.
     """
-    name, sign = threshold.metric.name, threshold.metric.sign
-    values = [r.metrics[name] for r in measurement.rounds if name in r.metrics]
-    missing = len(measurement.rounds) - len(values)
-    never = f"{missing} of {len(measurement.rounds)} rounds never got there"
-    if name in TIMES_UNTIL and 2 * missing > len(measurement.rounds):
-        return Judgement(verdict=Verdict.REGRESSED, metric=name, limit=threshold.limit, reason=never)
-    if missing and not (values and sign * (statistics.median(values) - threshold.limit) < 0):
-        reason = never if name in TIMES_UNTIL else f"measured in {len(values)} of {len(measurement.rounds)} rounds only"
-        reason = growth_unknown(measurement, name) if name in GROWN else reason
-        return Judgement(verdict=Verdict.INCONCLUSIVE, metric=name, limit=threshold.limit, reason=reason)
-    if reason := next((words for r in measurement.rounds if (words := r.spoilt(name))), ""):
-        return Judgement(verdict=Verdict.INVALID, metric=name, reason=reason)
-    centre = statistics.median(values)
-    if reason := _untold(measurement, name, centre, threshold.limit):
+    name, sign, limit = threshold.metric.name, threshold.metric.sign, threshold.limit
+    predicted_s, rounds = expected.high_s if expected else 0.0, len(counting(measurement, name))
+    bar = max(limit, predicted_s) if name == OUTAGE else limit
+
+    def rule(values: Sequence[float]) -> Judgement:
+        never, beyond = values.count(math.inf), sum(sign * (value - bar) < 0 for value in values)
+        centre = statistics.median(values) if values else math.nan
+        by_chance = name in TIMES_UNTIL and len(values) > 1 and sum(value > limit for value in values) < 2
+        verdict, reason = Verdict.PASS, f"{never} of {rounds} rounds never got there" if never else ""
+        if sign * (centre - limit) < 0 and not by_chance:
+            noise = _by_chance(threshold, centre, predicted_s)
+            verdict, reason = (Verdict.INCONCLUSIVE, noise) if noise else (Verdict.REGRESSED, reason)
+        elif len(values) < rounds:
+            verdict, reason = Verdict.INCONCLUSIVE, f"measured in {len(values)} of {rounds} rounds only"
+            reason = growth_unknown(measurement, name) if name in GROWN else reason
+        elif never:
+            verdict = Verdict.INCONCLUSIVE
+        elif beyond >= (1 if name == OUTAGE else many(len(values))) or (by_chance and not sign * (centre - limit) >= 0):
+            verdict = Verdict.INCONCLUSIVE
+            reason = f"{beyond} of {len(values)} rounds beyond {bar:g} {threshold.metric.unit}"
         return Judgement(
-            verdict=Verdict.INCONCLUSIVE, metric=name, measured=centre, limit=threshold.limit, reason=reason
+            verdict=verdict,
+            metric=name,
+            reason=reason,
+            measured=centre if math.isfinite(centre) else None,
+            limit=limit,
+            baseline=threshold.baseline,
+            tolerance=threshold.tolerance,
+            reach=threshold.reach,
         )
-    predicted_s = expected.high_s if expected else 0.0
-    most, bar = (1, max(threshold.limit, predicted_s)) if name == OUTAGE else (many(len(values)), threshold.limit)
-    beyond = sum(sign * (value - bar) < 0 for value in values)
-    verdict, reason = Verdict.PASS, ""
-    if not sign * (centre - threshold.limit) >= 0:  # what is no number (NaN) keeps no limit
-        reason = _by_chance(threshold, centre, predicted_s)
-        verdict = Verdict.INCONCLUSIVE if reason else Verdict.REGRESSED
-    elif beyond >= most:
-        verdict = Verdict.INCONCLUSIVE
-        reason = f"{beyond} of {len(values)} rounds beyond {bar:g} {threshold.metric.unit}"
-    return Judgement(
-        verdict=verdict,
-        metric=name,
-        reason=reason,
-        measured=centre,
-        limit=threshold.limit,
-        baseline=threshold.baseline,
-        tolerance=threshold.tolerance,
-        reach=threshold.reach,
-    )
+
+    return weighed(measurement, name, rule)
 
 
 def _by_chance(threshold: Threshold, centre: float, predicted_s: float) -> str:
     """Return that noise between runs, or what the settings predict, explains a figure beyond its limit; else empty.
 
-    That is where the limit lies as far off as one may, and the noise asks for more.
+    That is where the limit lies as far off as one may, and the noise asks for more: no noise takes more than that of
+    what is better when higher.
     """
     reach = reach_of(threshold.tolerance, threshold.spread, threshold.runs, looks=1)
-    sign = threshold.metric.sign
-    explained = sign * (centre - threshold.baseline * (1 - sign * reach)) >= 0 or 0 < centre <= predicted_s
-    if reach <= threshold.reach or not explained:
+    explained = centre <= threshold.baseline * (1 + reach) or 0 < centre <= predicted_s
+    if reach <= threshold.reach or threshold.metric.sign > 0 or not explained:
         return ""
     return f"beyond its limit, but runs scatter by {threshold.spread * 100:.0f} %, so that it may be by chance"
 
 
 def _predicted(measurement: Measurement, metric: str, expected: Expectation) -> Judgement:
-    values, high_s = [r.metrics[metric] for r in measurement.rounds if metric in r.metrics], expected.high_s
-    centre, beyond = statistics.median(values), sum(value > high_s for value in values)
-    reason = f"expected at most {high_s:.1f} s: {expected.why}"
-    if untold := _untold(measurement, metric, centre, high_s):
-        verdict, reason = Verdict.INCONCLUSIVE, f"{untold}; {reason}"
-    elif centre > high_s:
-        verdict = Verdict.REGRESSED
-    elif beyond:
-        verdict, reason = Verdict.INCONCLUSIVE, f"{beyond} of {len(values)} rounds beyond it; {reason}"
-    elif expected.sure_s is not None and max(values) > expected.sure_s:
-        verdict, reason = Verdict.INCONCLUSIVE, f"more than {expected.sure_s:.1f} s; {reason}"
-    else:
-        verdict = Verdict.PASS
-    return Judgement(verdict=verdict, metric=metric, measured=centre, limit=high_s, reason=reason)
+    def rule(values: Sequence[float]) -> Judgement:
+        high_s, reason = expected.high_s, f"expected at most {expected.high_s:.1f} s: {expected.why}"
+        beyond, verdict = sum(value > high_s for value in values), Verdict.PASS
+        centre = statistics.median(values) if values else None
+        if centre is None:
+            verdict = Verdict.INCONCLUSIVE
+        elif centre > high_s:
+            verdict = Verdict.REGRESSED
+        elif beyond:
+            verdict, reason = Verdict.INCONCLUSIVE, f"{beyond} of {len(values)} rounds beyond it; {reason}"
+        elif expected.sure_s is not None and max(values) > expected.sure_s:
+            verdict, reason = Verdict.INCONCLUSIVE, f"more than {expected.sure_s:.1f} s; {reason}"
+        return Judgement(verdict=verdict, metric=metric, measured=centre, limit=high_s, reason=reason)
+
+    return weighed(measurement, metric, rule)
 
 
 def _recovered(measurement: Measurement) -> list[Judgement]:
     """Return a judgement when rounds ended before rate and p99 were as before."""
-    rounds = measurement.rounds
+    rounds = counting(measurement, RATE_RECOVERY)
     if never := sum(RATE_RECOVERY not in r.metrics for r in rounds):
         verdict = Verdict.REGRESSED if 2 * never > len(rounds) else Verdict.INCONCLUSIVE
         reason = f"in {never} of {len(rounds)} rounds the rate was not as before when the load ended"
@@ -323,7 +299,7 @@ def _accepted_once(row: FaultScenario, measurement: Measurement) -> list[Judgeme
 def _kept_up(row: FaultScenario, measurement: Measurement) -> list[Judgement]:
     """Return a judgement when consumers were still behind when the load ended: in doubt where it ended too early."""
     metric = CATCH_UP if row.fault.about.leaves_unread else DRAINED
-    read = [r for r in measurement.rounds if RECEIVING in r.metrics]
+    read = [r for r in counting(measurement, metric) if RECEIVING in r.metrics]
     never = sum(metric not in r.metrics for r in read)
     if not never:
         return []

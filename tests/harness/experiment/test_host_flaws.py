@@ -158,9 +158,11 @@ def test_a_host_whose_clock_stepped_is_named_with_how_much_with_a_fault_too() ->
     (flaw,) = host_flaws(PACED, load_result(hosts=(HOST, stepped)))
     assert "the clock of the load host load-7 stepped by -250.0 ms" in flaw.reason
     assert (flaw.metrics, flaw.generator) == ((), True)
-    assert fault_host_flaws((HOST, stepped)) == [flaw.reason]
-    (late,) = fault_host_flaws((replace(HOST, started_late_ms=60.0),))
-    assert "host-1 began 60.0 ms after" in late
+    assert {doubt.text for doubt in fault_host_flaws((HOST, stepped))} == {flaw.reason}
+    outages, others = fault_host_flaws((replace(HOST, started_late_ms=60.0),))
+    assert "host-1 began 60.0 ms after" in outages.text
+    assert outages.offset == pytest.approx((60.0 + HOST.clock_bound_ms) / 1e3), "an outage is longer by no more"
+    assert others.factor is None
     assert fault_host_flaws((HOST,)) == fault_host_flaws(()) == []
 
 
@@ -172,5 +174,7 @@ def test_with_a_fault_latencies_are_refused_that_clocks_say_nothing_of() -> None
         "end_to_end_after_ms.p50": 2.0,
         "outage_s": 0,
     }
-    assert set(spoilt_by_clocks((HOST, HOST), metrics)) == {"latency_during_ms", "end_to_end_after_ms"}
-    assert spoilt_by_clocks((), metrics) == {}
+    found = spoilt_by_clocks((HOST, HOST), metrics)
+    assert {doubt.metrics for doubt in found} == {("latency_during_ms",), ("end_to_end_after_ms",)}
+    assert {doubt.offset for doubt in found} == {HOST.clock_off_by_ms}
+    assert spoilt_by_clocks((), metrics) == []

@@ -119,9 +119,9 @@ def test_consumers_that_never_stayed_away_have_measured_nothing() -> None:
     assert isinstance(row, FaultScenario)
     written = away()
     read_on = replace(written, receipts=history(down=False).receipts)
-    assert "the consumers did not stay away: 0.0 s" in stayed(row, analyse(read_on)[1])
-    assert stayed(row, analyse(written)[1]) == ""
-    assert stayed(faulty(), analyse(history(down=False))[1]) == "", "of another fault nothing is asked"
+    assert "the consumers did not stay away: 0.0 s" in stayed(row, analyse(read_on)[1])[0].text
+    assert stayed(row, analyse(written)[1]) == ()
+    assert stayed(faulty(), analyse(history(down=False))[1]) == (), "of another fault nothing is asked"
 
 
 def test_those_who_never_catch_up_are_red() -> None:

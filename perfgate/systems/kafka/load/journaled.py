@@ -23,8 +23,10 @@ from perfgate.load.history import (
 from perfgate.load.local import LocalTransport
 from perfgate.load.processes import Generators
 from perfgate.load.transport import Message, Transport
-from perfgate.model import Consumers, FaultScenario, HostReport
-from perfgate.model.load import LoadError, LoadSpec, Observer
+from perfgate.model import Consumers, FaultScenario, HostReport, Scenario
+from perfgate.model.doubt import Doubt
+from perfgate.model.faults import LATE, but_outages
+from perfgate.model.load import FAILED, LoadError, LoadSpec, LogUnreadError, Observer
 from perfgate.systems.kafka.load.host_shares import host_reports
 from perfgate.systems.kafka.load.instructions import (
     CONSUME,
@@ -127,7 +129,7 @@ class JournaledGenerators:
         """Have all that was written down so far in the folder. Raises LoadError."""
         self._transport.collect(self._folder)
 
-    def finish(self) -> list[str]:
+    def finish(self) -> list[Doubt]:
         """Offer no more records, wait until each has its outcome, and return what was wrong with the load itself.
 
         Raises LoadError when that takes too long, or when a journal is not whole.
@@ -144,7 +146,7 @@ class JournaledGenerators:
         self._running.tell(CONSUME, stop=True)
         read = self._running.wait_for("result", DRAIN_MARGIN_S, self._observer, only=CONSUME, phase="ending consumers")
         self._collect_all()
-        return load_flaws(sent, read)
+        return load_flaws(self._spec.scenario, sent, read)
 
     def _collect_all(self) -> None:
         """Have all journals here, and see that each is whole. Raises LoadError."""
@@ -159,22 +161,37 @@ class JournaledGenerators:
         self.hosts = host_reports(clocks, began, results, {}, window_s=END_LEAD_S / 2)
 
 
-def load_flaws(sent: Sequence[Message], read: Sequence[Message]) -> list[str]:
-    """Return what was wrong with the load, by the results of producers and consumers."""
-    found = []
+def load_flaws(row: Scenario, sent: Sequence[Message], read: Sequence[Message]) -> list[Doubt]:
+    """Return what was wrong with the load, by the results of producers and consumers.
+
+    An outage stands where a buffer was full: it was, because a partition took nothing. So it does where records are
+    missing at the load's end, but for the time in which they were due.
+    """
+    found: list[Doubt] = []
     if blocked := sum(result["pushback_s"] for result in sent):
-        found.append(
+        text = (
             f"the producers' buffers were full for {blocked:.1f} s, which hides what the outage cost: raise "
             "queue.buffering.max.kbytes and queue.buffering.max.messages to what is sent in twice the outage"
         )
+        found += but_outages("full buffer", "brokers", text)
     if unsent := sum(max(0, result["unsent"]) for result in sent):
-        found.append(f"{unsent:,} records of the schedule were never handed over")
+        text = f"{unsent:,} records of the schedule were never handed over"
+        due_s = max(result["unsent"] for result in sent) * len(sent) / row.load.rate
+        found += but_outages(LATE, "brokers" if blocked else "load", text, 0.0 if blocked else due_s)
     if beyond := sum(max(0, -result["unsent"]) for result in sent):
-        found.append(f"{beyond:,} records were sent after the load's end, of which a generator process heard too late")
-    if corrupt := sum(result["corrupt"] + result["foreign"] for result in read):
-        found.append(f"the consumers were given {corrupt:,} records whose content is not what was sent")
+        text = f"{beyond:,} records were sent after the load's end, of which a generator process heard too late"
+        found.append(Doubt(kind=LATE, whose="load", text=text))
+    if corrupt := sum(result["corrupt"] for result in read):
+        text = f"the consumers were given {corrupt:,} records whose content is not what was sent"
+        found.append(Doubt(kind=FAILED, whose="brokers", text=text))
+    if foreign := sum(result["foreign"] for result in read):
+        text = f"the consumers were given {foreign:,} records that are not of this run"
+        found.append(Doubt(kind="foreign", whose="unknown", text=text))
     if missed := sum(result["missed"] for result in read):
-        found.append(f"the consumers were given {missed:,} records less than the log holds")
+        text = f"the consumers were given {missed:,} records less than the log holds"
+        # Without acks=all a log may be cut back behind what was read.
+        kept = dict(row.producer).get("acks") in ("all", "-1")
+        found.append(Doubt(kind=FAILED if kept else "missed", whose="brokers", text=text))
     return found
 
 
@@ -201,7 +218,7 @@ def not_whole(folder: Path, worker: Mapping[str, Any], result: Message) -> str:
 def read_everything(spec: LoadSpec, folder: Path, ends: Sequence[int], observer: Observer) -> Rows:
     """Return what a fresh consumer is given of every partition from its start to its end offset, in the log's order.
 
-    Raises LoadError when it does not get there.
+    Raises LogUnreadError when it does not get there.
     """
     folder.mkdir(parents=True, exist_ok=True)
     row = replace(spec.scenario, consumers=Consumers(membership="assigned"))
@@ -217,8 +234,9 @@ def read_everything(spec: LoadSpec, folder: Path, ends: Sequence[int], observer:
     reached = [int(rows["offset"][rows["partition"] == number].max(initial=-1)) + 1 for number in range(len(ends))]
     if not whole or any(here < end for here, end in zip(reached, ends, strict=True)):
         short = [(n, here, end) for n, (here, end) in enumerate(zip(reached, ends, strict=True)) if here < end]
-        raise LoadError(
+        raise LogUnreadError(
             f"the final read did not reach the end of the log within {timeout_s:.0f} s: "
-            + ", ".join(f"partition {number} {here:,} of {end:,}" for number, here, end in short)
+            + ", ".join(f"partition {number} {here:,} of {end:,}" for number, here, end in short),
+            rows,
         )
     return rows

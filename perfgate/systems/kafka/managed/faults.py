@@ -13,7 +13,7 @@ from pathlib import Path
 from perfgate.host.guard import Guard
 from perfgate.host.session import run_in_session
 from perfgate.host.waiting import NotYet, poll_until
-from perfgate.model.errors import TargetError
+from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.nodes import Action
 from perfgate.systems.kafka.managed.kafka_tools import TOOL_TIMEOUT_S, KafkaTools
 from perfgate.systems.kafka.managed.toxiproxy import ToxiproxyApi
@@ -24,6 +24,10 @@ ASK_EVERY_S = 0.05
 METADATA = "__cluster_metadata-0"
 QUORUM_STATE = "quorum-state"
 LAST_WORDS = 500
+
+
+def _late(reason: str) -> BrokersFailedError:
+    return BrokersFailedError(reason, perhaps_late=True)
 
 
 class NodeFaults(KafkaTools):
@@ -55,7 +59,7 @@ class NodeFaults(KafkaTools):
                 raise NotYet("it still runs")
 
         failure = f"node {node} was asked to end and has not done so"
-        poll_until(failure, ended, within_s=STOP_TIMEOUT_S, every_s=ASK_EVERY_S)
+        poll_until(failure, ended, within_s=STOP_TIMEOUT_S, every_s=ASK_EVERY_S, error=_late)
 
     @abstractmethod
     def runs(self, node: int) -> bool:

@@ -8,7 +8,7 @@ import time
 from confluent_kafka import KafkaException
 
 from perfgate.model import Settings
-from perfgate.model.errors import TargetError
+from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.nodes import ASK_EVERY_S, State
 from perfgate.systems.kafka.client.topics import admin_client
 
@@ -40,9 +40,12 @@ class MetadataWatch:
 
     @property
     def last(self) -> State:
-        """The newest state. Raises TargetError when the brokers have never answered, or are no longer asked."""
-        if not self.states or not self._thread.is_alive():
-            raise TargetError(f"the brokers cannot be asked for the state of topic {self.topic}")
+        """The newest state. Raises BrokersFailedError when they have never answered, TargetError when nobody asks."""
+        if not self._thread.is_alive():
+            raise TargetError(f"the brokers are no longer asked for the state of topic {self.topic}")
+        if not self.states:
+            reason = f"the brokers have never answered what the state of topic {self.topic} is"
+            raise BrokersFailedError(reason, perhaps_late=True)
         return self.states[-1]
 
     def _ask_again(self) -> None:

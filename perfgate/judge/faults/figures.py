@@ -1,0 +1,133 @@
+"""Figures of a fault's rounds: those that count, and what doubts about their load leave of a red one. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from perfgate.judge.unexplained import without_explained
+from perfgate.model import METRICS, TOLD_S, Judgement, Measurement, Round, Verdict
+from perfgate.model.doubt import Doubt, explained
+from perfgate.model.faults import LATE
+
+OTHERS = "others_receive_outage_s.max"
+OUTAGE, RECEIVING, RECOVERY, RATE_RECOVERY = "outage_s.max", "receive_outage_s.max", "recovery_s", "rate_recovery_s"
+GAPS = (OUTAGE, RECEIVING, OTHERS)
+CATCH_UP, DRAINED = "catch_up_s", "lag_drained_s"
+TIMES_UNTIL = (RECOVERY, RATE_RECOVERY, CATCH_UP, DRAINED, "full_isr_s", "preferred_leaders_s")
+"""Times until something is as it was: a round without one never got there. Of another figure nobody knows why."""
+RESOLUTION, LATE_SENDS = "outage_resolution_s", "late_sends_s"
+TOLD_FACTOR = 5.0
+"""The longest gap without a fault exceeds its p99 several times over: an outage below so many is not told from one."""
+
+Rule = Callable[[Sequence[float]], Judgement]
+"""Judges the figures of the rounds that count; infinity is a time that never ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What one round says of a metric, and all that there is to doubt of it."""
+
+    value: float
+    doubts: tuple[Doubt, ...]
+
+
+def counting(measurement: Measurement, metric: str) -> tuple[Round, ...]:
+    """Return the rounds whose flaws do not explain everything of this metric."""
+    return tuple(r for r in measurement.rounds if explained(flaws_of(r, metric), metric)[0] < math.inf)
+
+
+def flaws_of(found: Round, metric: str) -> tuple[Doubt, ...]:
+    """Return what was wrong with a round's load, or with this metric of it."""
+    flaws = tuple(doubt for doubt in found.flaws if doubt.touches(metric))
+    if found.no_number(metric):
+        flaws = (*flaws, Doubt(kind="no number", whose="unknown", text=found.spoilt(metric), factor=None))
+    return flaws
+
+
+def figures(measurement: Measurement, metric: str) -> list[Figure]:
+    """Return the figures of the rounds that count and have it, or never got there."""
+    never = {metric: math.inf} if metric in TIMES_UNTIL else {}
+    return [
+        Figure(value, (*flaws_of(r, metric), *_of_the_load(r, metric, value)))
+        for r in counting(measurement, metric)
+        for value in ({**never, **r.metrics}.get(metric),)
+        if value is not None
+    ]
+
+
+def weighed(measurement: Measurement, metric: str, rule: Rule) -> Judgement:
+    """Return what the rule says of the rounds that count, as far as doubts leave it.
+
+    REGRESSED stays where the rule says so too of figures without what their doubts explain. A flaw of any round's load
+    leaves nothing else standing: INVALID. A load that was late explains a red outage alone, and makes one doubtful
+    that keeps its limit by less than the load paused before the fault.
+    """
+    found = figures(measurement, metric)
+    values = [one.value for one in found]
+    judged = rule(values)
+    flaws = [flaw for r in measurement.rounds for flaw in flaws_of(r, metric)]
+    if judged.verdict is Verdict.REGRESSED:
+        left = without_explained(values, METRICS[metric].sign, metric, [one.doubts for one in found])
+        doubts = [doubt for one in found for doubt in one.doubts]
+        why = _words(doubts, metric, judged)
+        if rule(left).verdict is Verdict.REGRESSED:
+            return replace(judged, reason="; ".join(filter(None, (judged.reason, why and f"red in spite of: {why}"))))
+        verdict = Verdict.INVALID if flaws else Verdict.INCONCLUSIVE
+        return replace(judged, verdict=verdict, reason="; ".join(filter(None, (why, judged.reason))))
+    if flaws:
+        reason = "; ".join(dict.fromkeys(flaw.text for flaw in flaws))
+        return replace(judged, verdict=Verdict.INVALID, reason=reason)
+    pauses_s = told_to_s(measurement) if metric in GAPS else 0.0
+    if pauses_s and judged.verdict is Verdict.PASS and _within(judged, pauses_s):
+        reason = "; ".join(filter(None, (f"{_paused(pauses_s)}; the limit lies within that", judged.reason)))
+        return replace(judged, verdict=Verdict.INCONCLUSIVE, reason=reason)
+    return judged
+
+
+def told_to_s(measurement: Measurement) -> float:
+    """Return how exactly an outage is known, in s: the gaps (p99) of the load itself; 0 when those are negligible."""
+    longest = max((r.metrics.get(RESOLUTION, 0.0) for r in measurement.rounds), default=0.0)
+    return longest if longest > TOLD_S else 0.0
+
+
+def _within(judged: Judgement, pauses_s: float) -> bool:
+    """Return whether an outage that keeps its limit would not if it were longer by the load's own pauses."""
+    if judged.measured is None or judged.limit is None:
+        return False
+    return judged.measured + pauses_s > judged.limit
+
+
+def _of_the_load(found: Round, metric: str, value: float) -> tuple[Doubt, ...]:
+    """Return by how much the load itself may have made an outage longer: by pauses as before the fault, by late sends.
+
+    A pause of it may be several times as long as its p99; a longer outage is none, but may begin or end with one.
+    """
+    if metric not in GAPS:
+        return ()
+    doubts = []
+    if (pauses_s := found.metrics.get(RESOLUTION, 0.0)) > TOLD_S:
+        offset_s = value if value < TOLD_FACTOR * pauses_s else pauses_s
+        doubts.append(Doubt(kind=LATE, whose="load", text=_paused(pauses_s), offset=offset_s))
+    if (late_s := found.metrics.get(LATE_SENDS, 0.0)) > 0:
+        text = f"sends were late themselves since the fault: without that it is {max(0.0, value - late_s):.2f} s"
+        doubts.append(Doubt(kind=LATE, whose="load", text=text, offset=late_s))
+    return tuple(doubts)
+
+
+def _paused(seconds: float) -> str:
+    return f"the load itself paused for {seconds:.2f} s (p99) before the fault"
+
+
+def _words(doubts: Sequence[Doubt], metric: str, judged: Judgement) -> str:
+    """Return the doubts, each once, and how much they explain of what was measured."""
+    if not doubts:
+        return ""
+    texts = "; ".join(dict.fromkeys(doubt.text for doubt in doubts))
+    factor, offset = explained(doubts, metric)
+    if judged.measured is None or math.isinf(factor):
+        return texts
+    unit = METRICS[metric].unit
+    parts = [f"{offset:.3g} {unit}" if offset or factor == 1 else "", f"a factor of {factor:.3g}" if factor > 1 else ""]
+    return f"{texts}, which explains {' and '.join(filter(None, parts))} of the {judged.measured:.3g} {unit} measured"
