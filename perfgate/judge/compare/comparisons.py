@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from perfgate.judge.compare.again import may_hide_worse, measured_again
-from perfgate.judge.compare.beside import AT_ITS_CAP, got_worse, kept_by_path, not_looked_at, once_late
+from perfgate.judge.compare.beside import AT_ITS_CAP, got_worse, held, kept_by_path, not_looked_at, once_late
 from perfgate.judge.compare.compiling import cold_units, still_compiling
 from perfgate.judge.compare.losses import known_loss, sound_units, with_units
 from perfgate.judge.compare.paths import (
@@ -104,9 +104,18 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
         red = _red_by(units.metric)
         if known_loss(units, comparison, math.log1p(rule.margin), red, final=final, rule=rule):
             return with_units(found, comparison, units, Effect.SLOWER)
+    for name, factor in {} if short.before else held(comparison, Effect.SAME).items():
+        units = sound_units(comparison, METRICS[name])
+        if known_loss(units, comparison, abs(math.log(factor)), _never, final=final, rule=rule):
+            return with_units(found, comparison, units, Effect.SLOWER)
     if found.effect is Effect.INCONCLUSIVE and found.primary is None and measured:
         found = with_units(found, comparison, measured[0], found.effect)
     return replace(found, reasons=(*found.reasons, *filter(None, (units.explains for units in measured))))
+
+
+def _never(_: Estimate) -> bool:
+    """Return that beside what decides a loss counts where it is far beyond alone."""
+    return False
 
 
 def _red_by(metric: MetricInfo) -> Callable[[Estimate], bool]:

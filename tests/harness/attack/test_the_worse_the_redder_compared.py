@@ -275,3 +275,13 @@ def test_turns_that_a_slow_candidate_outlasts_are_red(both: bool, times: float, 
     assert outcome.effect is (Effect.SLOWER if red else Effect.INVALID)
     assert ("explains a factor of 2 of the 16 measured" in outcome.reasons[0]) is both
     assert judge_against_reference(found, ratios).verdict is (Verdict.REGRESSED if red else Verdict.INVALID)
+
+
+@pytest.mark.parametrize(("times", "red"), [(1.4, False), (20.0, True)])
+def test_what_decides_being_open_hides_no_wait_that_is_far_longer(times: float, red: bool) -> None:
+    """Brokers' CPU was open, and so a p99 of 20 times was not looked at."""
+    cpu = [0.3, -0.3, 0.25, -0.2, 0.3, -0.35]
+    found = compared(*cpu, metric="broker_cpu_us_per_record", planned=40)
+    rounds = tuple(replace(r, metrics={**r.metrics, P99: 5.0 * times}) for r in found.candidate.rounds)
+    outcome = judge_comparison(replace(found, candidate=replace(found.candidate, rounds=rounds)))
+    assert outcome.effect is (Effect.SLOWER if red else Effect.INCONCLUSIVE)
