@@ -214,10 +214,9 @@ class Comparing:
                 side: self._warm(clusters[side], [row.sides[side] for row in rows], rows, side) for side in SIDES
             }
             for link, one in rows[0].rtt_ms["A"].items():
-                if (other := rows[0].rtt_ms["B"].get(link)) is None:
-                    continue  # the change is of the link
-                told = f"{one:.2f} ms as declared, {other:.2f} ms to the other cluster"
-                self.setup.say.note(f"round trip, {link}: {told}")
+                if (other := rows[0].rtt_ms["B"].get(link)) is not None:  # or the change is of the link
+                    told = f"{one:.2f} ms as declared, {other:.2f} ms to the other cluster"
+                    self.setup.say.note(f"round trip, {link}: {told}")
             self._until_decided(rows, time.monotonic() + budget_s, benches, Switch())
             for bench in benches.values():
                 bench.delete_backlogs()
@@ -302,8 +301,9 @@ class Comparing:
     def _decided(self, row: Compared, freed: int) -> bool:
         """Return whether nothing more is measured of the scenario; others left it time for `freed` more units."""
         row.grow(freed)
-        # To end when A/A pairs are alike would record too little of their scatter.
-        row.decided = row.done or (not self.change.records_pairs and self.stop.decided(self._comparison(row)))
+        found = self._comparison(row)
+        recording = self.change.records_pairs  # to end when A/A pairs are alike would tell too little of their scatter
+        row.decided = row.done(self.stop.fewest_units(found)) or (not recording and self.stop.decided(found))
         return row.decided
 
     def _warm(self, cluster: Cluster, forms: Sequence[Scenario], rows: Sequence[Compared], sides: str = SIDES) -> Bench:

@@ -122,9 +122,16 @@ class Compared:
             self.planned += freed
 
     @property
-    def done(self) -> bool:
-        """Whether its plan is carried out, or can no longer decide anything."""
-        return self.unsound or self.units >= self.planned
+    def failed(self) -> bool:
+        """Whether brokers failed, or did not take what was sent: a result, and no part that was spoilt."""
+        return any(r.broken or r.accounting.failed_total for rounds in self.rounds.values() for r in rounds)
+
+    def done(self, fewest: int) -> bool:
+        """Return whether its plan is carried out, or can no longer decide anything.
+
+        A part that was spoilt keeps it from being green, but no loss from being known: `fewest` others are measured.
+        """
+        return self.units >= self.planned or self.failed or (self.unsound and self.units > fewest)
 
     def lengthen(self, window_s: float, most_parts: int) -> None:
         """Measure turns and rounds for so long at the least, and no more than so many parts a unit, from now on.

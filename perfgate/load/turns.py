@@ -22,6 +22,7 @@ records (with 20 ms of buffer a saturated scenario lost a third of its rate), an
 LEAST_BUFFER_KIB = 256
 GAP_BUFFERS = 4.0
 LARGEST_GAP_S = 2.0
+"""What slow brokers have not taken of a capped load's buffer by then is withdrawn, so that they spoil no turn."""
 WARM_S = 0.4
 
 

@@ -194,15 +194,17 @@ class Round:
 
     @property
     def flaws(self) -> tuple[Doubt, ...]:
-        """What was wrong with it as doubts; in recordings without these each reason explains everything."""
-        if self.doubts:
-            return self.doubts
-        whole = (Doubt(kind="flaw", whose="unknown", text=text, factor=None) for text in self.invalid)
+        """What was wrong with it as doubts; a reason without its value, as in older recordings, explains everything."""
+        told = {doubt.text for doubt in self.doubts}
+        whole = (
+            Doubt(kind="flaw", whose="unknown", text=text, factor=None) for text in self.invalid if text not in told
+        )
         parts = (
             Doubt(kind="flaw", whose="unknown", text=text, factor=None, metrics=(metric,))
             for metric, text in self.invalid_metrics.items()
+            if text not in told
         )
-        return (*whole, *parts)
+        return (*self.doubts, *whole, *parts)
 
     def spoilt(self, metric: str) -> str:
         """Return why this metric of the round must not be judged; empty when it may."""

@@ -27,12 +27,12 @@ def got_worse(
 ) -> tuple[str, ...]:
     """Return what got so much worse that a scenario which is SAME or FASTER by what decides is neither."""
     word = "the same" if effect is Effect.SAME else "better"
-    held = _held(comparison, effect)
+    factors = held(comparison, effect)
     worse = tuple(
         f"{decided.name} is {word}, but {other.metric.name} is {other.estimate * 100:+.0f} % "
         f"({other.interval[0] * 100:+.0f} .. {other.interval[1] * 100:+.0f} %), beyond {(factor - 1) * 100:+.0f} %"
         for other in others
-        if (factor := held.get(other.metric.name)) and _beyond(other, factor)
+        if (factor := factors.get(other.metric.name)) and _beyond(other, factor)
     )
     alone = (f"where only that counts: --on {decided.name}",) if effect is Effect.FASTER else ()
     return (*worse, *alone) if worse else ()
@@ -43,12 +43,12 @@ def kept_by_path(comparison: Comparison, effect: Effect, others: Sequence[Metric
 
     Of a rate at its cap a path is no measure.
     """
-    held = _held(comparison, effect)
+    factors = held(comparison, effect)
     return tuple(
         favoured(comparison, other.metric)
         for other in others
         if "latency_ms." in other.metric.name
-        and (factor := held.get(other.metric.name))
+        and (factor := factors.get(other.metric.name))
         and _beyond(other, _worsened(factor, other.metric, -favour(comparison, other.metric)))
     )
 
@@ -60,7 +60,7 @@ def not_looked_at(
     known = {*(metric.name for metric in decided_by), *(other.metric.name for other in others)}
     return tuple(
         f"{name} was not valid in every round: whether it got worse is not known"
-        for name in _held(comparison, effect)
+        for name in held(comparison, effect)
         if name not in known
     )
 
@@ -71,7 +71,7 @@ def once_late(measurement: Measurement) -> str:
     return f"candidate, once, and not when it was measured again: {late[0]}" if late else ""
 
 
-def _held(comparison: Comparison, effect: Effect) -> dict[str, float]:
+def held(comparison: Comparison, effect: Effect) -> dict[str, float]:
     """Return how many times what it was each metric may be."""
     scenario, sides = comparison.scenario, (comparison.baseline, comparison.candidate)
     kind = scenario.load.kind

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from perfgate.judge.compare.again import may_hide_worse, measured_again
-from perfgate.judge.compare.beside import AT_ITS_CAP, got_worse, kept_by_path, not_looked_at, once_late
+from perfgate.judge.compare.beside import AT_ITS_CAP, got_worse, held, kept_by_path, not_looked_at, once_late
 from perfgate.judge.compare.compiling import cold_units, still_compiling
+from perfgate.judge.compare.losses import known_loss, sound_units, with_units
 from perfgate.judge.compare.paths import (
     favour,
     favoured,
@@ -21,6 +22,7 @@ from perfgate.judge.compare.reached import never_reached
 from perfgate.judge.compare.sequential import (
     Estimate,
     Rule,
+    decided,
     detectable,
     judge_units,
     looks_until,
@@ -28,10 +30,10 @@ from perfgate.judge.compare.sequential import (
 )
 from perfgate.judge.compare.sequential import estimate as estimate_of
 from perfgate.judge.compare.short import CHANCE, GROWING, Short, below_its_cap, short_of
-from perfgate.judge.compare.units import fewest_units, scatter_text, too_few, unit_logs, whole_units
+from perfgate.judge.compare.units import fewest_units, pairs_per_unit, scatter_text, too_few, unit_logs, whole_units
+from perfgate.judge.compare.unsound import spoilt_by_side, unsound_load
 from perfgate.judge.rates import at_its_cap
-from perfgate.judge.rules import READERS, invalid_reasons
-from perfgate.judge.spoilt import spoilt
+from perfgate.judge.rules import READERS
 from perfgate.judge.statistics import share_of
 from perfgate.model import (
     DECIDES_PACED,
@@ -41,13 +43,14 @@ from perfgate.model import (
     Effect,
     MetricEffect,
     MetricInfo,
-    Round,
 )
 
 FALSE_DISCOVERIES = 0.05
 """Share of the secondary metrics called notable that may be so by chance (Benjamini and Hochberg 1995)."""
 NEAR_THE_CAP = 0.9
 """Turns of a second whose median is so much of the cap may come to it later: six bursts at 2,000/s did so."""
+RATE = "records_per_s"
+UNDECIDED = (Effect.INCONCLUSIVE, Effect.INVALID)
 WORST_FIRST = (Effect.SLOWER, Effect.INCONCLUSIVE, Effect.FASTER, Effect.SAME)
 """Of several metrics that decide: the effect on the scenario is the first of these that one of them shows."""
 EFFECTS = {-1: (Effect.SLOWER, Effect.FASTER), 1: (Effect.FASTER, Effect.SLOWER)}
@@ -67,7 +70,7 @@ def primary_metric(comparison: Comparison) -> MetricInfo:
         return METRICS[DECIDES_PACED]
     if load.kind == "capped" and all(map(at_its_cap, (comparison.baseline, comparison.candidate))):
         return METRICS[AT_ITS_CAP]
-    return METRICS["records_per_s"]
+    return METRICS[RATE]
 
 
 def deciding_metrics(comparison: Comparison) -> list[MetricInfo]:
@@ -83,26 +86,45 @@ def may_decide(comparison: Comparison) -> list[str]:
     return [*names, *([AT_ITS_CAP] if by_cpu and AT_ITS_CAP not in names else [])]
 
 
-def unsound_load(comparison: Comparison) -> tuple[Effect, tuple[str, ...]] | None:
-    """Return BROKEN or INVALID with the reasons where a load was not valid, whatever it is judged by; else None."""
-    reasons = tuple(
-        f"{side}: {reason}"
-        for side, measurement in (("baseline", comparison.baseline), ("candidate", comparison.candidate))
-        for reason in invalid_reasons(measurement)
-        if measurement.rounds and any(r.invalid for r in measurement.rounds)
-    )
-    if not reasons:
-        return None
-    return Effect.BROKEN if _only_candidate_failed(comparison) else Effect.INVALID, reasons
-
-
 def judge_comparison(comparison: Comparison, *, final: bool = True) -> ComparisonOutcome:
     """Return what the change does to the scenario, as far as it has been measured.
 
     `final`: nothing more will be measured, so that INCONCLUSIVE is the last word. INVALID: a load was not valid.
     BROKEN: sends failed with the change, and none without it. A paced load that the baseline's brokers take and the
-    candidate's do not, in most rounds, is SLOWER whatever its latency says.
+    candidate's do not, in most rounds, is SLOWER whatever its latency says. What is undecided for any reason is SLOWER
+    where a loss remains without all that the reasons explain.
     """
+    found = _by_whole_units(comparison, final=final)
+    if found.effect not in UNDECIDED or (not final and still_compiling(comparison)):
+        return found
+    rate, short = METRICS[RATE], short_of(comparison)
+    metrics = [rate] if short.before else list(dict.fromkeys([*deciding_metrics(comparison), *[rate] * short.often]))
+    rule = Rule(margin=comparison.decides.margin, share=1 / len(metrics))
+    measured = [units for metric in metrics if (units := sound_units(comparison, metric))]
+    for units in measured:
+        red = _red_by(units.metric)
+        if known_loss(units, comparison, math.log1p(rule.margin), red, final=final, rule=rule):
+            return with_units(found, comparison, units, Effect.SLOWER)
+    for name, factor in {} if short.before else held(comparison, Effect.SAME).items():
+        units = sound_units(comparison, METRICS[name])
+        if known_loss(units, comparison, abs(math.log(factor)), _never, final=final, rule=rule):
+            return with_units(found, comparison, units, Effect.SLOWER)
+    if found.effect is Effect.INCONCLUSIVE and found.primary is None and measured:
+        found = with_units(found, comparison, measured[0], found.effect)
+    return replace(found, reasons=(*found.reasons, *filter(None, (units.explains for units in measured))))
+
+
+def _never(_: Estimate) -> bool:
+    """Return that beside what decides a loss counts where it is far beyond alone."""
+    return False
+
+
+def _red_by(metric: MetricInfo) -> Callable[[Estimate], bool]:
+    return lambda found: decided(found) == -metric.sign
+
+
+def _by_whole_units(comparison: Comparison, *, final: bool) -> ComparisonOutcome:
+    """Return the same by whole units of sound rounds: undecided as soon as anything keeps it from an answer."""
     name, units, decides = comparison.scenario.name, whole_units(comparison), comparison.decides
     outcome = ComparisonOutcome(
         name=name, effect=Effect.INVALID, primary=None, minutes=comparison.minutes, decides=decides
@@ -134,14 +156,13 @@ def judge_comparison(comparison: Comparison, *, final: bool = True) -> Compariso
     # More time is of use where noise alone kept it from being decided.
     noise_alone = lead.effect is effect is Effect.INCONCLUSIVE and not reasons
     more = max(0.0, lead.needs - 1) * comparison.minutes if noise_alone else None
-    per_unit = len(comparison.orders[0].replace(" ", "")) // 2 if comparison.orders else comparison.rounds_per_unit
     return ComparisonOutcome(
         name=name,
         effect=effect,
         primary=replace(_metric_effect(metric, found), verdict=lead.effect if decides.metrics else None),
         others=(*beside, *others),
         units=found.units,
-        pairs=found.units * per_unit,
+        pairs=found.units * pairs_per_unit(comparison),
         minutes=comparison.minutes,
         detectable=1 - math.exp(-detectable(found)),
         more_minutes=more,
@@ -271,34 +292,10 @@ class _Judged:
         return units_needed(self.found) / self.found.units if self.effect is Effect.INCONCLUSIVE else 0.0
 
 
-def _only_candidate_failed(comparison: Comparison) -> bool:
-    """Return whether the candidate's brokers alone did not take, or keep, what was sent to them: wherever they run.
-
-    What was only late, and happened on the baseline's side before, though not again, is of neither side.
-    """
-    before, after = comparison.baseline, comparison.candidate
-    failed = [r for r in after.rounds if _failed(r)]
-    if not failed or any(map(_failed, before.rounds)):
-        return False
-    only_late = all(set(r.invalid) <= set(r.perhaps_late) for r in failed)
-    return not (only_late and any(_failed(r) and r.perhaps_late for r in before.discarded))
-
-
-def _failed(one: Round) -> bool:
-    return bool(one.broken or one.accounting.failed_total or one.accounting.unresolved)
-
-
 def _effect(decision: int | None, metric: MetricInfo) -> Effect:
     if decision is None:
         return Effect.INCONCLUSIVE
     return Effect.SAME if decision == 0 else EFFECTS[decision][metric.better == "lower"]
-
-
-def spoilt_by_side(comparison: Comparison, metrics: Sequence[MetricInfo]) -> tuple[str, ...]:
-    """Return why these metrics must not be judged although the loads were valid, by side; empty when they may."""
-    sides = (("baseline", comparison.baseline), ("candidate", comparison.candidate))
-    names = [metric.name for metric in metrics]
-    return tuple(f"{side}: {name}: {why}" for name in names for side, m in sides if (why := spoilt(m, name)))
 
 
 def _metric_effect(metric: MetricInfo, found: Estimate) -> MetricEffect:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import statistics
+
 from perfgate.judge.messages import WARMING
 from perfgate.model import COMPILING, Comparison, Measurement, Round
+from perfgate.model.doubt import Doubt
 
 COMPILE_SHARE = "broker_compile_share.max"
+COLD = 3
+"""The compilers' share of the CPU is missing, and what is not compiled yet is slower besides: at shares of 40 to 70 %
+acks-all sent a third of what it sends, batch-1k 0.4 (docs/measurement.md). A share of 11 % explains a factor of 1.4."""
+LEAST_LEFT = 0.01
+"""Some of a broker's CPU is never for its compilers, whatever their threads read."""
 
 
 def still_compiling(comparison: Comparison) -> str:
@@ -21,6 +29,19 @@ def still_compiling(comparison: Comparison) -> str:
                 f"{COMPILING * 100:.0f} % of its CPU on compiling its own code; give them longer (--broker-warmup 300)"
             )
     return ""
+
+
+def compile_doubts(comparison: Comparison) -> tuple[Doubt, ...]:
+    """Return that the candidate's brokers still compiled in most rounds, and how much of a loss that explains.
+
+    That the baseline's did explains no loss of the candidate's.
+    """
+    rounds = comparison.candidate.rounds
+    if 2 * _compiling(comparison.candidate) <= len(rounds):
+        return ()
+    share = statistics.median(r.metrics.get(COMPILE_SHARE, 0.0) for r in rounds)
+    text = f"candidate: {WARMING}: one spent {share * 100:.0f} % of its CPU on compiling its own code"
+    return (Doubt(kind="warm-up", whose="brokers", text=text, factor=max(1 - share, LEAST_LEFT) ** -COLD),)
 
 
 def cold_units(comparison: Comparison) -> int:

@@ -6,6 +6,7 @@ import math
 from statistics import fmean, median
 
 from perfgate.model import METRICS, Comparison, MetricInfo
+from perfgate.model.doubt import Doubt
 
 PATHS = "the client's paths to the two clusters differ"
 IN_FLIGHT = 5
@@ -39,13 +40,30 @@ def path_differs(
         return f"{PATHS}: they were not measured"
     before, after = paths
     gained = _gained(comparison, METRICS[metric], paths)
-    by_path, effect = math.expm1(abs(gained)), abs(math.expm1(log_effect))
-    if by_path <= max(effect, margin) or (effect > margin and gained * METRICS[metric].sign * log_effect < 0):
+    # As logarithms: a path that doubles explains a half of a rate, and no loss of nine tenths.
+    by_path, effect, within = abs(gained), abs(log_effect), math.log1p(margin)
+    if by_path <= max(effect, within) or (effect > within and gained * METRICS[metric].sign * log_effect < 0):
         return ""  # the path makes less than that, or the opposite of it
     return (
         f"{PATHS} by more than the effect: a round trip takes {before:.2f} ms to {sides[0]} and {after:.2f} ms to "
-        f"{sides[1]}, which may be {by_path * 100:.1f} % of {metric}; measure from where both are equally far"
+        f"{sides[1]}, which may be {math.expm1(by_path) * 100:.1f} % of {metric}; measure from where both are equally "
+        "far"
     )
+
+
+def path_doubts(comparison: Comparison, metric: MetricInfo) -> tuple[Doubt, ...]:
+    """Return how much worse the path to the candidate's cluster may have made this metric; all, where not measured."""
+    if not comparison.two_clusters:
+        return ()
+    if paths_ms(comparison) is None:
+        return (Doubt(kind="path", whose="unknown", text=f"{PATHS}: they were not measured", factor=None),)
+    if not (by := handicap(comparison, metric)):
+        return ()
+    before, after = paths_ms(comparison) or (0.0, 0.0)
+    text = f"{PATHS}: a round trip takes {before:.2f} and {after:.2f} ms"
+    if "latency_ms." in metric.name:
+        return (Doubt(kind="path", whose="unknown", text=text, offset=after - before),)
+    return (Doubt(kind="path", whose="unknown", text=text, factor=math.exp(by)),)
 
 
 def favour(comparison: Comparison, metric: MetricInfo) -> float:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 
 from perfgate.judge.compare.again import may_hide_worse, measured_again
-from perfgate.judge.compare.comparisons import may_decide, primary_metric, spoilt_by_side, unsound_load
+from perfgate.judge.compare.comparisons import RATE, may_decide, primary_metric
 from perfgate.judge.compare.compiling import cold_units, still_compiling
+from perfgate.judge.compare.losses import sound_units
 from perfgate.judge.compare.paths import (
     PATHS,
     favour,
@@ -23,20 +25,27 @@ from perfgate.judge.compare.paths import (
     paths_ms,
 )
 from perfgate.judge.compare.reached import NEVER, never_reached
+from perfgate.judge.compare.reference_losses import (
+    THE_REFERENCE,
+    judgement_of,
+    known_lost,
+    lost,
+    of_both,
+    ratios_asked,
+)
 from perfgate.judge.compare.sequential import Estimate, first_told, scheduled
 from perfgate.judge.compare.short import CHANCE, short_of
 from perfgate.judge.compare.units import fewest_units, scatter_text, too_few, unit_logs, whole_units
+from perfgate.judge.compare.unsound import spoilt_by_side, unsound_load
 from perfgate.judge.messages import WARMING, scenario_lines
 from perfgate.judge.ratio_file import Ratios
 from perfgate.judge.rules import verdict_of
 from perfgate.judge.spoilt import spoilt
 from perfgate.judge.statistics import share_of, spread
 from perfgate.model import Comparison, Effect, Judgement, Outcome, Ratio, RecordedPairs, Verdict
-from perfgate.model.compared import OF_A_PROCESS
 
-THE_REFERENCE = "the reference"
 SIDES = (THE_REFERENCE, "the candidate's cluster")
-RATE = "records_per_s"
+UNDECIDED = (Verdict.INCONCLUSIVE, Verdict.INVALID)
 NEXT = (
     "  next       look at what the two sides differ in (run.json, `reference`); if the loss is meant, state it for "
     "this scenario in {path}"
@@ -75,8 +84,28 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
 
     BROKEN and INVALID are as in a comparison, but for a metric that only that would decide by. `final`: nothing more
     will be measured. A ratio that is not known yet is INCONCLUSIVE, and so is one that the client's paths to two
-    clusters may have made; a metric of the default table that the scenario has not is left out.
+    clusters may have made; a metric of the default table that the scenario has not is left out. What is undecided for
+    any reason is REGRESSED where more than a limit allows is lost without all that the reasons explain.
     """
+    outcome = _by_whole_units(comparison, ratios, final=final)
+    if outcome.verdict not in UNDECIDED or (not final and still_compiling(comparison)):
+        return outcome
+    measured = [
+        (ratio, units) for ratio in ratios_asked(comparison, ratios) if (units := sound_units(comparison, ratio.metric))
+    ]
+    red = [(ratio, units) for ratio, units in measured if known_lost(comparison, ratio, units, final=final)]
+    if red:
+        judged = [judgement_of(Verdict.REGRESSED, comparison, ratio, units, outcome.reasons) for ratio, units in red]
+        others = (one for one in outcome.judgements if one.metric not in {ratio.metric.name for ratio, _ in red})
+        return replace(outcome, verdict=Verdict.REGRESSED, judgements=(*judged, *others))
+    if outcome.verdict is Verdict.INCONCLUSIVE and not outcome.judgements:
+        judged = [judgement_of(Verdict.INCONCLUSIVE, comparison, ratio, units) for ratio, units in measured]
+        outcome = replace(outcome, judgements=tuple(judged))
+    return replace(outcome, reasons=(*outcome.reasons, *filter(None, (units.explains for _, units in measured))))
+
+
+def _by_whole_units(comparison: Comparison, ratios: Ratios, *, final: bool) -> Outcome:
+    """Return the same by whole units of sound rounds: undecided as soon as anything keeps it from an answer."""
     name, units = comparison.scenario.name, whole_units(comparison)
     if unsound := unsound_load(comparison):
         verdict = Verdict.BROKEN if unsound[0] is Effect.BROKEN else Verdict.INVALID
@@ -151,13 +180,8 @@ def _not_held(comparison: Comparison, ratios: Ratios) -> list[str]:
     why, held = next((r.usage_unavailable for r in rounds if r.usage_unavailable), ""), _held(comparison, ratios)
     names = [ratio.metric.name for ratio in ratios.of(comparison.scenario.name) if not ratio.own]
     untold = [f"{name} is not held: {why}" for name in names if why and name.startswith("broker_") and name not in held]
-    of_both = [name for name in held if _of_both(comparison, name)]
-    return [*untold, *(f"{name} is not held: both sides are of the same brokers" for name in of_both)]
-
-
-def _of_both(comparison: Comparison, metric: str) -> bool:
-    """Return whether the metric is of brokers that served both sides, so that it is the same whatever they cost."""
-    return metric.startswith(OF_A_PROCESS) and comparison.method in ("turns", "rounds") and not comparison.two_clusters
+    shared = [name for name in held if of_both(comparison, name)]
+    return [*untold, *(f"{name} is not held: both sides are of the same brokers" for name in shared)]
 
 
 def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> Judgement | None:
@@ -168,7 +192,7 @@ def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> 
         if not ratio.own:
             return None
         return Judgement(verdict=Verdict.INVALID, metric=metric.name, reason="was not measured")
-    if _of_both(comparison, metric.name):
+    if of_both(comparison, metric.name):
         return None
     if reason := next((reason for m in sides if (reason := spoilt(m, metric.name))), ""):
         return Judgement(verdict=Verdict.INVALID, metric=metric.name, reason=reason)
@@ -193,7 +217,7 @@ def judge_ratio(comparison: Comparison, ratio: Ratio, *, final: bool = True) -> 
     why = "" if verdict else f"{found.units} units do not tell whether the limit is kept"
     if final and may_hide and (verdict is None or verdict.green) and _hidden(found, ratio, may_hide):
         verdict, why = Verdict.INCONCLUSIVE, favoured(comparison, metric, SIDES)
-    if final and verdict is Verdict.REGRESSED and not _lost(found, ratio, handicap(comparison, metric)):
+    if final and verdict is Verdict.REGRESSED and not lost(found, ratio, handicap(comparison, metric)):
         verdict, why = Verdict.INCONCLUSIVE, handicapped(comparison, metric, SIDES)
     if final and (by_path := path_differs(comparison, metric.name, found.mean, abs(ratio.limit - 1), SIDES)):
         verdict, why = Verdict.INCONCLUSIVE, by_path
@@ -219,13 +243,6 @@ def _hidden(found: Estimate, ratio: Ratio, may_hide: float) -> bool:
     sign = ratio.metric.sign
     kept_by = sign * (found.mean - math.log(ratio.limit)) - found.error
     return 0 <= kept_by < may_hide
-
-
-def _lost(found: Estimate, ratio: Ratio, path: float) -> bool:
-    """Return whether more than the limit is known to be lost, besides what a longer path (`path`) may have taken."""
-    sign = ratio.metric.sign
-    mean = sign * found.mean + path
-    return mean < -found.level * found.error and mean + found.error < sign * math.log(ratio.limit)
 
 
 def verdict_of_units(
@@ -255,7 +272,7 @@ def verdict_of_units(
     def kept(found: Estimate, last: bool) -> Verdict | None:
         mean = sign * found.mean
         low = min(sign * end for end in found.interval) - may_hide
-        if _lost(found, ratio, 0.0):
+        if lost(found, ratio, 0.0):
             return Verdict.REGRESSED
         mean -= may_hide
         if mean > found.level * found.error and mean - found.error > -limit:

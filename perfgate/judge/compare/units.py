@@ -27,6 +27,11 @@ def whole_units(comparison: Comparison) -> int:
     return min(len(comparison.baseline.rounds), len(comparison.candidate.rounds)) // comparison.rounds_per_unit
 
 
+def pairs_per_unit(comparison: Comparison) -> int:
+    """Return how many pairs of turns or rounds a unit has."""
+    return len(comparison.orders[0].replace(" ", "")) // 2 if comparison.orders else comparison.rounds_per_unit
+
+
 def fewest_units(comparison: Comparison, metrics: Sequence[str]) -> int:
     """Return how many units a decision by these metrics needs: fewer where recorded pairs tell of all of them."""
     return FEWEST_BESIDE_RECORDED if metrics and all(map(comparison.recorded_of, metrics)) else FEWEST_UNITS

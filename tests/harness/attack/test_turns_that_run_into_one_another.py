@@ -12,7 +12,7 @@ import pytest
 
 from perfgate.load.turns import timetable
 from perfgate.load.window import Window, now
-from perfgate.model import Load
+from perfgate.model import Load, settings
 from perfgate.model.histogram import merged
 from perfgate.model.load import Late, LoadError, LoadSpec, Observer, Pace
 from perfgate.systems.kafka.load import librdkafka
@@ -105,3 +105,32 @@ def test_generators_do_not_end_themselves_before_long_turns_are_over(monkeypatch
         LibrdkafkaDriver().take_turns({"A": spec, "B": spec}, "ABBA", at, UNSEEN)
     (workers,) = told
     assert min(worker["most_s"] for worker in workers.values()) > timetable("ABBA", 0.0, at)[-1].closes + 60
+
+
+def test_what_slow_brokers_leave_in_the_buffer_is_withdrawn_and_spoils_no_turn() -> None:
+    """16 times slower brokers were INVALID: a buffer of some seconds was still under way in the other side's turns."""
+    capped = replace(
+        PACED,
+        load=Load(kind="capped", rate=5000.0),
+        producer=settings({"acks": -1, "max.in.flight.requests.per.connection": 1, "batch.num.messages": 1}),
+    )
+    with brokers(1, rtt_ms=60) as addresses:
+        spec = LoadSpec(
+            scenario=capped,
+            bootstrap=addresses,
+            security=(),
+            topic="t",
+            run_id="20261124T000000Z-abcd",
+            seed=1,
+            window_s=1,
+            warmup_max_s=1,
+        )
+        found, late = LibrdkafkaDriver().take_turns({"A": spec, "B": spec}, "ABBA", AT, UNSEEN)
+    assert {side: one.turns for side, one in late.items()} == {"A": 0, "B": 0}
+    for result in found.values():
+        sent = result.sent
+        assert sent is not None
+        assert sent.withdrawn > 10 * sent.acked > 0, "a record for each of four partitions in 60 ms"
+        assert sent.attempted == sent.acked + sent.withdrawn
+        assert not sent.failed
+        assert sent.acked_in_window <= 2 * AT.window_s * 4 / 0.06 + 8

@@ -10,15 +10,17 @@ from unittest.mock import Mock
 
 import pytest
 
+from perfgate.experiment.assembly import Finished
 from perfgate.experiment.bursts import burst
 from perfgate.experiment.ledger import WINDOWS, Ledger
 from perfgate.experiment.load_watch import LoadWatch
 from perfgate.load.turns import SIDES, timetable
 from perfgate.metrics.usage import CounterSampler, Usage
+from perfgate.model.doubt import explained
 from perfgate.model.errors import BrokersFailedError, TargetError
-from perfgate.model.load import LoadResult, Observer, Pace, SendsFailedError
+from perfgate.model.load import Late, LoadResult, Observer, Pace, SendsFailedError
 from perfgate.model.meter import Meter
-from tests.harness.build import load_result, scenario, sent
+from tests.harness.build import load_result, one_round, scenario, sent
 
 AT = Pace(gap_s=0.5, window_s=1.0, buffer_kib=1024)
 READING_S = 0.1
@@ -155,3 +157,22 @@ def test_what_a_burst_did_last_is_held_against_the_limits_of_the_cluster_that_it
     assert (of_a, "[limits] bytes allows" in of_b) == ("", True)
     (reason,), _ = held(SendsFailedError("none was taken", attempted=5, failed=5), 1e9, two=False)
     assert "5 of 5 sends failed: none was taken" in reason
+
+
+@pytest.mark.parametrize(("late", "factors"), [("B", {"A": 2.0, "B": 1.0}), ("A", {"A": 1.0, "B": 2.0})])
+def test_turns_that_were_outlasted_explain_no_loss_of_the_side_that_did(late: str, factors: dict[str, float]) -> None:
+    """16 times slower brokers were INVALID after 4 min: their records were still under way in the other's turns."""
+    ledger = Ledger(now=time.monotonic)
+    bench: Any = Cluster("A", "ABBA", [BEGIN_S], ledger)
+    result = {side: replace(load_result(), sent=None) for side in SIDES}
+    bench.engine = SimpleNamespace(take_turns=lambda *_: (result, {late: Late(turns=2, of=2)}))
+
+    def finished(_row: object, _index: int, *found: Any) -> Finished:
+        reasons = tuple(flaw.reason for flaw in found[-1])
+        return Finished(round=one_round(1, 870.0, invalid=reasons), repeatable=True)
+
+    bench.finished = finished
+    done = burst(dict.fromkeys(SIDES, bench), dict.fromkeys(SIDES, scenario()), "ABBA", AT, 1, None, lambda seen: seen)
+    for side, factor in factors.items():
+        assert explained(done[side].round.flaws, "records_per_s") == (factor, 0.0)
+        assert explained(done[side].round.flaws, "latency_ms.p99") == (factor, 1500.0 if factor > 1 else 0.0)

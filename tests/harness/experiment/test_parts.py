@@ -243,3 +243,18 @@ def test_of_a_block_the_round_alone_is_measured_again_that_was_sent_late(
     again = [i for i in range(len(asked)) if (i + 1) % every == 0]
     assert "".join(side for i, side in enumerate(asked) if i not in again) == "ABBA"
     assert sum(map(len, row.discarded.values())) == row.repeated == len(again)
+
+
+def test_what_one_spoilt_part_leaves_is_measured() -> None:
+    """A comparison ended with the first part that was spoilt: nothing was left to know a loss by."""
+    row = Compared(dict.fromkeys("AB", scenario()), "turns", 1, planned=20)
+    for number in range(1, 7):
+        flaw = ("generator saturated",) if number == 1 else ()
+        row.rounds["A"].append(one_round(number, 1000.0, invalid=flaw))
+        row.rounds["B"].append(one_round(number, 50.0))
+        row.orders.append("ABBA")
+        assert row.unsound
+        assert row.done(4) is (number > 4)
+    row.rounds["B"][-1] = replace(one_round(6, 50.0, invalid=("a broker died",)), broken=("a broker died",))
+    row.orders[:] = ["ABBA"]
+    assert row.done(4), "brokers that failed are a result"

@@ -29,7 +29,7 @@ from perfgate.systems.kafka.client.admin import (
     told_of,
 )
 from perfgate.systems.kafka.client.live_settings import LiveSettings
-from perfgate.systems.kafka.client.roundtrip import OF_CLIENTS, client_rtt_ms
+from perfgate.systems.kafka.client.roundtrip import OF_CONNECTIONS, connect_rtt_ms
 from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client
 from perfgate.systems.kafka.observe.watching import MetadataWatch
 
@@ -204,8 +204,8 @@ class ExternalCluster:
         return self._described.client
 
     def rtt_ms(self, link: Link) -> float:
-        """Return the median time of a request that describes the cluster over this link, its security included."""
-        return client_rtt_ms(self.bootstrap(link), self.client_settings(), link.name)
+        """Return the median time of a connection to a broker over this link: slow brokers make no path longer."""
+        return connect_rtt_ms(self.bootstrap(link), self.client_settings(), link.name)
 
     def check(self) -> None:
         """Raise TargetError when more partitions are under-replicated than the file allows, or one has no leader.
@@ -249,7 +249,7 @@ class ExternalCluster:
 
     def facts(self) -> Mapping[str, object]:
         """Return what run.json says of these brokers."""
-        return {**self._facts, "rtt_of": OF_CLIENTS}
+        return {**self._facts, "rtt_of": OF_CONNECTIONS}
 
 
 def time_is_up(most_s: float) -> str:

@@ -1,4 +1,8 @@
-"""The round trip of one Kafka request, measured on a raw connection: what a client waits for at the least."""
+"""Round trips to brokers: of a Kafka request, which they answer, and of a connection, which their kernel does.
+
+Slow brokers answer a request late, so that they look far away. Where a path is to be told from slow brokers it is the
+connection that is timed.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,9 @@ from perfgate.model.errors import BrokersFailedError
 from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client, answer
 
 API_VERSIONS_KEY = 18
-SAMPLES, CLIENT_SAMPLES = 30, 15
+SAMPLES, CLIENT_SAMPLES, CONNECTIONS = 30, 15, 7
 OF_CLIENTS = "DescribeCluster by a client, its security included"
+OF_CONNECTIONS = "a TCP connection to each broker; the median"
 TIMEOUT_S = 5
 # ApiVersions v0: the one request a broker answers before anything else, with no body.
 # Layout: https://kafka.apache.org/protocol (length, api_key, api_version, correlation_id, client_id).
@@ -46,6 +51,32 @@ def client_rtt_ms(bootstrap: str, client: Settings, link: str) -> float:
         answer(admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S), f"a round trip over the {link} link")
         times.append(time.perf_counter() - begin)
     return statistics.median(times[1:]) * 1e3  # the first one connects
+
+
+def connect_rtt_ms(bootstrap: str, client: Settings, link: str) -> float:
+    """Return the median over the brokers of the time that a TCP connection to one takes, in ms; each is closed at once.
+
+    Raises BrokersFailedError when brokers do not say where they are, or take no connection.
+    """
+    admin = admin_client(bootstrap, client)
+    told = answer(admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S), f"a round trip over the {link} link")
+    return statistics.median(_connect_ms(node.host, node.port) for node in told.nodes)
+
+
+def _connect_ms(host: str, port: int) -> float:
+    """Return the median time of a connection, without the look-up of the host's name, in ms."""
+    times = []
+    try:
+        *kind, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        for _ in range(CONNECTIONS):
+            with socket.socket(*kind) as connection:
+                connection.settimeout(TIMEOUT_S)
+                begin = time.perf_counter()
+                connection.connect(address)
+                times.append(time.perf_counter() - begin)
+    except OSError as error:
+        raise BrokersFailedError(f"no connection to {host}:{port}: {error}", perhaps_late=True) from error
+    return statistics.median(times) * 1e3
 
 
 def _exchange(connection: socket.socket) -> float:

@@ -1,4 +1,4 @@
-"""Round trips from load hosts to the brokers: a process on each host of a link measures that of a request."""
+"""Round trips from load hosts to the brokers: a process on each host of a link measures that of a connection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perfgate.model.load import Observer
 
 ROUND_TRIP = "round-trip"
 TIMEOUT_S = 60.0
-"""For the start of a process on a slow host, a connection with TLS and SASL, and sixteen requests."""
+"""For the start of a process on a slow host, a request with TLS and SASL, and seven connections to each broker."""
 
 
 def host_rtt_ms(transport: Transport, link: Link, bootstrap: str, security: Settings) -> float:

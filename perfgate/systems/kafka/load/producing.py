@@ -22,6 +22,7 @@ from perfgate.systems.kafka.load.client import Client, precise_timers
 from perfgate.systems.kafka.load.outcomes import Messages, Outcomes
 from perfgate.systems.kafka.load.reports import Reports
 from perfgate.systems.kafka.load.transactions import Transactions, id_of
+from perfgate.systems.kafka.load.withdrawing import Withdrawing
 
 RETRY_AFTER_S = 0.02
 BURST_S = 0.0025
@@ -40,11 +41,6 @@ SPIN_RATE = 5_000
 QUANTUM_S = 0.0002
 PATIENCE_S = 0.1
 CATCH_UP_S = 5
-WITHDRAW_ABOVE_S = 0.5
-"""What a capped load's buffer holds at the end of the window is withdrawn when sending it would take longer than this.
-Not always: librdkafka ends the connection of a request that it had begun to send, so that what was in flight on it is
-sent again. Buffers that empty quickly are those of large requests, for which that is likely."""
-
 STALL_S = 0.25
 """A loop that comes round later than this stood still: stopped, or starved of a processor. It never waits for longer
 than PATIENCE_S."""
@@ -95,6 +91,7 @@ class Sender:
         self.client = Client(clib.PRODUCER, {**spec["client"], **id_of(spec, number)}, spec["topic"])
         under_way = int(spec["client"]["queue.buffering.max.messages"]) + 2 * CHUNK
         self.outcomes = Outcomes(spec, number, self._window, self.client, under_way)
+        self._withdrawing = Withdrawing(self.client, self._window, self.outcomes, 0.0 if self._paced else self._gap_s)
         self._reports = Reports(self.client, self.outcomes.hear)
         self._rotates = self._partitions > 1 and float(spec["client"].get("linger.ms", 0)) == 0
         self._transactions = Transactions(self.client, spec["transaction_ms"] / 1e3, self.outcomes.acked_by_partition)
@@ -108,7 +105,7 @@ class Sender:
         """Send until the window's end (or all records are sent), then hear the outcome of every record, bounded.
 
         A capped load withdraws what still waits in its buffer when that would take long to send; in a transaction that
-        would abort it, so it is sent.
+        would abort it, so it is sent. One that takes turns does so in the gap after each of them.
         """
         precise_timers()
         self._schedule = Schedule(start + self._shift, self._rate)
@@ -126,7 +123,7 @@ class Sender:
         if not self._paced and self._records == sys.maxsize:
             self._forget_refused()
             if not self._turns and not self.outcomes.journal and not self._transactions.used:
-                self._withdraw()
+                self._withdrawing.at_the_end()
         self._drain()
         if self._turns:
             self._late_turns.append(int(now() > self._window.closes + self._gap_s))
@@ -168,12 +165,13 @@ class Sender:
     def _take_turn(self, starts: float, opens: float, closes: float) -> None:
         """Send from `starts` until `closes` and count from `opens` on; what is then unsent is given up.
 
-        Before, the outcomes of the turn before are heard: a turn whose records were still under way after the gap
-        was late.
+        Before, the outcomes of the turn before are heard: a turn whose records were still under way after the gap, in
+        which a capped load withdraws what its buffer holds, was late.
         """
         over, busy = self._window.closes + self._gap_s, lib.rd_kafka_outq_len(self.client.handle) > 0
         late = False
         while (moment := now()) < starts:
+            self._withdrawing.in_gap(moment)
             if not self._reports.take():
                 self.client.wait(min(starts - moment, PATIENCE_S))
             busy = busy and lib.rd_kafka_outq_len(self.client.handle) > 0
@@ -212,15 +210,6 @@ class Sender:
             if not self._paced and not len(self._refused):  # that time is counted once those have found room
                 self._note_pushback(began, self._came_round)
 
-    def _withdraw(self) -> None:
-        """Take back what waits in the buffer, when the brokers would be busy with it for long at the window's rate.
-
-        What is in flight gets its answer. Every withdrawn record is told of, and is not in the log.
-        """
-        waiting, window_s = lib.rd_kafka_outq_len(self.client.handle), self._window.closes - self._window.opens
-        if waiting * window_s > WITHDRAW_ABOVE_S * self.outcomes.acked_in_window:
-            lib.rd_kafka_purge(self.client.handle, clib.PURGE_F_QUEUE)
-
     def _drain(self) -> None:
         """Send what is still owed, then wait for every outcome; both are bounded.
 
@@ -234,7 +223,8 @@ class Sender:
                 break
             self._reports.take()
             self._offer(min(moment, self._window.closes))
-        while lib.rd_kafka_outq_len(self.client.handle) and now() < deadline:
+        while lib.rd_kafka_outq_len(self.client.handle) and (moment := now()) < deadline:
+            self._withdrawing.in_gap(moment)
             self._rotate()
             if not self._reports.take():
                 self.client.wait(ROTATE_S if self._rotates else PATIENCE_S)

@@ -230,10 +230,10 @@ def _report(clients: Sequence[LoadClient]) -> None:
 
 def _tell_round_trip(spec: Mapping[str, Any]) -> None:
     from perfgate.model.errors import TargetError
-    from perfgate.systems.kafka.client.roundtrip import client_rtt_ms
+    from perfgate.systems.kafka.client.roundtrip import connect_rtt_ms
 
     try:
-        told = client_rtt_ms(spec["bootstrap"], tuple(spec["client"].items()), spec["link"])
+        told = connect_rtt_ms(spec["bootstrap"], tuple(spec["client"].items()), spec["link"])
     except TargetError as error:
         emit("failure", reason=str(error))
         return

@@ -1,0 +1,46 @@
+"""Loads of a comparison that were not valid, and metrics that were spoilt, by side. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perfgate.judge.rules import invalid_reasons
+from perfgate.judge.spoilt import spoilt
+from perfgate.model import Comparison, Effect, MetricInfo, Round
+
+
+def unsound_load(comparison: Comparison) -> tuple[Effect, tuple[str, ...]] | None:
+    """Return BROKEN or INVALID with the reasons where a load was not valid, whatever it is judged by; else None."""
+    reasons = tuple(
+        f"{side}: {reason}"
+        for side, measurement in (("baseline", comparison.baseline), ("candidate", comparison.candidate))
+        for reason in invalid_reasons(measurement)
+        if measurement.rounds and any(r.invalid for r in measurement.rounds)
+    )
+    if not reasons:
+        return None
+    return Effect.BROKEN if _only_candidate_failed(comparison) else Effect.INVALID, reasons
+
+
+def spoilt_by_side(comparison: Comparison, metrics: Sequence[MetricInfo]) -> tuple[str, ...]:
+    """Return why these metrics must not be judged although the loads were valid, by side; empty when they may."""
+    sides = (("baseline", comparison.baseline), ("candidate", comparison.candidate))
+    names = [metric.name for metric in metrics]
+    return tuple(f"{side}: {name}: {why}" for name in names for side, m in sides if (why := spoilt(m, name)))
+
+
+def _only_candidate_failed(comparison: Comparison) -> bool:
+    """Return whether the candidate's brokers alone did not take, or keep, what was sent to them: wherever they run.
+
+    What was only late, and happened on the baseline's side before, though not again, is of neither side.
+    """
+    before, after = comparison.baseline, comparison.candidate
+    failed = [r for r in after.rounds if _failed(r)]
+    if not failed or any(map(_failed, before.rounds)):
+        return False
+    only_late = all(set(r.invalid) <= set(r.perhaps_late) for r in failed)
+    return not (only_late and any(_failed(r) and r.perhaps_late for r in before.discarded))
+
+
+def _failed(one: Round) -> bool:
+    return bool(one.broken or one.accounting.failed_total or one.accounting.unresolved)
