@@ -66,7 +66,7 @@ def a_round(
     monkeypatch.setattr(module, "AFTER_MOST_S", 0.0)
     load = MagicMock(hosts=(), start=0.0, end=1.0)
     load.finish.return_value = list(finish)
-    engine, cluster, faults = MagicMock(), MagicMock(emulates_links=own), Mock(session_s=lambda: None)
+    engine, cluster, faults = MagicMock(), MagicMock(emulates_links=own, dedicated=own), Mock(session_s=lambda: None)
     engine.journaled.return_value.__enter__.return_value = load
     engine.read_everything.side_effect = read
     usage: Any = MagicMock()
@@ -253,7 +253,7 @@ def test_brokers_that_do_not_get_well_again_are_broken_and_the_rounds_before_cou
     never = BrokersFailedError("all replicas are in sync: not so within 90 s", perhaps_late=True)
     bench.fault_round.side_effect = [one_fault(before), never]
     setup: Any = MagicMock()
-    setup.bench.return_value, setup.target.own = bench, own
+    setup.bench.return_value, setup.target.dedicated = bench, own
     monkeypatch.setattr(
         rounds_module,
         "measured_by",
