@@ -206,6 +206,21 @@ def _sustained(measurement: Measurement, machine: Sequence[Doubt], *, held: bool
     return [settled(judged, 1, rates, doubts, lambda values: statistics.median(values) < RATE_TAKEN * rate)]
 
 
+def no_longer_taken(outcome: Outcome, measurement: Measurement, former: Sequence[float]) -> Outcome:
+    """Return the outcome, INCONCLUSIVE where brokers took a probing rate in no round that they took in a former run.
+
+    `former`: the rates of runs like this one, in records/s. Without a threshold such a rate may lie beyond the machine;
+    one that was taken before does not.
+    """
+    rate, most = measurement.scenario.load.rate, max(former, default=0.0)
+    if outcome.verdict is not Verdict.MISSING or not measurement.scenario.load.probes or most < RATE_TAKEN * rate:
+        return outcome
+    if not measurement.rounds or not all(r.not_sustained for r in measurement.rounds):
+        return outcome
+    reason = f"{measurement.rounds[0].not_sustained}; a former run like this one took {most:,.0f} records/s"
+    return replace(outcome, verdict=Verdict.INCONCLUSIVE, reasons=(reason, *outcome.reasons))
+
+
 def tells_nothing(measurement: Measurement) -> str:
     """Return why this machine cannot show what relations state of the scenario; empty when it can.
 

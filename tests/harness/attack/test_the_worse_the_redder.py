@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from perfgate.judge.confirmation import second_look, stands_alone
 from perfgate.judge.relations import judge_relation
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.rules import judge_scenario, no_longer_taken
 from perfgate.judge.threshold_rule import judge_threshold
 from perfgate.model import CanaryReading, Load, Measurement, Outcome, Profile, Round, Verdict
 from perfgate.model.doubt import Doubt
@@ -240,7 +240,11 @@ def test_a_probing_rate_that_was_taken_in_some_rounds_is_undecided(short: int, v
     row = replace(found.scenario, load=Load(kind="paced", rate=RATE, probes=True))
     rounds = [replace(r, not_sustained="not sustained" if r.index <= short else "") for r in found.rounds]
     one = replace(found, scenario=row, rounds=tuple(rounds))
-    assert judge_scenario(one, None).verdict is verdict
+    outcome = judge_scenario(one, None)
+    assert outcome.verdict is verdict
+    before = no_longer_taken(outcome, one, [400.0, RATE]).verdict
+    assert before is (Verdict.INCONCLUSIVE if short else verdict), "taken in a former run, and not in this one"
+    assert no_longer_taken(outcome, one, [400.0]).verdict is verdict
     pair = {"fast": replace(one, scenario=replace(row, name="fast")), "slow": measurement([RATE] * 3, "slow")}
     if short < 3:
         expected = Verdict.INCONCLUSIVE if short else Verdict.PASS
