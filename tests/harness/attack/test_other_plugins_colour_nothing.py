@@ -77,7 +77,7 @@ def test_switches_of_pytest_benchmark_change_no_verdict(tmp_path: Path, raised: 
 
 
 def test_the_usual_recipe_of_pytest_benchmark_writes_its_figures(tmp_path: Path) -> None:
-    path = tmp_path / "out.json"
+    path = tmp_path / "made" / "out.json"
     done = gate(tmp_path / "results", f"--replay={RECORDED}", *FAMILY, "--benchmark-only", f"--benchmark-json={path}")
     assert done.code == 0, done.output
     names = {one["name"] for one in json.loads(path.read_text())["benchmarks"]}
