@@ -84,7 +84,8 @@ def test_a_row_runs_over_tls_and_scram_and_leaves_nothing(brokers: Secured, tmp_
     for path in (p for p in tmp_path.rglob("*") if p.is_file() and p.name != "staging.toml"):
         assert PASSWORD.encode() not in path.read_bytes(), path
     assert PASSWORD not in done.output
-    assert benchmark.exists()
+    # A noisy machine may send late in every round: then there is no p99 to write.
+    assert benchmark.exists() == any("latency_ms" not in one["invalid_metrics"] for one in entry["rounds"])
     assert junit.exists()
 
 
