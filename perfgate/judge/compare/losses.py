@@ -36,6 +36,7 @@ class SoundUnits:
     explained: tuple[float, ...]
     doubts: tuple[Doubt, ...]
     among: int
+    scatter: float
 
     def __bool__(self) -> bool:
         return bool(self.logs)
@@ -43,9 +44,9 @@ class SoundUnits:
     @property
     def effect(self) -> MetricEffect:
         """The mean effect as measured, with an interval that does not rest on how few units scatter."""
-        low, high = wide_interval(self.logs, self.metric)
+        low, high = wide_interval(self.logs, self.scatter)
         mean = fmean(self.logs)
-        error = largest_scatter(self.metric) * WIDENING / math.sqrt(len(self.logs))
+        error = self.scatter * WIDENING / math.sqrt(len(self.logs))
         return MetricEffect(
             metric=self.metric,
             estimate=math.expm1(mean),
@@ -94,7 +95,12 @@ def sound_units(comparison: Comparison, metric: MetricInfo) -> SoundUnits:
             doubts.update(dict.fromkeys(one for _, flaws in parts for one in flaws if one.touches(metric.name)))
     among = -(-max(len(m.rounds) for m in (comparison.baseline, comparison.candidate)) // size)
     return SoundUnits(
-        metric=metric, logs=tuple(logs), explained=tuple(left), doubts=tuple(doubts), among=max(among, len(logs))
+        metric=metric,
+        logs=tuple(logs),
+        explained=tuple(left),
+        doubts=tuple(doubts),
+        among=max(among, len(logs)),
+        scatter=largest_scatter(comparison, metric),
     )
 
 

@@ -170,9 +170,11 @@ def test_a_unit_that_is_far_worse_takes_no_red_back() -> None:
         ("pairs", 4, 7.0, True),
         ("pairs", 12, 2.0, False),
         ("turns", 1, 3.0, False),
-        ("turns", 1, 7.0, True),
-        ("rounds", 1, 7.0, True),
-        ("turns", 3, 3.0, True),
+        ("turns", 1, 7.0, False),
+        ("turns", 1, 16.0, True),
+        ("rounds", 1, 16.0, True),
+        ("turns", 2, 8.0, True),
+        ("turns", 3, 5.5, True),
     ],
 )
 def test_few_units_are_red_where_all_lie_far_beyond(
