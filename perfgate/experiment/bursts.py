@@ -9,17 +9,10 @@ from dataclasses import replace
 
 from perfgate.experiment.assembly import Finished, sends_failed, unmeasured
 from perfgate.experiment.bench import Bench
-from perfgate.experiment.flaw import Flaw
 from perfgate.experiment.validity import LATE_TURNS, late_turns
 from perfgate.model import Scenario, with_settings
-from perfgate.model.doubt import Doubt
 from perfgate.model.errors import TopicRefusedError, of_side
 from perfgate.model.load import LoadError, Observer, Pace, Progress, SendsFailedError
-
-TURNS = "turns"
-SHARED = 2.0
-"""Of two loads at a time each has half of the brokers."""
-LATENCIES = ("latency_ms", "end_to_end_latency_ms", "fetch_latency_ms")
 
 
 def burst(
@@ -76,11 +69,8 @@ def burst(
                 found[side] = sends_failed(index, error, own_brokers=benches[side].dedicated)
         return {side: Finished(round=one, repeatable=False) for side, one in found.items()}
     outlasted = {side: one for side, one in late.items() if one.turns > LATE_TURNS * one.of}
-    flaws = {
-        side: {whose: late_turns(one.turns, one.of, own=whose == side) for whose, one in outlasted.items()}
-        for side in rows
-    }
-    done = {
+    turn_s = at.gap_s + at.window_s
+    return {
         side: benches[side].finished(
             row,
             index,
@@ -89,28 +79,10 @@ def burst(
             after[side],
             [n for n, letter in enumerate(x for x in turns if benches[x] is benches[side]) if letter == side],
             samplers[benches[side]],
-            list(flaws[side].values()),
+            [late_turns(one.turns, one.of, own=whose == side, turn_s=turn_s) for whose, one in outlasted.items()],
         )
         for side, row in rows.items()
     }
-    return {side: _doubted(one, side, flaws[side], at) if outlasted else one for side, one in done.items()}
-
-
-def _doubted(finished: Finished, side: str, late: Mapping[str, Flaw], at: Pace) -> Finished:
-    """Return a side's round with what turns that ran into one another explain of its being worse.
-
-    Records of its own that were still under way explain nothing of that. The other side's took half of the brokers at
-    most, and its records may have waited until these were through.
-    """
-    doubts = list[Doubt]()
-    for whose, flaw in late.items():
-        if whose == side:
-            doubts.append(Doubt(kind=TURNS, whose="brokers", text=flaw.reason))
-            continue
-        waited_ms = (at.gap_s + at.window_s) * 1e3
-        doubts.append(Doubt(kind=TURNS, whose="load", text=flaw.reason, factor=SHARED))
-        doubts.append(Doubt(kind=TURNS, whose="load", text=flaw.reason, offset=waited_ms, metrics=LATENCIES))
-    return replace(finished, round=replace(finished.round, doubts=(*finished.round.doubts, *doubts)))
 
 
 def in_turn(observers: Mapping[str, Observer], turns: str) -> Observer:

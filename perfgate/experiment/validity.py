@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from perfgate.experiment.flaw import Flaw, standing_still
+from perfgate.experiment.flaw import LATENCIES, Flaw, Share, standing_still
 from perfgate.experiment.generator_flaws import (
     EDGE_S,
     EDGE_SHARE,
@@ -40,13 +40,21 @@ LATE_TURNS = 0.5
 """Share of one side's turns, of those that the other side's measured one follows, whose records may still be under
 way when that is measured. A burst has one or two of them a side."""
 
+SHARED = 2.0
+"""Of two loads at a time each has half of the brokers."""
 NO_TURNS = "the loads did not take turns"
 
 
-def late_turns(late: int, turns: int, *, own: bool = True) -> Flaw:
-    """Return the flaw of a side whose turns, its `own` or the other side's, ran into those of the other."""
+def late_turns(late: int, turns: int, *, own: bool = True, turn_s: float = 0.0) -> Flaw:
+    """Return the flaw of a side whose turns, its `own` or the other side's, ran into those of the other.
+
+    Records of its own that were still under way explain nothing of its being worse. The other side's took half of the
+    brokers at most, and its records may have waited for a turn, which lasts `turn_s`, until these were through.
+    """
     who = OUTLASTED if own else "the other side's records were still under way when this one was measured"
-    return Flaw(f"{NO_TURNS}: in {late} of {turns} turns {who}", generator=True)
+    waited_ms = dict.fromkeys((*LATENCIES, "fetch_latency_ms"), 1e3 * turn_s)
+    explains = Share() if own else Share(SHARED, waited_ms)
+    return Flaw(f"{NO_TURNS}: in {late} of {turns} turns {who}", generator=True, explains=explains, kind="turns")
 
 
 def accounting_of(sent: Sent | None, before: Sequence[int], after: Sequence[int]) -> Accounting:

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from perfgate.experiment.assembly import Finished
+from perfgate.experiment.assembly import Finished, round_of
 from perfgate.experiment.bursts import burst
 from perfgate.experiment.ledger import WINDOWS, Ledger
 from perfgate.experiment.load_watch import LoadWatch
@@ -20,7 +20,7 @@ from perfgate.model.doubt import explained
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.load import Late, LoadResult, Observer, Pace, SendsFailedError
 from perfgate.model.meter import Meter
-from tests.harness.build import load_result, one_round, scenario, sent
+from tests.harness.build import accounting, load_result, scenario, sent
 
 AT = Pace(gap_s=0.5, window_s=1.0, buffer_kib=1024)
 READING_S = 0.1
@@ -168,11 +168,11 @@ def test_turns_that_were_outlasted_explain_no_loss_of_the_side_that_did(late: st
     bench.engine = SimpleNamespace(take_turns=lambda *_: (result, {late: Late(turns=2, of=2)}))
 
     def finished(_row: object, _index: int, *found: Any) -> Finished:
-        reasons = tuple(flaw.reason for flaw in found[-1])
-        return Finished(round=one_round(1, 870.0, invalid=reasons), repeatable=True)
+        one = round_of(1, load_result(sent=sent()), accounting(3000), {}, tuple(found[-1]), "")
+        return Finished(round=one, repeatable=True)
 
     bench.finished = finished
     done = burst(dict.fromkeys(SIDES, bench), dict.fromkeys(SIDES, scenario()), "ABBA", AT, 1, None, lambda seen: seen)
     for side, factor in factors.items():
         assert explained(done[side].round.flaws, "records_per_s") == (factor, 0.0)
-        assert explained(done[side].round.flaws, "latency_ms.p99") == (factor, 1500.0 if factor > 1 else 0.0)
+        assert explained(done[side].round.flaws, "latency_ms.p99") == (1.0, 1500.0 if factor > 1 else 0.0)
