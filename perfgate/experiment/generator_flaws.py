@@ -64,7 +64,9 @@ def _stood_still(result: LoadResult, sent: Sent) -> Flaw:
     )
     # That is the average client's time. The first record after the longest pause was sent as late as that lasted.
     delays = merged([sent.schedule_delay])
-    longest_s = min(result.window_s, delays.get_max_value() / 1e6) if delays.get_total_count() else result.window_s
+    # Without a schedule it is not known; clients that are starved of a processor stand still together.
+    longest_s = delays.get_max_value() / 1e6 if delays.get_total_count() else sent.stalled_in_window_s
+    longest_s = min(result.window_s, longest_s)
     explains = standing_still(result.window_s, sent.stalled_in_window_s, longest_s)
     return Flaw(reason, generator=True, explains=explains, kind=STOOD_STILL)
 

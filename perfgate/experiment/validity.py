@@ -40,6 +40,8 @@ LATE_TURNS = 0.5
 """Share of one side's turns, of those that the other side's measured one follows, whose records may still be under
 way when that is measured. A burst has one or two of them a side."""
 
+FULL_FOR = 0.5
+"""Share of a window for which buffers were full of clients whose brokers acknowledged nothing."""
 SHARED = 2.0
 """Of two loads at a time each has half of the brokers."""
 NO_TURNS = "the loads did not take turns"
@@ -119,7 +121,7 @@ def flaws(
     """
     found = []
     if result.sent:
-        found += _accounting_flaws(load, result.sent, accounting, idempotent=idempotent)
+        found += _accounting_flaws(load, result.sent, accounting, window_s=result.window_s, idempotent=idempotent)
         found += generator_flaws(load, result, result.sent, used_up=used_up, room=room)
     found += thread_flaws(result, busiest_broker_cores)
     if result.window_late_s > EDGE_SHARE * result.window_s:
@@ -170,7 +172,9 @@ def not_sustained(load: Load, result: LoadResult) -> str:
     )
 
 
-def _accounting_flaws(load: Load, sent: Sent, accounting: Accounting, *, idempotent: bool) -> list[Flaw]:
+def _accounting_flaws(
+    load: Load, sent: Sent, accounting: Accounting, *, window_s: float, idempotent: bool
+) -> list[Flaw]:
     failed = {code: n for code, n in accounting.failed.items() if not (load.times_out and TIMED_OUT.fullmatch(code))}
     timed_out = accounting.failed_total - sum(failed.values())
     found = []
@@ -211,7 +215,8 @@ def _accounting_flaws(load: Load, sent: Sent, accounting: Accounting, *, idempot
         found.append(Flaw(reason, brokers=wrong or of_late, perhaps_late=of_late))
     if not sent.acked_in_window:
         # Brokers that stand still for a part of it are judged; those that do for all of it did no better.
-        stalled = sent.attempted_in_window > 0
+        # Clients whose buffers were full throughout had nothing to attempt.
+        stalled = sent.attempted_in_window > 0 or sent.pushback_in_window_s >= FULL_FOR * window_s
         found.append(Flaw("no record was acknowledged in the window", brokers=stalled, perhaps_late=stalled))
     return found
 

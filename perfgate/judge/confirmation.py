@@ -88,12 +88,11 @@ def second_look(first: Outcome, second: Outcome, not_counted: Sequence[str] = ()
     scenario INCONCLUSIVE. So does one that is not red and whose interval lies apart from that of the first: its brokers
     start now slow, now quick.
 
-    `not_counted`: why rounds of the first did not count. Beside a green confirmation run they leave it undecided.
-    `alone`: of :func:`stands_alone`, then only a sound confirmation run that is green takes red back, where it does not
-    lie apart from the first.
+    `not_counted`: why rounds of the first did not count. Only a red confirmation run makes up for those. `alone`: of
+    :func:`stands_alone`, then only a sound confirmation run that is green takes red back.
     """
     found = _of_both(first, second, not_counted)
-    if not alone or found.verdict.red or found.verdict.green or (not_counted and second.verdict.green):
+    if not alone or found.verdict.red or found.verdict.green or second.verdict.green:
         return found
     note = f"{SECOND_LOOK} does not take it back: it is worse than noise between runs explains"
     reasons = (*first.reasons, *(one for one in found.reasons if one not in first.reasons), note)

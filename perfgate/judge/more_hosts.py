@@ -16,9 +16,11 @@ from perfgate.judge.rates import AT_THE_CAP, at_its_cap, paired_ratios
 from perfgate.judge.statistics import many, median_error, median_interval
 from perfgate.model import Measurement, MoreHosts, Outcome, Round
 from perfgate.model.compared import SAME_WITHIN
+from perfgate.model.doubt import Doubt
 from perfgate.model.judged import Finding
 from perfgate.model.summary import centre
 
+RATES = ("records_per_s", "mib_per_s", "received_records_per_s", "received_mib_per_s")
 SENT, RECEIVED, BROKERS_CPU = "records_per_s", "received_records_per_s", "broker_cpu_cores.sum"
 AS_MUCH_CPU = "the brokers took more with as much CPU, so that they may be the limit"
 WORST_FIRST = ("saturated", "unknown", "confirmed")
@@ -33,6 +35,20 @@ def more_hosts(measurement: Measurement) -> MoreHosts | None:
         return None
     metrics = [SENT, RECEIVED] if _fall_behind(measurement) else [SENT]
     return min((_of(measurement, metric) for metric in metrics), key=lambda one: WORST_FIRST.index(one.finding))
+
+
+def host_doubts(measurement: Measurement) -> tuple[Doubt, ...]:
+    """Return that load hosts were, or may have been, what limited the rates of a load, and what that explains.
+
+    Saturated generators explain everything. Where it is not known, one load host more made so much of it, and may do so
+    once more.
+    """
+    found = more_hosts(measurement)
+    if found is None or found.finding == "confirmed":
+        return ()
+    most = found.ratio_interval[1] if found.ratio_interval else found.hosts / max(1, found.fewer_hosts)
+    factor = None if found.finding == "saturated" else max(1.0, most)
+    return (Doubt(kind="hosts", whose="load", text=found.words, factor=factor, metrics=RATES),)
 
 
 def most_ratio(measurement: Measurement) -> float:

@@ -7,11 +7,11 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfgate.judge.more_hosts import more_hosts
+from perfgate.judge.more_hosts import host_doubts
 from perfgate.judge.rates import at_its_cap, paired_ratios
 from perfgate.judge.statistics import error_factor, median_error, median_interval
 from perfgate.judge.unexplained import clipped, words
-from perfgate.judge.warming import RATES, warming_doubts
+from perfgate.judge.warming import warming_doubts
 from perfgate.model import Measurement, MetricInfo, PairRelation, Round
 from perfgate.model.doubt import Doubt, excused
 
@@ -76,13 +76,21 @@ def doubt_words(relation: PairRelation, held: Sides, ratios: Sequence[float]) ->
     return "; ".join(texts)
 
 
+def sound_values(measurement: Measurement, metric: str) -> list[float]:
+    """Return the values of the rounds that have one of this metric other than 0."""
+    return [r.metrics[metric] for r in measurement.rounds if r.metrics.get(metric) and not r.no_number(metric)]
+
+
 def _beyond(relation: PairRelation, held: Sides, values: Sequence[float], bound: float, sign: int) -> bool:
+    below = sound_values(held.over, relation.metric.name)
+    if not held.paired and len(below) < 2:
+        return False
     here = clipped(values, sign, bound, BEYOND * bound)
     centre, widest, error = statistics.median(here), median_interval(here, held.looks), median_error(here)
     if not held.paired:
         _, error = unpaired(relation.metric.name, held.over, centre, widest, error)
         widest, _ = unpaired(relation.metric.name, held.over, centre, widest, error, held.looks)
-    error *= error_factor(min(len(values), len(held.over.rounds)), held.looks)
+    error *= error_factor(min(len(values), len(below)), held.looks)
     best = widest[1] if sign > 0 else widest[0]
     return sign * (best - bound) < 0 or sign * (centre - bound) < -error
 
@@ -118,13 +126,7 @@ def _excuse(one: Round, metric: MetricInfo, beside: Sequence[Doubt]) -> float:
 
 def _doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt, ...]:
     """Return what there is to doubt of one side besides its rounds' own flaws."""
-    found = list(warming_doubts(measurement, metric))
-    hosts = more_hosts(measurement)
-    if hosts and hosts.finding == "unknown":
-        # One load host more made so much of it, and may do so once more.
-        most = hosts.ratio_interval[1] if hosts.ratio_interval else hosts.hosts / max(1, hosts.fewer_hosts)
-        found.append(Doubt(kind="hosts", whose="load", text=hosts.words, factor=max(1.0, most), metrics=RATES))
-    return tuple(found)
+    return (*warming_doubts(measurement, metric), *host_doubts(measurement))
 
 
 def capped(measurement: Measurement) -> bool:
@@ -156,7 +158,7 @@ def unpaired(
     metric: str, over: Measurement, centre: float, interval: tuple[float, float], error: float, looks: int = 1
 ) -> tuple[tuple[float, float], float]:
     """Return the interval and the standard error of a ratio of medians, with the error of the lower one taken in."""
-    below = [r.metrics[metric] for r in over.rounds]
+    below = sound_values(over, metric)
     middle, (low, high) = statistics.median(below), median_interval(below, looks)
     widened = (interval[0] * middle / high, interval[1] * middle / low if low > 0 else math.inf)
     return widened, math.hypot(error, centre * median_error(below) / middle)

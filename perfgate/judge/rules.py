@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from perfgate.judge.faults.rules import damage, judge_fault
 from perfgate.judge.messages import WARMING
-from perfgate.judge.more_hosts import more_hosts
+from perfgate.judge.more_hosts import host_doubts, more_hosts
 from perfgate.judge.noise import late_by_machine, machine_doubts
 from perfgate.judge.rates import at_its_cap, centre_rate
 from perfgate.judge.repeated import starved_by_brokers
@@ -142,7 +142,8 @@ def _red_in_spite(
     if len(measurement.rounds) < FEWEST_SOUND:
         return []
     sound = sound_part(measurement)
-    found = [hold(measurement, threshold, beside=machine) for threshold in thresholds]
+    beside = (*machine, *host_doubts(measurement), *_lower_cap(sound or measurement, thresholds))
+    found = [hold(measurement, threshold, beside=beside) for threshold in thresholds]
     if sound:
         found += _sustained(sound, machine, held=bool(thresholds))
     return [judgement for judgement in found if judgement.verdict is Verdict.REGRESSED]
@@ -199,7 +200,9 @@ def _sustained(measurement: Measurement, machine: Sequence[Doubt], *, held: bool
         return []
     verdict = Verdict.REGRESSED if 2 * len(short) > len(measurement.rounds) else Verdict.INCONCLUSIVE
     reason = f"{short[0]} ({len(short)} of {len(measurement.rounds)} rounds)"
-    rates = [r.metrics["records_per_s"] for r in measurement.rounds]
+    rates = [r.metrics["records_per_s"] for r in measurement.rounds if "records_per_s" in r.metrics]
+    if not rates:
+        return []
     measured, rate = statistics.median(rates), measurement.scenario.load.rate
     judged = Judgement(verdict=verdict, metric="records_per_s", measured=measured, limit=rate, reason=reason)
     doubts: Doubts = [(*machine, *warming_doubts(measurement, METRICS["records_per_s"]))] * len(rates)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from perfgate.judge.messages import WARMING
+from perfgate.judge.more_hosts import RATES
 from perfgate.model import COMPILING, METRICS, Measurement, MetricInfo, Round
 from perfgate.model.doubt import Doubt
 from perfgate.model.summary import centre
@@ -26,9 +27,10 @@ FALSE_TREND = 0.005
 """Chance that the rounds of one scenario and metric are said to grow when they scatter (normally, independently)."""
 FALSE_GROWTH = 0.01
 """Chance that one scenario's rounds, looked at alone because they are red, are said to grow when they only scatter."""
+MOST_BY_COMPILING = 4.0
+"""At shares of 40 to 70 % brokers sent a third to 0.4 of what they send (docs/measurement.md)."""
 WARM = "warm-up"
 COMPILE_SHARE = "broker_compile_share.max"
-RATES = ("records_per_s", "mib_per_s", "received_records_per_s", "received_mib_per_s")
 WATCHED = ("records_per_s", "broker_cpu_us_per_record")
 
 
@@ -84,6 +86,20 @@ def growth_doubt(values: Sequence[float], metric: MetricInfo, least: float) -> t
     return (Doubt(kind=WARM, whose="brokers", text=text, factor=_carried(values, metric.sign, growth)),)
 
 
+def compiling_factor(rounds: Sequence[Round], exponent: int = 1) -> float:
+    """Return by which factor brokers may be slower that compile their code: 1 where their median share is COMPILING.
+
+    The share is of the CPU that a broker used; what is missing is its share of a core. A broker that waits for
+    something else loses nothing by it.
+    """
+    share = statistics.median(r.metrics.get(COMPILE_SHARE, 0.0) for r in rounds) if rounds else 0.0
+    if share <= COMPILING:
+        return 1.0
+    used = statistics.median(r.metrics.get("broker_cpu_cores.max", 1.0) for r in rounds)
+    left = 1 - share * min(1.0, used)
+    return min(left**-exponent if left > 0 else math.inf, MOST_BY_COMPILING)
+
+
 def warming_doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt, ...]:
     """Return that the block's rounds were measured on brokers still warming up, and how far that goes for a metric.
 
@@ -92,14 +108,11 @@ def warming_doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt,
     """
     if not measurement.warming:
         return ()
-    shares = [r.metrics.get(COMPILE_SHARE, 0.0) for r in measurement.rounds]
-    compiling = (
-        1 / max(1 - statistics.median(shares), 0.01) if shares and statistics.median(shares) > COMPILING else 1.0
-    )
+    compiling = compiling_factor(measurement.rounds)
     values = [r.metrics[metric.name] for r in measurement.rounds if metric.name in r.metrics]
     carried = 1.0
-    if len(values) > 2 and all(map(_positive, values)) and (growth := trend(values, metric.better).growth) > 0:
-        carried = _carried(values, metric.sign, math.expm1(growth))
+    if growth := still_growing(values, metric.better, 0.0):
+        carried = _carried(values, metric.sign, growth)
     text = f"{WARMING}: {measurement.warming}"
     return (Doubt(kind=WARM, whose="brokers", text=text, factor=max(compiling, carried)),)
 

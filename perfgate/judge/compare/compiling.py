@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 
 from perfgate.judge.messages import WARMING
+from perfgate.judge.warming import compiling_factor
 from perfgate.model import COMPILING, Comparison, Measurement, Round
 from perfgate.model.doubt import Doubt
 
@@ -12,8 +13,6 @@ COMPILE_SHARE = "broker_compile_share.max"
 COLD = 3
 """The compilers' share of the CPU is missing, and what is not compiled yet is slower besides: at shares of 40 to 70 %
 acks-all sent a third of what it sends, batch-1k 0.4 (docs/measurement.md). A share of 11 % explains a factor of 1.4."""
-LEAST_LEFT = 0.01
-"""Some of a broker's CPU is never for its compilers, whatever their threads read."""
 
 
 def still_compiling(comparison: Comparison) -> str:
@@ -41,7 +40,7 @@ def compile_doubts(comparison: Comparison) -> tuple[Doubt, ...]:
         return ()
     share = statistics.median(r.metrics.get(COMPILE_SHARE, 0.0) for r in rounds)
     text = f"candidate: {WARMING}: one spent {share * 100:.0f} % of its CPU on compiling its own code"
-    return (Doubt(kind="warm-up", whose="brokers", text=text, factor=max(1 - share, LEAST_LEFT) ** -COLD),)
+    return (Doubt(kind="warm-up", whose="brokers", text=text, factor=compiling_factor(rounds, COLD)),)
 
 
 def cold_units(comparison: Comparison) -> int:

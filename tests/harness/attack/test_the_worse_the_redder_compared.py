@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from perfgate.judge.compare.comparisons import judge_comparison
@@ -130,6 +130,8 @@ def test_a_larger_loss_is_never_less_severe(ratios: Ratios, found: Drawn, losses
 @given(drawn(), st.floats(20.0, 1000.0))
 def test_twenty_times_slower_is_red_whatever_there_is_to_doubt(ratios: Ratios, found: Drawn, loss: float) -> None:
     """By what is left of the loss: 30 % of compiling explains a factor of 2.9, and the path 2."""
+    # One burst in which a broker stood still for a moment has such a p99, too.
+    assume(not found.paced or found.method != "turns" or len(found.noise) - len(found.spoilt) > 1)
     loss *= (1 - found.compiling) ** -3 * 2
     assert severities(found, loss, ratios) == (2, 2)
 
