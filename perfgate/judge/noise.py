@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from perfgate.judge.statistics import CENTRE_ERROR_FACTOR, spread
-from perfgate.model import FEWEST_READINGS, CanaryReading
+from perfgate.model import FEWEST_READINGS, CanaryReading, Measurement
 from perfgate.model.doubt import Doubt
 
 CANARY_LEAST: Mapping[str, float] = {"deflate_mib_per_s": 0.6, "loopback_per_s": 0.5}
@@ -70,6 +70,21 @@ def machine_doubts(readings: Sequence[CanaryReading], recorded: Mapping[str, flo
             )
             found.append(Doubt(kind="another machine", whose="machine", text=text, factor=max(1.0, baseline / before)))
     return tuple(found)
+
+
+def machine_doubts_by_round(
+    measurement: Measurement, recorded: Mapping[str, float] | None
+) -> dict[int, tuple[Doubt, ...]]:
+    """Return of each round, by its number, why its figures may be the machine's: by the readings before and after it.
+
+    Where the readings are not those of the rounds, as in recordings that lack some, each counts for every round.
+    """
+    readings, numbers = measurement.canary, [r.index for r in measurement.rounds]
+    if len(readings) <= FEWEST_READINGS + max(numbers, default=0):
+        return dict.fromkeys(numbers, machine_doubts(readings, recorded))
+    quiet = readings[:FEWEST_READINGS]
+    beside = {n: readings[FEWEST_READINGS + n - 1 : FEWEST_READINGS + n + 1] for n in numbers}
+    return {n: machine_doubts((*quiet, *found), recorded) for n, found in beside.items()}
 
 
 def disturbed(readings: Sequence[CanaryReading], recorded: Mapping[str, float] | None) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from perfgate.judge.faults.rules import damage, judge_fault
 from perfgate.judge.messages import WARMING
 from perfgate.judge.more_hosts import host_doubts, more_hosts
-from perfgate.judge.noise import late_by_machine, machine_doubts
+from perfgate.judge.noise import late_by_machine, machine_doubts_by_round
 from perfgate.judge.rates import at_its_cap, centre_rate
 from perfgate.judge.repeated import starved_by_brokers
 from perfgate.judge.spoilt import FEWEST_SOUND, sound_part, spoilt_beside
@@ -85,7 +85,7 @@ def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome
 
 def _judged(measurement: Measurement, profile: Profile | None) -> Outcome:
     row, name = measurement.scenario, measurement.scenario.name
-    machine = machine_doubts(measurement.canary, profile.canary if profile else None)
+    machine = machine_doubts_by_round(measurement, profile.canary if profile else None)
     reasons = invalid_reasons(measurement)
     lost = damage(row, measurement) if isinstance(row, FaultScenario) else []
     if lost and reasons:  # a round that does not count takes no lost record of another one back
@@ -109,7 +109,7 @@ def _judged(measurement: Measurement, profile: Profile | None) -> Outcome:
     if isinstance(row, FaultScenario):
         return judge_fault(row, measurement, thresholds)
     judgements = [
-        hold(measurement, threshold, published=published, beside=(*machine, *_lower_cap(measurement, thresholds)))
+        hold(measurement, threshold, published=published, machine=machine, beside=_lower_cap(measurement, thresholds))
         for threshold in thresholds
     ]
     judgements += _sustained(measurement, machine, held=bool(thresholds))
@@ -131,7 +131,7 @@ def _judged(measurement: Measurement, profile: Profile | None) -> Outcome:
 
 
 def _red_in_spite(
-    measurement: Measurement, thresholds: Sequence[Threshold], machine: Sequence[Doubt]
+    measurement: Measurement, thresholds: Sequence[Threshold], machine: Mapping[int, Sequence[Doubt]]
 ) -> list[Judgement]:
     """Return what is REGRESSED although rounds do not count, or count in part: by what their flaws do not explain."""
     if isinstance(measurement.scenario, FaultScenario):  # what a fault costs is held round by round: one tells
@@ -142,8 +142,8 @@ def _red_in_spite(
     if len(measurement.rounds) < FEWEST_SOUND:
         return []
     sound = sound_part(measurement)
-    beside = (*machine, *host_doubts(measurement), *_lower_cap(sound or measurement, thresholds))
-    found = [hold(measurement, threshold, beside=beside) for threshold in thresholds]
+    beside = (*host_doubts(measurement), *_lower_cap(sound or measurement, thresholds))
+    found = [hold(measurement, threshold, machine=machine, beside=beside) for threshold in thresholds]
     if sound:
         found += _sustained(sound, machine, held=bool(thresholds))
     return [judgement for judgement in found if judgement.verdict is Verdict.REGRESSED]
@@ -188,7 +188,7 @@ def _at_the_edge(measurement: Measurement) -> str:
     return f"the brokers did not take the whole rate in {short} of {len(measurement.rounds)} rounds"
 
 
-def _sustained(measurement: Measurement, machine: Sequence[Doubt], *, held: bool) -> list[Judgement]:
+def _sustained(measurement: Measurement, machine: Mapping[int, Sequence[Doubt]], *, held: bool) -> list[Judgement]:
     """Return a judgement when the brokers did not take a paced load, whatever the thresholds: red in most rounds.
 
     A load that is declared to probe must only be taken where a threshold is `held` against it.
@@ -200,12 +200,15 @@ def _sustained(measurement: Measurement, machine: Sequence[Doubt], *, held: bool
         return []
     verdict = Verdict.REGRESSED if 2 * len(short) > len(measurement.rounds) else Verdict.INCONCLUSIVE
     reason = f"{short[0]} ({len(short)} of {len(measurement.rounds)} rounds)"
-    rates = [r.metrics["records_per_s"] for r in measurement.rounds if "records_per_s" in r.metrics]
+    rounds = [r for r in measurement.rounds if "records_per_s" in r.metrics]
+    rates = [r.metrics["records_per_s"] for r in rounds]
     if not rates:
         return []
     measured, rate = statistics.median(rates), measurement.scenario.load.rate
     judged = Judgement(verdict=verdict, metric="records_per_s", measured=measured, limit=rate, reason=reason)
-    doubts: Doubts = [(*machine, *warming_doubts(measurement, METRICS["records_per_s"]))] * len(rates)
+    doubts: Doubts = [
+        (*machine.get(r.index, ()), *warming_doubts(measurement, METRICS["records_per_s"])) for r in rounds
+    ]
     return [settled(judged, 1, rates, doubts, lambda values: statistics.median(values) < RATE_TAKEN * rate)]
 
 

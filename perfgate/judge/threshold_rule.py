@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 
 from perfgate.judge.rates import rate_doubts
 from perfgate.judge.spoilt import FEWEST_SOUND, spoilt
@@ -20,6 +21,7 @@ TOO_GOOD = 2
 """A gain of more than so many times the limit's distance is no gain of the brokers', until somebody says why."""
 
 
+NOTHING: Mapping[int, Sequence[Doubt]] = MappingProxyType({})
 RATE_TAKEN = 0.98
 """A paced load of which this share was taken is not what brokers are red for."""
 COARSE = 0.7
@@ -105,9 +107,16 @@ def is_red(values: Sequence[float], threshold: Threshold) -> bool:
 
 
 def hold(
-    measurement: Measurement, threshold: Threshold, *, published: bool = False, beside: Sequence[Doubt] = ()
+    measurement: Measurement,
+    threshold: Threshold,
+    *,
+    published: bool = False,
+    machine: Mapping[int, Sequence[Doubt]] = NOTHING,
+    beside: Sequence[Doubt] = (),
 ) -> Judgement:
     """Hold the rounds of one metric against its threshold, with their own flaws and what there is to doubt `beside`.
+
+    `machine`: what there is to doubt of the machine in each round, by its number.
 
     A metric that is spoilt in some rounds, or was not measured in them, is INVALID (INCONCLUSIVE where no source had
     it), unless the rounds that have it are red without what their flaws explain.
@@ -123,8 +132,9 @@ def hold(
     common = (*beside, *warming_doubts(measurement, metric), *(one for one in rate if one.factor == 1))
     if judged.verdict is Verdict.REGRESSED:
         common = (*common, *(one for one in rate if one.factor != 1))
-        common = (*common, *unsteady_doubts(measurement, metric), *_queue_doubts(measurement, metric, common))
-    found = settled(judged, metric.sign, values, [(*r.flaws, *common) for r in rounds], red)
+        others = (*common, *(doubt for of_round in machine.values() for doubt in of_round))
+        common = (*common, *unsteady_doubts(measurement, metric), *_queue_doubts(measurement, metric, others))
+    found = settled(judged, metric.sign, values, [(*r.flaws, *machine.get(r.index, ()), *common) for r in rounds], red)
     return lacking if lacking and found.verdict is not Verdict.REGRESSED else found
 
 

@@ -141,6 +141,18 @@ def test_a_loss_that_a_disturbed_machine_does_not_explain_is_red_and_says_so() -
     assert judge_scenario(halved, profile(RATE)).verdict is Verdict.INCONCLUSIVE
 
 
+def test_a_reading_tells_of_the_rounds_beside_it_alone() -> None:
+    """One slow reading after ten rounds excused all of them, by a factor of 20."""
+    slow = replace(QUIET, deflate_mib_per_s=50.0)
+    found = measurement([60.0] * 10)
+    after_all = replace(found, canary=(*([QUIET] * 13), slow))
+    assert judge_scenario(after_all, profile(RATE)).verdict is Verdict.REGRESSED
+    throughout = replace(found, canary=(*([QUIET] * 3), *([slow] * 11)))
+    assert judge_scenario(throughout, profile(RATE)).verdict is Verdict.INCONCLUSIVE
+    unchanged = replace(measurement([1000.0] * 10), canary=after_all.canary)
+    assert judge_scenario(unchanged, profile(RATE, CPU)).verdict is Verdict.INCONCLUSIVE, "no ground for green"
+
+
 def test_a_slow_reading_beside_which_nothing_ran_is_no_reason() -> None:
     """The brokers themselves had slowed it down, in bursts that the reading's average did not show."""
     quiet = replace(QUIET, deflate_mib_per_cpu_s=500.0)
