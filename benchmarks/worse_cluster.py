@@ -1,7 +1,7 @@
 """A plugin for a gate run (`-p benchmarks.worse_cluster`): its brokers are as WORSE says, from when they are ready.
 
 `tenth-cpu`: broker 2 has a tenth of the CPU that it uses otherwise; `stop-continue`: broker 2 is stopped for one second
-in two; `slow-disk`: each write to a log of broker 2, a follower of most partitions, takes 200 ms longer
+in two; `slow-disk`: each write to a log of broker 2, a follower of most partitions, takes 50 ms longer
 (benchmarks/slow_disk.c, compiled here); `never-ready`: brokers whose JVM has the option CANDIDATE stand still from
 their start.
 """
@@ -27,7 +27,7 @@ THE_BROKER = 2
 TENTH_CORES = 0.04
 """A broker of these loads uses 0.3 to 0.5 cores."""
 STOPPED_S = RUNNING_S = 1.0
-SLOW_DISK_MS = 200
+SLOW_DISK_MS = 50
 CANDIDATE = "-Dcandidate=1"
 _start, _spawn = EmbeddedCluster.start, Guard.spawn
 
