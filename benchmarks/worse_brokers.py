@@ -93,7 +93,7 @@ def run(case: Case, thresholds: Path) -> dict[str, Any]:
 
 def _verdicts(document: Mapping[str, Any]) -> dict[str, str]:
     scenarios = {one["name"]: one["verdict"] for one in document.get("scenarios", [])}
-    return scenarios | {one["name"]: one["effect"] for one in document.get("comparisons", [])}
+    return scenarios | {one["scenario"]: one["verdict"] for one in document.get("comparisons", [])}
 
 
 def _figures(document: Mapping[str, Any], name: str) -> dict[str, float]:
