@@ -12,7 +12,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -56,15 +55,16 @@ def stop_and_go(pid: int) -> None:
 def spawn(guard: Guard, argv: Sequence[object], *, log: Path) -> int:
     """Start a process, a broker with what makes it worse."""
     if WORSE == "slow-disk" and str(argv[-1]).endswith(f"broker-{THE_BROKER}.properties"):
-        argv = ["/usr/bin/env", f"LD_PRELOAD={_shim()}", f"SLOW_DISK_MS={SLOW_DISK_MS}", *argv]
+        argv = ["/usr/bin/env", f"LD_PRELOAD={_shim(Path(str(argv[-1])).parent)}", f"SLOW_DISK_MS={SLOW_DISK_MS}", *argv]
     pid = _spawn(guard, argv, log=log)
     if WORSE == "never-ready" and CANDIDATE in argv:
         os.kill(pid, signal.SIGSTOP)
     return pid
 
 
-def _shim() -> Path:
-    made = Path(tempfile.gettempdir()) / f"kafka-perf-gate-slow-disk-{os.getpid()}.so"
+def _shim(folder: Path) -> Path:
+    """Return the compiled library; it lies in the folder of the cluster's data, which goes with the run."""
+    made = folder / "slow_disk.so"
     if not made.exists():
         compiler = shutil.which("cc") or shutil.which("gcc")
         if compiler is None:

@@ -1,4 +1,4 @@
-"""When two loads take turns on the same brokers: pure arithmetic, times in seconds on one monotonic clock.
+"""Timetable of two loads that take turns on the same brokers, in seconds on one monotonic clock. Pure.
 
 The brokers' speed wanders by 15 % within seconds (measured: 2 cores, three brokers), so that loads are compared best
 when they alternate faster than that. Each turn begins with a gap in which the other side's buffer drains and this

@@ -1,4 +1,4 @@
-"""How late this machine wakes a sleeping thread while it is loaded: a property of the machine, not of a generator.
+"""Wake-up delay of this machine while it is loaded: a property of the machine, not of a generator.
 
 A process of its own sleeps 4 ms at a time. Inside a generator the interpreter's lock would be measured too.
 ``python perfgate/load/wake.py`` takes one line, "opens closes" (s on the

@@ -1,4 +1,4 @@
-"""How far a PromQL expression looks back: each of its points tells of so many seconds before it."""
+"""Look-back of a PromQL expression: the seconds before each of its points that it covers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What remains of a comparison's loss when all is taken off that there is to doubt, and whether that is red. Pure.
+"""Losses of a comparison that remain when all doubts are taken off, and whether these are red. Pure.
 
 The guards of a comparison end undecided: a load that was not valid, units that are too few, brokers that compile, paths
 that differ. Each of them explains so much of a loss and no more (:class:`perfgate.model.doubt.Doubt`). Here the units
