@@ -55,7 +55,12 @@ def stop_and_go(pid: int) -> None:
 def spawn(guard: Guard, argv: Sequence[object], *, log: Path) -> int:
     """Start a process, a broker with what makes it worse."""
     if WORSE == "slow-disk" and str(argv[-1]).endswith(f"broker-{THE_BROKER}.properties"):
-        argv = ["/usr/bin/env", f"LD_PRELOAD={_shim(Path(str(argv[-1])).parent)}", f"SLOW_DISK_MS={SLOW_DISK_MS}", *argv]
+        argv = [
+            "/usr/bin/env",
+            f"LD_PRELOAD={_shim(Path(str(argv[-1])).parent)}",
+            f"SLOW_DISK_MS={SLOW_DISK_MS}",
+            *argv,
+        ]
     pid = _spawn(guard, argv, log=log)
     if WORSE == "never-ready" and CANDIDATE in argv:
         os.kill(pid, signal.SIGSTOP)
