@@ -176,7 +176,7 @@ class Bench:
         self._random = random.Random(seed)
         self._made = 0
         self._tools: dict[str, Measure] = {
-            name: by_driver(make_driver(name, DEFAULT_KAFKA_VERSION), self._topics) for name in (ENGINE, JAVA)
+            name: by_driver(make_driver(name, ClusterSpec()), self._topics) for name in (ENGINE, JAVA)
         }
         if program := shutil.which(RDKAFKA):
             self._tools[RDKAFKA] = by_rdkafka_performance(program)

@@ -87,7 +87,7 @@ class Bench:
         self._tier = tier
         self._run_id = run_id
         self._say = say
-        self.topics = RoundTopics(cluster.topics(), run_id)
+        self.topics = RoundTopics(cluster.topics(), run_id, cluster.prefix)
         self.watch = LoadWatch(cluster, ledger, say)
         self._knees: dict[str, Known] = {}
         self.warm_up_slices: dict[str, list[Slice]] = {}
@@ -325,6 +325,7 @@ class Bench:
             security=self._cluster.client_settings(),
             topic=topic,
             run_id=self._run_id,
+            prefix=self._cluster.prefix,
             seed=self.topics.made,
             window_s=self._tier.window_s,
             warmup_max_s=self._tier.warmup_max_s,

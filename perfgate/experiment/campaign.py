@@ -167,8 +167,7 @@ class Campaign:
         with setup.ledger.during("canary"):
             canary = [read_canary() for _ in range(FEWEST_READINGS)]
         try:
-            with setup.ledger.during("start"):
-                cluster = setup.target.cluster(block[0].cluster)
+            cluster = setup.cluster(block[0].cluster)
         except TargetError as error:
             failed = isinstance(error, BrokersFailedError)
             with setup.ledger.during("canary"):

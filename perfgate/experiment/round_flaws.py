@@ -10,10 +10,12 @@ from pathlib import Path
 
 from perfgate.experiment.canary import usable_cores
 from perfgate.experiment.flaw import Flaw
-from perfgate.experiment.host_validity import host_flaws
+from perfgate.experiment.host_validity import QUOTA_LIMIT, host_flaws
 from perfgate.experiment.validity import BROKERS_PART, PROCESSORS_FULL, flaws, processors_left, processors_used_up
 from perfgate.metrics.health import unhealthy
+from perfgate.metrics.own_quota import HELD_BACK
 from perfgate.model import Accounting, Load, Scenario
+from perfgate.model.compared import SATURATED
 from perfgate.model.load import LoadResult
 
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
@@ -42,7 +44,15 @@ def round_flaws(
     at_ease = _processors_left(result, used if shares_cores else 0.0)
     at_ease = at_ease and not any(flaw.generator for flaw in of_hosts)
     room = processors_left(result, used, cores) if shares_cores else None
+    held_back = brokers.get(HELD_BACK, 0.0)
+    by_quota = Flaw(
+        f"{SATURATED}: the CPU quota of the container that this run is in held its clients back in {held_back:.0%} of "
+        f"the quota's periods (limit {QUOTA_LIMIT:.0%}): give the job more processors",
+        generator=True,
+        kind=SATURATED,
+    )
     found = (
+        *((by_quota,) if held_back > QUOTA_LIMIT and not shares_cores else ()),
         *flaws(load, result, accounting, busiest, used_up=used_up, room=room, at_ease=at_ease, idempotent=idempotent),
         *of_hosts,
     )

@@ -17,10 +17,10 @@ REPLICATED_WITHIN_S, LOOK_AGAIN_S = 30.0, 0.2
 class RoundTopics:
     """Makes the topics of a bench, and asks how far they are written."""
 
-    def __init__(self, keeper: TopicKeeper, run_id: str) -> None:
-        """`run_id` begins the name of every topic."""
+    def __init__(self, keeper: TopicKeeper, run_id: str, prefix: str = PREFIX) -> None:
+        """`prefix` and `run_id` begin the name of every topic."""
         self.keeper = keeper
-        self._run_id = run_id
+        self._begins = f"{prefix}{run_id}"
         self.made = 0
         """So many so far."""
         self._backlogs: dict[str, str] = {}
@@ -28,7 +28,7 @@ class RoundTopics:
     def fresh(self, scenario: Scenario, *, keep: bool = False) -> FreshTopic:
         """Return a topic for the length of one round; with `keep` it stays when all went well."""
         self.made += 1
-        return FreshTopic(self.keeper, f"{PREFIX}{self._run_id}-{self.made:03d}-{scenario.name}", scenario, keep=keep)
+        return FreshTopic(self.keeper, f"{self._begins}-{self.made:03d}-{scenario.name}", scenario, keep=keep)
 
     def backlog(self, scenario: Scenario, fill: Callable[[str], None]) -> str:
         """Return the topic with the scenario's backlog, which `fill` writes on first use."""

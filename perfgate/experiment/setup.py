@@ -11,7 +11,8 @@ from perfgate.experiment.ledger import Ledger
 from perfgate.experiment.one_host_fewer import OneHostFewer
 from perfgate.experiment.say import Say
 from perfgate.metrics.usage import Sampler
-from perfgate.model import Change, FaultScenario, Scenario, Tier, changed
+from perfgate.model import Change, ClusterSpec, FaultScenario, Scenario, Tier, changed
+from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
 from perfgate.model.load import Driver, Engine
 from perfgate.model.target import Cluster, Target
 
@@ -47,6 +48,7 @@ class Setup:
     clusters: list[dict[str, object]] = field(default_factory=list)
     """The same of every cluster that was measured, in their order."""
     _whole: bool = False
+    _started: bool = False
 
     def form(self, scenario: Scenario, change: Change) -> Scenario:
         """Return the scenario with the change, within what the target allows: the candidate of a comparison."""
@@ -57,6 +59,22 @@ class Setup:
         if isinstance(scenario, FaultScenario) and scenario.groups > 1 and not scenario.fault.about.leaves_unread:
             return "a round with a fault follows every record to one group of consumers; the scenario has several"
         return scenario.load.no_rate or self.driver.cannot(scenario) or self.target.cannot(scenario)
+
+    def cluster(self, spec: ClusterSpec) -> Cluster:
+        """Return the cluster of this spec, started if it is not the one now alive. Raises TargetError.
+
+        Raises ConfigurationError where the first one cannot be started for a reason that is not its brokers': what
+        keeps it from starting keeps all others.
+        """
+        try:
+            with self.ledger.during("start"):
+                cluster = self.target.cluster(spec)
+        except TargetError as error:
+            if self._started or not self.target.own or isinstance(error, BrokersFailedError):
+                raise
+            raise ConfigurationError(f"no cluster could be started: {error}") from error
+        self._started = True
+        return cluster
 
     def begun(
         self, cluster: Cluster, rows: Sequence[Scenario], *, again: bool = False, candidate: bool = False

@@ -17,8 +17,9 @@ from perfgate.model.hosts import MachineUse
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SNMP = Path("/proc/net/snmp")
-CPU_STAT = (Path("/sys/fs/cgroup/cpu.stat"), Path("/sys/fs/cgroup/cpu/cpu.stat"))
-"""Of a container its own group's, of version 2 or 1; of a machine as a whole it has no quota."""
+GROUPS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/cpu"))
+"""Where control groups are, of version 2 or 1; inside a container its own one stands there."""
+OF_THIS_PROCESS = Path("/proc/self/cgroup")
 LOOPBACK = "lo"
 
 
@@ -50,8 +51,32 @@ def look() -> Look:
         cores=[_busy(times) for times in psutil.cpu_times(percpu=True)],
         bytes_={name: (io.bytes_sent, io.bytes_recv) for name, io in psutil.net_io_counters(pernic=True).items()},
         segments=segments_of(SNMP.read_text()) if SNMP.exists() else (0, 0),
-        periods=next((periods_of(path.read_text()) for path in CPU_STAT if path.exists()), (0, 0)),
+        periods=periods(),
     )
+
+
+def periods() -> tuple[int, int]:
+    """Return the periods of the CPU quotas that this process is under so far, and those of them that held it back.
+
+    A quota may be of its own control group or of one above it; groups without one count none.
+    """
+    found = [periods_of(path.read_text()) for path in _cpu_stats()]
+    return sum(every for every, _ in found), sum(held for _, held in found)
+
+
+@cache
+def _cpu_stats() -> tuple[Path, ...]:
+    own = OF_THIS_PROCESS.read_text().splitlines() if OF_THIS_PROCESS.exists() else []
+    entries = [line.split(":", 2) for line in own]
+    names = [name for number, controllers, name in entries if number == "0" or "cpu" in controllers.split(",")]
+    folders = {
+        root / above.relative_to("/")
+        for name in names or ["/"]
+        for above in (Path(name), *Path(name).parents)
+        for root in GROUPS
+        if above.is_absolute()
+    }
+    return tuple(path for folder in sorted(folders) if (path := folder / "cpu.stat").exists())
 
 
 def speeds() -> dict[str, float]:

@@ -18,8 +18,9 @@ Found = Verdict | Effect
 NO_TESTS = 5
 """Pytest's status where no test was collected."""
 OF_A_WHOLE_SESSION = (ExitCode.GREEN, ExitCode.RED, NO_TESTS)
-ENDED_OTHERWISE = (ExitCode.ENDED_EARLY, ExitCode.NOT_RECORDED, 4)
-"""Pytest's statuses of a session that did not come to its end: interrupted, an internal error, wrong usage."""
+PYTESTS_OWN_ERROR = 3
+ENDED_OTHERWISE = (ExitCode.ENDED_EARLY, 4)
+"""Pytest's statuses of a session that did not come to its end: interrupted, wrong usage."""
 OFTEN = 3
 """A scenario that is undecided in so many runs in a row is named in the first lines of every output."""
 MOST_RUNS = 1000
@@ -135,7 +136,9 @@ def ending(end: RunEnd) -> Ending:
     if end.broken_beside:
         return Ending(code=ExitCode.RED, cause=end.broken_beside[0])
     if errors := _errors(end):
-        return Ending(code=ExitCode.RED, cause=f"{_named(errors)} ended in an error, see above")
+        return Ending(code=ExitCode.ERROR, cause=f"{_named(errors)} ended in an error, see above")
+    if end.status == PYTESTS_OWN_ERROR:
+        return Ending(code=ExitCode.ERROR, cause="pytest met an internal error, see above")
     if end.unhealthy:
         cause = f"measuring stopped because the target became unhealthy: {end.unhealthy}"
         return Ending(code=ExitCode.UNHEALTHY, cause=cause)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,7 +18,7 @@ from urllib3.util.retry import Retry
 
 from perfgate.host.addresses import is_this_machine
 from perfgate.metrics.look_back import duration_s
-from perfgate.metrics.prometheus_source import PrometheusSource
+from perfgate.metrics.prometheus_source import PRESETS, PrometheusSource
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret, redacted
 
@@ -83,13 +84,15 @@ class Prometheus:
         )
         if is_this_machine(urlsplit(url).hostname or ""):
             session.mount(url, _Direct(max_retries=retry))
+        self.exporter = source.preset
+        """The preset whose series are asked for; empty: of each window those that have any, in the presets' order."""
         self.first = self.look()
         """Of its clock, when the run began."""
 
     def of(self, source: PrometheusSource) -> Prometheus:
         """Return the same Prometheus, not asked anew, for other brokers that it scrapes; `source` has its URL."""
         other = copy.copy(self)
-        other.source = source
+        other.source, other.exporter = source, source.preset
         return other
 
     def look(self) -> ClockLook:
@@ -115,12 +118,29 @@ class Prometheus:
         return [_series(entry) for entry in self._ask(lambda: self._client.custom_query(query, params=params), query)]
 
     def scrape_interval_s(self) -> float:
-        """Return the longest scrape interval of its targets, in s; 0 when it does not tell (no such API, none yet)."""
+        """Return the longest scrape interval of its targets, in s; 0 when it does not tell (no such API, none yet).
+
+        Where the source says which series are the brokers', of the targets that give those: a shared one may have
+        slow jobs beside them.
+        """
         try:
             targets = self._client.get_targets(state="active")["activeTargets"]
+            selected = self._selected()
+            of_brokers = [one for one in targets if _place(one.get("labels", {})) in selected]
         except (PrometheusApiClientException, requests.RequestException, KeyError, TypeError):
             return 0.0
-        return max((duration_s(target.get("scrapeInterval", "0s")) for target in targets), default=0.0)
+        return max((duration_s(one.get("scrapeInterval", "0s")) for one in of_brokers or targets), default=0.0)
+
+    def _selected(self) -> set[tuple[str, str]]:
+        """Return job and instance of the targets that give what the source selects; none where it selects nothing."""
+        source, found = self.source, set()
+        for name in [source.preset] if source.preset else PRESETS:
+            match = ",".join(filter(None, (PRESETS[name].match, source.match)))
+            if source.query or not (source.preset or source.match):
+                break
+            with suppress(ConfigurationError):  # asked for the brokers' sake at the start, and told then
+                found |= {_place(one.labels) for one in self.instant(f"{PRESETS[name].counter}{{{match}}}")}
+        return found
 
     def _ask(self, call: Callable[[], Any], query: str) -> Any:
         url = self.source.url
@@ -148,6 +168,10 @@ class _Direct(HTTPAdapter):
 
     def send(self, *given: Any, **named: Any) -> requests.Response:
         return super().send(*given, **{**named, "proxies": None})
+
+
+def _place(labels: Mapping[str, str]) -> tuple[str, str]:
+    return labels.get("job", ""), labels.get("instance", "")
 
 
 def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:

@@ -25,6 +25,8 @@ OF_A_PROCESS = "process_cpu_seconds_total"
 """What every exporter tells of its own process, that of a broker or another one."""
 OF_JVMS = ("jvm_threads_current", "jvm_info", "jvm_gc_collection_seconds_count", "jvm_memory_bytes_used")
 """What the JMX exporter tells of the JVM that it runs in, by its versions."""
+LOOKS_BACK_S = 60.0
+"""At the start brokers are looked for in so long a time, and two scrape intervals."""
 LATE_SCRAPES_S = 3.0
 """A scrape takes a moment to arrive; so long is waited for those that belong to the window."""
 ByBroker = dict[int, list[list[tuple[float, float]]]]
@@ -64,6 +66,34 @@ class PrometheusSampler:
         self._after: ClockLook | None = None
         self.unavailable = ""
         """Why there are no metrics, once they were asked for."""
+        self._answered = ""
+        """The preset whose series were the brokers' when they were asked for last; empty of a query."""
+
+    def settle(self) -> str:
+        """Ask now for every broker, keep the exporter that tells of them for the whole run, and return it in words.
+
+        Raises ConfigurationError where there is none, or a broker is missing.
+        """
+        source, interval_s = self._prometheus.source, self._prometheus.scrape_interval_s()
+
+        def told() -> ByBroker:
+            closes = time.monotonic() + self._prometheus.first.ahead_s
+            found = self._by_broker(source, closes - LOOKS_BACK_S - 2 * interval_s - self._looks_back_s, closes)
+            if missing := sorted(broker for broker in self._brokers if not any(found.get(broker, ()))):
+                raise Unavailable(_missing(missing))
+            return found
+
+        try:
+            poll_until(
+                "not told", told, within_s=LATE_SCRAPES_S, every_s=0.5, not_yet=(NotYet, Unavailable), error=Unavailable
+            )
+        except Unavailable as error:
+            raise ConfigurationError(f"[prometheus] cannot tell the brokers' CPU: {error}") from None
+        if source.query:
+            return "brokers' CPU: by [prometheus] query"
+        self._prometheus.exporter = self._answered
+        preset = PRESETS[self._answered]
+        return f"brokers' CPU: {preset.counter} ({self._answered}), that of {preset.of}"
 
     def edge(self, at: float | None = None) -> None:
         """Note the moment: Prometheus is asked for what is past, however late this is called."""
@@ -173,9 +203,7 @@ class PrometheusSampler:
         found = poll_until("too few scrapes", scraped, within_s=LATE_SCRAPES_S, every_s=0.5, error=Unavailable)
         missing = sorted(set(self._brokers) - set(found))
         if missing:
-            raise Unavailable(
-                f"no series for broker {', '.join(map(str, missing))}; check [prometheus] match and brokers"
-            )
+            raise Unavailable(_missing(missing))
         if source.query:
             return {b: sum(sum(v for _, v in values) / len(values) for values in all_) for b, all_ in found.items()}
         return {
@@ -185,7 +213,7 @@ class PrometheusSampler:
 
     def _by_broker(self, source: PrometheusSource, opens: float, closes: float) -> ByBroker:
         seconds = max(1, round(closes - opens) + 2)
-        names = [source.preset] if source.preset else list(PRESETS)
+        names = [self._prometheus.exporter] if self._prometheus.exporter else list(PRESETS)
         empty: list[str] = []
         others: Unavailable | None = None
         for name in [""] if source.query else names:
@@ -194,12 +222,16 @@ class PrometheusSampler:
             query = f"({source.query})[{seconds}s:1s]" if preset is None else f"{preset.counter}{{{match}}}[{seconds}s]"
             label = source.label or (preset.label if preset else "instance")
             series = self._prometheus.instant(query, closes + 1)
+            if not source.label and preset and preset.also and not any(label in one.labels for one in series):
+                label = preset.also
             one_each = preset is not None and preset.counter == OF_A_PROCESS
             if series and one_each:
                 series = self._of_jvms(series, label, closes, certain=bool(source.preset or source.brokers))
             if series:
                 try:
-                    return self._mapped(series, label, opens, closes, preset)
+                    found = self._mapped(series, label, opens, closes, preset)
+                    self._answered = name
+                    return found
                 except Unavailable as error:
                     others = others or error  # another exporter may know these brokers
                     continue
@@ -223,15 +255,19 @@ class PrometheusSampler:
         self, series: Sequence[Series], label: str, opens: float, closes: float, preset: Preset | None
     ) -> ByBroker:
         hosts: dict[str, list[int]] = defaultdict(list)
+        pods: dict[str, list[int]] = defaultdict(list)
         for broker, address in self._brokers.items():
-            hosts[address.rpartition(":")[0]].append(broker)
+            host = address.rpartition(":")[0]
+            hosts[host].append(broker)
+            if not host.replace(".", "").isdigit():
+                pods[host.partition(".")[0]].append(broker)  # Kubernetes names a pod so
         found: ByBroker = defaultdict(list)
         told: dict[int, list[Mapping[str, str]]] = defaultdict(list)
         strangers: list[str] = []
         for one in series:
             value = one.labels.get(label, "")
             known: int | None = self._prometheus.source.brokers.get(value)
-            here = hosts.get(value.rpartition(":")[0] or value, [])
+            here = hosts.get(value.rpartition(":")[0] or value) or pods.get(value, [])
             if known is None and not self._prometheus.source.brokers and len(here) == 1:
                 known = here[0]
             if known is None:
@@ -251,6 +287,10 @@ class PrometheusSampler:
                     "by [prometheus] match or brokers"
                 )
         return dict(found)
+
+
+def _missing(brokers: Sequence[int]) -> str:
+    return f"no series for broker {', '.join(map(str, brokers))}; check [prometheus] match and brokers"
 
 
 class Unavailable(Exception):

@@ -14,11 +14,16 @@ from perfgate.model.errors import ConfigurationError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preset:
-    """How an exporter counts CPU: the counter of CPU seconds, what selects its series, the label of the broker."""
+    """How an exporter counts CPU: the counter of CPU seconds, what selects its series, the labels of the broker.
+
+    `of`: whose CPU that is. `also`: the label that tells the broker where the usual one is missing.
+    """
 
     counter: str
+    of: str
     match: str = ""
     label: str = "instance"
+    also: str = ""
     parts: str = ""
     """Labels, as a regular expression, in which the series of one broker may differ: these add up to its CPU."""
 
@@ -32,23 +37,40 @@ class Preset:
 OF_CONTAINERS = "container.*|name|id|image|cpu"
 PRESETS: Mapping[str, Preset] = {
     # Each is what that exporter's documentation calls it; tried in this order.
-    "jmx-exporter": Preset(counter="process_cpu_seconds_total"),
+    "jmx-exporter": Preset(counter="process_cpu_seconds_total", of="the broker's process"),
     "cadvisor": Preset(
         counter="container_cpu_usage_seconds_total",
+        of="the broker's container",
         match='container!="",image!=""',
         label="pod",
         parts=OF_CONTAINERS,
     ),
     "docker-cadvisor": Preset(
-        counter="container_cpu_usage_seconds_total", match='image!=""', label="name", parts=OF_CONTAINERS
+        counter="container_cpu_usage_seconds_total",
+        of="the broker's container",
+        match='image!=""',
+        label="name",
+        parts=OF_CONTAINERS,
     ),
-    "node-exporter": Preset(counter="node_cpu_seconds_total", match='mode!~"idle|iowait|steal"', parts="cpu|mode"),
+    "node-exporter": Preset(
+        counter="node_cpu_seconds_total",
+        of="the whole host that the broker is on",
+        match='mode!~"idle|iowait|steal"',
+        parts="cpu|mode",
+    ),
     "strimzi": Preset(
-        counter="process_cpu_seconds_total", match='strimzi_io_kind="Kafka"', label="kubernetes_pod_name"
+        counter="process_cpu_seconds_total",
+        of="the broker's process",
+        match='strimzi_io_kind="Kafka"',
+        label="kubernetes_pod_name",
+        also="pod",
     ),
-    "amazon-msk": Preset(counter="process_cpu_seconds_total", match='job="jmx"'),
-    "aiven": Preset(counter="cpu_time_active", match='cpu="cpu-total"', label="host"),
+    "amazon-msk": Preset(counter="process_cpu_seconds_total", of="the broker's process", match='job="jmx"'),
+    "aiven": Preset(
+        counter="cpu_time_active", of="the whole host that the broker is on", match='cpu="cpu-total"', label="host"
+    ),
 }
+OF_A_DASHBOARD = re.compile(r"\$(__\w+|\{\w+[^}]*\}|[A-Za-z]\w*)|\[\[\w+\]\]")
 LEGAL = ("url", "source", "query", "match", "broker-label", "brokers", "username", "password", "token", "ca", "headers")
 
 
@@ -98,6 +120,12 @@ def source_of(table: Mapping[str, Any]) -> PrometheusSource:
         raise ConfigurationError(f"[prometheus] source = {texts['source']!r} is none of {', '.join(PRESETS)}")
     if texts["ca"] and not Path(texts["ca"]).is_file():
         raise ConfigurationError(f"[prometheus] ca: no such file: {texts['ca']}")
+    for key in ("query", "match"):
+        if variable := OF_A_DASHBOARD.search(texts[key]):
+            raise ConfigurationError(
+                f"[prometheus] {key}: {variable[0]} is a variable of a dashboard, which Prometheus does not know: "
+                "write what it stands for (a duration, as in rate(...[1m]), or a label's value)"
+            )
     looks_back_s(texts["query"])
     brokers, headers = table.get("brokers", {}), table.get("headers", {})
     if not isinstance(brokers, dict) or not all(

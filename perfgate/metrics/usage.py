@@ -205,42 +205,6 @@ class UsageWatch:
             self._failed = error
 
 
-class Samplers:
-    """Several samplers as one: a metric is the first's that knows it."""
-
-    def __init__(self, samplers: Sequence[Sampler], unavailable: str = "") -> None:
-        """`unavailable`: why there are none, when there are none."""
-        self._samplers = samplers
-        self.gives: Sequence[str] = tuple(dict.fromkeys(name for sampler in samplers for name in sampler.gives))
-        self.unavailable = unavailable
-        self.untold = "; ".join(dict.fromkeys(sampler.untold for sampler in samplers))
-        self.read = next((sampler.read for sampler in samplers if sampler.read), None)
-
-    def edge(self, at: float | None = None) -> None:
-        """Note the moment with every sampler."""
-        for sampler in self._samplers:
-            sampler.edge(at)
-
-    def glance(self) -> None:
-        """Let every sampler look."""
-        for sampler in self._samplers:
-            sampler.glance()
-
-    def over_time(self) -> OverTime:
-        """Return what the first knows that knows anything."""
-        return next((found for sampler in self._samplers if (found := sampler.over_time())), {})
-
-    def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
-        """Return what all of them know together; a reason only of one whose metrics no other one knows."""
-        found: dict[str, float] = {}
-        for sampler in self._samplers:
-            found = {**sampler.metrics(records_per_s, windows), **found}
-        if self._samplers:
-            lacking = [s.unavailable for s in self._samplers if s.unavailable and not found.keys() >= set(s.gives)]
-            self.unavailable = "; ".join(lacking)
-        return found
-
-
 def read_late(spans: Sequence[tuple[Looks, Looks]], edges: Sequence[tuple[float, float]]) -> str:
     """Return why counters are not of the windows that opened and closed at these moments (s); empty where they are."""
     late = max(

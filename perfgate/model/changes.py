@@ -8,7 +8,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from perfgate.model.declared import LINKS, Keys, Payload, Scenario, Settings, with_settings
+from perfgate.model.cluster_values import client_version, home, image, options, release
+from perfgate.model.declared import (
+    DEFAULT_KAFKA_VERSION,
+    LINKS,
+    UNKNOWN_VERSION,
+    Keys,
+    Payload,
+    Scenario,
+    Settings,
+    with_settings,
+)
 from perfgate.model.errors import ConfigurationError
 
 Changes = tuple[tuple[str, Any], ...]
@@ -132,32 +142,12 @@ def _security(path: str, value: object) -> str:
     return str(value)
 
 
-def release(path: str, value: object) -> str:
-    """Return `value` if it reads like a Kafka release. Raises ConfigurationError, with the `path` or option."""
-    if not isinstance(value, str) or not re.fullmatch(r"\d+\.\d+\.\d+", value):
-        raise ConfigurationError(f"{path} {value!r} is not a Kafka release; write it as in 4.3.1")
-    return value
-
-
-def _client_version(path: str, value: object) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"\d+\.\d+\.\d+", value):
-        raise ConfigurationError(f"{path} {value!r} is no release of confluent-kafka; write it as in 2.11.0")
-    return value
-
-
-def _image(path: str, value: object) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"[\w.\-/:@]+", value):
-        raise ConfigurationError(f'{path} = {value!r} must name an image, as in "apache/kafka:4.3.1"')
-    return value
-
-
-def _options(path: str, value: object) -> tuple[str, ...]:
-    options = value.split() if isinstance(value, str) and value.startswith("-") else value
-    if not isinstance(options, list | tuple) or not all(
-        isinstance(option, str) and re.match(r"-\S+$", option) for option in options
-    ):
-        raise ConfigurationError(f'{path} = {value!r} must be a list of texts like "-Xmx1g"')
-    return tuple(options)
+def _lay_image(scenario: Scenario, value: str) -> Scenario:
+    """Run it on this image, whose version is the tag's, or the one that is stated beside it."""
+    tag = re.search(r"\d+\.\d+\.\d+", value.rpartition("/")[2].partition(":")[2])
+    stated = scenario.cluster.kafka_version
+    version = tag[0] if tag else UNKNOWN_VERSION if stated == DEFAULT_KAFKA_VERSION else stated
+    return replace(scenario, cluster=replace(scenario.cluster, image=value, home="", kafka_version=version))
 
 
 def _cluster(**fields: Any) -> Callable[[Scenario, Any], Scenario]:
@@ -207,13 +197,14 @@ PATHS: Mapping[str, _Path] = {
     "consumers.processes": _Path(_whole(1000), _part("consumers", "processes")),
     "consumers.threads": _Path(_whole(1000), _part("consumers", "threads")),
     "consumers.membership": _Path(_membership, _part("consumers", "membership")),
-    "client.version": _Path(_client_version, _own("client_version")),
+    "client.version": _Path(client_version, _own("client_version")),
     "cluster.brokers": _Path(_whole(100), _cluster(brokers=...)),
     "cluster.controllers": _Path(_whole(9), _cluster(controllers=...)),
     # Another version is another official image, whatever image the scenario is run on otherwise.
-    "cluster.version": _Path(release, _cluster(kafka_version=..., image="")),
-    "cluster.image": _Path(_image, _cluster(image=...)),
-    "cluster.jvm": _Path(_options, _cluster(jvm_options=...)),
+    "cluster.version": _Path(release, _cluster(kafka_version=..., image="", home="")),
+    "cluster.image": _Path(image, _lay_image),
+    "cluster.home": _Path(home, _cluster(home=..., image="")),
+    "cluster.jvm": _Path(options, _cluster(jvm_options=...)),
     "cluster.cpus": _Path(_amount(0.05, 1024, "cores"), _cluster(cpus_per_broker=...)),
     "cluster.log-dirs": _Path(_whole(16), _cluster(log_dirs=...)),
     "cluster.security": _Path(_security, _cluster(security=...)),

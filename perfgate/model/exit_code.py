@@ -10,9 +10,10 @@ class ExitCode(IntEnum):
     ENDED_EARLY: refused as wrong usage, or interrupted, as pytest has it. UNDECIDED: nothing is red, but something was
     inconclusive or invalid, was not measured to its end, or was held against nothing. NOT_RECORDED: nothing is red, and
     run.json could not be written; or green, and the HTML report could not be built or another report met a bug of the
-    suite; pytest's own code of an internal error. LEFT_BEHIND: not all that it had changed on real brokers could be put
+    suite. LEFT_BEHIND: not all that it had changed on real brokers could be put
     back, which comes before any verdict. UNHEALTHY: nothing is red, but measuring stopped because real brokers were no
-    longer healthy. Other codes are those of pytest, and of no verdict.
+    longer healthy. ERROR: nothing is red, but an error of the suite or of a plugin kept the run from its verdict, or
+    ended a test of its own. Other codes are those of pytest, and of no verdict.
     """
 
     GREEN = 0
@@ -22,15 +23,17 @@ class ExitCode(IntEnum):
     UNDECIDED = 6
     LEFT_BEHIND = 7
     UNHEALTHY = 8
+    ERROR = 9
 
 
 UNFINISHED: Mapping[int, str] = {
     ExitCode.ENDED_EARLY: "the run was interrupted",
     ExitCode.LEFT_BEHIND: "not all that the run changed was put back",
     ExitCode.UNHEALTHY: "the target became unhealthy",
+    ExitCode.ERROR: "an error kept it from its verdict",
 }
 """Why a run that ended so is no ground for a decision."""
 JUDGED = (ExitCode.GREEN, ExitCode.RED, ExitCode.UNDECIDED)
 """Those of a run that came to its end with a verdict, or with none that noise allowed."""
-REPORTED = (*JUDGED, ExitCode.LEFT_BEHIND, ExitCode.UNHEALTHY)
+REPORTED = (*JUDGED, ExitCode.LEFT_BEHIND, ExitCode.UNHEALTHY, ExitCode.ERROR)
 """Those of a run of which an HTML report is built. Others were refused, broken off, or not of the gate."""

@@ -42,6 +42,8 @@ class LogUnreadError(LoadError):
         self.rows = rows
 
 
+PREFIX = "kpg-"
+"""What names of the suite's topics, groups and transactional ids begin with, or hold after a prefix that is stated."""
 FAILED = "brokers failed"
 """The kind of a doubt that tells of something which brokers must not do: on those of the suite's own it is a result."""
 
@@ -79,6 +81,8 @@ class LoadSpec:
     warmup_max_s: float
     most_rate: float = math.inf
     hosts: int = 0
+    prefix: str = PREFIX
+    """What names on the brokers begin with."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

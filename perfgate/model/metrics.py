@@ -53,6 +53,7 @@ METRICS: Mapping[str, MetricInfo] = dict(
         _metric("broker_cpu_cores.sum", "cores", "lower", "CPU of all brokers"),
         _metric("broker_cpu_us_per_record", "us/record", "lower", "CPU of all brokers per record"),
         _metric("broker_compile_share.max", "", "lower", "largest share of a broker's CPU that compiled its code"),
+        _metric("client_held_back_share", "", "lower", "share of its CPU quota's periods that held the client back"),
         _metric("broker_rss_mib.max", "MiB", "lower", "memory of the largest broker"),
         _metric("broker_rss_mib.sum", "MiB", "lower", "memory of all brokers"),
         _metric("broker_disk_write_mib_per_s", "MiB/s", "lower", "written by all brokers"),

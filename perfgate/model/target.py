@@ -6,11 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from perfgate.model import ClusterSpec, Link, Scenario, Settings, TopicSpec
+from perfgate.model.load import PREFIX as PREFIX
 from perfgate.model.meter import Meter
 from perfgate.model.nodes import Faults, Watch
-
-PREFIX = "kpg-"
-"""What the names of the suite's topics and consumer groups begin with."""
 
 
 class TopicKeeper(Protocol):
@@ -82,6 +80,8 @@ class Cluster(Reachable, Protocol):
     """Whether the link to another zone is this suite's own doing, and has to add what it should."""
     dedicated: bool
     """Whether its brokers serve nobody else, so that what they fail to do is their doing: BROKEN."""
+    prefix: str
+    """What the names of topics, groups and transactional ids on it begin with."""
     most_failed: float
     """The share of sends that may fail; more stop the run at once."""
     most_bytes_per_s: float

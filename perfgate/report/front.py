@@ -26,7 +26,7 @@ COMPARED = ("cpu_model", "cores", "kernel", "python", "confluent_kafka", "librdk
 NO_ANSWER = {None, Verdict.INCONCLUSIVE.value, *UNSOUND}
 NO_GROUND: Mapping[int, str] = {
     **UNFINISHED,
-    ExitCode.RED: "read what failed in its log (a test by an error, or brokers beside other scenarios), and repeat it",
+    ExitCode.RED: "read in its log which brokers failed beside other scenarios, and repeat it",
     ExitCode.UNDECIDED: "nothing was judged, or only what an interrupted run had measured",
 }
 """Why a run that ended so is none, where no verdict of it says so."""

@@ -24,6 +24,7 @@ WORDS: Mapping[int, str] = {
     ExitCode.UNDECIDED: "UNDECIDED",
     ExitCode.LEFT_BEHIND: "NOT ALL PUT BACK",
     ExitCode.UNHEALTHY: "TARGET UNHEALTHY",
+    ExitCode.ERROR: "ERROR",
 }
 """By the run's exit code; RED with any other."""
 UNTOLD = "GREEN WITHOUT THRESHOLDS"

@@ -29,8 +29,7 @@ def measure_faults(
         times = row.rounds(setup.tier)
         cluster: Cluster | None = None
         try:
-            with setup.ledger.during("start"):
-                cluster = setup.target.cluster(row.cluster)
+            cluster = setup.cluster(row.cluster)
             facts = setup.begun(cluster, [row])
             bench = setup.bench(cluster, f"{run_id}-{number}", WARM_UP)
             bench.warm_up([row])

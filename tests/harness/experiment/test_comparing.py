@@ -240,7 +240,7 @@ def test_one_scenario_that_states_the_setting_itself_sends_no_other_to_pairs(mon
         comparing.setup.target.at = spec
         return Mock()
 
-    comparing.setup.target.cluster = cluster
+    comparing.setup.cluster = cluster
     comparing.setup.ledger.during.return_value.__enter__ = Mock()
     comparing.setup.ledger.during.return_value.__exit__ = Mock(return_value=None)
     comparing.compare(scenario("batch-1k"))

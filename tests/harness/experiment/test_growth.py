@@ -24,7 +24,7 @@ from perfgate.judge.rules import judge_scenario
 from perfgate.metrics.prometheus import ClockLook
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.prometheus_source import PrometheusSource
-from perfgate.metrics.usage import Samplers
+from perfgate.metrics.samplers import Samplers
 from perfgate.model import Fault, FaultScenario, Measurement, Verdict
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.load import LoadError

@@ -41,6 +41,7 @@ class Cluster:
     meter = Meter()
     most_bytes_per_s = most_read_bytes_per_s = math.inf
     dedicated = False
+    prefix = "kpg-"
 
     def bootstrap(self, _link: object) -> str:
         return "127.0.0.1:1"

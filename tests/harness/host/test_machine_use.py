@@ -38,7 +38,7 @@ def test_interfaces_that_state_no_speed_have_no_share() -> None:
 def test_a_quota_that_held_the_container_back_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """CPU as a whole is the node's, of which a container with a quota leaves most."""
     stat = tmp_path / "cpu.stat"
-    monkeypatch.setattr(machine_use, "CPU_STAT", (tmp_path / "none", stat))
+    monkeypatch.setattr(machine_use, "_cpu_stats", lambda: (stat,))
     found = []
     for text in ("nr_periods 10\nnr_throttled 4\n", "usage_usec 9\nnr_periods 30\nnr_throttled 9\n", "usage_usec 9\n"):
         stat.write_text(text)

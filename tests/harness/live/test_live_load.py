@@ -18,7 +18,6 @@ from perfgate.experiment.validity import accounting_of, flaws
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.load.headers import run_tag
 from perfgate.model import (
-    DEFAULT_KAFKA_VERSION,
     SAME_ZONE,
     ClusterSpec,
     Consumers,
@@ -427,7 +426,7 @@ def test_lines_of_a_file_are_the_records(live: LiveLoad[EmbeddedCluster], tmp_pa
 
 
 def test_the_official_producer_agrees_with_the_end_offsets(live: LiveLoad[EmbeddedCluster]) -> None:
-    java = make_driver("java", DEFAULT_KAFKA_VERSION)
+    java = make_driver("java", ClusterSpec())
     result, end_offsets = live.run(java, row(BASE, producers=2, load=Load(kind="capped", rate=10_000)))
     sent = sound(result.sent, end_offsets)
     # The tool's throttle holds the average since its start: after a slow start it sends faster than that.
@@ -440,7 +439,7 @@ def test_the_official_consumer_reads_the_backlog(live: LiveLoad[EmbeddedCluster]
     backlog = row(
         BASE, load=Load(kind="backlog", records=5_000_000), consumers=Consumers(membership="group"), record_bytes=100
     )
-    java = make_driver("java", DEFAULT_KAFKA_VERSION)
+    java = make_driver("java", ClusterSpec())
     with live.topic(backlog) as topic:
         spec, observer = live.spec(backlog, topic, window_s=0.3, warmup_max_s=0.2), live.observer(topic, 3)
         LibrdkafkaDriver().fill(spec, observer)
@@ -451,7 +450,7 @@ def test_the_official_consumer_reads_the_backlog(live: LiveLoad[EmbeddedCluster]
 
 def test_a_backlog_that_is_read_too_soon_says_so(live: LiveLoad[EmbeddedCluster]) -> None:
     backlog = row(BASE, load=Load(kind="backlog", records=200_000), consumers=Consumers(membership="group"))
-    java = make_driver("java", DEFAULT_KAFKA_VERSION)
+    java = make_driver("java", ClusterSpec())
     with live.topic(backlog) as topic:
         spec, observer = live.spec(backlog, topic, window_s=20, warmup_max_s=0.2), live.observer(topic, 3)
         LibrdkafkaDriver().fill(spec, observer)

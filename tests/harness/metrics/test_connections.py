@@ -10,7 +10,8 @@ import pytest
 from perfgate.metrics.connections import traffic_of
 from perfgate.metrics.process import process_sampler
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
-from perfgate.metrics.usage import CounterSampler, Samplers, Usage, not_told
+from perfgate.metrics.samplers import Samplers
+from perfgate.metrics.usage import CounterSampler, Usage, not_told
 from perfgate.model import MIB
 
 TALKER = """

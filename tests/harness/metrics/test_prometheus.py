@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.wiring import exporters_usage
+from perfgate.metrics import prometheus_sampler as sampler_module
 from perfgate.metrics.health import EVIDENCE, increase
 from perfgate.metrics.look_back import duration_s
 from perfgate.metrics.prometheus import ClockLook, Prometheus, Series
@@ -75,7 +76,7 @@ def test_no_scrapes_are_waited_for_that_a_window_has_no_room_for(interval_s: flo
         raise ConfigurationError("refused")
 
     source = PrometheusSource(url="http://x", preset="jmx-exporter")
-    prometheus: Any = SimpleNamespace(look=lambda: SAME_CLOCK, instant=instant, source=source)
+    prometheus: Any = SimpleNamespace(look=lambda: SAME_CLOCK, instant=instant, source=source, exporter="")
     sampler = PrometheusSampler(prometheus, {1: "kafka-1:9092"}, interval_s)
     sampler.edge(10.0)
     sampler.edge(11.0)
@@ -199,6 +200,7 @@ class Scraped:
 
     def __init__(self, *series: dict[str, str], refuses: str = "", **stated: Any) -> None:
         self.source, self._series, self._refuses = PrometheusSource(url="http://p", **stated), series, refuses
+        self.exporter, self.first = self.source.preset, SAME_CLOCK
         self._now = 0.0
         self.asked: list[str] = []
 
@@ -366,7 +368,9 @@ def test_how_far_a_query_looks_back(query: str, seconds: float) -> None:
     [
         ("rate(a[5m] @ 1700000000)", "@ asks for one moment"),
         ("rate(a[5m] offset -5m)", "is no range or offset back in time"),
-        ("rate(a[$__rate_interval])", "'$__rate_interval' is no range"),
+        ("rate(a[$__rate_interval])", "query: $__rate_interval is a variable of a dashboard"),
+        ('sum(rate(a{job="${job}"}[1m]))', "query: ${job} is a variable of a dashboard"),
+        ("sum(rate(a[[[range]]]))", "query: [[range]] is a variable of a dashboard"),
         ("rate(a[5m] offset (5m + 1m))", "is no range or offset"),
     ],
 )
@@ -416,3 +420,73 @@ def test_a_prometheus_that_refuses_what_health_asks_tells_the_cpu_all_the_same()
     """It ended the whole run as wrong usage."""
     found, _ = sampled(Scraped(*KAFKA, refuses="isrshrinks"))
     assert found["broker_cpu_cores.sum"] == pytest.approx(0.5)
+
+
+def settled(prometheus: Any, brokers: dict[int, str]) -> str:
+    return PrometheusSampler(prometheus, brokers).settle()
+
+
+def scraping(*series: dict[str, str], **stated: Any) -> Any:
+    found: Any = Scraped(*series, **stated)
+    found.scrape_interval_s = lambda: 1.0
+    return found
+
+
+def test_the_exporter_that_tells_of_the_brokers_at_the_start_is_the_run_s() -> None:
+    """Each window chose anew: where the JMX exporter fell silent the whole host's CPU was the broker's."""
+    node = {"__name__": "node_cpu_seconds_total", "instance": "kafka-1:9100", "mode": "user", "cpu": "0"}
+    prometheus = scraping(*KAFKA, node)
+    words = settled(prometheus, {1: "kafka-1:9092"})
+    assert words == "brokers' CPU: process_cpu_seconds_total (jmx-exporter), that of the broker's process"
+    prometheus._series = (node,)
+    found, why = sampled(prometheus)
+    assert not found
+    assert "has no series for process_cpu_seconds_total" in why
+    assert settled(scraping(node), {1: "kafka-1:9092"}) == (
+        "brokers' CPU: node_cpu_seconds_total (node-exporter), that of the whole host that the broker is on"
+    )
+
+
+@pytest.mark.parametrize(
+    ("series", "stated", "words"),
+    [
+        (KAFKA, {"match": 'job="kafak"'}, "has no series for"),
+        (KAFKA, {"preset": "strimzi"}, "has no series for"),
+        (KAFKA, {}, "no series for broker 2; check [prometheus] match and brokers"),
+        ((), {}, "has no series for"),
+    ],
+)
+def test_a_prometheus_that_can_never_answer_is_refused_at_the_start(
+    series: Any, stated: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was found after a round, and every scenario was INCONCLUSIVE in the end."""
+    monkeypatch.setattr(sampler_module, "LATE_SCRAPES_S", 0.0)
+    with pytest.raises(ConfigurationError, match=re.escape(words)) as caught:
+        settled(scraping(*series, **stated), {1: "kafka-1:9092", 2: "kafka-2:9092"})
+    assert str(caught.value).startswith("[prometheus] cannot tell the brokers' CPU: ")
+
+
+@pytest.mark.parametrize("label", ["kubernetes_pod_name", "pod"])
+def test_a_pod_is_the_broker_whose_host_name_it_begins(label: str) -> None:
+    pods = [
+        {"__name__": "process_cpu_seconds_total", "strimzi_io_kind": "Kafka", label: f"my-kafka-{number}"}
+        for number in range(2)
+    ]
+    jvms = [{**pod, "__name__": "jvm_threads_current"} for pod in pods]
+    brokers = {n: f"my-kafka-{n}.my-kafka-brokers.kafka.svc:9093" for n in range(2)}
+    assert "(strimzi)" in settled(scraping(*pods, *jvms, preset="strimzi"), brokers)
+
+
+def test_only_the_scrape_intervals_of_what_is_matched_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job of 7 min beside the brokers' made rounds of 2,100 s."""
+    targets = [
+        {"labels": {"job": "kafka", "instance": "kafka-1:7071"}, "scrapeInterval": "15s"},
+        {"labels": {"job": "slow", "instance": "else:1"}, "scrapeInterval": "7m"},
+    ]
+    asked: Any = Prometheus.__new__(Prometheus)
+    asked._client = Mock(get_targets=lambda state: {"activeTargets": targets})
+    asked.source = PrometheusSource(url="http://p", match='job="kafka"')
+    monkeypatch.setattr(Prometheus, "instant", lambda _self, query, at=20.0: Scraped(*KAFKA).instant(query, 20.0))
+    assert asked.scrape_interval_s() == 15
+    asked.source = PrometheusSource(url="http://p")
+    assert asked.scrape_interval_s() == 420, "nothing says which are the brokers'"

@@ -84,6 +84,7 @@ def test_every_path_changes_what_it_names_and_nothing_else(path: str) -> None:
         "client.version": "2.11.0",
         "cluster.version": "3.9.1",
         "cluster.image": "mine:1",
+        "cluster.home": "/builds/kafka",
         "cluster.jvm": ["-Xmx1g"],
         "cluster.security": "tls",
         "record.payload": "text:2",

@@ -196,7 +196,7 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
                 "refusal": "",
                 "client_version": "",
                 "transaction_ms": 0.0,
-                "cluster": {**entry["declared"]["cluster"], "log_dirs": 1, "security": "plaintext"},
+                "cluster": {**entry["declared"]["cluster"], "log_dirs": 1, "home": "", "security": "plaintext"},
             },
             "rounds": [
                 {

@@ -41,7 +41,7 @@ def test_of_two_sides_that_differ_in_their_jvm_neither_starts_with_what_the_othe
     cached: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Brokers with a cache are as fast after seconds as others after minutes: a change of the heap was SLOWER."""
-    monkeypatch.setattr(embedded, "kafka_jars", lambda _version: JARS)
+    monkeypatch.setattr(embedded, "jars_of", lambda _spec: JARS)
     monkeypatch.setattr(EmbeddedCluster, "start", lambda _self: None)
     plain, zgc = ClusterSpec(), ClusterSpec(jvm_options=("-XX:+UseZGC",))
     threads = ClusterSpec(config=(("num.network.threads", "8"),))
@@ -82,7 +82,7 @@ def test_no_brokers_are_started_into_memory_that_is_not_there(tmp_path: Path, mo
     target = EmbeddedTarget(log_folder=tmp_path, cross_zone=False, say=print)
     with pytest.raises(ConfigurationError, match="3 brokers take about 2,286 MiB, and 2,000 MiB are available"):
         target.prepare([ClusterSpec(brokers=1), ClusterSpec()])
-    for module in ("find_java", "kafka_jars"):
+    for module in ("find_java", "jars_of"):
         monkeypatch.setattr(embedded, module, Mock())
     target.prepare([ClusterSpec(brokers=1)])
 

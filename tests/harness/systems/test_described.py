@@ -48,7 +48,7 @@ def refused(folder: Path, text: str) -> str:
 
 
 def java(**properties: str) -> dict[str, str]:
-    return translated({name.replace("__", "."): value for name, value in properties.items()}, no_stores)
+    return translated({name.replace("__", "."): value for name, value in properties.items()}, no_stores).settings
 
 
 def test_the_least_that_a_file_says_is_where_and_how_much(tmp_path: Path) -> None:
@@ -70,7 +70,8 @@ def test_its_digest_is_of_the_way_to_the_brokers_and_of_no_secret(tmp_path: Path
         text = LEAST.replace("kafka-1:9093", bootstrap) + f"[client]\n{client}"
         return described(tmp_path, text).connection_digest
 
-    login = '"security.protocol" = "SASL_SSL"\n"sasl.username" = "gate"\n"sasl.password" = { file = "password" }\n'
+    login = '"security.protocol" = "SASL_SSL"\n"sasl.mechanisms" = "PLAIN"\n'
+    login += '"sasl.username" = "gate"\n"sasl.password" = { file = "password" }\n'
     (tmp_path / "password").write_text("one")
     over_tls = digest(login)
     (tmp_path / "password").write_text("another")

@@ -19,6 +19,34 @@ def refuse_unknown_settings(client: Mapping[str, str]) -> None:
             raise ConfigurationError(f"[client] {name} = {redacted(repr(value))} {words}")
 
 
+def refuse_what_is_no_client(client: Mapping[str, str]) -> None:
+    """Raise ConfigurationError where these settings together make no client, without a secret's value.
+
+    One with tokens is not made here: it would ask for the first one at once.
+    """
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    if client.get("sasl.mechanisms", client.get("sasl.mechanism", "")).upper() == "OAUTHBEARER":
+        return
+    try:
+        AdminClient({**revealed(client), "log_level": "0"})
+    except KafkaException as error:
+        raise ConfigurationError(f"[client] {no_client(client, str(error.args[0].str()))}") from None
+
+
+def no_client(client: Mapping[str, str], words: str) -> str:
+    """Return why no client can be made of these settings, in librdkafka's `words`, and what to do."""
+    words = words.removeprefix("Failed to create admin client: ")
+    mechanism = client.get("sasl.mechanisms", client.get("sasl.mechanism", "GSSAPI")).upper()
+    if "No provider for SASL mechanism" in words or "Unsupported SASL mechanism" in words:
+        return (
+            f"sasl.mechanisms {mechanism} is not one that the suite's clients have (PLAIN, SCRAM-SHA-256, "
+            f"SCRAM-SHA-512, OAUTHBEARER): give the gate a user of such a kind on the same cluster; {redacted(words)}"
+        )
+    return redacted(words)
+
+
 def _takes(name: str, value: str) -> bool:
     return not _refusal(name, value)
 

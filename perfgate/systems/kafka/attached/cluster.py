@@ -81,7 +81,7 @@ class ExternalCluster:
         self.spec = spec
         self._described = described
         self.file = described.path
-        self.dedicated = described.dedicated
+        self.dedicated, self.prefix = described.dedicated, described.prefix
         self.most_failed = described.limits.error_rate
         self.most_bytes_per_s = described.limits.bytes_per_s
         self.most_read_bytes_per_s = described.limits.read_bytes_per_s

@@ -16,7 +16,8 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.model.nodes import ACTIONS
 from perfgate.model.secret import Secret, redacted
 from perfgate.model.structured import toml_of
-from perfgate.systems.kafka.attached.client_settings import refuse_unknown_settings
+from perfgate.model.target import PREFIX
+from perfgate.systems.kafka.attached.client_settings import refuse_unknown_settings, refuse_what_is_no_client
 from perfgate.systems.kafka.attached.file_values import (
     SIZE,
     UNITS,
@@ -24,11 +25,12 @@ from perfgate.systems.kafka.attached.file_values import (
     flag_of,
     ids_of,
     number_of,
+    prefix_of,
     servers_of,
     table_of,
     text_of,
 )
-from perfgate.systems.kafka.attached.java_properties import Convert, read_properties, translated
+from perfgate.systems.kafka.attached.java_properties import Convert, Translated, read_properties, translated
 from perfgate.systems.kafka.attached.secret_values import (
     SECRET_HEADERS,
     SECRET_SETTINGS,
@@ -48,6 +50,7 @@ LEGAL: Mapping[str, tuple[str, ...]] = {
         "kafka-version",
         "on-this-host",
         "dedicated",
+        "topic-prefix",
         "client",
         "zones",
         "limits",
@@ -76,7 +79,7 @@ CONNECTION = re.compile(
     r"security\.protocol|(sasl|ssl|enable\.ssl|socket|broker\.address|reconnect\.backoff|retry\.backoff)\..+"
     r"|enable\.sasl\..+|client\.(id|rack|dns\.lookup)|metadata\.max\.age\.ms|topic\.metadata\..+|bootstrap\.servers"
     r"|connections\.max\.idle\.ms|api\.version\..+|broker\.version\.fallback|request\.timeout\.ms"
-    r"|log\.connection\.close"
+    r"|log\.connection\.close|metadata\.recovery\..+|enable\.metrics\.push|https\..+"
 )
 """What a client needs to get to the brokers, in librdkafka's names."""
 CLIENT_ID = "kafka-perf-gate"
@@ -130,6 +133,8 @@ class DescribedTarget:
     """What the file says where addresses tell nothing, as those of containers; None: nothing."""
     dedicated: bool = False
     """Whether the brokers serve nobody else while a run lasts: what they fail to do is their doing then."""
+    topic_prefix: str = ""
+    """What comes in front of PREFIX in the names of topics, groups and transactional ids, for users of one prefix."""
     cross_zone_bootstrap: str = ""
     broker_config_allowed: bool = False
     prometheus: Mapping[str, Any] = field(default_factory=dict)
@@ -139,6 +144,13 @@ class DescribedTarget:
     fault_brokers: tuple[int, ...] = ()
     """Those that faults may take away; empty: any."""
     two_down_allowed: bool = False
+    left_out: tuple[str, ...] = ()
+    """What of a Java client's properties is not used, with the reason."""
+
+    @property
+    def prefix(self) -> str:
+        """What the names of topics, groups and transactional ids of runs begin with."""
+        return f"{self.topic_prefix}{PREFIX}"
 
     @property
     def identity(self) -> str:
@@ -156,7 +168,12 @@ class DescribedTarget:
     def weaknesses(self) -> tuple[str, ...]:
         """What its connections do not make sure of, for a person."""
         client, found = dict(self.client), []
-        if client.get("security.protocol", "plaintext").lower() in ("ssl", "sasl_ssl"):
+        protocol = client.get("security.protocol", "plaintext").lower()
+        for part in ("sasl", "ssl"):
+            stated = next((name for name in client if name.startswith(f"{part}.")), "")
+            if stated and part not in protocol.split("_"):
+                found.append(f"{stated} and the like have no effect: security.protocol is {protocol.upper()}")
+        if protocol in ("ssl", "sasl_ssl"):
             if client.get("enable.ssl.certificate.verification", "true").lower() == "false":
                 found.append("the brokers' certificates are not verified: whoever answers there is believed")
             elif client.get("ssl.endpoint.identification.algorithm", "https") == "none":
@@ -189,7 +206,7 @@ def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> Des
                 raise ConfigurationError(f"{where} unknown key {key!r}; legal: {', '.join(legal)}{above}")
     # Before `convert` starts a process, which is not to inherit what the environment holds for either.
     prometheus = _prometheus(path.parent, table_of(document, "prometheus"))
-    client = _client(path.parent, table_of(document, "client"), convert)
+    client, left_out = _client(path.parent, table_of(document, "client"), convert)
     bootstrap = servers_of(
         "bootstrap-servers", document.get("bootstrap-servers", client.pop("bootstrap.servers", None))
     )
@@ -197,6 +214,7 @@ def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> Des
     by_command = table_of(document, "faults")
     timeout, faults = by_command.get("timeout-s", FAULT_TIMEOUT_S), _faults(by_command)
     refuse_unknown_settings(client)
+    refuse_what_is_no_client(client)
     _refuse_clear_secrets(client, prometheus, insecure=flag_of("insecure", document.get("insecure", False)))
     return DescribedTarget(
         name=text_of("name", document.get("name", path.stem)),
@@ -210,6 +228,7 @@ def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> Des
         kafka_version=text_of("kafka-version", document.get("kafka-version", ""), empty=True),
         stated_on_this_host=flag_of("on-this-host", document["on-this-host"]) if "on-this-host" in document else None,
         dedicated=flag_of("dedicated", document.get("dedicated", False)),
+        topic_prefix=prefix_of("topic-prefix", document.get("topic-prefix", "")),
         cross_zone_bootstrap=servers_of("[zones] cross-zone", zones["cross-zone"]) if "cross-zone" in zones else "",
         broker_config_allowed=flag_of("[broker-config] allowed", broker_config.get("allowed", False)),
         prometheus=prometheus,
@@ -217,13 +236,17 @@ def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> Des
         fault_timeout_s=number_of("[faults] timeout-s", timeout, 1, 3600),
         fault_brokers=ids_of("[faults] brokers", by_command.get("brokers", [])),
         two_down_allowed=flag_of("[faults] two-down", by_command.get("two-down", False)),
+        left_out=left_out,
     )
 
 
-def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> dict[str, str]:
-    """Return the client's settings: those of a Java properties file, then those stated here, which win."""
+def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the client's settings: those of a Java properties file, then those stated here, which win.
+
+    Beside them, what of that file is not used.
+    """
     values = {name: resolved(folder, name, value) for name, value in table.items()}
-    found: dict[str, str] = {}
+    found = Translated({})
     if location := values.pop(PROPERTIES_FILE, ""):
         properties = {
             name: as_stated(name, value, elsewhere=False) for name, value in read_properties(folder / location).items()
@@ -241,10 +264,11 @@ def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> dict[st
                 "socket.*, client.id and the like); what a producer or consumer does is the scenario's: --set "
                 f"producer.{name}=VALUE, or a change file for --compare"
             )
-    return {
+    client = {
         name: as_stated(name, value, elsewhere=is_elsewhere(table.get(name)))
-        for name, value in {"client.id": CLIENT_ID, **found, **values}.items()
+        for name, value in {"client.id": CLIENT_ID, **found.settings, **values}.items()
     }
+    return client, tuple(f"{location}: {note}" for note in found.notes)
 
 
 def _prometheus(folder: Path, table: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import redacted, revealed
+from perfgate.systems.kafka.attached.client_settings import no_client
 
 CONNECT_TIMEOUT_S = 5.0
 METADATA_TIMEOUT_S = 12.0
@@ -100,7 +101,10 @@ def _certificate_problem(error: ssl.SSLCertVerificationError, host: str) -> str:
 def _logged_in(bootstrap: str, settings: Mapping[str, str]) -> AdminClient:
     heard: list[KafkaError] = []
     quiet: dict[str, Any] = {"log_level": "0", "reconnect.backoff.max.ms": "500", "error_cb": heard.append}
-    admin = AdminClient({**quiet, "bootstrap.servers": bootstrap, **revealed(settings)})
+    try:
+        admin = AdminClient({**quiet, "bootstrap.servers": bootstrap, **revealed(settings)})
+    except KafkaException as error:
+        raise ConfigurationError(f"no client for {bootstrap}: {no_client(settings, error.args[0].str())}") from None
     try:
         admin.list_topics(timeout=METADATA_TIMEOUT_S)
     except KafkaException as error:

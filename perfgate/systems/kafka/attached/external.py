@@ -25,8 +25,9 @@ from perfgate.systems.kafka.attached.manifest import Manifest, Occupied, away_fr
 from perfgate.systems.kafka.attached.number import gone, refuse_another_number
 from perfgate.systems.kafka.attached.permissions import check_permissions
 from perfgate.systems.kafka.attached.settings_digest import settings_digest
+from perfgate.systems.kafka.attached.topic_trial import TopicTrial
 from perfgate.systems.kafka.client.admin import sees_all_topics, version_of
-from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S, answer
+from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, answer
 
 LOOK_AGAIN_S = 0.5
 LOOK_WITHIN_S = 5.0
@@ -85,6 +86,7 @@ class ExternalTarget:
         self._cleaner = Cleaner(described, note)
         self._back: set[int] = set()
         """Brokers that were brought back before the connection."""
+        self._trial: TopicTrial | None = None
 
     def check_room(self, at_a_time: float, in_all: float) -> None:
         """Raise ConfigurationError when the run could write more than the file allows."""
@@ -162,8 +164,8 @@ class ExternalTarget:
 
     def _connected(self) -> AdminClient:
         admin, problems = reachable(self._described.bootstrap, dict(self._described.client))
-        for weakness in self._described.weaknesses:
-            self._note(f"note: {weakness}")
+        for words in (*self._described.left_out, *self._described.weaknesses):
+            self._note(f"note: {words}")
         for problem in problems:
             self._note(f"note: {problem}; going on with the other servers")
         self._learn(admin)
@@ -241,15 +243,21 @@ class ExternalTarget:
                 "be told; grant it Describe on all topics (docs/targets.md)"
             )
         try:
-            check_permissions(admin, f"{PREFIX}{self._run_id}-probe", manifest, user, self._note)
+            check_permissions(admin, f"{self._described.prefix}{self._run_id}-probe", manifest, user, self._note)
         finally:
             manifest.close()
         self._settings = settings_digest(admin, self._brokers)
+        self._trial = TopicTrial(admin, f"{self._described.prefix}{self._run_id}-trial", self._manifest, self._note)
 
     def _manifest(self) -> Manifest:
         return Manifest(
             self._manifests, cluster_id=self._cluster_id, run_id=self._run_id, target=self._described.identity
         )
+
+    @property
+    def brokers(self) -> Mapping[int, str]:
+        """The addresses (host:port) that the brokers advertise, by id; empty before `prepare`."""
+        return self._brokers
 
     def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
         """Return what the brokers have told of themselves."""
@@ -279,9 +287,10 @@ class ExternalTarget:
             )
         ):
             return reason
-        return lacks_permission(scenario, self._described, broker_config_allowed=self._broker_config_allowed) or beyond(
-            self._described.limits, scenario
-        )
+        reason = lacks_permission(scenario, self._described, broker_config_allowed=self._broker_config_allowed)
+        reason = reason or beyond(self._described.limits, scenario)
+        tried = self._trial is not None and not (reason or scenario.refusal)
+        return self._trial.refusal(scenario.topic) if self._trial and tried else reason
 
     def gone(self) -> str:
         """Return which brokers of the start do not answer any more, or that none tells; empty where all do."""

@@ -35,6 +35,13 @@ def text_of(key: str, value: object, *, empty: bool = False) -> str:
     return value.strip()
 
 
+def prefix_of(key: str, value: object) -> str:
+    """Return what topics' names may begin with. Raises ConfigurationError."""
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9._-]{0,60}", value):
+        raise ConfigurationError(f"{key} = {value!r} must be up to 60 letters, digits, dots, hyphens and underscores")
+    return value
+
+
 def servers_of(key: str, value: object) -> str:
     servers = value.split(",") if isinstance(value, str) else value
     if not isinstance(servers, list) or not servers or not all(_is_server(server) for server in servers):

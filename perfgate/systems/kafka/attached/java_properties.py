@@ -1,65 +1,38 @@
-"""A Java client's properties in librdkafka's words: what means the same is translated, anything else is an error.
-
-Sources: the Java client's configuration reference (kafka.apache.org/documentation), librdkafka's CONFIGURATION.md.
-"""
+"""A Java client's properties in librdkafka's words: what means the same is translated, and what is not is told."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import javaproperties
 
 from perfgate.model.errors import ConfigurationError
+from perfgate.systems.kafka.attached.jaas import login_of
+from perfgate.systems.kafka.attached.java_settings import RENAMED, SAME_NAME, SETTINGS, STORES, Treatment
 
-SAME_NAME = {
-    "bootstrap.servers",
-    "client.dns.lookup",
-    "client.id",
-    "client.rack",
-    "metadata.max.age.ms",
-    "reconnect.backoff.max.ms",
-    "reconnect.backoff.ms",
-    "request.timeout.ms",
-    "retry.backoff.max.ms",
-    "retry.backoff.ms",
-    "sasl.kerberos.service.name",
-    "sasl.oauthbearer.scope",
-    "sasl.oauthbearer.token.endpoint.url",
-    "security.protocol",
-    "socket.connection.setup.timeout.ms",
-    "ssl.cipher.suites",
-}
-RENAMED = {
-    "receive.buffer.bytes": "socket.receive.buffer.bytes",
-    "sasl.mechanism": "sasl.mechanisms",
-    "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
-    "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
-    "send.buffer.bytes": "socket.send.buffer.bytes",
-    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
-    "ssl.keystore.key": "ssl.key.pem",
-    "ssl.truststore.certificates": "ssl.ca.pem",
-}
-STORES = {f"ssl.{store}.{part}" for store in ("truststore", "keystore") for part in ("location", "password", "type")}
-"""Files in Java's own formats, and PEM; what becomes of them is up to `convert`."""
-LOGIN_MODULES = ("plain.PlainLoginModule", "scram.ScramLoginModule", "oauthbearer.OAuthBearerLoginModule")
-JAAS_OPTIONS = {
-    "username": "sasl.username",
-    "password": "sasl.password",
-    "clientId": "sasl.oauthbearer.client.id",
-    "clientSecret": "sasl.oauthbearer.client.secret",
-    "scope": "sasl.oauthbearer.scope",
-}
-JAAS = re.compile(
-    r"\s*(?P<module>[\w.$]+)\s+required(?P<options>(\s+\w+\s*=\s*(\"(\\.|[^\"\\])*\"|[^\s\";]+))*)\s*;\s*"
-)
-JAAS_OPTION = re.compile(r"(\w+)\s*=\s*(?:\"((?:\\.|[^\"\\])*)\"|([^\s\";]+))")
 OIDC_HANDLER = re.compile(
     r"org\.apache\.kafka\.common\.security\.oauthbearer\.(secured\.)?OAuthBearerLoginCallbackHandler"
 )
+IAM = re.compile(r"software\.amazon\.msk\.auth\.iam\..+")
+NO_IAM = (
+    "log-in by AWS_MSK_IAM needs the vendor's own code in each client, which librdkafka has not: give the gate a user "
+    "of another kind on the same cluster (SASL/SCRAM from a secrets manager, or mutual TLS)"
+)
+ELSEWHERE = re.compile(r"\$\{[^}]*\}")
+"""A value that a configuration provider of Java, or a template, is to put in."""
 
 Convert = Callable[[Mapping[str, str]], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """What a Java client's properties come to: librdkafka's settings, and notes on what was left out."""
+
+    settings: dict[str, str]
+    notes: tuple[str, ...] = ()
 
 
 def read_properties(path: Path) -> dict[str, str]:
@@ -73,7 +46,7 @@ def read_properties(path: Path) -> dict[str, str]:
         raise ConfigurationError(f"{path}: not a Java properties file ({error.__class__.__name__})") from None
 
 
-def translated(properties: Mapping[str, str], convert: Convert) -> dict[str, str]:
+def translated(properties: Mapping[str, str], convert: Convert) -> Translated:
     """Return the same in librdkafka's settings.
 
     `convert` is given the store settings (location, password, type of trust store and key store, and the key's
@@ -82,43 +55,60 @@ def translated(properties: Mapping[str, str], convert: Convert) -> dict[str, str
     """
     found: dict[str, str] = {}
     stores: dict[str, str] = {}
+    of_scenarios: list[str] = []
+    ignored: dict[str, list[str]] = {}
     for name, value in properties.items():
-        if name in SAME_NAME:
-            found[name] = value
-        elif name in RENAMED:
-            found[RENAMED[name]] = value
+        known = SETTINGS.get(name)
+        if known is None:
+            raise ConfigurationError(
+                f"property {name!r} is no setting of Kafka's clients; leave it out, or state what it is for in [client]"
+            )
+        if known.treatment is Treatment.SCENARIO:
+            of_scenarios.append(name)
+        elif known.treatment is Treatment.IGNORED:
+            ignored.setdefault(known.words, []).append(name)
+        elif known.treatment is Treatment.REFUSED:
+            raise ConfigurationError(f"property {name!r} is not taken: {known.words}")
+        elif ELSEWHERE.search(value):
+            raise ConfigurationError(
+                f"property {name!r} holds a placeholder (${{...}}), which nothing puts a value in for here: state it "
+                'in [client] as { env = "NAME" } or { file = "PATH" }'
+            )
         elif name in STORES or name == "ssl.key.password":
             stores[name] = value
-        elif name == "sasl.jaas.config":
-            found.update(_login(value))
-        elif name == "ssl.endpoint.identification.algorithm":
-            found[name] = value.strip().lower() or "none"  # empty switches the check off in Java
-        elif name == "sasl.login.callback.handler.class" and OIDC_HANDLER.fullmatch(value.strip()):
-            found["sasl.oauthbearer.method"] = "oidc"
         else:
-            raise ConfigurationError(
-                f"property {name!r} has no counterpart in librdkafka; leave it out, or state what it is for in [client]"
-            )
+            found.update(_one(name, value.strip() if name not in RENAMED else value))
+    if found.get("sasl.mechanisms", "").upper() == "AWS_MSK_IAM":
+        raise ConfigurationError(f"property 'sasl.mechanism': {NO_IAM}")
     if "sasl.oauthbearer.client.id" in found:
         found.setdefault("sasl.oauthbearer.method", "oidc")
-    return {**found, **convert(stores)} if stores else found
+    settings = {**found, **convert(stores)} if stores else found
+    notes = [f"{', '.join(of_scenarios)}: left out, scenarios state what producers and consumers do"]
+    return Translated(
+        settings,
+        (
+            *(notes if of_scenarios else ()),
+            *(f"{', '.join(names)}: left out, {why}" for why, names in ignored.items()),
+        ),
+    )
 
 
-def _login(jaas: str) -> dict[str, str]:
-    parsed = JAAS.fullmatch(jaas)
-    if not parsed:
+def _one(name: str, value: str) -> dict[str, str]:
+    """Return librdkafka's settings for one that is translated by itself."""
+    if name in RENAMED:
+        return {RENAMED[name]: value}
+    if name == "sasl.jaas.config":
+        if IAM.match(value):
+            raise ConfigurationError(f"property {name!r}: {NO_IAM}")
+        return login_of(value)
+    if name == "ssl.endpoint.identification.algorithm":
+        return {name: value.lower() or "none"}  # empty switches the check off in Java
+    if name == "sasl.login.callback.handler.class":
+        if OIDC_HANDLER.fullmatch(value):
+            return {"sasl.oauthbearer.method": "oidc"}
         raise ConfigurationError(
-            'property \'sasl.jaas.config\' does not read like: <login module> required username="..." password="...";'
+            f"property {name!r} names code of Java, which the suite's clients do not run; the one that is translated "
+            "is Kafka's own OAuthBearerLoginCallbackHandler"
         )
-    module = parsed["module"]
-    if module.removeprefix("org.apache.kafka.common.security.") not in LOGIN_MODULES:
-        raise ConfigurationError(
-            f"property 'sasl.jaas.config': login module {module} has no counterpart in librdkafka; "
-            f"translated are {', '.join(LOGIN_MODULES)} of org.apache.kafka.common.security"
-        )
-    found = {}
-    for name, quoted, plain in JAAS_OPTION.findall(parsed["options"]):
-        if name not in JAAS_OPTIONS:
-            raise ConfigurationError(f"property 'sasl.jaas.config': option {name!r} has no counterpart in librdkafka")
-        found[JAAS_OPTIONS[name]] = re.sub(r"\\(.)", r"\1", quoted) or plain
-    return found
+    assert name in SAME_NAME, name
+    return {name: value}

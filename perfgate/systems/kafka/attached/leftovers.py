@@ -89,7 +89,7 @@ class Cleaner:
                     f"broker, and no topic a replica on it; should it come back, {name} was {was} before"
                 )
         try:
-            there = topic_ids(admin, (name for name in leftover.topics if name.startswith(PREFIX)))
+            there = topic_ids(admin, (name for name in leftover.topics if PREFIX in name))
         except FAILURES as error:
             return [*left, f"its topics: {error}"]
         for name, topic_id in there.items():

@@ -33,7 +33,7 @@ from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.diagnosis import reachable
 from perfgate.systems.kafka.attached.identity import refuse_other_clusters
 from perfgate.systems.kafka.attached.permissions import DENIED
-from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S, answer
+from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, answer
 
 RATE_OVER_S = 10.0
 SAMPLE_RECORDS, SAMPLE_BYTES, SAMPLE_S = 2_000, 16 * MIB, 10.0
@@ -175,7 +175,7 @@ def _sampled(described: DescribedTarget, topic: str, begins: Offsets, ends: Offs
             **revealed(dict(described.client)),
             "bootstrap.servers": described.bootstrap,
             "log_level": "0",
-            "group.id": f"{PREFIX}like",  # librdkafka wants one; with partitions assigned nobody joins it
+            "group.id": f"{described.prefix}like",  # librdkafka wants one; with partitions assigned nobody joins it
             "enable.auto.commit": "false",
             "enable.auto.offset.store": "false",
             "enable.partition.eof": "true",

@@ -35,6 +35,7 @@ def check_permissions(
     the message names it. `note` is told of one that may stay because the trial ended early, as by Ctrl-C.
     """
     denied: list[str] = []
+    prefix = f"{name.partition(PREFIX)[0]}{PREFIX}"
     manifest.plans(name)
     with _noting("create", denied):
         probe = _allowed(admin, name)
@@ -56,9 +57,9 @@ def check_permissions(
         manifest.gone(name)
     if denied:
         raise ConfigurationError(
-            f"the brokers do not let {user} {', '.join(denied)} topics {PREFIX}*; grant it: kafka-acls --add "
+            f"the brokers do not let {user} {', '.join(denied)} topics {prefix}*; grant it: kafka-acls --add "
             f"--allow-principal User:{user} --operation Create --operation Describe --operation Write --operation Read "
-            f"--operation Delete --topic {PREFIX} --resource-pattern-type prefixed (docs/targets.md){stays}"
+            f"--operation Delete --topic {prefix} --resource-pattern-type prefixed (docs/targets.md){stays}"
         )
 
 

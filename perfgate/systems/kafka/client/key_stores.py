@@ -32,7 +32,7 @@ class KeyStores:
         found: dict[str, str] = {}
         if location := stores.get("ssl.truststore.location"):
             found["ssl.ca.location"] = self._trusted(
-                location, stores.get("ssl.truststore.password", ""), stores.get("ssl.truststore.type", "JKS").upper()
+                location, stores.get("ssl.truststore.password"), stores.get("ssl.truststore.type", "JKS").upper()
             )
         if location := stores.get("ssl.keystore.location"):
             password = stores.get("ssl.keystore.password", "")
@@ -42,13 +42,15 @@ class KeyStores:
             found["ssl.key.password"] = stores["ssl.key.password"]
         return found
 
-    def _trusted(self, location: str, password: str, kind: str) -> str:
+    def _trusted(self, location: str, password: str | None, kind: str) -> str:
         path = _existing(location, "ssl.truststore.location")
         if kind == "PEM":
             return str(path)
-        certificates = self._run("ssl.truststore", ["-list", "-rfc", "-keystore", path], {STORE_PASSWORD: password})
+        secrets = {} if password is None else {STORE_PASSWORD: password}
+        certificates = self._run("ssl.truststore", ["-list", "-rfc", "-keystore", path], secrets)
         if "BEGIN CERTIFICATE" not in certificates:
-            raise ConfigurationError(f"ssl.truststore.location: {path} holds no certificate")
+            unread = "; without ssl.truststore.password those of PKCS#12 cannot be read" if password is None else ""
+            raise ConfigurationError(f"ssl.truststore.location: {path} holds no certificate{unread}")
         target = self._folder() / "trusted.pem"
         target.touch(mode=0o600)
         target.write_text(certificates)
@@ -99,11 +101,13 @@ class KeyStores:
     def _run(
         self, what: str, arguments: list[object], secrets: Mapping[str, str], store_option: str = "-storepass:env"
     ) -> str:
-        command = [self._keytool(), *arguments, store_option, STORE_PASSWORD]
+        command = [self._keytool(), *arguments]
+        command += [store_option, STORE_PASSWORD] if STORE_PASSWORD in secrets else []
         try:
             done = subprocess.run(
                 [str(part) for part in command],
                 env={**os.environ, **secrets, "LC_ALL": "C"},
+                input="\n",  # no password, where none is stated: then Java reads a store without checking it
                 capture_output=True,
                 text=True,
                 timeout=KEYTOOL_TIMEOUT_S,

@@ -11,7 +11,6 @@ from typing import cast
 from perfgate.load.headers import is_compact, run_tag
 from perfgate.model import Scenario, Settings, with_settings
 from perfgate.model.load import LoadSpec
-from perfgate.model.target import PREFIX
 from perfgate.systems.kafka.load.client_versions import folder_of
 
 READY_TIMEOUT_S = 45
@@ -76,7 +75,7 @@ def producers_of(spec: LoadSpec) -> dict[str, dict[str, object]]:
         **_common(spec, "produce", client),
         "transaction_ms": scenario.transaction_ms,
         # Of the client of this number, in every round of the run: brokers remember each for days.
-        "transactional_id": f"{PREFIX}{spec.run_id}",
+        "transactional_id": f"{spec.prefix}{spec.run_id}",
         "load": scenario.load.kind,
         "rate": scenario.load.rate,
         "most_rate": spec.most_rate if spec.most_rate < math.inf else 0.0,

@@ -18,6 +18,7 @@ import psutil
 from perfgate.host.guard import Guard
 from perfgate.host.usage import Usage
 from perfgate.model import MIB, ClusterSpec, Link, Load, Scenario, Settings
+from perfgate.model.cluster_values import release_numbers
 from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer, Received, Sent
 from perfgate.model.secret import revealed
 from perfgate.systems.kafka.load.java_tools import LAST_WORDS, Tools, read_so_far, tools_of
@@ -31,7 +32,6 @@ from perfgate.systems.kafka.load.official import (
     inexpressible,
     parse_producer,
     producer_arguments,
-    version_of,
 )
 
 HEAP = "-Xmx512m"  # as kafka-run-class.sh of the tools has it
@@ -110,7 +110,7 @@ class JavaDriver:
         scenario, rate = spec.scenario, self._rate(spec)
         clients = scenario.producers * scenario.threads
         seconds = spec.warmup_max_s + spec.window_s + TAIL_S
-        warmup = math.ceil(rate * spec.warmup_max_s) if version_of(self._version) >= NEW_OPTIONS else 0
+        warmup = math.ceil(rate * spec.warmup_max_s) if release_numbers(self._version) >= NEW_OPTIONS else 0
         arguments = producer_arguments(
             scenario,
             version=self._version,
@@ -231,7 +231,7 @@ class JavaDriver:
 
     def _where(self, spec: LoadSpec, folder: Path, old_option: str) -> list[object]:
         """Return the arguments that say where the brokers are; how to log in goes into a file, out of `ps`."""
-        new = version_of(self._version) >= NEW_OPTIONS
+        new = release_numbers(self._version) >= NEW_OPTIONS
         config = folder / "client.properties"
         settings = revealed(spec.security)
         if not new and old_option == "--producer.config":

@@ -18,6 +18,7 @@ from perfgate.load.transport import Message, Transport
 from perfgate.load.turns import WARM_S, Turn, timetable
 from perfgate.load.wake import WakeProbe
 from perfgate.model import FaultScenario, Link, Load, Scenario, Settings
+from perfgate.model.cluster_values import release_numbers
 from perfgate.model.histogram import encode, merged
 from perfgate.model.load import Late, LoadError, LoadResult, LoadSpec, Observer, Pace, Received, SendsFailedError, Sent
 from perfgate.systems.kafka.load.client_versions import cannot_have
@@ -35,7 +36,7 @@ from perfgate.systems.kafka.load.instructions import (
     producers_of,
 )
 from perfgate.systems.kafka.load.journaled import JournaledGenerators, read_everything
-from perfgate.systems.kafka.load.official import by_hand, version_of
+from perfgate.systems.kafka.load.official import by_hand
 
 CATCH_UP_S = 15
 FILL_RATE = 1e9
@@ -277,8 +278,10 @@ def _too_small(scenario: Scenario) -> str:
 
 
 def _cannot_share(scenario: Scenario) -> str | None:
-    if version_of(scenario.cluster.kafka_version) < SHARE_GROUPS_SINCE:
-        return f"share groups came with Kafka {'.'.join(map(str, SHARE_GROUPS_SINCE))}"
+    version, since = release_numbers(scenario.cluster.kafka_version), ".".join(map(str, SHARE_GROUPS_SINCE))
+    if version < SHARE_GROUPS_SINCE:
+        untold = "" if version else ", and the image's name tells no version: state --kafka-version"
+        return f"share groups came with Kafka {since}{untold}"
     if scenario.load.kind == "backlog":
         return "a backlog is read over and over, and a share group gives each record once"
     if scenario.client_version:

@@ -13,12 +13,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from perfgate.model import Scenario, with_settings
+from perfgate.model.cluster_values import release_numbers
 
 NEW_OPTIONS = (4, 2, 0)
 """From this release on: --bootstrap-server, --command-property, --warmup-records, --num-records for consumers."""
 
 # Settings of this suite's producers (librdkafka's names) that the Java client calls otherwise, and what to multiply by.
-RENAMED = {"queue.buffering.max.kbytes": ("buffer.memory", 1024), "compression.codec": ("compression.type", 0)}
+RENAMED = {
+    "queue.buffering.max.kbytes": ("buffer.memory", 1024),
+    "compression.codec": ("compression.type", 0),
+    "message.max.bytes": ("max.request.size", 1),
+}
 # Those that only say how librdkafka is to do what the Java client does anyway.
 WITHOUT_COUNTERPART = {"socket.nagle.disable", "queue.buffering.max.messages", "partitioner"}
 JAVA_PRODUCER_SETTINGS = {
@@ -113,11 +118,6 @@ def inexpressible(scenario: Scenario) -> str | None:
     return None
 
 
-def version_of(text: str) -> tuple[int, ...]:
-    """Return a Kafka release as numbers that compare."""
-    return tuple(int(part) for part in text.split("."))
-
-
 def producer_arguments(
     scenario: Scenario, *, version: str, topic: str, records: int, rate: float, warmup: int = 0
 ) -> list[str]:
@@ -127,16 +127,16 @@ def producer_arguments(
         what += ["--payload-file", scenario.payload.path]
     else:
         what += ["--record-size", str(scenario.record_bytes)]
-    if warmup and version_of(version) >= NEW_OPTIONS:
+    if warmup and release_numbers(version) >= NEW_OPTIONS:
         what += ["--warmup-records", str(warmup)]
     properties = [f"{name}={value}" for name, value in sorted(java_settings(scenario).items())]
-    flag = "--command-property" if version_of(version) >= NEW_OPTIONS else "--producer-props"
+    flag = "--command-property" if release_numbers(version) >= NEW_OPTIONS else "--producer-props"
     return [*what, flag, *properties]
 
 
 def consumer_arguments(scenario: Scenario, *, version: str, topic: str, group: str, records: int) -> list[str]:
     """Return ConsumerPerformance's arguments, without those that say where the brokers are and how to log in."""
-    count = "--num-records" if version_of(version) >= NEW_OPTIONS else "--messages"
+    count = "--num-records" if release_numbers(version) >= NEW_OPTIONS else "--messages"
     return ["--topic", topic, "--group", group, count, str(records)]
 
 
@@ -155,7 +155,7 @@ def by_hand(scenario: Scenario) -> str:
     arguments = producer_arguments(
         scenario, version=version, topic="TOPIC", records=math.ceil(rate * BY_HAND_S), rate=rate
     )
-    new = version_of(version) >= NEW_OPTIONS
+    new = release_numbers(version) >= NEW_OPTIONS
     where = ["--bootstrap-server", "BROKERS"] if new else ["bootstrap.servers=BROKERS"]
     command = (
         ["kafka-producer-perf-test.sh", *where, *arguments]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -55,6 +56,8 @@ PROXY_API, PROXY_FIRST = 8474, 20_000
 AGENT_PORT, AGENT_JAR, AGENT_RULES = 9404, Path("/opt/jmx-exporter/agent.jar"), Path("/opt/jmx-exporter/rules.yml")
 ANY = "0.0.0.0"  # noqa: S104 - inside a container; its ports are published on loopback only
 LOG_LINE = 300
+TELLS_VERSION = re.compile(r"Kafka version: (\d[\w.-]*)")
+"""What Kafka's AppInfoParser logs when a broker starts."""
 WITHOUT_RYUK = (
     "; where the Ryuk image cannot be had set TESTCONTAINERS_RYUK_DISABLED=true, what a killed run leaves is then "
     "removed at the next start"
@@ -94,6 +97,7 @@ class ContainersCluster(OwnCluster):
         self._checked = 0.0
         self._started_s = 0.0
         self._keys: ContainerKeys | None = None
+        self._version = spec.kafka_version
 
     def start(self) -> None:
         """Make the network, start every container and wait until all brokers are ready."""
@@ -120,6 +124,7 @@ class ContainersCluster(OwnCluster):
             self._keys.add_user(self.faults, check=check, logged=lambda: self.log_tail(1))
         wait_until_ready(self, addresses, check=check, logged=lambda: self.log_tail(1))
         self._started_s = time.monotonic() - begin
+        self._version = self._version_told() or self.spec.kafka_version
         if self._monitoring.own:
             url = f"http://{HOST}:{self._prometheus_port}"
             self.prometheus_url = wait_for_prometheus(
@@ -188,10 +193,19 @@ class ContainersCluster(OwnCluster):
             "name": "containers",
             "image": image_of(self.spec),
             **self._common_facts(),
+            "kafka_version": self._version,
             "broker_cpus": self.spec.cpus_per_broker,
             "broker_memory_mib": self.spec.memory_mib_per_broker,
             "ready_s": round(self._started_s, 2),
         }
+
+    def _version_told(self) -> str:
+        """Return the version that the first broker has logged as its own; empty where its log has none."""
+        with suppress(*DockerErrors):
+            logged = self._nodes[self._ids[0]].get_wrapped_container().logs().decode(errors="replace")
+            if found := TELLS_VERSION.search(logged):
+                return found[1]
+        return ""
 
     def _node(self, node: int, cluster_id: str) -> DockerContainer:
         name = node_name(self.spec, node)

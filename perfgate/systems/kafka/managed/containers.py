@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import docker
 import docker.errors
 
+from perfgate.host.addresses import is_this_machine
 from perfgate.host.alive import is_alive
 from perfgate.host.disk import check_disk
 from perfgate.model import ClusterSpec
@@ -21,6 +23,9 @@ from perfgate.systems.kafka.managed.container_cluster import OWNER, ContainersCl
 from perfgate.systems.kafka.managed.monitoring import exporter_jar
 from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, Monitoring
 from perfgate.systems.kafka.managed.own_target import OwnTarget
+
+ENGINE_TIMEOUT_S = 8
+"""An engine that does not answer a ping within this time is none."""
 
 
 class ContainersTarget(OwnTarget[ContainersCluster]):
@@ -57,6 +62,11 @@ class ContainersTarget(OwnTarget[ContainersCluster]):
 
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:
         """Find the Docker engine, and have every image there."""
+        specs = list(specs)
+        if any(spec.home for spec in specs):
+            raise ConfigurationError(
+                "--kafka-home (cluster.home) needs --target embedded; containers take --kafka-image"
+            )
         engine = docker_engine()
         images = {image_of(spec) for spec in specs}
         if self._toxiproxy_image:
@@ -94,16 +104,33 @@ class ContainersTarget(OwnTarget[ContainersCluster]):
 
 
 def docker_engine() -> docker.DockerClient:
-    """Return the Docker engine. Raises ConfigurationError when none answers."""
+    """Return the Docker engine. Raises ConfigurationError when none answers, or it is on another machine.
+
+    The brokers' ports are published on the loopback of the machine that the engine is on.
+    """
     try:
-        engine = docker.from_env()
+        engine = docker.from_env(timeout=ENGINE_TIMEOUT_S)
+        refuse_elsewhere(engine.api.base_url)
         engine.ping()
+        engine = docker.from_env()
     except DockerErrors as error:
         raise ConfigurationError(
             f"the target 'containers' needs a Docker engine, and none answers ({words_of(error)}); "
             "start one, set DOCKER_HOST, or use --target embedded, which needs none"
         ) from None
     return engine
+
+
+def refuse_elsewhere(base_url: str) -> None:
+    """Raise ConfigurationError where an engine's address is not this machine's."""
+    at = urlsplit(base_url)
+    if at.scheme.startswith("http+") or is_this_machine(at.hostname or ""):  # http+docker: a socket's file
+        return
+    raise ConfigurationError(
+        f"the target 'containers': the Docker engine is at {at.netloc} (DOCKER_HOST), which is another machine, and "
+        "its brokers could not be reached at 127.0.0.1: run the gate on that machine, or (docker-in-docker) share the "
+        "engine's network with the job; --target embedded needs no engine"
+    )
 
 
 def remove_leftovers(engine: docker.DockerClient) -> list[str]:

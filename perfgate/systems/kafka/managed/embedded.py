@@ -12,13 +12,14 @@ from perfgate.host.disk import check_disk
 from perfgate.host.locked_folder import delete_left_over
 from perfgate.model import MIB, ClusterSpec
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.java import find_java, kafka_jars
+from perfgate.systems.kafka.java import find_java, java_needed
 from perfgate.systems.kafka.managed.embedded_cluster import DATA, EmbeddedCluster
 from perfgate.systems.kafka.managed.jvm import needed_mib
 from perfgate.systems.kafka.managed.monitoring import exporter_jar, prometheus_server
 from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, Monitoring
 from perfgate.systems.kafka.managed.own_target import OwnTarget
 from perfgate.systems.kafka.managed.toxiproxy import toxiproxy_server
+from perfgate.systems.kafka.own_build import jars_of
 
 START_TRIES = 2
 
@@ -76,12 +77,12 @@ class EmbeddedTarget(OwnTarget[EmbeddedCluster]):
             )
         # Brokers with such a cache are quicker at first (docs/measurement.md), and other options or another version
         # have none, or one of their own: of two sides that differ so neither starts with it.
-        kinds = {(spec.kafka_version, spec.jvm_options) for spec in specs}
+        kinds = {(spec.kafka_version, spec.home, spec.jvm_options) for spec in specs}
         self._warm_start = not self._compared or len(kinds) == 1
-        find_java()
-        for version in sorted({spec.kafka_version for spec in specs}):
+        for version, home in sorted({(spec.kafka_version, spec.home) for spec in specs}):
+            find_java(java_needed(version), what=f"Kafka {version}")
             self._say(f"Kafka {version}: resolving and verifying its jars")
-            kafka_jars(version)
+            jars_of(ClusterSpec(kafka_version=version, home=home))
         if self._cross_zone:
             self._say("Toxiproxy: building it, once")
             toxiproxy_server()
@@ -113,7 +114,7 @@ class EmbeddedTarget(OwnTarget[EmbeddedCluster]):
 
     def start(self, spec: ClusterSpec, logs: Path) -> EmbeddedCluster:
         """Return a cluster that has started, at the second try if a port was taken meanwhile."""
-        java, jars = find_java(), kafka_jars(spec.kafka_version)
+        java, jars = find_java(), jars_of(spec)
         self._say(f"Kafka {spec.kafka_version}: starting {spec.brokers} brokers")
         for attempt in range(START_TRIES):
             cluster = EmbeddedCluster(

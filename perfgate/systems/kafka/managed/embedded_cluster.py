@@ -34,6 +34,7 @@ from perfgate.systems.kafka.managed.readiness import check_while_starting, start
 from perfgate.systems.kafka.managed.secured import Secured
 from perfgate.systems.kafka.managed.severable import SeverableLinks
 from perfgate.systems.kafka.managed.toxiproxy import start_toxiproxy
+from perfgate.systems.kafka.own_build import digest_of_build
 
 FORMAT_TIMEOUT_S = 300
 """A bound on a hang."""
@@ -246,6 +247,7 @@ class EmbeddedCluster(OwnCluster):
             "name": "embedded",
             **self._common_facts(),
             "java": str(self._java),
+            **({"build": digest_of_build(self.spec.home)} if self.spec.home else {}),
             "jvm_options": jvm_options(self.spec.jvm_options),
             "ready_s": round(self._started_s, 2),
             "aot_cache": self._aot is not None and self._recorder is None,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from perfgate.host.ports import HOST
 from perfgate.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, Link, Settings
+from perfgate.model.load import PREFIX
 from perfgate.model.meter import Meter
 from perfgate.systems.kafka.client.live_settings import LiveSettings
 from perfgate.systems.kafka.client.roundtrip import OF_CLIENTS, client_rtt_ms, request_rtt_ms
@@ -57,6 +58,7 @@ class OwnCluster(ABC):
 
     emulates_links = True
     dedicated = True
+    prefix = PREFIX
     most_bytes_per_s = most_read_bytes_per_s = math.inf
     most_failed = 1.0  # these brokers are there to be loaded; sends that fail are judged
 

@@ -43,7 +43,8 @@ def toxiproxy_server() -> Path:
     with tempfile.TemporaryDirectory(dir=binary.parent) as build:
         # Go's own caches go away with the build; -modcacherw lets them.
         own = {"GOBIN": build, "GOPATH": f"{build}/go", "GOCACHE": f"{build}/cache"}
-        environment = {**os.environ, **own, "GOFLAGS": "-modcacherw", "CGO_ENABLED": "0"}
+        flags = f"{os.environ.get('GOFLAGS', '')} -modcacherw".strip()
+        environment = {**os.environ, **own, "GOFLAGS": flags, "CGO_ENABLED": "0"}
         try:
             done = subprocess.run(
                 [go, "install", PACKAGE], env=environment, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S

@@ -1,0 +1,128 @@
+"""Topics as scenarios declare them, tried on real brokers at the start: refused ones, and settings not in force.
+
+A policy of the brokers' may refuse a number of replicas or a setting, and some brokers take a setting and ignore it: a
+scenario about just that would be invalid in every run, or measure nothing of what it is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from perfgate.host.waiting import NotYet, poll_until
+from perfgate.model import TopicSpec, settings
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.target import OfCluster
+from perfgate.systems.kafka.attached.journaled_topics import RETENTION_MS
+from perfgate.systems.kafka.attached.manifest import Manifest
+from perfgate.systems.kafka.client.topics import READY_TIMEOUT_S, REQUEST_TIMEOUT_S, UNANSWERED, assignment
+
+DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+NOT_THERE_YET = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+
+
+class TopicTrial:
+    """Tries each kind of topic once."""
+
+    def __init__(
+        self, admin: AdminClient, name: str, manifest: Callable[[], Manifest], note: Callable[[str], None]
+    ) -> None:
+        """`name` begins that of each topic that is made for a trial; `manifest` is where it is noted."""
+        self._admin, self._name, self._manifest, self._note = admin, name, manifest, note
+        self._found: dict[TopicSpec, OfCluster | None] = {}
+        self._made = 0
+
+    def refusal(self, topic: TopicSpec) -> OfCluster | None:
+        """Return why these brokers do not have such a topic; None when they do, or do not tell.
+
+        Raises ConfigurationError where one that was made cannot be deleted.
+        """
+        if topic not in self._found:
+            self._found[topic] = self._refused(topic) or (self._ignored(topic) if topic.config else None)
+        return self._found[topic]
+
+    def _refused(self, topic: TopicSpec) -> OfCluster | None:
+        try:
+            self._ask(_new(f"{self._name}-0", topic), validate_only=True)
+        except KafkaException as error:
+            if error.args[0].code() in (*UNANSWERED, *DENIED):
+                return None  # a run meets the same, and says so
+            return OfCluster(f"the brokers refuse its topic: {error.args[0].str()}")
+        return None
+
+    def _ignored(self, topic: TopicSpec) -> OfCluster | None:
+        """Make a topic with these settings, of one partition, and return which of them are not in force."""
+        self._made += 1
+        name, manifest = f"{self._name}-{self._made}", self._manifest()
+        manifest.plans(name)
+        try:
+            self._ask(_new(name, replace(topic, partitions=1)))
+        except KafkaException:
+            return None  # one of as many partitions as it says was not refused
+        try:
+            found = self._in_force(name)
+        finally:
+            self._delete(name)
+            manifest.gone(name)
+            manifest.close()
+        wrong = {key: found.get(key) for key, value in topic.config if found and not _same(value, found.get(key))}
+        if not wrong:
+            return None
+        words = ", ".join(f"{key} = {dict(topic.config)[key]} (is {now})" for key, now in wrong.items())
+        return OfCluster(f"the brokers take settings of its topic and do not have them in force: {words}")
+
+    def _in_force(self, name: str) -> Mapping[str, str]:
+        """Return the topic's settings; none where this client may not see them."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+
+        def described() -> Mapping[str, str]:
+            reply = self._admin.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)[resource]
+            try:
+                return {key: str(entry.value) for key, entry in reply.result().items()}
+            except KafkaException as error:
+                if error.args[0].code() in NOT_THERE_YET:  # not every broker has heard of it at once
+                    raise NotYet(error.args[0].str()) from error
+                self._note(
+                    f"note: whether settings of topics are in force cannot be told ({error.args[0].str()}): grant "
+                    "DescribeConfigs on the run's topics"
+                )
+                return {}
+
+        failure = f"topic {name} was made, and the brokers did not describe it"
+        return poll_until(failure, described, within_s=READY_TIMEOUT_S, every_s=0.1, error=ConfigurationError)
+
+    def _delete(self, name: str) -> None:
+        def gone() -> None:
+            try:
+                self._admin.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S)[name].result()
+            except KafkaException as error:
+                raise NotYet(error.args[0].str()) from error
+
+        failure = f"topic {name}, made to try its settings, could not be deleted"
+        poll_until(failure, gone, within_s=READY_TIMEOUT_S, every_s=0.5, error=ConfigurationError)
+
+    def _ask(self, topic: NewTopic, *, validate_only: bool = False) -> None:
+        asked = self._admin.create_topics([topic], validate_only=validate_only, request_timeout=REQUEST_TIMEOUT_S)
+        asked[topic.topic].result()
+
+
+def _new(name: str, topic: TopicSpec) -> NewTopic:
+    replicas: dict[str, Any] = {"replication_factor": topic.replication_factor}
+    if topic.on_brokers:
+        replicas = {"replica_assignment": assignment(topic)}
+    config = dict(settings({"retention.ms": RETENTION_MS, **dict(topic.config)}))
+    return NewTopic(name, num_partitions=topic.partitions, config=config, **replicas)
+
+
+def _same(stated: str, now: str | None) -> bool:
+    """Return whether a setting has its stated value: as a number, a list or a text."""
+    if now is None:
+        return False
+    try:
+        return float(stated) == float(now)
+    except ValueError:
+        return {one.strip().lower() for one in stated.split(",")} == {one.strip().lower() for one in now.split(",")}
