@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from perfgate.experiment.parts import Compared
-from perfgate.model.errors import BrokersFailedError, LimitReachedError, TargetError
+from perfgate.model.errors import BrokersFailedError, InterferedError, LimitReachedError, TargetError
 from perfgate.model.target import Cluster
 
 
@@ -25,8 +25,9 @@ def unhealthy_ends(rows: Sequence[Compared], blamed: Callable[[], str], *, dedic
         late = isinstance(error, BrokersFailedError) and error.perhaps_late
         for number, row in enumerate(rows):
             reason = str(error) if not number else str(error).partition("\n")[0]
-            stopped = not isinstance(error, LimitReachedError)
-            row.break_off(f"target unhealthy: {reason}", sides, broken=broken, perhaps_late=late, unhealthy=stopped)
+            stopped = not isinstance(error, LimitReachedError | InterferedError)
+            words = reason if isinstance(error, InterferedError) else f"target unhealthy: {reason}"
+            row.break_off(words, sides, broken=broken, perhaps_late=late, unhealthy=stopped)
 
 
 def failing(clusters: Mapping[str, Cluster], order: str) -> str:

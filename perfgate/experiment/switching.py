@@ -71,9 +71,10 @@ class Switch:
         self.turn = side
         if self._settings is None or side == self.sides:
             return
-        self.sides, self._applied = side, True  # so it may be, whatever fails
+        before, self.sides, self._applied = self.sides, side, True  # so it may be, whatever fails
         try:
-            took_s = self._settings.change(self._values) if side == "B" else self._settings.restore()
+            took_s = self._settings.still(self._values) if before == "B" else 0.0
+            took_s += self._settings.change(self._values) if side == "B" else self._settings.restore()
         except TargetError:
             self.sides = ""  # unknown: whoever goes on sets them again
             raise

@@ -77,6 +77,10 @@ class CommandedChange:
             self._noted = _note(self._note_path, self._run_id, self._commands)
         return self._do("apply", self._commands.apply)
 
+    def still(self, values: Settings) -> float:
+        """Do nothing: what was changed is not known."""
+        return 0.0
+
     def restore(self) -> float:
         """Revert the change and wait until it is ready; return how long that took, in s. Raises TargetError."""
         codes: list[int] = []

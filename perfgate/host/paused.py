@@ -34,6 +34,10 @@ class PausedChange:
         self._applied = True
         return self._ask("apply")
 
+    def still(self, values: Settings) -> float:
+        """Do nothing: what was changed is not known."""
+        return 0.0
+
     def restore(self) -> float:
         """Have the change reverted; return how long that took, in s. Raises TargetError when the terminal is closed."""
         took_s = self._ask("revert")

@@ -44,10 +44,16 @@ def shared(kind: Any, *sources: Any) -> dict[str, Any]:
 def toml_of(path: Path, told: str, missing: str = "") -> dict[str, Any]:
     """Return what a TOML file says. Raises ConfigurationError with what was `told`, and what helps where it is none."""
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors put a mark of the encoding in front
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        said = f"no such file; {missing}" if missing and isinstance(error, FileNotFoundError) else str(error)
+        said = f"no such file; {missing}" if missing and isinstance(error, FileNotFoundError) else _why_unread(error)
         raise ConfigurationError(f"{told}: {said}") from None  # its context would show the line, secrets included
+
+
+def _why_unread(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is no UTF-8 text (byte {error.start}): save it as UTF-8"
+    return str(error.strerror) if isinstance(error, OSError) and error.strerror else str(error)
 
 
 def structured(kind: type[T], value: Mapping[str, Any], where: str) -> T:

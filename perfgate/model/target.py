@@ -45,6 +45,9 @@ class LiveSettings(Protocol):
         Raises ConfigurationError for a value that brokers refuse; TargetError where one does not take it.
         """
 
+    def still(self, values: Settings) -> float:
+        """Raise InterferedError where somebody has changed what brokers were given; return how long that took, in s."""
+
     def restore(self) -> float:
         """Have every setting as it was before it was first changed; return how long that took, in s."""
 

@@ -25,6 +25,7 @@ from perfgate.experiment.ledger import Ledger
 from perfgate.experiment.load_watch import LoadWatch
 from perfgate.experiment.parts import Compared
 from perfgate.experiment.rounds import Rounds
+from perfgate.experiment.setup import Setup
 from perfgate.experiment.switching import Switch
 from perfgate.judge.rules import judge_scenario
 from perfgate.load import processes
@@ -448,3 +449,36 @@ def test_what_the_file_limits_is_no_failure_of_brokers() -> None:
     with pytest.raises(TargetError) as caught:
         meter.under_way(2.0)
     assert not isinstance(caught.value, BrokersFailedError)
+
+
+@pytest.mark.parametrize(
+    ("error", "own", "started", "kind"),
+    [
+        (TargetError("no port was free"), True, False, ConfigurationError),
+        (TargetError("no port was free"), True, True, TargetError),
+        (TargetError("no port was free"), False, False, TargetError),
+        (BrokersFailedError("never ready"), True, False, BrokersFailedError),
+    ],
+)
+def test_a_first_cluster_that_cannot_be_had_ends_the_run(
+    error: TargetError, own: bool, started: bool, kind: type[Exception]
+) -> None:
+    """Every scenario was INVALID, exit 6, which CI lets pass, every night."""
+    target = MagicMock(own=own)
+    setup = Setup(
+        tier=Mock(),
+        driver=Mock(),
+        engine=Mock(),
+        target=target,
+        scenarios=(),
+        run_id="r",
+        histories=Path(),
+        say=Mock(),
+        sampler=Mock(),
+    )
+    if started:
+        setup.cluster(ClusterSpec())
+    target.cluster.side_effect = error
+    with pytest.raises(kind, match=str(error)) as caught:
+        setup.cluster(ClusterSpec())
+    assert type(caught.value) is kind

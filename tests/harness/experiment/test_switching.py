@@ -5,14 +5,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.experiment.assembly import Finished
+from perfgate.experiment.blame import unhealthy_ends
 from perfgate.experiment.switching import Switch, live_values
 from perfgate.model import Change, ClusterSpec, Settings, settings
+from perfgate.model.errors import InterferedError
 from perfgate.model.load import Observer
 from perfgate.model.target import Cluster
 from perfgate.systems.kafka.client.admin import steps
@@ -26,6 +29,7 @@ class Brokers:
     """Stands in for the brokers' live settings, and writes down what is done to them."""
 
     fixed_names: tuple[str, ...] = ()
+    reverted: bool = False
     took_s: Iterable[float] = field(default_factory=lambda: itertools.repeat(0.1))
     done: list[str] = field(default_factory=list)
 
@@ -38,6 +42,11 @@ class Brokers:
     def change(self, values: Settings) -> float:
         self.done.append(",".join(f"{name}={value}" for name, value in values))
         return next(self._took_s)
+
+    def still(self, values: Settings) -> float:
+        if self.reverted:
+            raise InterferedError("somebody reverted the change")
+        return 0.0
 
     def restore(self) -> float:
         self.done.append("restored")
@@ -98,6 +107,22 @@ def test_without_a_rehearsal_nothing_is_touched() -> None:
     for _ in range(8):
         along.edge(0.0)
     assert (switch.sides, switch.slowest_s, len(edges)) == ("AB", 0.0, 8)
+
+
+def test_a_change_that_somebody_reverted_was_not_measured() -> None:
+    """An operator put the setting back while its side was loaded: both sides were the same, SAME."""
+    brokers, switch = Brokers(), Switch()
+    switch.rehearse(brokers, VALUES)
+    switch.to("B")
+    brokers.reverted = True
+    with pytest.raises(InterferedError, match="somebody reverted the change"):
+        switch.to("A")
+    row = Mock()
+    with unhealthy_ends([row], lambda: "AB", dedicated=False):
+        raise InterferedError("somebody reverted the change")
+    (told,) = row.break_off.call_args.args[:1]
+    assert told == "somebody reverted the change"
+    assert row.break_off.call_args.kwargs["unhealthy"] is False, "nothing is wrong with the brokers"
 
 
 def test_a_person_is_asked_for_nothing_before_the_first_change() -> None:

@@ -162,7 +162,7 @@ class ExternalCluster:
     def live_settings(self) -> LiveSettings:
         """Return what changes the brokers' settings while they run, each noted before; `close` puts them back."""
         brokers = list(map(str, self.addresses))
-        return LiveSettings(self._admin, brokers, self._note, self._require_same, self._tell)
+        return LiveSettings(self._admin, brokers, self._note, self._require_same, self._tell, shared=True)
 
     def _note(self, broker: str, name: str, before: str | None, effective: str, value: str) -> None:
         self._manifest.changes(broker, name, before, effective, value)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 import javaproperties
@@ -38,8 +40,8 @@ class Translated:
 def read_properties(path: Path) -> dict[str, str]:
     """Return what a Java properties file says. Raises ConfigurationError; the message never holds a value."""
     try:
-        with path.open("rb") as stream:
-            return dict(javaproperties.load(stream))
+        content = path.read_bytes().removeprefix(BOM_UTF8)  # some editors put it in front
+        return dict(javaproperties.load(BytesIO(content)))
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}") from error
     except ValueError as error:

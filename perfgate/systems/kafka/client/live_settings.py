@@ -10,8 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 from confluent_kafka.admin import AdminClient, ConfigEntry
 
 from perfgate.model import Settings
-from perfgate.model.errors import ConfigurationError, TargetError
-from perfgate.systems.kafka.client.admin import await_broker, broker_config, is_own, perhaps_own, set_broker, told_of
+from perfgate.model.errors import ConfigurationError, InterferedError, TargetError
+from perfgate.systems.kafka.client.admin import (
+    await_broker,
+    broker_config,
+    is_own,
+    perhaps_own,
+    same_value,
+    set_broker,
+    told_of,
+)
 
 SECRETS = ("password", "passphrase", "secret", "key", "jaas", "certificate")
 """Settings whose names contain one of these are secrets: brokers tell no value of them."""
@@ -29,11 +37,14 @@ class LiveSettings:
         noted: Noted = lambda *_: None,
         require: Callable[[AdminClient], None] = lambda _: None,
         say: Callable[[str], None] = lambda _: None,
+        *,
+        shared: bool = False,
     ) -> None:
         """`brokers`: their ids; `require` raises TargetError when the client talks with others than those meant.
 
-        `say` tells of a value that may have been somebody else's.
+        `say` tells of a value that may have been somebody else's. `shared`: others can change the brokers too.
         """
+        self._shared = shared
         self._admin, self._brokers, self._noted, self._require, self._say = admin, brokers, noted, require, say
         self._before: dict[str, dict[str, tuple[str | None, str]]] = {broker: {} for broker in brokers}
         self._own: dict[str, set[str]] = {}
@@ -68,6 +79,26 @@ class LiveSettings:
                     before[name] = found
         return self._bring({broker: {name: (value, value) for name, value in values} for broker in self._brokers})
 
+    def still(self, values: Settings) -> float:
+        """Raise InterferedError where brokers that others can change do not have these values; return the s it took."""
+
+        def look(broker: str) -> None:
+            described = broker_config(self._admin, broker)
+            for name, value in values:
+                now = told_of(described, broker, name)[1]
+                if not described[name].is_sensitive and not same_value(now, value):
+                    raise InterferedError(
+                        f"somebody reverted the change while it was measured: {name} of broker {broker} is {now}, not "
+                        f"{value}; have whatever keeps the brokers' settings (an operator, a tool) leave it alone "
+                        "while the comparison lasts"
+                    )
+
+        begin = time.monotonic()
+        if self._shared:
+            with ThreadPoolExecutor(len(self._brokers)) as each:
+                list(each.map(look, self._brokers))
+        return time.monotonic() - begin if self._shared else 0.0
+
     def restore(self) -> float:
         """Have every setting as it was before it was first changed; return how long that took, in s.
 
@@ -89,7 +120,7 @@ class LiveSettings:
                 now, _ = told_of(described, broker, name)
                 before, own = self._before[broker][name], self._own[name]
                 if not any(is_own(name, now, *before, value) for value in own):
-                    raise TargetError(f"somebody else has set {name} of broker {broker} to {now}: it is left alone")
+                    raise InterferedError(f"somebody else has set {name} of broker {broker} to {now}: it is left alone")
                 if words := perhaps_own(broker, name, now, before[0], *own):
                     self._say(words)
                 set_broker(self._admin, broker, name, dynamic, effective, go_on)

@@ -278,10 +278,8 @@ def _too_small(scenario: Scenario) -> str:
 
 
 def _cannot_share(scenario: Scenario) -> str | None:
-    version, since = release_numbers(scenario.cluster.kafka_version), ".".join(map(str, SHARE_GROUPS_SINCE))
-    if version < SHARE_GROUPS_SINCE:
-        untold = "" if version else ", and the image's name tells no version: state --kafka-version"
-        return f"share groups came with Kafka {since}{untold}"
+    if release_numbers(version := scenario.cluster.kafka_version) < SHARE_GROUPS_SINCE:
+        return f"share groups came with Kafka {'.'.join(map(str, SHARE_GROUPS_SINCE))}, and these brokers are {version}"
     if scenario.load.kind == "backlog":
         return "a backlog is read over and over, and a share group gives each record once"
     if scenario.client_version:

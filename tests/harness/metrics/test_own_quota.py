@@ -1,0 +1,74 @@
+"""The CPU quota of the container that a run is in: a client that it holds back is what limits the load."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perfgate.experiment.host_validity import QUOTA_LIMIT
+from perfgate.experiment.round_flaws import round_flaws
+from perfgate.host import machine_use
+from perfgate.metrics import own_quota
+from perfgate.metrics.own_quota import HELD_BACK, OwnQuota
+from perfgate.metrics.samplers import Samplers
+from perfgate.model import Load
+from perfgate.model.compared import SATURATED
+from tests.harness.build import accounting, load_result
+
+
+def quota(monkeypatch: pytest.MonkeyPatch, *counts: tuple[int, int]) -> OwnQuota:
+    told: Iterator[tuple[int, int]] = iter(counts)
+    monkeypatch.setattr(own_quota, "periods", lambda: next(told))
+    return OwnQuota()
+
+
+def test_the_share_is_of_the_periods_of_the_windows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    noted = quota(monkeypatch, (0, 0), (10, 5), (100, 90), (110, 91))
+    samplers = Samplers((), "no usage", quota=noted)
+    for _ in range(4):
+        samplers.edge()
+    assert samplers.metrics(1000, [0]) == {HELD_BACK: 0.5}
+    assert samplers.metrics(1000, [0, 1]) == {HELD_BACK: 0.3}
+    assert samplers.unavailable == "no usage"
+
+
+def test_without_a_quota_there_is_nothing_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    noted = quota(monkeypatch, (0, 0), (0, 0))
+    noted.edge()
+    noted.edge()
+    assert noted.metrics([0]) == {}
+
+
+@pytest.mark.parametrize("shares_cores", [True, False])
+@pytest.mark.parametrize("held_back", [QUOTA_LIMIT, 0.5])
+def test_a_client_that_is_held_back_is_the_limit(held_back: float, shares_cores: bool) -> None:
+    """A throttled client fills its own buffer, which counted as push-back of the brokers': a false REGRESSED.
+
+    A container that holds brokers and clients is the machine that they have.
+    """
+    found = round_flaws(
+        Load(kind="capped", rate=100.0),
+        load_result(),
+        accounting(),
+        {HELD_BACK: held_back},
+        shares_cores=shares_cores,
+    )
+    quotas = [flaw for flaw in found if "CPU quota of the container" in flaw.reason]
+    assert len(quotas) == (held_back > QUOTA_LIMIT and not shares_cores)
+    assert all(flaw.generator and flaw.kind == SATURATED for flaw in quotas)
+
+
+def test_a_quota_of_a_group_above_counts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "cgroup"
+    own.write_text("0::/system.slice/runner.service/job\n")
+    root = tmp_path / "fs"
+    for group, text in (("", "usage_usec 1\n"), ("system.slice/runner.service", "nr_periods 7\nnr_throttled 3\n")):
+        (root / group).mkdir(parents=True, exist_ok=True)
+        (root / group / "cpu.stat").write_text(text)
+    monkeypatch.setattr(machine_use, "OF_THIS_PROCESS", own)
+    monkeypatch.setattr(machine_use, "GROUPS", (root,))
+    machine_use._cpu_stats.cache_clear()
+    try:
+        assert machine_use.periods() == (7, 3)
+    finally:
+        machine_use._cpu_stats.cache_clear()

@@ -1,0 +1,190 @@
+"""Builds of Kafka of one's own, mirrors of Maven Central, and which Java and which version brokers have."""
+
+import os
+import tarfile
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from perfgate.model import DEFAULT_KAFKA_VERSION, ClusterSpec, with_changes
+from perfgate.model.cluster_values import release_numbers
+from perfgate.model.errors import ConfigurationError
+from perfgate.systems.kafka import own_build
+from perfgate.systems.kafka.java import RELEASED, java_needed
+from perfgate.systems.kafka.managed.container_cluster import TELLS_VERSION
+from perfgate.systems.kafka.managed.containers import refuse_elsewhere
+from perfgate.systems.kafka.maven import VARIABLE, Mirror, mirror, repository
+from tests.harness.build import scenario
+
+LOGGING = (Path("/logging/log4j-core.jar"),)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(own_build, "resolved_jars", lambda *_: LOGGING)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv(VARIABLE, raising=False)
+    own_build.jars_of_build.cache_clear()
+    own_build.digest_of_build.cache_clear()
+
+
+def distribution(folder: Path, version: str = "4.4.0-SNAPSHOT") -> Path:
+    libs = folder / f"kafka_2.13-{version}" / "libs"
+    libs.mkdir(parents=True)
+    for name in (f"kafka-clients-{version}.jar", f"kafka_2.13-{version}.jar", "scala-library-2.13.16.jar"):
+        (libs / name).write_bytes(name.encode())
+    return libs.parent
+
+
+def test_a_distribution_its_libs_and_its_archive_are_one_build(tmp_path: Path) -> None:
+    home = distribution(tmp_path)
+    archive = tmp_path / "kafka.tgz"
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.add(home, home.name)
+    for at in (home, home / "libs", archive):
+        found = own_build.jars_of_build(str(at))
+        assert found.version == "4.4.0-SNAPSHOT"
+        assert found.jars[0] == LOGGING[0], "what the suite logs with comes first"
+        assert {jar.name for jar in found.jars[1:]} == {jar.name for jar in (home / "libs").iterdir()}
+
+
+def test_a_scenario_on_a_build_has_its_version_and_is_told_from_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = distribution(tmp_path)
+    row = with_changes(scenario(), [("cluster.home", str(home))])
+    assert own_build.with_version_of_build(row).cluster.kafka_version == "4.4.0-SNAPSHOT"
+    monkeypatch.setattr(own_build, "jars_of_build", lambda _home: Mock(jars=tuple((home / "libs").iterdir())))
+    before = own_build.digest_of_build(str(home))
+    (home / "libs" / "scala-library-2.13.16.jar").write_bytes(b"built anew")
+    own_build.digest_of_build.cache_clear()
+    assert own_build.digest_of_build(str(home)) != before
+
+
+def test_an_archive_cannot_write_elsewhere(tmp_path: Path) -> None:
+    archive, evil = tmp_path / "kafka.tar", tmp_path / "evil"
+    evil.write_text("x")
+    with tarfile.open(archive, "w") as packed:
+        packed.add(evil, "../../evil")
+    with pytest.raises(ConfigurationError, match="cannot be unpacked"):
+        own_build.jars_of_build(str(archive))
+    assert not list((tmp_path / "cache" / "kafka-perf-gate" / "builds").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("version", "java"), [("4.3.1", 17), ("4.4.0-SNAPSHOT", 17), ("3.9.1", 11), ("10.0.0", 17), ("2.8.2", 11)]
+)
+def test_the_java_that_brokers_need(version: str, java: int) -> None:
+    assert java_needed(version) == java
+
+
+def test_versions_compare_by_their_numbers() -> None:
+    assert release_numbers("4.10.0-acme3") == (4, 10, 0) > release_numbers("4.9.1")
+    assert release_numbers("unknown") == ()
+    for released in ("4.3.1", "2.13.16", "2.0.0-alpha1", "33.4.0-jre"):
+        assert RELEASED.fullmatch(released)
+    for own in ("4.4.0-SNAPSHOT", "4.3.1-acme1", "3.9.1-0-gabcdef"):
+        assert not RELEASED.fullmatch(own)
+
+
+@pytest.mark.parametrize(
+    ("image", "version"),
+    [
+        ("apache/kafka:4.1.0", "4.1.0"),
+        ("registry:5000/team/kafka-3.9.1:prod", "unknown"),
+        ("registry.example/kafka:3.9.1-hardened.7", "3.9.1"),
+        ("mine", "unknown"),
+    ],
+)
+def test_an_image_has_the_version_of_its_tag_or_an_unknown_one(image: str, version: str) -> None:
+    """Every image was called 4.3.1, in run.json and in the report."""
+    assert with_changes(scenario(), [("cluster.image", image)]).cluster.kafka_version == version
+    stated = with_changes(scenario(), [("cluster.version", "4.0.1"), ("cluster.image", "mine")])
+    assert stated.cluster.kafka_version == "4.0.1"
+
+
+def test_tools_for_an_image_of_unknown_version_are_the_suites_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(own_build, "kafka_jars", asked.append)
+    own_build.jars_of(ClusterSpec(kafka_version="unknown", image="mine"))
+    own_build.jars_of(ClusterSpec(kafka_version="3.9.1"))
+    assert asked == [DEFAULT_KAFKA_VERSION, "3.9.1"]
+
+
+def test_a_broker_tells_its_version_in_its_log() -> None:
+    line = "[2026-01-01 00:00:00,000] INFO Kafka version: 4.1.0 (org.apache.kafka.common.utils.AppInfoParser)"
+    found = TELLS_VERSION.search(line)
+    assert found is not None
+    assert found[1] == "4.1.0"
+
+
+@pytest.mark.parametrize("url", ["http+docker://localhost", "http://127.0.0.1:2375", "http://localhost:2375"])
+def test_an_engine_of_this_machine_is_one(url: str) -> None:
+    refuse_elsewhere(url)
+
+
+def test_an_engine_of_another_machine_is_refused_at_once() -> None:
+    """Its brokers never became reachable: 5 min, then INVALID."""
+    with pytest.raises(ConfigurationError, match=r"engine is at docker\.invalid:2375 \(DOCKER_HOST\)"):
+        refuse_elsewhere("http://docker.invalid:2375")
+
+
+def settings_xml(home: Path, mirrors: str, servers: str = "") -> None:
+    path = home / ".m2" / "settings.xml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        '<settings xmlns="http://maven.apache.org/SETTINGS/1.2.0">'
+        f"<servers>{servers}</servers><mirrors>{mirrors}</mirrors></settings>"
+    )
+
+
+def one(of: str, url: str = "https://mirror.example/maven/", name: str = "m") -> str:
+    return f"<mirror><id>{name}</id><mirrorOf>{of}</mirrorOf><url>{url}</url></mirror>"
+
+
+@pytest.mark.parametrize(
+    ("of", "mirrored"),
+    [("*", True), ("central", True), ("external:*", True), ("a,central", True), ("*,!central", False), ("a", False)],
+)
+def test_mavens_own_mirror_of_central_is_used(tmp_path: Path, of: str, mirrored: bool) -> None:
+    assert mirror() is None
+    settings_xml(tmp_path / "home", one(of))
+    assert mirror() == (Mirror("https://mirror.example/maven") if mirrored else None)
+
+
+def test_a_variable_comes_before_mavens_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings_xml(tmp_path / "home", one("*"))
+    monkeypatch.setenv(VARIABLE, "https://other.example/m2")
+    assert mirror() == Mirror("https://other.example/m2")
+    monkeypatch.setenv(VARIABLE, "https://user:hunter2@other.example/m2")
+    with pytest.raises(ConfigurationError, match="without a user") as caught:
+        mirror()
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_mirror_s_log_in_goes_by_a_file_that_is_gone_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MIRROR_PASSWORD", "hunter2-of-the-mirror")
+    monkeypatch.delenv("NETRC", raising=False)
+    login = "<username>gate</username><password>${env.MIRROR_PASSWORD}</password>"
+    settings_xml(tmp_path / "home", one("*"), f"<server><id>m</id>{login}</server>")
+    with repository() as url:
+        assert url == "https://mirror.example/maven"
+        netrc = Path(os.environ["NETRC"])
+        assert netrc.read_text() == "machine mirror.example login gate password hunter2-of-the-mirror\n"
+        assert netrc.stat().st_mode & 0o077 == 0
+    assert not netrc.exists()
+    assert "NETRC" not in os.environ
+
+
+def test_an_encrypted_password_and_a_broken_file_are_one_line(tmp_path: Path) -> None:
+    server = "<server><id>m</id><username>u</username><password>{COQLCE6DU6GtcS5P=}</password></server>"
+    settings_xml(tmp_path / "home", one("*"), server)
+    with pytest.raises(ConfigurationError, match="is encrypted"):
+        mirror()
+    (tmp_path / "home" / ".m2" / "settings.xml").write_text("<settings>")
+    with pytest.raises(ConfigurationError, match=r"settings\.xml"):
+        mirror()
