@@ -35,6 +35,9 @@ average over the window of nine tenths is the whole link for a good part of it."
 SENT_AGAIN_LIMIT, FEWEST_SENT_AGAIN = 0.01, 100
 """Share of the TCP segments. A connection that loses one of a hundred has some twelve segments under way (Mathis et al.
 1997: 1.22 / sqrt(loss)), whatever the brokers could take. Fewer than a hundred may be one burst."""
+SENT_AGAIN_AFTER_S, BACKED_OFF = 0.2, 3
+"""A lost segment holds its connection up until it is sent again: after a round trip where others follow it, else after
+Linux's least time-out (TCP_RTO_MIN), which doubles each time; so often it may do that to one segment."""
 DELAY_FACTOR = 2.0
 """One host's schedule delay may be so many times the limit of all: its p99 is of fewer records, and of several hosts
 the latest is looked at."""
@@ -51,6 +54,7 @@ def host_flaws(
             found.append(Flaw(reason, generator=True, explains=explains, kind=OUT_OF_STEP))
         for why in _at_its_limit(host, busiest_broker_cores, shares_cores=shares_cores):
             found.append(Flaw(f"{SATURATED} on {host.name}: {why}", generator=True, kind=SATURATED))
+        found += _packets_lost(host, result.window_s, shares_cores=shares_cores)
         if why := _late(host, result):
             spoilt = LATENCIES if result.received else LATENCIES[:1]
             reason = f"{SATURATED} on {host.name}: {why}"
@@ -147,13 +151,27 @@ def _at_its_limit(host: HostReport, busiest_broker_cores: float | None, *, share
             f"{machine.network} carried {machine.network_share:.0%} of its speed (limit {NETWORK_LIMIT:.0%}; "
             f"{machine.sent_mib_per_s:,.0f} MiB/s sent, {machine.received_mib_per_s:,.0f} received)"
         )
-    again, sent = machine.tcp_sent_again, machine.tcp_sent + machine.tcp_sent_again
-    if again >= FEWEST_SENT_AGAIN and again > SENT_AGAIN_LIMIT * sent:
-        found.append(
-            f"its network lost packets: {again:,} of {sent:,} TCP segments ({again / sent:.1%}, limit "
-            f"{SENT_AGAIN_LIMIT:.0%}) were sent again"
-        )
     return found
+
+
+def _packets_lost(host: HostReport, window_s: float, *, shares_cores: bool) -> list[Flaw]:
+    """Return that the host's network lost packets: each holds a connection up for a while, and explains no more.
+
+    Every process has a connection at the least, and the packets may all be those of one.
+    """
+    machine = host.machine
+    if machine is None or (machine.with_run and shares_cores):
+        return []
+    again, sent = machine.tcp_sent_again, machine.tcp_sent + machine.tcp_sent_again
+    if again < FEWEST_SENT_AGAIN or again <= SENT_AGAIN_LIMIT * sent:
+        return []
+    reason = (
+        f"{SATURATED} on {host.name}: its network lost packets: {again:,} of {sent:,} TCP segments "
+        f"({again / sent:.1%}, limit {SENT_AGAIN_LIMIT:.0%}) were sent again"
+    )
+    longest_s = SENT_AGAIN_AFTER_S * (2**BACKED_OFF - 1)
+    explains = standing_still(window_s, again * SENT_AGAIN_AFTER_S / max(1, host.processes), longest_s)
+    return [Flaw(reason, generator=True, explains=explains, kind=SATURATED)]
 
 
 def _host_late_ms(host: HostReport, result: LoadResult, metrics: tuple[str, ...]) -> dict[str, float]:

@@ -132,7 +132,8 @@ def flaws(
         explains = standing_still(result.window_s, result.window_late_s, result.window_late_s)
         found.append(Flaw(reason, generator=True, explains=explains, kind=HEARD_LATE))
     if reason := throttled(result):
-        found.append(Flaw(reason))
+        held_back_s = _held_back_ms(result) / 1e3
+        found.append(Flaw(reason, explains=standing_still(result.window_s, held_back_s, held_back_s), kind="quota"))
     if result.received:
         sound = result.busiest_thread_cores < THREAD_LIMIT_CORES and all(flaw.brokers for flaw in found)
         found += _reading_flaws(
@@ -143,13 +144,18 @@ def flaws(
 
 def throttled(result: LoadResult) -> str:
     """Return that a quota held the load back; empty when none did."""
-    held_back = sum(side.throttled_ms for side in (result.sent, result.received) if side)
+    held_back = _held_back_ms(result)
     if not held_back:
         return ""
     return (
         f"the brokers throttled this client (a quota held answers back for {held_back:,} ms in all): the numbers would "
         "be the quota's; lift it for this client (kafka-configs --entity-type users or clients), or lower the rate"
     )
+
+
+def _held_back_ms(result: LoadResult) -> int:
+    """Return for how long a quota held answers back, over all requests: no client waited longer than that."""
+    return sum(side.throttled_ms for side in (result.sent, result.received) if side)
 
 
 def not_sustained(load: Load, result: LoadResult) -> str:

@@ -139,7 +139,8 @@ def test_the_message_says_how_much_is_explained() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"throttled_ms": 5, **FULL},
+        {"throttled_ms": 5_000, **FULL},
+        {"hosts": (replace(HOST, machine=replace(MACHINE, tcp_sent_again=20_000)),), **FULL},
         {"busiest_thread_cores": 0.99, "cores": 0.3, **FULL},
         {"hosts": (replace(HOST, machine=replace(MACHINE, cpu_share=0.99)),), **FULL},
         {"cores": 0.05},  # brokers that used next to nothing did not starve anybody
@@ -147,6 +148,21 @@ def test_the_message_says_how_much_is_explained() -> None:
 )
 def test_a_load_that_was_not_made_by_no_fault_of_the_brokers_explains_everything(changes: dict[str, Any]) -> None:
     assert verdict(CAPPED, [taken(CAPPED, 20.0, **changes)] * 3, RATE, CPU) is Verdict.INVALID
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"throttled_ms": 200},
+        {"hosts": (replace(HOST, processes=50, machine=replace(MACHINE, tcp_sent=10_000, tcp_sent_again=150)),)},
+    ],
+)
+def test_a_quota_and_lost_packets_explain_the_time_that_they_held_the_load_up(changes: dict[str, Any]) -> None:
+    """Either of them made brokers that were 20 times slower INVALID."""
+    as_before = taken(CAPPED, 1.0, **changes, **FULL)
+    assert as_before.invalid
+    assert verdict(CAPPED, [as_before] * 3, RATE, CPU) is Verdict.INVALID
+    assert verdict(CAPPED, [taken(CAPPED, 20.0, **changes, **FULL)] * 3, RATE, CPU) is Verdict.REGRESSED
 
 
 def test_what_brokers_did_not_take_of_a_load_that_was_offered_in_part_is_red_without_a_threshold() -> None:
@@ -231,7 +247,7 @@ DRAWN = st.fixed_dictionaries(
         "pushback_s": st.sampled_from([0.0, 0.5, 1.9]),
         "cores": st.sampled_from([0.05, 0.6, 1.2, 1.7]),
         "busiest_thread_cores": st.sampled_from([0.1, 0.99]),
-        "throttled_ms": st.sampled_from([0, 7]),
+        "throttled_ms": st.sampled_from([0, 7, 900]),
         "unresolved": st.sampled_from([0, 3]),
     },
 )
