@@ -22,8 +22,8 @@ from perfgate.judge.compare.sequential import judge_units
 from perfgate.judge.ratio_file import load_ratios
 
 RESAMPLED = 300
-EFFECTS = (0.0, -0.05, -0.10, 0.10)
-REFERENCE_MIN, REFERENCE_TIMES, REFERENCE_EFFECTS = 9, 1000, (0.0, -0.05, -0.10, -0.20)
+EFFECTS = (0.0, -0.05, -0.10, 0.10, -0.50, -0.75, -0.95)
+REFERENCE_MIN, REFERENCE_TIMES, REFERENCE_EFFECTS = 9, 1000, (0.0, -0.05, -0.10, -0.20, -0.50, -0.75, -0.95)
 """Five scenarios in 45 min."""
 SHIPPED = Path(__file__).parents[1] / "thresholds"
 BLOCK = 2
