@@ -34,7 +34,7 @@ class TopicTrial:
         """`name` begins that of each topic that is made for a trial; `manifest` is where it is noted."""
         self._admin, self._name, self._manifest, self._note = admin, name, manifest, note
         self._found: dict[TopicSpec, OfCluster | None] = {}
-        self._made = 0
+        self._made, self._blind = 0, False
 
     def refusal(self, topic: TopicSpec) -> OfCluster | None:
         """Return why these brokers do not have such a topic; None when they do, or do not tell.
@@ -86,10 +86,12 @@ class TopicTrial:
             except KafkaException as error:
                 if error.args[0].code() in NOT_THERE_YET:  # not every broker has heard of it at once
                     raise NotYet(error.args[0].str()) from error
-                self._note(
-                    f"note: whether settings of topics are in force cannot be told ({error.args[0].str()}): grant "
-                    "DescribeConfigs on the run's topics"
-                )
+                if not self._blind:
+                    self._note(
+                        f"note: whether settings of topics are in force cannot be told ({error.args[0].str()}): grant "
+                        "DescribeConfigs on the run's topics"
+                    )
+                self._blind = True
                 return {}
 
         failure = f"topic {name} was made, and the brokers did not describe it"
