@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AclOperation, NewTopic
 
 from perfgate.host.ports import HOST
+from perfgate.host.waiting import poll_until
 from perfgate.model import SAME_ZONE
 from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.attached.manifest import this_machine
@@ -54,7 +55,12 @@ def running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def topics(brokers: Secured) -> list[str]:
-    return sorted(name for name in brokers.admin.list_topics(timeout=60).topics if not name.startswith("__"))
+    """Return the topics that are not the brokers' own; one that stands still is not the broker that is asked again."""
+
+    def listed() -> list[str]:
+        return sorted(name for name in brokers.admin.list_topics(timeout=20).topics if not name.startswith("__"))
+
+    return poll_until("the brokers told no topics", listed, within_s=240, every_s=1, not_yet=(KafkaException,))
 
 
 def test_every_server_tells_which_cluster_it_is_of(brokers: Secured, tmp_path: Path) -> None:
