@@ -36,7 +36,7 @@ public class OnlyThreeReplicas implements CreateTopicPolicy {
     public void close() { }
 }
 """
-QUICK = ("--rounds", 2, "--window", 2, "--warmup-max", 2, "--broker-warmup", 0)
+QUICK = ("--rounds=2", "--window=2", "--warmup-max=2", "--broker-warmup=0")
 RECONCILED_S = 1.0
 
 
@@ -76,7 +76,7 @@ def target_file(cluster: EmbeddedCluster, folder: Path) -> Path:
 def test_topics_that_a_policy_refuses_are_not_run_and_the_others_are(cluster: EmbeddedCluster, tmp_path: Path) -> None:
     """The trial of permissions learnt that one replica is refused, and dropped it: INVALID, every night."""
     selected = "acks-all and not acks-all- or batch-1k or flush-1"
-    done = gate(tmp_path / "results", "--target", target_file(cluster, tmp_path), *QUICK, "-k", selected)
+    done = gate(tmp_path / "results", f"--target={target_file(cluster, tmp_path)}", *QUICK, "-k", selected)
     not_run = {one["name"]: one["reason"] for one in done.run["not_run"]}
     assert "the brokers refuse its topic:" in not_run["batch-1k"], done.output
     assert "topics here have 3 replicas" in not_run["batch-1k"]
@@ -114,7 +114,7 @@ def test_an_operator_that_reverts_the_change_makes_the_comparison_invalid(
     operator.start()
     try:
         target = target_file(cluster, tmp_path)
-        compared = ("--compare", change, "--budget", "90s", "--target", target, "--allow-broker-config")
+        compared = (f"--compare={change}", "--budget=90s", f"--target={target}", "--allow-broker-config")
         done = gate(tmp_path / "results", *compared, *QUICK, "-k", "acks-all and not acks-all-")
     finally:
         ended.set()
