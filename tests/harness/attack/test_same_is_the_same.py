@@ -196,6 +196,10 @@ class Turning:
     def form(self, row: Scenario, change: Change) -> Scenario:
         return changed(row, change)
 
+    def cluster(self, spec: Any) -> Any:
+        target: Any = self.target  # type: ignore[attr-defined]  # where a test gives it one
+        return target.cluster(spec)
+
     def cannot(self, _row: Scenario) -> None:
         return None
 
@@ -313,7 +317,7 @@ def test_backlogs_are_written_by_brokers_of_their_own_side(monkeypatch: pytest.M
     settings = Mock(change=lambda _: 0.1, restore=lambda: 0.1)
     cluster = Mock(live_settings=lambda: settings)
     cluster.spec = ClusterSpec()
-    settings.fixed.return_value = []
+    settings.fixed.return_value, settings.still.return_value = [], 0.0
     bench = Mock(delete_backlogs=lambda: done.append("deleted"))
     comparing: Any = Comparing.__new__(Comparing)
     comparing.setup = Turning()
