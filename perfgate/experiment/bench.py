@@ -22,7 +22,7 @@ from perfgate.experiment.one_host_fewer import OneHostFewer
 from perfgate.experiment.ramp import UNKNOWN, Known, known_after, ramp_round
 from perfgate.experiment.refusal import refusal_round
 from perfgate.experiment.room import WARM_TIMES
-from perfgate.experiment.round_flaws import is_idempotent, round_flaws
+from perfgate.experiment.round_flaws import clients_of, is_idempotent, round_flaws
 from perfgate.experiment.round_topics import RoundTopics
 from perfgate.experiment.round_trips import round_trips
 from perfgate.experiment.say import Say
@@ -30,7 +30,7 @@ from perfgate.experiment.validity import accounting_of, not_sustained, throttled
 from perfgate.experiment.warm_up import Slice, bound_s, warm_up
 from perfgate.metrics.usage import Sampler, UsageWatch, not_told
 from perfgate.model import FaultScenario, Load, Round, Scenario, Tier
-from perfgate.model.errors import TargetError, TopicRefusedError
+from perfgate.model.errors import TopicRefusedError
 from perfgate.model.load import (
     Driver,
     Engine,
@@ -130,8 +130,8 @@ class Bench:
             if isinstance(error, SendsFailedError):
                 self.watch.hold_outcome(scenario, error)
             return None  # its rounds will meet the same and say so
-        if reason := throttled(result):
-            raise TargetError(reason)
+        if reason := throttled(result):  # its rounds are held to what that explains
+            self.note(f"warming the brokers up with {scenario.name}: {reason}")
         rate = done_in_window(result) / result.window_s
         # A Prometheus has no two scrapes in so short a window.
         metrics = sampler.metrics(rate, [-1]) if sampler.read else {}
@@ -266,6 +266,7 @@ class Bench:
             broker_metrics,
             shares_cores=self._shares_cores,
             idempotent=is_idempotent(row),
+            clients=clients_of(row),
         )
         found = (*found, *own)
         return Finished(

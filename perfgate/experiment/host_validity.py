@@ -38,6 +38,9 @@ SENT_AGAIN_LIMIT, FEWEST_SENT_AGAIN = 0.01, 100
 SENT_AGAIN_AFTER_S, BACKED_OFF = 0.2, 3
 """A lost segment holds its connection up until it is sent again: after a round trip where others follow it, else after
 Linux's least time-out (TCP_RTO_MIN), which doubles each time; so often it may do that to one segment."""
+QUOTA_PERIOD_S, IN_A_ROW = 0.1, 5
+"""By default. Periods that hold clients back follow one another 1 / (1 - share) times on average, and some times as
+often at the most."""
 DELAY_FACTOR = 2.0
 """One host's schedule delay may be so many times the limit of all: its p99 is of fewer records, and of several hosts
 the latest is looked at."""
@@ -54,6 +57,7 @@ def host_flaws(
             found.append(Flaw(reason, generator=True, explains=explains, kind=OUT_OF_STEP))
         for why in _at_its_limit(host, busiest_broker_cores, shares_cores=shares_cores):
             found.append(Flaw(f"{SATURATED} on {host.name}: {why}", generator=True, kind=SATURATED))
+        found += _held_back(host, result.window_s, shares_cores=shares_cores)
         found += _packets_lost(host, result.window_s, shares_cores=shares_cores)
         if why := _late(host, result):
             spoilt = LATENCIES if result.received else LATENCIES[:1]
@@ -141,11 +145,6 @@ def _at_its_limit(host: HostReport, busiest_broker_cores: float | None, *, share
             f"its {machine.cores} cores were {machine.cpu_share:.0%} busy (limit {CPU_LIMIT:.0%}), of which its "
             f"generators used {host.cpu_cores:.2f} cores"
         )
-    if machine.throttled_share is not None and machine.throttled_share > QUOTA_LIMIT:
-        found.append(
-            f"its container's CPU quota held it back in {machine.throttled_share:.0%} of the quota's periods (limit "
-            f"{QUOTA_LIMIT:.0%}), while its generators used {host.cpu_cores:.2f} cores"
-        )
     if machine.network_share is not None and machine.network_share > NETWORK_LIMIT:
         found.append(
             f"{machine.network} carried {machine.network_share:.0%} of its speed (limit {NETWORK_LIMIT:.0%}; "
@@ -154,10 +153,35 @@ def _at_its_limit(host: HostReport, busiest_broker_cores: float | None, *, share
     return found
 
 
+def held_back_by_quota(window_s: float, share: float) -> Share | None:
+    """Return what a CPU quota explains that held clients back in this share of its periods; None: everything.
+
+    In the others they had the processors that they asked for, and no pause was longer than some periods in a row.
+    """
+    if share >= 1:
+        return None
+    lost_s = share * window_s
+    return standing_still(window_s, lost_s, min(lost_s, IN_A_ROW * QUOTA_PERIOD_S / (1 - share)))
+
+
+def _held_back(host: HostReport, window_s: float, *, shares_cores: bool) -> list[Flaw]:
+    machine = host.machine
+    if machine is None or (machine.with_run and shares_cores):
+        return []
+    if machine.throttled_share is None or machine.throttled_share <= QUOTA_LIMIT:
+        return []
+    reason = (
+        f"{SATURATED} on {host.name}: its container's CPU quota held it back in {machine.throttled_share:.0%} of the "
+        f"quota's periods (limit {QUOTA_LIMIT:.0%}), while its generators used {host.cpu_cores:.2f} cores"
+    )
+    explains = held_back_by_quota(window_s, machine.throttled_share)
+    return [Flaw(reason, generator=True, explains=explains, kind=SATURATED)]
+
+
 def _packets_lost(host: HostReport, window_s: float, *, shares_cores: bool) -> list[Flaw]:
     """Return that the host's network lost packets: each holds a connection up for a while, and explains no more.
 
-    Every process has a connection at the least, and the packets may all be those of one.
+    Every process has a connection at the least.
     """
     machine = host.machine
     if machine is None or (machine.with_run and shares_cores):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from perfgate.experiment.canary import usable_cores
 from perfgate.experiment.flaw import Flaw
-from perfgate.experiment.host_validity import QUOTA_LIMIT, host_flaws
+from perfgate.experiment.host_validity import QUOTA_LIMIT, held_back_by_quota, host_flaws
 from perfgate.experiment.validity import BROKERS_PART, PROCESSORS_FULL, flaws, processors_left, processors_used_up
 from perfgate.metrics.health import unhealthy
 from perfgate.metrics.own_quota import HELD_BACK
@@ -30,11 +30,12 @@ def round_flaws(
     *,
     shares_cores: bool,
     idempotent: bool = False,
+    clients: int = 1,
 ) -> tuple[Flaw, ...]:
     """Return every reason why the round, or some of its metrics, are INVALID; empty when it is valid.
 
     `brokers`: their metrics in its window; `shares_cores`: they are on this machine. `idempotent`: they drop what a
-    producer sends again.
+    producer sends again. `clients`: so many send and receive.
     """
     busiest, used = brokers.get("broker_cpu_cores.max"), brokers.get("broker_cpu_cores.sum")
     # All processors of the machine, whatever part of them this process may use: brokers may use the others.
@@ -49,17 +50,35 @@ def round_flaws(
         f"{SATURATED}: the CPU quota of the container that this run is in held its clients back in {held_back:.0%} of "
         f"the quota's periods (limit {QUOTA_LIMIT:.0%}): give the job more processors",
         generator=True,
+        explains=held_back_by_quota(result.window_s, held_back),
         kind=SATURATED,
     )
     found = (
         *((by_quota,) if held_back > QUOTA_LIMIT and not shares_cores else ()),
-        *flaws(load, result, accounting, busiest, used_up=used_up, room=room, at_ease=at_ease, idempotent=idempotent),
+        *flaws(
+            load,
+            result,
+            accounting,
+            busiest,
+            used_up=used_up,
+            room=room,
+            at_ease=at_ease,
+            idempotent=idempotent,
+            clients=clients,
+        ),
         *of_hosts,
     )
     if room is not None and used is not None and used >= BROKERS_PART * cores:
         found = tuple(replace(flaw, starved=flaw.generator) for flaw in found)
     reason = unhealthy(brokers)
     return (*found, Flaw(reason, brokers=True, perhaps_late=True)) if reason else found
+
+
+def clients_of(row: Scenario) -> int:
+    """Return how many clients send and receive."""
+    consumers = row.consumers
+    reading = consumers.groups * consumers.processes * consumers.threads if consumers else 0
+    return max(1, row.producers * row.threads + reading)
 
 
 def is_idempotent(row: Scenario) -> bool:

@@ -112,12 +112,13 @@ def flaws(
     room: float | None = None,
     at_ease: bool = False,
     idempotent: bool = False,
+    clients: int = 1,
 ) -> tuple[Flaw, ...]:
     """Return every reason why the load, or some of its metrics, are INVALID; empty when it is valid.
 
     `used_up`: of :func:`processors_used_up`; a capped load has then offered what it could without its buffer's help.
     `room`: of :func:`processors_left`. `at_ease`: consumers could have the processors that they asked for, so that they
-    waited for brokers. `idempotent`: the brokers drop what a producer sends again.
+    waited for brokers. `idempotent`: the brokers drop what a producer sends again. `clients`: so many had a part.
     """
     found = []
     if result.sent:
@@ -133,7 +134,8 @@ def flaws(
         found.append(Flaw(reason, generator=True, explains=explains, kind=HEARD_LATE))
     if reason := throttled(result):
         held_back_s = _held_back_ms(result) / 1e3
-        found.append(Flaw(reason, explains=standing_still(result.window_s, held_back_s, held_back_s), kind="quota"))
+        explains = standing_still(result.window_s, held_back_s / clients, held_back_s)
+        found.append(Flaw(reason, explains=explains, kind="quota"))
     if result.received:
         sound = result.busiest_thread_cores < THREAD_LIMIT_CORES and all(flaw.brokers for flaw in found)
         found += _reading_flaws(
@@ -154,7 +156,7 @@ def throttled(result: LoadResult) -> str:
 
 
 def _held_back_ms(result: LoadResult) -> int:
-    """Return for how long a quota held answers back, over all requests: no client waited longer than that."""
+    """Return for how long a quota held answers back, over all requests and clients: none waited longer than that."""
     return sum(side.throttled_ms for side in (result.sent, result.received) if side)
 
 

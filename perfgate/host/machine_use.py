@@ -55,12 +55,17 @@ def look() -> Look:
     )
 
 
-def periods() -> tuple[int, int]:
-    """Return the periods of the CPU quotas that this process is under so far, and those of them that held it back.
+def periods_of_groups() -> list[tuple[int, int]]:
+    """Return the periods so far, and those that held this process back, of its control group and of each above it.
 
-    A quota may be of its own control group or of one above it; groups without one count none.
+    Groups without a quota count none.
     """
-    found = [periods_of(path.read_text()) for path in _cpu_stats()]
+    return [periods_of(path.read_text()) for path in _cpu_stats()]
+
+
+def periods() -> tuple[int, int]:
+    """Return the same of all these groups together."""
+    found = periods_of_groups()
     return sum(every for every, _ in found), sum(held for _, held in found)
 
 

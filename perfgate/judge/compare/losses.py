@@ -18,8 +18,10 @@ from perfgate.judge.compare.compiling import compile_doubts
 from perfgate.judge.compare.paths import path_doubts, paths_ms
 from perfgate.judge.compare.sequential import PLAIN, Estimate, Rule
 from perfgate.judge.compare.units import pairs_per_unit
+from perfgate.judge.more_hosts import RATES
 from perfgate.judge.unexplained import words
 from perfgate.model import Comparison, ComparisonOutcome, Effect, MetricEffect, MetricInfo, Round
+from perfgate.model.compared import SATURATED
 from perfgate.model.doubt import Doubt, excused, explained
 
 
@@ -151,12 +153,22 @@ def _logs(before: Round, after: Round, metric: MetricInfo, doubts: Sequence[Doub
     if any(name not in one.metrics or one.no_number(name) for one in (before, after)):
         return None
     expected, value = before.metrics[name], max(after.metrics[name], _least(after, metric))
-    if not (expected > 0 and value > 0) or explained(before.flaws, name)[0] == math.inf:
+    if not (expected > 0 and value > 0) or explained(_spoiling(before.flaws, name), name)[0] == math.inf:
         return None
     rest = excused(value, metric.sign, doubts, name)
     if not 0 < rest < math.inf:
         return None
     return math.log(value / expected), math.log(rest / expected)
+
+
+def _spoiling(doubts: Sequence[Doubt], metric: str) -> list[Doubt]:
+    """Return those doubts of a baseline's round that leave a loss of the candidate unknown.
+
+    A load that was held back made fewer records than the brokers would have taken: what its rate lost beside it is the
+    least that the candidate lost.
+    """
+    held_back = metric in RATES
+    return [one for one in doubts if not (held_back and one.kind == SATURATED and one.whose in ("load", "brokers"))]
 
 
 def _least(one: Round, metric: MetricInfo) -> float:

@@ -8,6 +8,7 @@ scatter by a factor of e, turns that the candidate's own records outlasted.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from perfgate.judge.compare.reference import judge_against_reference
 from perfgate.judge.compare.stopping import SequentialStopRule
 from perfgate.judge.ratio_file import Ratios, load_ratios
 from perfgate.model import Comparison, Deciding, Effect, Load, Round, Verdict
+from perfgate.model.compared import SATURATED
 from perfgate.model.doubt import Doubt
 from tests.harness.build import one_round, scenario
 from tests.harness.judge.test_comparisons import comparison
@@ -289,3 +291,21 @@ def test_what_decides_being_open_hides_no_wait_that_is_far_longer(times: float, 
     rounds = tuple(replace(r, metrics={**r.metrics, P99: 5.0 * times}) for r in found.candidate.rounds)
     outcome = judge_comparison(replace(found, candidate=replace(found.candidate, rounds=rounds)))
     assert outcome.effect is (Effect.SLOWER if red else Effect.INCONCLUSIVE)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("whose", ["load", "brokers"])
+@pytest.mark.parametrize(("loss", "red"), [(1.0, False), (50.0, True)])
+def test_a_baseline_that_was_too_quick_for_its_clients_hides_no_loss(
+    method: str, whose: Any, loss: float, red: bool, ratios: Ratios
+) -> None:
+    """Its clients were the limit in every round, so that it took no less than it shows: INVALID, at any loss."""
+    found = Drawn(method=method, noise=(0.01, -0.01, 0.02, 0.0) * METHODS[method]).at(loss)
+    reason = "generator saturated: it sent 80 % of its cap, and its buffer was never full"
+    doubt = Doubt(kind=SATURATED, whose=whose, text=reason, factor=None)
+    limited = [replace(one, invalid=(reason,), doubts=(doubt,)) for one in found.baseline.rounds]
+    found = replace(found, baseline=replace(found.baseline, rounds=tuple(limited)))
+    effect, verdict = judge_comparison(found).effect, judge_against_reference(found, ratios).verdict
+    assert (effect.red, verdict.red) == (red, red), (effect, verdict)
+    assert not effect.green
+    assert not verdict.green

@@ -17,8 +17,9 @@ from tests.harness.build import accounting, load_result
 
 
 def quota(monkeypatch: pytest.MonkeyPatch, *counts: tuple[int, int]) -> OwnQuota:
+    """Return one of a group that counts so, beside one above it that holds nothing back."""
     told: Iterator[tuple[int, int]] = iter(counts)
-    monkeypatch.setattr(own_quota, "periods", lambda: next(told))
+    monkeypatch.setattr(own_quota, "periods_of_groups", lambda: [next(told), (7, 0)])
     return OwnQuota()
 
 

@@ -65,8 +65,18 @@ def test_what_a_policy_refuses_is_told_once_with_the_brokers_words() -> None:
     assert not brokers.there, "nothing was made"
 
 
-@pytest.mark.parametrize("code", [KafkaError._TIMED_OUT, KafkaError.TOPIC_AUTHORIZATION_FAILED])
-def test_no_answer_and_no_permission_are_no_policy(code: int) -> None:
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError._TIMED_OUT,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.UNKNOWN,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.INVALID_REPLICATION_FACTOR,
+    ],
+)
+def test_no_answer_no_permission_and_brokers_that_are_not_well_are_no_policy(code: int) -> None:
+    """Brokers that fail were "not run", which is no verdict."""
     assert trial(Brokers(refuses={1: code}))[0].refusal(PLAIN) is None
 
 

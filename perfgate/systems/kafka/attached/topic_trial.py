@@ -19,9 +19,17 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.model.target import OfCluster
 from perfgate.systems.kafka.attached.journaled_topics import RETENTION_MS
 from perfgate.systems.kafka.attached.manifest import Manifest
-from perfgate.systems.kafka.client.topics import READY_TIMEOUT_S, REQUEST_TIMEOUT_S, UNANSWERED, assignment
+from perfgate.systems.kafka.client.topics import READY_TIMEOUT_S, REQUEST_TIMEOUT_S, assignment
 
-DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+REFUSALS = (
+    KafkaError.POLICY_VIOLATION,
+    KafkaError.INVALID_CONFIG,
+    KafkaError.INVALID_PARTITIONS,
+    KafkaError.INVALID_REQUEST,
+    KafkaError.INVALID_REPLICA_ASSIGNMENT,
+)
+"""What brokers that are well answer to a topic that they are not to have. Too few replicas is none: a broker may be
+away, and how many the cluster has is asked for itself."""
 NOT_THERE_YET = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 
 
@@ -49,8 +57,8 @@ class TopicTrial:
         try:
             self._ask(_new(f"{self._name}-0", topic), validate_only=True)
         except KafkaException as error:
-            if error.args[0].code() in (*UNANSWERED, *DENIED):
-                return None  # a run meets the same, and says so
+            if error.args[0].code() not in REFUSALS:
+                return None  # a run meets the same, and it is the brokers' failure
             return OfCluster(f"the brokers refuse its topic: {error.args[0].str()}")
         return None
 
