@@ -46,6 +46,8 @@ class Brokers:
         return {resources[0]: done({name: SimpleNamespace(value=value) for name, value in self._in_force.items()})}
 
     def delete_topics(self, names: list[str], request_timeout: float) -> dict[str, Any]:
+        if names[0] not in self.there:
+            return {names[0]: done(code=KafkaError.UNKNOWN_TOPIC_OR_PART)}
         self.there.remove(names[0])
         return {names[0]: done()}
 
@@ -93,6 +95,24 @@ def test_a_setting_that_is_taken_and_ignored_is_told_and_nothing_stays() -> None
     manifest.gone.assert_called_once_with("kpg-r-trial-1")
     in_force = Brokers(in_force={"flush.ms": "1", "segment.bytes": "1048576"})
     assert trial(in_force)[0].refusal(topic) is None
+
+
+def test_a_trial_that_fails_leaves_neither_topic_nor_open_manifest() -> None:
+    """The answer to its creation was lost: the topic stayed, and the manifest was held until the run's end."""
+    topic = TopicSpec(partitions=1, replication_factor=1, config=settings({"flush.ms": 1}))
+    brokers = Brokers(in_force={})
+    made = brokers.create_topics
+
+    def lost(topics: list[Any], *, validate_only: bool, request_timeout: float) -> dict[str, Any]:
+        found = made(topics, validate_only=validate_only, request_timeout=request_timeout)
+        return found if validate_only else {topics[0].topic: done(code=KafkaError._TIMED_OUT)}
+
+    brokers.create_topics = lost  # type: ignore[method-assign]
+    tried, manifest = trial(brokers)
+    assert tried.refusal(topic) is None
+    assert not brokers.there
+    manifest.gone.assert_called_once()
+    manifest.close.assert_called_once()
 
 
 def test_settings_that_may_not_be_seen_are_noted() -> None:

@@ -69,14 +69,15 @@ class TopicTrial:
         manifest.plans(name)
         try:
             self._ask(_new(name, replace(topic, partitions=1)))
+            found = self._in_force(name)
         except KafkaException:
             return None  # one of as many partitions as it says was not refused
-        try:
-            found = self._in_force(name)
         finally:
-            self._delete(name)
-            manifest.gone(name)
-            manifest.close()
+            try:
+                self._delete(name)  # an answer that got lost may have made it
+                manifest.gone(name)
+            finally:
+                manifest.close()
         wrong = {key: found.get(key) for key, value in topic.config if found and not _same(value, found.get(key))}
         if not wrong:
             return None
@@ -110,7 +111,8 @@ class TopicTrial:
             try:
                 self._admin.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S)[name].result()
             except KafkaException as error:
-                raise NotYet(error.args[0].str()) from error
+                if error.args[0].code() not in NOT_THERE_YET:  # it is gone, or was never made
+                    raise NotYet(error.args[0].str()) from error
 
         failure = f"topic {name}, made to try its settings, could not be deleted"
         poll_until(failure, gone, within_s=READY_TIMEOUT_S, every_s=0.5, error=ConfigurationError)
