@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -91,8 +90,8 @@ def _checked(url: str, where: str) -> str:
 def repository() -> Iterator[str]:
     """Give the repository's address; while open, requests to a mirror that asks for it are made with its log-in.
 
-    The log-in goes into a netrc file that is gone afterwards: an address with a password in it would be kept in what
-    is cached, and shown in errors.
+    The log-in goes into a netrc file in memory, which a run that is killed leaves nowhere: an address with a password
+    in it would be kept in what is cached, and shown in errors.
     """
     from jgo.constants import MAVEN_CENTRAL_URL
 
@@ -103,11 +102,11 @@ def repository() -> Iterator[str]:
     Secret(found.password)
     before = os.environ.get("NETRC")
     usual = Path(before) if before else Path.home() / ".netrc"
-    with tempfile.NamedTemporaryFile("w", prefix="kafka-perf-gate-netrc-") as file:  # of mode 600
+    with os.fdopen(os.memfd_create("netrc"), "w") as file:
         file.write(f"machine {urlsplit(found.url).hostname} login {found.username} password {found.password}\n")
         file.write(usual.read_text() if usual.is_file() else "")
         file.flush()
-        os.environ["NETRC"] = file.name
+        os.environ["NETRC"] = f"/proc/self/fd/{file.fileno()}"
         try:
             yield found.url
         finally:
