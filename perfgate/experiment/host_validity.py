@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from perfgate.experiment.flaw import ECHO, LATENCIES, Flaw, Share, sent_late, standing_still
@@ -35,9 +36,11 @@ average over the window of nine tenths is the whole link for a good part of it."
 SENT_AGAIN_LIMIT, FEWEST_SENT_AGAIN = 0.01, 100
 """Share of the TCP segments. A connection that loses one of a hundred has some twelve segments under way (Mathis et al.
 1997: 1.22 / sqrt(loss)), whatever the brokers could take. Fewer than a hundred may be one burst."""
-SENT_AGAIN_AFTER_S, BACKED_OFF = 0.2, 3
+SENT_AGAIN_AFTER_S, BACKED_OFF, ACKED_TOGETHER, DUPLICATES = 0.2, 3, 2, 3
 """A lost segment holds its connection up until it is sent again: after a round trip where others follow it, else after
-Linux's least time-out (TCP_RTO_MIN), which doubles each time; so often it may do that to one segment."""
+Linux's least time-out (TCP_RTO_MIN), which doubles each time; so often it may do that to one segment. Of losses at the
+share p the share min(1, 3 / w) is found by a time-out, w = sqrt(8 / 3bp) segments under way, b of them acknowledged at
+once (Padhye et al. 1998): the others are found by three duplicate acknowledgements."""
 QUOTA_PERIOD_S, IN_A_ROW = 0.1, 5
 """By default. Periods that hold clients back follow one another 1 / (1 - share) times on average, and some times as
 often at the most."""
@@ -179,7 +182,7 @@ def _held_back(host: HostReport, window_s: float, *, shares_cores: bool) -> list
 
 
 def _packets_lost(host: HostReport, window_s: float, *, shares_cores: bool) -> list[Flaw]:
-    """Return that the host's network lost packets: each holds a connection up for a while, and explains no more.
+    """Return that the host's network lost packets: those found by a time-out each hold a connection up, no more.
 
     Every process has a connection at the least.
     """
@@ -194,7 +197,9 @@ def _packets_lost(host: HostReport, window_s: float, *, shares_cores: bool) -> l
         f"({again / sent:.1%}, limit {SENT_AGAIN_LIMIT:.0%}) were sent again"
     )
     longest_s = SENT_AGAIN_AFTER_S * (2**BACKED_OFF - 1)
-    explains = standing_still(window_s, again * SENT_AGAIN_AFTER_S / max(1, host.processes), longest_s)
+    under_way = math.sqrt(8 / (3 * ACKED_TOGETHER * again / sent))
+    lost_s = again * min(1.0, DUPLICATES / under_way) * SENT_AGAIN_AFTER_S
+    explains = standing_still(window_s, lost_s / max(1, host.processes), longest_s)
     return [Flaw(reason, generator=True, explains=explains, kind=SATURATED)]
 
 

@@ -15,12 +15,15 @@ from perfgate.judge.messages import number
 from perfgate.judge.rates import AT_THE_CAP, at_its_cap, paired_ratios
 from perfgate.judge.statistics import many, median_error, median_interval
 from perfgate.model import Measurement, MoreHosts, Outcome, Round
-from perfgate.model.compared import SAME_WITHIN
+from perfgate.model.compared import SAME_WITHIN, SATURATED
 from perfgate.model.doubt import Doubt
 from perfgate.model.judged import Finding
 from perfgate.model.summary import centre
 
-RATES = ("records_per_s", "mib_per_s", "received_records_per_s", "received_mib_per_s")
+RECEIVED_RATES = ("received_records_per_s", "received_mib_per_s")
+RATES = ("records_per_s", "mib_per_s", *RECEIVED_RATES)
+WAITED = 0.5
+"""Share of the window for which buffers were full of records that were under way or waited for it."""
 SENT, RECEIVED, BROKERS_CPU = "records_per_s", "received_records_per_s", "broker_cpu_cores.sum"
 AS_MUCH_CPU = "the brokers took more with as much CPU, so that they may be the limit"
 WORST_FIRST = ("saturated", "unknown", "confirmed")
@@ -40,15 +43,24 @@ def more_hosts(measurement: Measurement) -> MoreHosts | None:
 def host_doubts(measurement: Measurement) -> tuple[Doubt, ...]:
     """Return that load hosts were, or may have been, what limited the rates of a load, and what that explains.
 
-    Saturated generators explain everything. Where it is not known, one load host more made so much of it, and may do so
-    once more.
+    Saturated generators explain everything, but for those that waited for the brokers: a load whose records are under
+    way for longer rises with each host that brings more of them. That one, and one where it is not known, may do once
+    more what one load host more made of it.
     """
     found = more_hosts(measurement)
     if found is None or found.finding == "confirmed":
         return ()
     most = found.ratio_interval[1] if found.ratio_interval else found.hosts / max(1, found.fewer_hosts)
-    factor = None if found.finding == "saturated" else max(1.0, most)
-    return (Doubt(kind="hosts", whose="load", text=found.words, factor=factor, metrics=RATES),)
+    everything = found.finding == "saturated" and not (found.metric == SENT and _waited(measurement.rounds))
+    factor = None if everything else max(1.0, most)
+    metrics = RATES if found.metric == SENT else RECEIVED_RATES
+    return (Doubt(kind="hosts", whose="load", text=found.words, factor=factor, metrics=metrics),)
+
+
+def _waited(rounds: Sequence[Round]) -> bool:
+    """Return whether the producers of every host waited for brokers in all rounds, and no host was at its limit."""
+    full = (host.pushback_share >= WAITED for r in rounds for host in r.hosts)
+    return all(full) and not any(doubt.kind == SATURATED for r in rounds for doubt in r.doubts)
 
 
 def most_ratio(measurement: Measurement) -> float:

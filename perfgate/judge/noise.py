@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from perfgate.judge.statistics import CENTRE_ERROR_FACTOR, spread
 from perfgate.model import FEWEST_READINGS, CanaryReading, Measurement
@@ -77,13 +77,16 @@ def machine_doubts_by_round(
 ) -> dict[int, tuple[Doubt, ...]]:
     """Return of each round, by its number, why its figures may be the machine's: by the readings before and after it.
 
-    Where the readings are not those of the rounds, as in recordings that lack some, each counts for every round.
+    A failure that ended all scenarios has none after it; where others are missing, as in recordings, each counts for
+    every round.
     """
-    readings, numbers = measurement.canary, [r.index for r in measurement.rounds]
-    if len(readings) <= FEWEST_READINGS + max(numbers, default=0):
+    readings = measurement.canary
+    numbers = [r.index for r in (*measurement.rounds, *measurement.one_host_fewer)]
+    between = readings[FEWEST_READINGS:]
+    if len(between) < max(numbers, default=0) - 1 or not between:
         return dict.fromkeys(numbers, machine_doubts(readings, recorded))
     quiet = readings[:FEWEST_READINGS]
-    beside = {n: readings[FEWEST_READINGS + n - 1 : FEWEST_READINGS + n + 1] for n in numbers}
+    beside = {n: between[n - 1 : n + 1] or between[-1:] for n in numbers}
     return {n: machine_doubts((*quiet, *found), recorded) for n, found in beside.items()}
 
 
@@ -92,12 +95,17 @@ def disturbed(readings: Sequence[CanaryReading], recorded: Mapping[str, float] |
     return next((doubt.text for doubt in machine_doubts(readings, recorded)), "")
 
 
-def late_by_machine(readings: Sequence[CanaryReading]) -> str:
-    """Return why brokers that were late may only have been so because of the machine; empty where it was not that slow.
+def late_by_machine(measurement: Measurement, late: Collection[int]) -> str:
+    """Return why brokers that were late in these rounds may only have been so because of the machine; else empty.
 
-    They answer within a tenth of the bounds by which they are late; half of a machine's speed is no reason.
+    They answer within a tenth of the bounds by which they are late; half of a machine's speed is no reason. It must
+    have been that slow beside every one of the rounds (by their numbers).
     """
-    return next((d.text for d in machine_doubts(readings, None) if d.factor is None or d.factor >= LATE_FACTOR), "")
+    beside = machine_doubts_by_round(measurement, None)
+    excuses = [
+        next((d.text for d in beside.get(n, ()) if d.factor is None or d.factor >= LATE_FACTOR), "") for n in late
+    ]
+    return excuses[0] if excuses and all(excuses) else ""
 
 
 def _left(reading: CanaryReading, name: str, before: float) -> float:

@@ -94,7 +94,7 @@ def _judged(measurement: Measurement, profile: Profile | None) -> Outcome:
     loaded = (*measurement.rounds, *measurement.one_host_fewer)
     if broken := [f"round {r.index}: {reason}" for r in loaded for reason in r.broken]:
         only_late = all(set(r.broken) <= set(r.perhaps_late) for r in loaded)
-        if only_late and (excuse := late_by_machine(measurement.canary)):
+        if only_late and (excuse := late_by_machine(measurement, [r.index for r in loaded if r.broken])):
             return Outcome(name=name, verdict=Verdict.INVALID, judgements=(), reasons=(*broken, excuse))
         return Outcome(name=name, verdict=Verdict.BROKEN, judgements=(), reasons=tuple(broken))
     thresholds = profile.thresholds.get(name, ()) if profile else ()

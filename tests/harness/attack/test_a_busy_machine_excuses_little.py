@@ -45,6 +45,27 @@ def test_a_starved_machine_excuses_what_is_late_and_nothing_else(
 
 
 @pytest.mark.parametrize(
+    ("slow", "verdict"),
+    [((3, 4), Verdict.BROKEN), ((5,), Verdict.INVALID), ((6,), Verdict.INVALID), ((7, 8), Verdict.BROKEN)],
+)
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_starved_machine_excuses_the_rounds_beside_it_alone(
+    slow: tuple[int, ...], verdict: Verdict, *, ended: bool
+) -> None:
+    """One reading anywhere in a block of scenarios excused whatever was late in it."""
+    readings = [STARVED[-1] if n in slow else QUIET for n in range(9)]
+    late = broken(SHRANK, perhaps_late=(SHRANK,))
+    if ended and slow == (6,):  # the target failed: no reading came after the round
+        verdict = Verdict.BROKEN
+    found = replace(late, canary=tuple(readings[:6] if ended else readings))
+    assert judge_scenario(found, HELD).verdict is verdict
+    twice = replace(late.rounds[1], invalid=(SHRANK,), broken=(SHRANK,), perhaps_late=(SHRANK,))
+    both = replace(found, rounds=(found.rounds[0], twice, found.rounds[2]))
+    excused = slow == (5,)  # between the second and the third round
+    assert judge_scenario(both, HELD).verdict is (Verdict.INVALID if excused else Verdict.BROKEN)
+
+
+@pytest.mark.parametrize(
     ("failed", "unresolved", "in_log", "late"),
     [
         ({"_MSG_TIMED_OUT": 10}, 0, 2990, True),

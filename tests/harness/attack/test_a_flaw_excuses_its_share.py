@@ -155,6 +155,7 @@ def test_a_load_that_was_not_made_by_no_fault_of_the_brokers_explains_everything
     [
         {"throttled_ms": 200},
         {"hosts": (replace(HOST, processes=50, machine=replace(MACHINE, tcp_sent=10_000, tcp_sent_again=150)),)},
+        {"hosts": (replace(HOST, processes=8, machine=replace(MACHINE, tcp_sent=10_000, tcp_sent_again=110)),)},
     ],
 )
 def test_a_quota_and_lost_packets_explain_the_time_that_they_held_the_load_up(changes: dict[str, Any]) -> None:

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.judge.more_hosts import BROKERS_CPU, RECEIVED, SENT, more_hosts, most_ratio, notes_of
+from perfgate.judge.more_hosts import BROKERS_CPU, RECEIVED, SENT, host_doubts, more_hosts, most_ratio, notes_of
 from perfgate.judge.relations import judge_relation
 from perfgate.judge.rules import judge_scenario
 from perfgate.model import Consumers, Load, Measurement, Round, Verdict
+from perfgate.model.doubt import Doubt
 from perfgate.report.results import recorded_measurement, scenario_entry
 from tests.harness.build import measurement, one_round, profile, relation, threshold
 from tests.harness.judge.test_hosts import report
@@ -54,6 +55,20 @@ def test_a_rate_that_rises_with_one_host_more_is_the_generators_and_said_so_with
     same = confirmed(FLAT, FLAT)
     held = judge_relation(relation(0.5), {"fast": found, "slow": same})
     assert held.verdict is Verdict.INVALID, "what generators limited shows nothing in a relation either"
+
+
+@pytest.mark.parametrize(("full", "verdict"), [(0.1, Verdict.INVALID), (0.9, Verdict.REGRESSED)])
+def test_generators_that_wait_for_brokers_explain_what_one_host_more_made_of_it(full: float, verdict: Verdict) -> None:
+    """Records that are under way 20 times as long make each load rise with its hosts: that was never red."""
+    found = confirmed(times(1 / 20), times(1 / 30))
+    hosts = tuple(replace(host, pushback_share=full) for host in found.rounds[0].hosts)
+    waiting = replace(found, rounds=tuple(replace(r, hosts=hosts) for r in found.rounds))
+    assert judge_scenario(waiting, HELD).verdict is verdict
+    limit = Doubt(kind="generator saturated", whose="load", text="its cores were 99% busy", factor=None)
+    at_limit = replace(waiting, rounds=tuple(replace(r, doubts=(limit,)) for r in waiting.rounds))
+    assert judge_scenario(at_limit, HELD).verdict is Verdict.INVALID
+    within = replace(waiting, rounds=on(3, times(1 / 1.4)), one_host_fewer=on(2, times(1 / 2.1)))
+    assert judge_scenario(within, HELD).verdict is Verdict.INVALID, "1.5 times may be the hosts'"
 
 
 @pytest.mark.parametrize(("cores_of", "cores_over", "finding"), [(0.47, 0.47, "unknown"), (0.47, 0.40, "saturated")])
@@ -123,6 +138,10 @@ def test_consumers_that_fall_behind_are_looked_at_as_well() -> None:
         found = more_hosts(replace(sound, scenario=row, rounds=rounds, one_host_fewer=over))
         assert found is not None
         assert found.finding == finding, (share, fewer)
+    behind = replace(sound, rounds=reading(sound.rounds, 0.9), one_host_fewer=reading(sound.one_host_fewer, 0.6))
+    (doubt,) = host_doubts(replace(behind, scenario=row))
+    assert not doubt.touches("records_per_s"), "consumers that were too few excuse nothing of what was sent"
+    assert doubt.touches("received_records_per_s")
 
 
 def test_of_many_hosts_one_more_is_expected_to_add_little() -> None:
