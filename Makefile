@@ -123,6 +123,7 @@ lock:
 	$(LOCK) requirements-dev.txt -o requirements-dev.lock
 	$(LOCK) requirements-hosts.txt -o requirements-hosts.lock
 	$(LOCK) requirements-agent.txt -o requirements-agent.lock
+	$(LOCK) requirements-iam.txt -o requirements-iam.lock
 
 lint: $(VENV)/.dev
 	@$(PY) -m ruff format --check . && $(PY) -m ruff check . && $(PY) -m mypy

@@ -1,6 +1,5 @@
 """Brokers with ways of their own: a policy for new topics, and an operator that puts settings back."""
 
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -10,16 +9,16 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from perfgate.model import DEFAULT_KAFKA_VERSION, SAME_ZONE, ClusterSpec, settings
+from perfgate.model import SAME_ZONE, ClusterSpec, settings
 from perfgate.systems.kafka.client.admin import dynamic_value
-from perfgate.systems.kafka.java import KafkaJars, find_java, kafka_jars, resolved_jars
+from perfgate.systems.kafka.java import find_java
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
+from tests.harness.java_code import jars_with
 from tests.harness.live.test_live_brokers import own_state
 from tests.harness.run_gate import UNDECIDED, gate
 
 __all__ = ["own_state"]
 pytestmark = pytest.mark.slow
-COMPILER = "org.eclipse.jdt:ecj:3.38.0"
 POLICY = """
 import java.util.Map;
 import org.apache.kafka.common.errors.PolicyViolationException;
@@ -43,17 +42,11 @@ RECONCILED_S = 1.0
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
     folder = tmp_path_factory.mktemp("policy")
-    source = folder / "OnlyThreeReplicas.java"
-    source.write_text(POLICY)
-    java, jars = find_java(), kafka_jars(DEFAULT_KAFKA_VERSION)
-    (compiler,) = resolved_jars("the compiler", COMPILER)
-    compile_ = [java, "-jar", compiler, "-17", "-cp", jars.classpath, "-d", folder, source]
-    subprocess.run([str(part) for part in compile_], check=True, timeout=300)
     config = settings({"create.topic.policy.class.name": "OnlyThreeReplicas"})
     made = EmbeddedCluster(
         ClusterSpec(config=config),
-        java=java,
-        jars=KafkaJars(version=jars.version, jars=(*jars.jars, folder)),
+        java=find_java(),
+        jars=jars_with(folder, "OnlyThreeReplicas", POLICY),
         logs=folder / "logs",
         cross_zone=False,
     )

@@ -38,6 +38,7 @@ def test_every_setting_of_the_java_clients_is_known() -> None:
 def test_a_setting_becomes_what_its_line_says(name: str) -> None:
     values = {
         "sasl.jaas.config": f"{PLAIN} required username='a' password='b';",
+        "sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
         "sasl.login.callback.handler.class": f"{OAUTH}.OAuthBearerLoginCallbackHandler",
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "PLAIN",
@@ -152,7 +153,6 @@ def test_a_login_line_that_java_refuses_is_one_line_without_a_value(line: str) -
     ("client", "words"),
     [
         ('"security.protocol" = "SASL_SSL"\n"sasl.mechanisms" = "GSSAPI"\n', "sasl.mechanisms GSSAPI is not one that"),
-        ('"security.protocol" = "SASL_SSL"\n"sasl.mechanisms" = "AWS_MSK_IAM"\n', "AWS_MSK_IAM is not one that"),
         ('"security.protocol" = "SASL_SSL"\n', "sasl.mechanisms GSSAPI is not one that"),
         (
             '"security.protocol" = "SASL_SSL"\n"sasl.mechanisms" = "SCRAM-SHA-512"\n',
@@ -186,13 +186,13 @@ def test_an_example_target_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) 
     for name in ("KAFKA_API_KEY", "KAFKA_API_SECRET", "KAFKA_USER", "KAFKA_PASSWORD", "PROMETHEUS_TOKEN"):
         monkeypatch.setenv(name, "a-value-of-a-test")
     # The files of certificates that it names are the user's.
-    monkeypatch.setattr(module, "refuse_what_is_no_client", lambda _client: None)
+    monkeypatch.setattr(module, "refuse_what_is_no_client", lambda _client, _bootstrap: None)
     target = load_target(path, no_stores)
     assert target.limits.total_bytes > 0
 
 
 def test_there_is_an_example_of_each_kind_of_cluster() -> None:
-    kinds = {"plain", "scram", "mutual-tls", "cloud-api-keys", "msk", "strimzi-inside", "strimzi-outside"}
+    kinds = {"plain", "scram", "mutual-tls", "cloud-api-keys", "msk", "msk-iam", "strimzi-inside", "strimzi-outside"}
     assert kinds <= {path.stem for path in EXAMPLES}
 
 

@@ -216,6 +216,7 @@ def test_oauth_is_librdkafkas_oidc() -> None:
     [
         {"ssl.provider": "hunter2"},
         {"sasl.login.callback.handler.class": "hunter2.Handler"},
+        {"sasl.client.callback.handler.class": "hunter2.Handler"},
         {"sasl.jaas.config": "hunter2"},
         {"sasl.jaas.config": 'software.amazon.msk.auth.iam.IAMLoginModule required password="hunter2";'},
         {"sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required user_hunter='hunter2';"},

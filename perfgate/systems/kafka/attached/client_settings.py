@@ -7,6 +7,8 @@ from functools import partial
 
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import redacted, revealed
+from perfgate.systems.kafka.client.iam import MECHANISM as IAM
+from perfgate.systems.kafka.client.iam import logs_in_by_iam, mechanism_of, tokens, without_iam
 from perfgate.systems.kafka.client.plain_numbers import not_plain
 
 
@@ -19,15 +21,18 @@ def refuse_unknown_settings(client: Mapping[str, str]) -> None:
             raise ConfigurationError(f"[client] {name} = {redacted(repr(value))} {words}")
 
 
-def refuse_what_is_no_client(client: Mapping[str, str]) -> None:
+def refuse_what_is_no_client(client: Mapping[str, str], bootstrap: str) -> None:
     """Raise ConfigurationError where these settings together make no client, without a secret's value.
 
-    One with tokens is not made here: it would ask for the first one at once.
+    One with tokens is not made here: it would ask the network for the first one at once. Of AWS_MSK_IAM one is made.
     """
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    if client.get("sasl.mechanisms", client.get("sasl.mechanism", "")).upper() == "OAUTHBEARER":
+    if logs_in_by_iam(client):
+        tokens({"bootstrap.servers": bootstrap})()
+        client = without_iam(client)
+    if mechanism_of(client) == "OAUTHBEARER":
         return
     try:
         AdminClient({**revealed(client), "log_level": "0"})
@@ -38,11 +43,12 @@ def refuse_what_is_no_client(client: Mapping[str, str]) -> None:
 def no_client(client: Mapping[str, str], words: str) -> str:
     """Return why no client can be made of these settings, in librdkafka's `words`, and what to do."""
     words = words.removeprefix("Failed to create admin client: ")
-    mechanism = client.get("sasl.mechanisms", client.get("sasl.mechanism", "GSSAPI")).upper()
+    mechanism = mechanism_of(client)
     if "No provider for SASL mechanism" in words or "Unsupported SASL mechanism" in words:
         return (
             f"sasl.mechanisms {mechanism} is not one that the suite's clients have (PLAIN, SCRAM-SHA-256, "
-            f"SCRAM-SHA-512, OAUTHBEARER): give the gate a user of such a kind on the same cluster; {redacted(words)}"
+            f"SCRAM-SHA-512, OAUTHBEARER, {IAM}): give the gate a user of such a kind on the same "
+            f"cluster; {redacted(words)}"
         )
     return redacted(words)
 

@@ -38,6 +38,7 @@ from perfgate.systems.kafka.attached.secret_values import (
     is_elsewhere,
     resolved,
 )
+from perfgate.systems.kafka.client import iam
 
 LEGAL: Mapping[str, tuple[str, ...]] = {
     "": (
@@ -214,7 +215,7 @@ def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> Des
     by_command = table_of(document, "faults")
     timeout, faults = by_command.get("timeout-s", FAULT_TIMEOUT_S), _faults(by_command)
     refuse_unknown_settings(client)
-    refuse_what_is_no_client(client)
+    refuse_what_is_no_client(client, bootstrap)
     _refuse_clear_secrets(client, prometheus, insecure=flag_of("insecure", document.get("insecure", False)))
     return DescribedTarget(
         name=text_of("name", document.get("name", path.stem)),
@@ -299,9 +300,8 @@ def _refuse_clear_secrets(client: Mapping[str, str], prometheus: Mapping[str, An
                 f"{name} is http: a password or token would go there in clear text: use https, or, knowing that anyone "
                 f"on the way can read it, state insecure = true {AT_THE_TOP}"
             )
-    mechanism = client.get("sasl.mechanisms", client.get("sasl.mechanism", "GSSAPI")).upper()
-    in_clear = client.get("security.protocol", "plaintext").lower() == "sasl_plaintext"
-    if in_clear and mechanism in ("PLAIN", "OAUTHBEARER") and not insecure:
+    mechanism, protocol = iam.mechanism_of(client), client.get("security.protocol", "plaintext").lower()
+    if protocol == "sasl_plaintext" and mechanism in ("PLAIN", "OAUTHBEARER", iam.MECHANISM) and not insecure:
         what = "the password" if mechanism == "PLAIN" else "the token"
         raise ConfigurationError(
             f'[client] security.protocol = "SASL_PLAINTEXT" with {mechanism} sends {what} in clear text: use SASL_SSL, '

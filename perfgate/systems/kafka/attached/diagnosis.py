@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import redacted, revealed
 from perfgate.systems.kafka.attached.client_settings import no_client
+from perfgate.systems.kafka.client.iam import with_tokens
 
 CONNECT_TIMEOUT_S = 5.0
 METADATA_TIMEOUT_S = 12.0
@@ -102,7 +103,7 @@ def _logged_in(bootstrap: str, settings: Mapping[str, str]) -> AdminClient:
     heard: list[KafkaError] = []
     quiet: dict[str, Any] = {"log_level": "0", "reconnect.backoff.max.ms": "500", "error_cb": heard.append}
     try:
-        admin = AdminClient({**quiet, "bootstrap.servers": bootstrap, **revealed(settings)})
+        admin = AdminClient(with_tokens({**quiet, "bootstrap.servers": bootstrap, **revealed(settings)}))
     except KafkaException as error:
         raise ConfigurationError(f"no client for {bootstrap}: {no_client(settings, error.args[0].str())}") from None
     try:
@@ -120,7 +121,8 @@ def _log_in_problem(bootstrap: str, settings: Mapping[str, str], heard: Sequence
         user = f" as {settings['sasl.username']!r}" if "sasl.username" in settings else ""
         return (
             f"{bootstrap}: the brokers refused the log-in{user}: {said[KafkaError._AUTHENTICATION]}; check "
-            "sasl.mechanism, user and password (for OAUTHBEARER: the token endpoint and the client)"
+            "sasl.mechanism, user and password (for OAUTHBEARER: the token endpoint and the client; for AWS_MSK_IAM: "
+            "what the policies of the credentials allow)"
         )
     if KafkaError._SSL in said:
         return (

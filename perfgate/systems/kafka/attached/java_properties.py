@@ -14,15 +14,15 @@ import javaproperties
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.attached.jaas import login_of
 from perfgate.systems.kafka.attached.java_settings import RENAMED, SAME_NAME, SETTINGS, STORES, Treatment
+from perfgate.systems.kafka.client.iam import MECHANISM as IAM
 
 OIDC_HANDLER = re.compile(
     r"org\.apache\.kafka\.common\.security\.oauthbearer\.(secured\.)?OAuthBearerLoginCallbackHandler"
 )
-IAM = re.compile(r"software\.amazon\.msk\.auth\.iam\..+")
-NO_IAM = (
-    "log-in by AWS_MSK_IAM needs the vendor's own code in each client, which librdkafka has not: give the gate a user "
-    "of another kind on the same cluster (SASL/SCRAM from a secrets manager, or mutual TLS)"
-)
+HANDLERS = ("sasl.login.callback.handler.class", "sasl.client.callback.handler.class")
+OF_IAM = re.compile(r"software\.amazon\.msk\.auth\.iam\.\w+")
+IAM_LOGIN = re.compile(rf"\s*{OF_IAM.pattern}\s+required\s*(awsDebugCreds\s*=\s*\"?(true|false)\"?\s*)?;\s*")
+"""The vendor's classes, all of which stand for its mechanism."""
 ELSEWHERE = re.compile(r"\$\{[^}]*\}")
 """A value that a configuration provider of Java, or a template, is to put in."""
 
@@ -80,8 +80,8 @@ def translated(properties: Mapping[str, str], convert: Convert) -> Translated:
             stores[name] = value
         else:
             found.update(_one(name, value.strip() if name not in RENAMED else value))
-    if found.get("sasl.mechanisms", "").upper() == "AWS_MSK_IAM":
-        raise ConfigurationError(f"property 'sasl.mechanism': {NO_IAM}")
+    if any(OF_IAM.match(properties.get(name, "").strip()) for name in ("sasl.jaas.config", *HANDLERS)):
+        found["sasl.mechanisms"] = IAM
     if "sasl.oauthbearer.client.id" in found:
         found.setdefault("sasl.oauthbearer.method", "oidc")
     settings = {**found, **convert(stores)} if stores else found
@@ -100,17 +100,29 @@ def _one(name: str, value: str) -> dict[str, str]:
     if name in RENAMED:
         return {RENAMED[name]: value}
     if name == "sasl.jaas.config":
-        if IAM.match(value):
-            raise ConfigurationError(f"property {name!r}: {NO_IAM}")
-        return login_of(value)
+        return {} if _is_iam_login(value) else login_of(value)
     if name == "ssl.endpoint.identification.algorithm":
         return {name: value.lower() or "none"}  # empty switches the check off in Java
-    if name == "sasl.login.callback.handler.class":
+    if name in HANDLERS:
+        if OF_IAM.fullmatch(value):
+            return {}
         if OIDC_HANDLER.fullmatch(value):
             return {"sasl.oauthbearer.method": "oidc"}
         raise ConfigurationError(
-            f"property {name!r} names code of Java, which the suite's clients do not run; the one that is translated "
-            "is Kafka's own OAuthBearerLoginCallbackHandler"
+            f"property {name!r} names code of Java, which the suite's clients do not run; those that are translated "
+            f"are Kafka's own OAuthBearerLoginCallbackHandler and those of {IAM}"
         )
     assert name in SAME_NAME, name
     return {name: value}
+
+
+def _is_iam_login(jaas: str) -> bool:
+    """Return whether the line is the log-in of AWS_MSK_IAM. Raises ConfigurationError where it states whose."""
+    if not OF_IAM.match(jaas.strip()):
+        return False
+    if not IAM_LOGIN.fullmatch(jaas):
+        raise ConfigurationError(
+            "property 'sasl.jaas.config': of IAMLoginModule no option is translated; say whose credentials are used by "
+            "AWS_PROFILE in the environment"
+        )
+    return True

@@ -73,8 +73,11 @@ RENAMED = {
 STORES = {f"ssl.{store}.{part}" for store in ("truststore", "keystore") for part in ("location", "password", "type")}
 """Files in Java's own formats, and PEM."""
 CONVERTED = {
+    "sasl.client.callback.handler.class": "sasl.mechanisms = AWS_MSK_IAM, of that vendor's handler; others are refused",
     "sasl.jaas.config": "sasl.username and sasl.password, or sasl.oauthbearer.*, by the login module",
-    "sasl.login.callback.handler.class": "sasl.oauthbearer.method = oidc, of Kafka's own handler; others are refused",
+    "sasl.login.callback.handler.class": (
+        "sasl.oauthbearer.method = oidc, of Kafka's own handler; AWS_MSK_IAM, of that vendor's; others are refused"
+    ),
     "ssl.endpoint.identification.algorithm": "the same name; empty, which switches the check off, becomes none",
     "ssl.key.password": "ssl.key.password, or the converted store's",
     **{name: "ssl.ca.location or ssl.keystore.location; JKS is converted" for name in STORES},
@@ -181,7 +184,6 @@ NOT_TAKEN = {
     "config.providers": (
         'the suite runs none of Java: state each secret in [client] as { env = "NAME" } or { file = "PATH" }'
     ),
-    "sasl.client.callback.handler.class": _JAVA_CODE,
     "sasl.login.class": _JAVA_CODE,
     "sasl.oauthbearer.jwt.retriever.class": _JAVA_CODE,
     "security.providers": _JAVA_CODE,

@@ -10,6 +10,8 @@ from perfgate.model import Settings
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret
 from perfgate.systems.kafka.attached.described import DescribedTarget
+from perfgate.systems.kafka.client.iam import MECHANISM as IAM
+from perfgate.systems.kafka.client.iam import logs_in_by_iam
 
 INSIDE = {
     "ssl.ca.location": "ssl.ca.pem",
@@ -38,6 +40,11 @@ def for_load_hosts(described: DescribedTarget, file: HostsFile | None) -> Descri
     """
     if file is None:
         return described
+    if logs_in_by_iam(dict(described.client)) and not file.here:
+        raise ConfigurationError(
+            f"target file {described.path}: --hosts with {IAM}: each client signs with AWS credentials, and those of "
+            "this machine are not taken to others; leave --hosts out or use local:N"
+        )
     if not file.here and not file.scheduler:  # a scheduler's workers are refused settings to log in
         described = replace(described, client=inlined(described.client, described.path))
     return replace(described, cross_zone_bootstrap=described.bootstrap) if file.zones.real else described

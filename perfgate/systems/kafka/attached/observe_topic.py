@@ -33,6 +33,7 @@ from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.diagnosis import reachable
 from perfgate.systems.kafka.attached.identity import refuse_other_clusters
 from perfgate.systems.kafka.attached.permissions import DENIED
+from perfgate.systems.kafka.client.iam import with_tokens
 from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, answer
 
 RATE_OVER_S = 10.0
@@ -170,10 +171,10 @@ def _sampled(described: DescribedTarget, topic: str, begins: Offsets, ends: Offs
     each = math.ceil(SAMPLE_RECORDS / len(held))
     starts = [TopicPartition(topic, number, max(begins[number], ends[number] - each)) for number in held]
     seen: list[str] = []
+    log_in = {**revealed(dict(described.client)), "bootstrap.servers": described.bootstrap}
     consumer = Consumer(
         {
-            **revealed(dict(described.client)),
-            "bootstrap.servers": described.bootstrap,
+            **with_tokens(log_in),
             "log_level": "0",
             "group.id": f"{described.prefix}like",  # librdkafka wants one; with partitions assigned nobody joins it
             "enable.auto.commit": "false",

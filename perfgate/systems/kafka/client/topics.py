@@ -17,6 +17,7 @@ from perfgate.model.errors import BrokersFailedError, TargetError, TopicRefusedE
 from perfgate.model.secret import revealed
 from perfgate.model.target import PREFIX as PREFIX
 from perfgate.model.target import Reachable
+from perfgate.systems.kafka.client.iam import with_tokens
 
 REQUEST_TIMEOUT_S = 20
 READY_TIMEOUT_S = 60
@@ -35,7 +36,7 @@ def admin_client(bootstrap: str, security: Settings) -> AdminClient:
     # The backoff's default maximum of 10 s would hide for so long that a starting broker is there.
     quick = {"reconnect.backoff.ms": "50", "reconnect.backoff.max.ms": "200"}
     fixed = {"bootstrap.servers": bootstrap, "log_level": "0", "allow.auto.create.topics": "false"}
-    return AdminClient({**fixed, **quick, **revealed(security)})
+    return AdminClient(with_tokens({**fixed, **quick, **revealed(security)}))
 
 
 @contextmanager

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from perfgate.model.errors import ConfigurationError
+from perfgate.systems.kafka.client.iam import logs_in_by_iam, tokens, without_iam
 from perfgate.systems.kafka.load import clib
 from perfgate.systems.kafka.load.clib import lib
 from perfgate.systems.kafka.load.errors import NO_ANSWERS, KafkaClientError, UnansweredError
@@ -52,12 +54,17 @@ class Client:
         """For how long brokers held their answers back because of a quota."""
         text = ctypes.create_string_buffer(clib.TEXT_BYTES)
         conf = lib.rd_kafka_conf_new()
-        for name, value in settings.items():
+        self._token = tokens(settings) if (by_iam := logs_in_by_iam(settings)) else None
+        for name, value in (without_iam(settings) if by_iam else settings).items():
             if lib.rd_kafka_conf_set(conf, name.encode(), value.encode(), text, clib.TEXT_BYTES):
                 lib.rd_kafka_conf_destroy(conf)
                 raise KafkaClientError(text.value.decode())
         self._on_throttled = clib.THROTTLE_CALLBACK(self._note_throttle)
         lib.rd_kafka_conf_set_throttle_cb(conf, self._on_throttled)
+        if by_iam:
+            self._on_token = clib.TOKEN_CALLBACK(self._give_token)
+            lib.rd_kafka_conf_set_oauthbearer_token_refresh_cb(conf, self._on_token)
+            lib.rd_kafka_conf_enable_sasl_queue(conf, 1)
         if kind == clib.PRODUCER:
             lib.rd_kafka_conf_set_events(conf, clib.EVENT_DR | clib.EVENT_ERROR)
         else:  # fetched records come without events, and so does the rest
@@ -68,6 +75,8 @@ class Client:
         if not self.handle:
             lib.rd_kafka_conf_destroy(conf)
             raise KafkaClientError(text.value.decode())
+        if by_iam:  # in a thread of librdkafka, whatever this client is busy with
+            lib.rd_kafka_sasl_background_callbacks_enable(self.handle)
         self.topic_handle = lib.rd_kafka_topic_new(self.handle, self.topic, None)
         if kind == clib.CONSUMER:
             lib.rd_kafka_poll_set_consumer(self.handle)
@@ -115,6 +124,18 @@ class Client:
 
     def _note_throttle(self, _handle: int, _name: bytes, _broker: int, milliseconds: int, _opaque: int) -> None:
         self.throttled_ms += milliseconds
+
+    def _give_token(self, handle: int, _config: bytes, _opaque: int) -> None:
+        assert self._token is not None
+        failure = ctypes.create_string_buffer(clib.TEXT_BYTES)
+        try:
+            text, expires_s = self._token()
+        except ConfigurationError as error:
+            lib.rd_kafka_oauthbearer_set_token_failure(handle, str(error).encode())
+            return
+        lasts_ms = int(1e3 * expires_s)
+        if lib.rd_kafka_oauthbearer_set_token(handle, text.encode(), lasts_ms, b"", None, 0, failure, clib.TEXT_BYTES):
+            lib.rd_kafka_oauthbearer_set_token_failure(handle, failure.value)
 
     def _on_error(self, _handle: int, code: int, text: bytes, _opaque: int) -> None:
         self.note_error(code, text.decode())

@@ -18,6 +18,7 @@ from perfgate.load.headers import reading
 from perfgate.load.history import ACCEPT, Journal, accepts_path
 from perfgate.load.window import Window, now
 from perfgate.model.histogram import LatencyRecorder
+from perfgate.systems.kafka.client.iam import with_tokens
 from perfgate.systems.kafka.load.client import precise_timers
 from perfgate.systems.kafka.load.errors import NO_ANSWER, KafkaClientError, UnansweredError
 from perfgate.systems.kafka.load.received import Receipts
@@ -64,7 +65,7 @@ class ShareReader:
         """How many the group has given this member."""
         told = {"statistics.interval.ms": str(STATISTICS_MS), "stats_cb": self._take_stats}
         try:
-            self._consumer = ShareConsumer({**self._settings, **told})
+            self._consumer = ShareConsumer({**with_tokens(self._settings), **told})
         except (KafkaException, ValueError) as error:
             raise KafkaClientError(f"a share consumer refuses its settings: {error}") from None
         if self._accepts:
@@ -75,7 +76,7 @@ class ShareReader:
         """Have the group begin with the topic's first record, and ask to become a member."""
         entry = ConfigEntry(FROM_THE_START, "earliest", incremental_operation=AlterConfigOpType.SET)
         group = ConfigResource(ResourceType.GROUP, self._settings[GROUP], incremental_configs=[entry])
-        admin = AdminClient({name: value for name, value in self._settings.items() if name != GROUP})
+        admin = AdminClient(with_tokens({name: value for name, value in self._settings.items() if name != GROUP}))
         try:
             for done in admin.incremental_alter_configs([group], request_timeout=ADMIN_TIMEOUT_S).values():
                 done.result()
