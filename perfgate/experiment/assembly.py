@@ -171,7 +171,7 @@ def round_of(
         hosts=result.hosts,
         partitions=_partitions(result, leaders),
         invalid=tuple(flaw.reason for flaw in found if not flaw.metrics),
-        broken=tuple(flaw.reason for flaw in found if flaw.brokers and own_brokers),
+        broken=tuple(flaw.reason for flaw in found if flaw.lost or (flaw.brokers and own_brokers)),
         perhaps_late=tuple(flaw.reason for flaw in found if flaw.perhaps_late),
         invalid_metrics={
             **{name.partition(".")[0]: f"{name} was measured as {value:g}" for name, value in no_numbers.items()},

@@ -43,13 +43,15 @@ class Flaw:
 
     One that lies with the `generator` is worth another try; `starved`: the brokers used the processors that it lacked.
     One that lies with the `brokers`, because they did not do what they are there for, is a result where they serve
-    nobody else; one that is `perhaps_late` is none where the machine was busy with something else.
-    `explains`: how much of a loss it may have made; None: everything. `kind`: see :class:`perfgate.model.doubt.Doubt`.
+    nobody else, and `lost`, what they had acknowledged, wherever they run; one that is `perhaps_late` is none where the
+    machine was busy with something else. `explains`: how much of a loss it may have made; None: nothing where it is the
+    brokers', else everything. `kind`: see :class:`perfgate.model.doubt.Doubt`.
     """
 
     reason: str
     generator: bool = False
     brokers: bool = False
+    lost: bool = False
     perhaps_late: bool = False
     metrics: tuple[str, ...] = ()
     explains: Share | None = None
@@ -67,6 +69,8 @@ class Flaw:
     def doubts(self) -> tuple[Doubt, ...]:
         """The flaw as values for the judge: what it spoils, and how much of that it explains."""
         doubt = partial(Doubt, kind=self.kind, whose=self.whose, text=self.reason)
+        if self.explains is None and self.brokers:
+            return (doubt(metrics=self.metrics),)
         if self.explains is None:
             return (doubt(factor=None, metrics=self.metrics),)
         factor, late_ms = self.explains.factor, self.explains.late_ms

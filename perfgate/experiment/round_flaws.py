@@ -71,7 +71,7 @@ def round_flaws(
     if room is not None and used is not None and used >= BROKERS_PART * cores:
         found = tuple(replace(flaw, starved=flaw.generator) for flaw in found)
     reason = unhealthy(brokers)
-    return (*found, Flaw(reason, brokers=True, perhaps_late=True)) if reason else found
+    return (*found, Flaw(reason, brokers=True, perhaps_late=True, kind="unhealthy")) if reason else found
 
 
 def clients_of(row: Scenario) -> int:

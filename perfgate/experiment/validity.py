@@ -139,7 +139,7 @@ def flaws(
     if result.received:
         sound = result.busiest_thread_cores < THREAD_LIMIT_CORES and all(flaw.brokers for flaw in found)
         found += _reading_flaws(
-            result.received, result.sent, sound=sound, at_ease=sound and at_ease, idempotent=idempotent
+            result, result.received, sound=sound, at_ease=sound and at_ease, room=room, idempotent=idempotent
         )
     return tuple(found)
 
@@ -216,11 +216,11 @@ def _accounting_flaws(
         )
         # Acknowledged and not there, or there twice although it was dropped, comes of brokers alone. Else what is more
         # in the log was sent again, or its end was not seen, because they answered late: nobody else writes there.
-        wrong = accounting.offset_delta < written or any(moved < here for _, here, moved in astray)
+        wrong = lost = accounting.offset_delta < written or any(moved < here for _, here, moved in astray)
         unseen = accounting.failed_total + accounting.unresolved + accounting.markers
         wrong = wrong or (idempotent and not unseen)
         of_late = not wrong and all(flaw.perhaps_late for flaw in found)
-        found.append(Flaw(reason, brokers=wrong or of_late, perhaps_late=of_late))
+        found.append(Flaw(reason, brokers=wrong or of_late, lost=lost, perhaps_late=of_late))
     if not sent.acked_in_window:
         # Brokers that stand still for a part of it are judged; those that do for all of it did no better.
         # Clients whose buffers were full throughout had nothing to attempt.
@@ -230,12 +230,15 @@ def _accounting_flaws(
 
 
 def _reading_flaws(
-    received: Received, sent: Sent | None, *, sound: bool, at_ease: bool, idempotent: bool
+    result: LoadResult, received: Received, *, sound: bool, at_ease: bool, room: float | None, idempotent: bool
 ) -> list[Flaw]:
     """Return what was wrong with what consumers were given.
 
-    `sound`: nothing is known of the generators that could have kept them from it, but the lack of a processor.
+    `sound`: nothing is known of the generators that could have kept them from it, but the lack of a processor, which
+    explains as much as there was `room` for.
     """
+    sent = result.sent
+    held_up = Share(room, dict.fromkeys(LATENCIES[1:], 1e3 * result.window_s)) if sound and room is not None else None
     found = _wrongly_given(received, idempotent=idempotent)
     # They were waited for after the last acknowledgement (CATCH_UP_S): what they still lack brokers did not give them.
     due = sent is not None and sent.acked > 0
@@ -247,7 +250,8 @@ def _reading_flaws(
         if sent is not None and taken != sent.acked:
             reason = f"{sent.acked:,} acknowledged, {taken:,} received{whose} ({taken - sent.acked:+,})"
             short = (late and taken < sent.acked) or (due and not taken)
-            found.append(Flaw(f"records unaccounted: {reason}", brokers=short, perhaps_late=short))
+            explains = held_up if 0 < taken < sent.acked else None
+            found.append(Flaw(f"records unaccounted: {reason}", brokers=short, perhaps_late=short, explains=explains))
         if not in_window:
             # Nothing at all for a whole window is no lack of a processor. A backlog is there before it is read.
             none = (sound and (due or sent is None) and not uncommitted) or (due and not taken)

@@ -94,9 +94,10 @@ def _judged(measurement: Measurement, profile: Profile | None) -> Outcome:
     loaded = (*measurement.rounds, *measurement.one_host_fewer)
     if broken := [f"round {r.index}: {reason}" for r in loaded for reason in r.broken]:
         only_late = all(set(r.broken) <= set(r.perhaps_late) for r in loaded)
-        if only_late and (excuse := late_by_machine(measurement, [r.index for r in loaded if r.broken])):
-            return Outcome(name=name, verdict=Verdict.INVALID, judgements=(), reasons=(*broken, excuse))
-        return Outcome(name=name, verdict=Verdict.BROKEN, judgements=(), reasons=tuple(broken))
+        excuse = only_late and late_by_machine(measurement, [r.index for r in loaded if r.broken])
+        if not excuse:
+            return Outcome(name=name, verdict=Verdict.BROKEN, judgements=(), reasons=tuple(broken))
+        reasons = (*reasons, excuse)
     thresholds = profile.thresholds.get(name, ()) if profile else ()
     if reasons:
         red = _red_in_spite(measurement, thresholds, machine)
@@ -144,8 +145,7 @@ def _red_in_spite(
     sound = sound_part(measurement)
     beside = (*host_doubts(measurement), *_lower_cap(sound or measurement, thresholds))
     found = [hold(measurement, threshold, machine=machine, beside=beside) for threshold in thresholds]
-    if sound:
-        found += _sustained(sound, machine, held=bool(thresholds))
+    found += _sustained(measurement, machine, held=bool(thresholds))
     return [judgement for judgement in found if judgement.verdict is Verdict.REGRESSED]
 
 
@@ -207,7 +207,7 @@ def _sustained(measurement: Measurement, machine: Mapping[int, Sequence[Doubt]],
     measured, rate = statistics.median(rates), measurement.scenario.load.rate
     judged = Judgement(verdict=verdict, metric="records_per_s", measured=measured, limit=rate, reason=reason)
     doubts: Doubts = [
-        (*machine.get(r.index, ()), *warming_doubts(measurement, METRICS["records_per_s"])) for r in rounds
+        (*r.flaws, *machine.get(r.index, ()), *warming_doubts(measurement, METRICS["records_per_s"])) for r in rounds
     ]
     return [settled(judged, 1, rates, doubts, lambda values: statistics.median(values) < RATE_TAKEN * rate)]
 

@@ -45,7 +45,7 @@ from perfgate.judge.statistics import share_of, spread
 from perfgate.model import Comparison, Effect, Judgement, Outcome, Ratio, RecordedPairs, Verdict
 
 SIDES = (THE_REFERENCE, "the candidate's cluster")
-UNDECIDED = (Verdict.INCONCLUSIVE, Verdict.INVALID)
+UNDECIDED = (Verdict.INCONCLUSIVE, Verdict.INVALID, Verdict.MISSING)
 NEXT = (
     "  next       look at what the two sides differ in (run.json, `reference`); if the loss is meant, state it for "
     "this scenario in {path}"

@@ -26,10 +26,11 @@ def ratios_asked(comparison: Comparison, ratios: Ratios) -> list[Ratio]:
     short = short_of(comparison)
     stated = [ratio for ratio in ratios.of(comparison.scenario.name) if not of_both(comparison, ratio.metric.name)]
     rate = next((ratio for ratio in stated if ratio.metric.name == RATE), None)
+    usual = rate or Ratio(metric=METRICS[RATE], limit=1 / (1 + comparison.decides.margin), own=False)
     if short.before:
-        return [rate] if rate else []
+        return [usual]
     if short.often and rate is None:
-        return [Ratio(metric=METRICS[RATE], limit=1 / (1 + comparison.decides.margin), own=False), *stated]
+        return [usual, *stated]
     return stated
 
 

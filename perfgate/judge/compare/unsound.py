@@ -8,6 +8,9 @@ from perfgate.judge.rules import invalid_reasons
 from perfgate.judge.spoilt import spoilt
 from perfgate.model import Comparison, Effect, MetricInfo, Round
 
+MANY_TIMES = 10.0
+"""Failures come together, a burst of them after one stall: a share that is less many times larger may be chance."""
+
 
 def unsound_load(comparison: Comparison) -> tuple[Effect, tuple[str, ...]] | None:
     """Return BROKEN or INVALID with the reasons where a load was not valid, whatever it is judged by; else None."""
@@ -30,17 +33,34 @@ def spoilt_by_side(comparison: Comparison, metrics: Sequence[MetricInfo]) -> tup
 
 
 def _only_candidate_failed(comparison: Comparison) -> bool:
-    """Return whether the candidate's brokers alone did not take, or keep, what was sent to them: wherever they run.
+    """Return whether the candidate's brokers did not take, or keep, what was sent to them: wherever they run.
 
-    What was only late, and happened on the baseline's side before, though not again, is of neither side.
+    Those of the baseline did, or failed to do so with clearly fewer records. What was only late, and happened on the
+    baseline's side before, though not again, is of neither side.
     """
     before, after = comparison.baseline, comparison.candidate
     failed = [r for r in after.rounds if _failed(r)]
-    if not failed or any(map(_failed, before.rounds)):
+    if not failed or (any(map(_failed, before.rounds)) and not _clearly_more(after.rounds, before.rounds)):
         return False
     only_late = all(set(r.invalid) <= set(r.perhaps_late) for r in failed)
     return not (only_late and any(_failed(r) and r.perhaps_late for r in before.discarded))
 
 
 def _failed(one: Round) -> bool:
-    return bool(one.broken or one.accounting.failed_total or one.accounting.unresolved)
+    told = any(doubt.kind == "flaw" and doubt.whose == "brokers" for doubt in one.doubts)
+    return bool(told or one.broken or one.accounting.failed_total or one.accounting.unresolved)
+
+
+def _clearly_more(after: Sequence[Round], before: Sequence[Round]) -> bool:
+    """Return whether MANY_TIMES the share of these records failed; of failures that are no number of records, False."""
+    shares = []
+    for rounds in (after, before):
+        attempted = sum(r.accounting.attempted for r in rounds)
+        failed = sum(r.accounting.failed_total + r.accounting.unresolved for r in rounds)
+        shares.append(failed / attempted if attempted else 0.0)
+    return all(_counted(r) for r in before if _failed(r)) and shares[0] > MANY_TIMES * shares[1]
+
+
+def _counted(one: Round) -> bool:
+    """Return whether all that failed in the round is a number of records."""
+    return bool(one.accounting.failed_total or one.accounting.unresolved)

@@ -142,10 +142,27 @@ def test_a_burst_that_is_spoilt_when_the_time_is_over_is_dropped(monkeypatch: py
 
     monkeypatch.setattr(parts, "burst", burst)
     row = Compared(dict.fromkeys("AB", scenario()), "turns", 1)
+    for rounds in row.rounds.values():
+        rounds.append(one_round(1, 12_000.0))
     bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0)
     assert measure_part(row, dict.fromkeys("AB", bench), Switch(), 0, "ABBA") == ""
     assert not row.unsound
     assert [len(found) for found in row.discarded.values()] == [1, 1]
+
+
+def test_one_that_is_all_there_is_when_the_time_is_over_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A candidate 30 times slower was INCONCLUSIVE, "0 units were measured"; with a longer budget it was SLOWER."""
+    flaw = late_turns(1, 1).reason
+
+    def burst(_benches: Any, sides: Any, *_: Any) -> dict[str, Finished]:
+        return {side: Finished(round=one_round(1, 400.0, invalid=(flaw,)), repeatable=True) for side in sides}
+
+    monkeypatch.setattr(parts, "burst", burst)
+    row = Compared(dict.fromkeys("AB", scenario()), "turns", 1)
+    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0)
+    assert measure_part(row, dict.fromkeys("AB", bench), Switch(), 0, "ABBA") == "ABBA"
+    assert row.unsound
+    assert [len(found) for found in row.rounds.values()] == [1, 1]
 
 
 def test_windows_are_as_long_as_what_decides_takes_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
