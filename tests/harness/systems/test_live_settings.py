@@ -31,6 +31,8 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
 
     monkeypatch.setattr(module, "broker_config", lambda _admin, broker: broker)
     monkeypatch.setattr(module, "told_of", lambda _, broker, name: (values[broker], values[broker] or "8"))
+    monkeypatch.setattr(admin, "dynamic_value", lambda _, broker, _name: values[broker])
+    monkeypatch.setattr(admin, "TAKING_S", 0.1)
     monkeypatch.setattr(module, "set_broker", set_broker)
     monkeypatch.setattr(module, "await_broker", lambda *_: None)
     return values
@@ -103,6 +105,27 @@ def test_what_somebody_else_sets_meanwhile_stays(brokers: dict[str, str | None],
     with pytest.raises(TargetError, match=r"somebody else has set num\.io\.threads of broker 2 to 32"):
         live.restore() if changed_first else live.change(settings({NAME: 2}))
     assert brokers["2"] == "32"
+
+
+def test_a_value_that_a_broker_is_just_taking_is_the_runs_own(
+    brokers: dict[str, str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It told the default as set dynamically, and the run left it changed for good: "somebody has set it to 8"."""
+    looks = iter(["8", "8", "2"])
+
+    def told(_admin: object, broker: str, _name: str) -> str | None:
+        return next(looks, brokers[broker]) if broker == "1" else brokers[broker]
+
+    live = LiveSettings(Mock(), ["1", "2"])
+    live.change(settings({NAME: 2}))
+    monkeypatch.setattr(admin, "TAKING_S", 60)
+    monkeypatch.setattr(admin, "dynamic_value", told)
+    live.restore()
+    assert brokers == {"1": None, "2": "16"}
+    monkeypatch.setattr(admin, "set_broker", lambda _a, broker, _n, value, _e: brokers.update({broker: value}))
+    brokers["1"], looks = "2", iter(["8", "2"])
+    assert put_back_own(Mock(), "1", NAME, None, "8", "2") == ""
+    assert brokers["1"] is None
 
 
 @pytest.mark.parametrize("left_at", ["16", "32", "64", "100"])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from confluent_kafka.admin import AdminClient, ConfigEntry
 
@@ -19,6 +20,7 @@ from perfgate.systems.kafka.client.admin import (
     same_value,
     set_broker,
     told_of,
+    value_now,
 )
 
 SECRETS = ("password", "passphrase", "secret", "key", "jaas", "certificate")
@@ -115,11 +117,10 @@ class LiveSettings:
                 raise TargetError("the run was ended while it changed the brokers' settings")
 
         def bring(broker: str) -> None:
-            described = broker_config(self._admin, broker)
             for name, (dynamic, effective) in wanted[broker].items():
-                now, _ = told_of(described, broker, name)
                 before, own = self._before[broker][name], self._own[name]
-                if not any(is_own(name, now, *before, value) for value in own):
+                is_ours = partial(_is_one, name, before=before, own=own)
+                if not is_ours(now := value_now(self._admin, broker, name, is_ours)):
                     raise InterferedError(f"somebody else has set {name} of broker {broker} to {now}: it is left alone")
                 if words := perhaps_own(broker, name, now, before[0], *own):
                     self._say(words)
@@ -136,6 +137,11 @@ class LiveSettings:
                 ended.set()  # what puts everything back must not be undone by a pool that was half-way
                 raise
         return time.monotonic() - begin
+
+
+def _is_one(name: str, now: str | None, *, before: tuple[str | None, str], own: Collection[str]) -> bool:
+    """Return whether this may be one of the `own` values that a run sets, or the one `before`."""
+    return any(is_own(name, now, *before, value) for value in own)
 
 
 def _only_stated(name: str, found: ConfigEntry) -> bool:
