@@ -22,7 +22,7 @@ from perfgate.experiment.one_host_fewer import OneHostFewer
 from perfgate.experiment.ramp import UNKNOWN, Known, known_after, ramp_round
 from perfgate.experiment.refusal import refusal_round
 from perfgate.experiment.room import WARM_TIMES
-from perfgate.experiment.round_flaws import clients_of, is_idempotent, round_flaws
+from perfgate.experiment.round_flaws import clients_of, is_idempotent, is_promised, round_flaws
 from perfgate.experiment.round_topics import RoundTopics
 from perfgate.experiment.round_trips import round_trips
 from perfgate.experiment.say import Say
@@ -266,6 +266,7 @@ class Bench:
             broker_metrics,
             shares_cores=self._shares_cores,
             idempotent=is_idempotent(row),
+            promised=is_promised(row),
             clients=clients_of(row),
         )
         found = (*found, *own)

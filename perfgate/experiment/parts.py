@@ -190,7 +190,7 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
                 return ""
             continue
         over = time.monotonic() >= ends and row.method != "pairs"  # a pair's parts are measured to the last
-        if over and not row.parts_done:
+        if over and not row.parts_done and any(finished.repeatable for _, finished in measured):
             break  # of a scenario that has nothing else a part that was spoilt says how slow it was at the least
         spoilt = any(finished.repeatable for _, finished in measured) and all(
             finished.repeatable or not finished.round.invalid for _, finished in measured

@@ -30,12 +30,13 @@ def round_flaws(
     *,
     shares_cores: bool,
     idempotent: bool = False,
+    promised: bool = False,
     clients: int = 1,
 ) -> tuple[Flaw, ...]:
     """Return every reason why the round, or some of its metrics, are INVALID; empty when it is valid.
 
     `brokers`: their metrics in its window; `shares_cores`: they are on this machine. `idempotent`: they drop what a
-    producer sends again. `clients`: so many send and receive.
+    producer sends again. `promised`: of :func:`is_promised`. `clients`: so many send and receive.
     """
     busiest, used = brokers.get("broker_cpu_cores.max"), brokers.get("broker_cpu_cores.sum")
     # All processors of the machine, whatever part of them this process may use: brokers may use the others.
@@ -64,6 +65,7 @@ def round_flaws(
             room=room,
             at_ease=at_ease,
             idempotent=idempotent,
+            promised=promised,
             clients=clients,
         ),
         *of_hosts,
@@ -79,6 +81,11 @@ def clients_of(row: Scenario) -> int:
     consumers = row.consumers
     reading = consumers.groups * consumers.processes * consumers.threads if consumers else 0
     return max(1, row.producers * row.threads + reading)
+
+
+def is_promised(row: Scenario) -> bool:
+    """Return whether what brokers acknowledge is in all replicas in sync, so that one that ends loses nothing of it."""
+    return dict(row.producer).get("acks") in ("all", "-1")
 
 
 def is_idempotent(row: Scenario) -> bool:

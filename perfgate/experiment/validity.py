@@ -112,17 +112,21 @@ def flaws(
     room: float | None = None,
     at_ease: bool = False,
     idempotent: bool = False,
+    promised: bool = False,
     clients: int = 1,
 ) -> tuple[Flaw, ...]:
     """Return every reason why the load, or some of its metrics, are INVALID; empty when it is valid.
 
     `used_up`: of :func:`processors_used_up`; a capped load has then offered what it could without its buffer's help.
     `room`: of :func:`processors_left`. `at_ease`: consumers could have the processors that they asked for, so that they
-    waited for brokers. `idempotent`: the brokers drop what a producer sends again. `clients`: so many had a part.
+    waited for brokers. `idempotent`: the brokers drop what a producer sends again. `promised`: they acknowledge
+    what all replicas in sync have. `clients`: so many had a part.
     """
     found = []
     if result.sent:
-        found += _accounting_flaws(load, result.sent, accounting, window_s=result.window_s, idempotent=idempotent)
+        found += _accounting_flaws(
+            load, result.sent, accounting, window_s=result.window_s, idempotent=idempotent, promised=promised
+        )
         found += generator_flaws(load, result, result.sent, used_up=used_up, room=room)
     found += thread_flaws(result, busiest_broker_cores)
     if result.window_late_s > EDGE_SHARE * result.window_s:
@@ -137,9 +141,17 @@ def flaws(
         explains = standing_still(result.window_s, held_back_s / clients, held_back_s)
         found.append(Flaw(reason, explains=explains, kind="quota"))
     if result.received:
-        sound = result.busiest_thread_cores < THREAD_LIMIT_CORES and all(flaw.brokers for flaw in found)
+        at_work = result.busiest_thread_cores < THREAD_LIMIT_CORES
+        sound = at_work and all(flaw.brokers for flaw in found)
+        # What is wrong beside it explains what it does of this, too.
+        in_part = at_work and all(flaw.brokers or flaw.explains for flaw in found)
         found += _reading_flaws(
-            result, result.received, sound=sound, at_ease=sound and at_ease, room=room, idempotent=idempotent
+            result,
+            result.received,
+            sound=sound,
+            at_ease=sound and at_ease,
+            room=(room or 1.0) if in_part else None,
+            idempotent=idempotent,
         )
     return tuple(found)
 
@@ -181,7 +193,7 @@ def not_sustained(load: Load, result: LoadResult) -> str:
 
 
 def _accounting_flaws(
-    load: Load, sent: Sent, accounting: Accounting, *, window_s: float, idempotent: bool
+    load: Load, sent: Sent, accounting: Accounting, *, window_s: float, idempotent: bool, promised: bool
 ) -> list[Flaw]:
     failed = {code: n for code, n in accounting.failed.items() if not (load.times_out and TIMED_OUT.fullmatch(code))}
     timed_out = accounting.failed_total - sum(failed.values())
@@ -220,7 +232,7 @@ def _accounting_flaws(
         unseen = accounting.failed_total + accounting.unresolved + accounting.markers
         wrong = wrong or (idempotent and not unseen)
         of_late = not wrong and all(flaw.perhaps_late for flaw in found)
-        found.append(Flaw(reason, brokers=wrong or of_late, lost=lost, perhaps_late=of_late))
+        found.append(Flaw(reason, brokers=wrong or of_late, lost=lost and promised, perhaps_late=of_late))
     if not sent.acked_in_window:
         # Brokers that stand still for a part of it are judged; those that do for all of it did no better.
         # Clients whose buffers were full throughout had nothing to attempt.
@@ -235,10 +247,10 @@ def _reading_flaws(
     """Return what was wrong with what consumers were given.
 
     `sound`: nothing is known of the generators that could have kept them from it, but the lack of a processor, which
-    explains as much as there was `room` for.
+    explains as much as there was `room` for; None: everything, for they may have been kept from it wholly.
     """
     sent = result.sent
-    held_up = Share(room, dict.fromkeys(LATENCIES[1:], 1e3 * result.window_s)) if sound and room is not None else None
+    held_up = Share(room, dict.fromkeys(LATENCIES[1:], 1e3 * result.window_s)) if room else None
     found = _wrongly_given(received, idempotent=idempotent)
     # They were waited for after the last acknowledgement (CATCH_UP_S): what they still lack brokers did not give them.
     due = sent is not None and sent.acked > 0

@@ -43,23 +43,27 @@ def more_hosts(measurement: Measurement) -> MoreHosts | None:
 def host_doubts(measurement: Measurement) -> tuple[Doubt, ...]:
     """Return that load hosts were, or may have been, what limited the rates of a load, and what that explains.
 
-    Saturated generators explain everything, but for those that waited for the brokers: a load whose records are under
-    way for longer rises with each host that brings more of them. That one, and one where it is not known, may do once
-    more what one load host more made of it.
+    Saturated generators explain everything, but for those that waited for the brokers: a load whose records, or
+    fetches, are under way for longer rises with each host that brings more of them. That one, and one where it is not
+    known, may do once more what one load host more made of it.
     """
     found = more_hosts(measurement)
     if found is None or found.finding == "confirmed":
         return ()
     most = found.ratio_interval[1] if found.ratio_interval else found.hosts / max(1, found.fewer_hosts)
-    everything = found.finding == "saturated" and not (found.metric == SENT and _waited(measurement.rounds))
+    reads = found.metric == RECEIVED or measurement.scenario.load.kind == "backlog"
+    everything = found.finding == "saturated" and not _waited(measurement.rounds, reads=reads)
     factor = None if everything else max(1.0, most)
     metrics = RATES if found.metric == SENT else RECEIVED_RATES
     return (Doubt(kind="hosts", whose="load", text=found.words, factor=factor, metrics=metrics),)
 
 
-def _waited(rounds: Sequence[Round]) -> bool:
-    """Return whether the producers of every host waited for brokers in all rounds, and no host was at its limit."""
-    full = (host.pushback_share >= WAITED for r in rounds for host in r.hosts)
+def _waited(rounds: Sequence[Round], *, reads: bool) -> bool:
+    """Return whether the clients of every host waited for brokers in all rounds: no host was at its limit.
+
+    Of producers their full buffers tell; whoever `reads` does nothing else but wait where no limit is reached.
+    """
+    full = (reads or host.pushback_share >= WAITED for r in rounds for host in r.hosts)
     return all(full) and not any(doubt.kind == SATURATED for r in rounds for doubt in r.doubts)
 
 

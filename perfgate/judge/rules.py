@@ -98,6 +98,7 @@ def _judged(measurement: Measurement, profile: Profile | None) -> Outcome:
         if not excuse:
             return Outcome(name=name, verdict=Verdict.BROKEN, judgements=(), reasons=tuple(broken))
         reasons = (*reasons, excuse)
+        measurement = replace(measurement, rounds=tuple(r for r in measurement.rounds if not r.broken))
     thresholds = profile.thresholds.get(name, ()) if profile else ()
     if reasons:
         red = _red_in_spite(measurement, thresholds, machine)
@@ -198,9 +199,9 @@ def _sustained(measurement: Measurement, machine: Mapping[int, Sequence[Doubt]],
     short = [r.not_sustained for r in measurement.rounds if r.not_sustained]
     if not short:
         return []
-    verdict = Verdict.REGRESSED if 2 * len(short) > len(measurement.rounds) else Verdict.INCONCLUSIVE
-    reason = f"{short[0]} ({len(short)} of {len(measurement.rounds)} rounds)"
     rounds = [r for r in measurement.rounds if "records_per_s" in r.metrics]
+    verdict = Verdict.REGRESSED if 2 * len(short) > len(rounds) else Verdict.INCONCLUSIVE
+    reason = f"{short[0]} ({len(short)} of {len(rounds)} rounds)"
     rates = [r.metrics["records_per_s"] for r in rounds]
     if not rates:
         return []

@@ -133,15 +133,15 @@ def kind_of(entry: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def former_values(
-    entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any], before: str
+    entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any], before: str, latest: int = FORMER_RUNS
 ) -> dict[str, dict[str, list[float]]]:
-    """Return what the latest FORMER_RUNS unmodified runs of the same kind as `like` measured, oldest first.
+    """Return what the `latest` unmodified runs of the same kind as `like` measured, oldest first; 0: all of them.
 
     By scenario and metric. `before`: the id of a run; only runs that began before it count (ids sort by time).
     """
     alike = [e for e in entries if not e["modified"] and kind_of(e) == kind_of(like) and str(e["run_id"]) < before]
     found: dict[str, dict[str, list[float]]] = {}
-    for entry in alike[-FORMER_RUNS:]:
+    for entry in alike[-latest:]:
         for name, row in entry["rows"].items():
             for metric in SHOWN:
                 if metric in row and is_sound(row):

@@ -8,8 +8,9 @@ from perfgate.judge.rules import invalid_reasons
 from perfgate.judge.spoilt import spoilt
 from perfgate.model import Comparison, Effect, MetricInfo, Round
 
-MANY_TIMES = 10.0
-"""Failures come together, a burst of them after one stall: a share that is less many times larger may be chance."""
+MANY_TIMES, MANY = 10.0, 0.05
+"""Failures come together, a burst of them after one stall: a share that is less many times larger, or a small one, may
+be chance."""
 
 
 def unsound_load(comparison: Comparison) -> tuple[Effect, tuple[str, ...]] | None:
@@ -52,13 +53,13 @@ def _failed(one: Round) -> bool:
 
 
 def _clearly_more(after: Sequence[Round], before: Sequence[Round]) -> bool:
-    """Return whether MANY_TIMES the share of these records failed; of failures that are no number of records, False."""
+    """Return whether MANY of these records failed, and MANY_TIMES their share; False where failures are not counted."""
     shares = []
     for rounds in (after, before):
         attempted = sum(r.accounting.attempted for r in rounds)
         failed = sum(r.accounting.failed_total + r.accounting.unresolved for r in rounds)
         shares.append(failed / attempted if attempted else 0.0)
-    return all(_counted(r) for r in before if _failed(r)) and shares[0] > MANY_TIMES * shares[1]
+    return all(_counted(r) for r in before if _failed(r)) and shares[0] > max(MANY, MANY_TIMES * shares[1])
 
 
 def _counted(one: Round) -> bool:

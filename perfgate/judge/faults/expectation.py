@@ -26,6 +26,8 @@ MOVED_S, UNMOVED_S = 3.0, 1.0
 REQUESTS = 10
 """And so many requests as slow as one in a hundred was before the fault: one refused, metadata asked for again and
 again, the record sent again. On a quiet machine these take 0.3 s; a slow one is no fault of the brokers."""
+SLOW_S = 0.2
+"""A p99 beyond that before the fault may be the brokers' own doing: what only that explains is not known to be well."""
 FIND_S = 5.0
 """What consumers may need, once leaders or members are there, to find them."""
 LEAST_SHARE = 0.5
@@ -74,7 +76,12 @@ def _two_gone(case: Case) -> Expectation:
 
 
 def _at_most(base_s: float, why: str) -> Callable[[Case], Expectation]:
-    return lambda case: Expectation(0.0, min(base_s + REQUESTS * case.usual, max(base_s, case.first)), why)
+    def expected(case: Case) -> Expectation:
+        most_s = max(base_s, case.first)
+        slow_s, sure_s = (base_s + REQUESTS * usual for usual in (case.usual, min(case.usual, SLOW_S)))
+        return Expectation(0.0, min(slow_s, most_s), why, sure_s if sure_s < min(slow_s, most_s) else None)
+
+    return expected
 
 
 _moved, _unmoved = _at_most(MOVED_S, "leaders move in good order"), _at_most(UNMOVED_S, "no leader moves")
@@ -122,7 +129,8 @@ def expected_outage(row: FaultScenario, usual_s: float = 0.0, told_s: float | No
     if told_s == 0:
         why = f"{expected.why} (the brokers do not tell their session: it may be {UNTOLD_S:g} s)"
         usual = expected_outage(row, usual_s)
-        return replace(expected, low_s=min(expected.low_s, usual.low_s), why=why, sure_s=usual.high_s)
+        sure_s = usual.high_s if usual.sure_s is None else usual.sure_s
+        return replace(expected, low_s=min(expected.low_s, usual.low_s), why=why, sure_s=sure_s)
     return expected
 
 

@@ -10,9 +10,9 @@ from unittest.mock import patch
 
 import pytest
 
-from perfgate.experiment.assembly import round_of
+from perfgate.experiment.assembly import round_of, unmeasured
 from perfgate.experiment.flaw import Flaw
-from perfgate.experiment.round_flaws import round_flaws
+from perfgate.experiment.round_flaws import is_promised, round_flaws
 from perfgate.experiment.validity import late_turns, not_sustained
 from perfgate.judge.compare.comparisons import judge_comparison
 from perfgate.judge.compare.reference import judge_against_reference
@@ -20,7 +20,7 @@ from perfgate.judge.ratio_file import Ratios, load_ratios
 from perfgate.judge.rules import judge_scenario
 from perfgate.model import Accounting, CanaryReading, Comparison, Effect, Load, Round, Verdict
 from tests.harness.attack.test_a_flaw_excuses_its_share import CAPPED, FULL, PACED, measured, taken
-from tests.harness.build import accounting, load_result, one_round, profile, received, sent, threshold
+from tests.harness.build import accounting, load_result, one_round, profile, received, scenario, sent, threshold
 from tests.harness.judge.test_comparisons import comparison
 
 RATE = threshold("records_per_s", 1000.0, 0.1)
@@ -28,6 +28,7 @@ READ = threshold("received_records_per_s", 1000.0, 0.1)
 CPU = threshold("broker_cpu_us_per_record", 50.0, 0.1)
 QUIET = CanaryReading(deflate_mib_per_s=100, loopback_per_s=20_000, pressure=0.1, steal=0.0)
 STARVED = replace(QUIET, steal=0.95)
+RED = (Verdict.REGRESSED, Verdict.BROKEN)
 AT_CAP = Load(kind="capped", rate=1000.0)
 
 
@@ -61,20 +62,32 @@ def test_brokers_of_others_that_acknowledge_nothing_for_whole_windows_are_red() 
 def test_what_was_acknowledged_and_is_not_there_is_broken_wherever_the_brokers_run() -> None:
     where = Accounting(attempted=3000, acked=3000, failed={}, unresolved=0, offset_delta=2000)
     told = load_result(sent=sent())
-    found = round_flaws(CAPPED, told, where, {}, shares_cores=False)
-    one = round_of(1, told, where, {}, found, "", own_brokers=False)
-    assert judge_scenario(measured(CAPPED, [one]), None).verdict is Verdict.BROKEN
+    for acks, verdict in (("all", Verdict.BROKEN), ("-1", Verdict.BROKEN), ("1", Verdict.INVALID)):
+        promised = is_promised(replace(scenario(), producer=(("acks", acks),)))
+        found = round_flaws(CAPPED, told, where, {}, shares_cores=False, promised=promised)
+        one = round_of(1, told, where, {}, found, "", own_brokers=False)
+        assert judge_scenario(measured(CAPPED, [one]), None).verdict is verdict, acks
+    assert not is_promised(scenario()), "1 is what the suite's producers have where a scenario states none"
 
 
-def behind(slower: float, brokers_cores: float) -> Round:
+def behind(slower: float, brokers_cores: float, **changes: Any) -> Round:
     """Return a round of consumers that lag behind, on two processors of which the brokers use so many."""
     lag = int(3000 * min(1.0, 3 / slower))
     read = {"read": lag, "received": lag, "received_in_window": int(2000 / slower)}
-    told = replace(load_result(sent=sent(), received=received(**read)), cpu_cores=0.1)
+    late_s = changes.pop("window_late_s", 0.0)
+    told = load_result(sent=sent(**changes), received=received(**read))
+    told = replace(told, cpu_cores=0.1, window_late_s=late_s)
     brokers = {"broker_cpu_cores.sum": brokers_cores, "broker_cpu_cores.max": brokers_cores / 3}
     with patch.object(os, "cpu_count", lambda: 2):
         found = round_flaws(AT_CAP, told, accounting(3000), brokers, shares_cores=True)
     return round_of(1, told, accounting(3000), brokers, found, not_sustained(AT_CAP, told), own_brokers=True)
+
+
+@pytest.mark.parametrize("changes", [{"throttled_ms": 7}, {"stalled_in_window_s": 0.6, **FULL}, {"window_late_s": 0.1}])
+def test_a_small_flaw_beside_them_explains_little_of_consumers_that_never_catch_up(changes: dict[str, Any]) -> None:
+    """Brokers that were 3 times slower were REGRESSED, 4 times and more INVALID."""
+    assert judge_scenario(measured(AT_CAP, [behind(20.0, 1.0, **changes)] * 3), profile(READ)).verdict in RED
+    assert judge_scenario(measured(AT_CAP, [behind(1.0, 1.0, **changes)] * 3), profile(READ)).verdict not in RED
 
 
 @pytest.mark.parametrize("slower", [20.0, 100.0])
@@ -82,7 +95,7 @@ def behind(slower: float, brokers_cores: float) -> Round:
 def test_consumers_far_behind_brokers_that_burn_all_processors_are_red(slower: float, brokers_cores: float) -> None:
     """BROKEN where the brokers used one of two processors, INVALID where they used both."""
     found = judge_scenario(measured(AT_CAP, [behind(slower, brokers_cores)] * 3), profile(READ, CPU))
-    assert found.verdict in (Verdict.REGRESSED, Verdict.BROKEN)
+    assert found.verdict in RED
 
 
 @pytest.mark.parametrize(
@@ -130,7 +143,8 @@ def some_failed(one: Round, failed: int) -> Round:
 def test_a_few_failures_of_the_baseline_do_not_excuse_the_candidates() -> None:
     sound = [one_round(n, 1000.0) for n in range(1, 5)]
     one = replace(sound[-1], index=4)
-    for before, after, effect in ((3, 2970, Effect.BROKEN), (3, 4, Effect.INVALID), (2970, 3, Effect.INVALID)):
+    many = ((3, 2970, Effect.BROKEN), (3, 4, Effect.INVALID), (1, 11, Effect.INVALID), (2970, 3, Effect.INVALID))
+    for before, after, effect in many:
         found = compared(*sound[:3], some_failed(one, after), before=(*sound[:3], some_failed(one, before)))
         assert judge_comparison(found).effect is effect, (before, after)
     slow = [one_round(n, 50.0) for n in range(1, 5)]
@@ -146,6 +160,19 @@ def test_a_burst_that_is_all_there_is_says_how_slow_a_candidate_was_at_the_least
     assert judge_comparison(compared(one, before=(before,))).effect is Effect.SLOWER
     unchanged = replace(one, metrics=one_round(1, 1000.0).metrics)
     assert judge_comparison(compared(unchanged, before=(before,))).effect is Effect.INVALID
+
+
+def test_rounds_that_were_not_made_do_not_outvote_those_that_fell_short() -> None:
+    short = [replace(taken(PACED, 20.0), index=n) for n in (1, 2)]
+    ended = [unmeasured(n, "the generator ended") for n in (3, 4)]
+    assert judge_scenario(measured(PACED, [*short, *ended]), None).verdict is Verdict.REGRESSED
+
+
+def test_a_machine_that_stood_still_explains_that_nothing_was_acknowledged() -> None:
+    rounds = [failing(one_round(n, 0.0), NOTHING_ACKED) for n in range(1, 4)]
+    rounds = [replace(r, broken=r.invalid, perhaps_late=r.invalid) for r in rounds]
+    starved = replace(measured(CAPPED, rounds), canary=(*[QUIET] * 3, *[replace(QUIET, steal=0.99)] * 4))
+    assert judge_scenario(starved, profile(RATE)).verdict is Verdict.INVALID
 
 
 def test_a_late_round_that_the_machine_excuses_takes_the_slowness_of_others_not_back() -> None:

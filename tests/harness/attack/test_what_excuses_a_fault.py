@@ -17,6 +17,7 @@ from perfgate.experiment.faults.late import schedule_delay_s
 from perfgate.experiment.faults.rounds import measure_faults
 from perfgate.experiment.faults.scripts import SCRIPTS, Scene
 from perfgate.experiment.faults.written import Written
+from perfgate.judge.faults.expectation import expected_outage
 from perfgate.judge.rules import judge_scenario
 from perfgate.load.history import ACCEPT, RECEIPT
 from perfgate.model import Fault, FaultScenario, Load, Measurement, Round, Verdict
@@ -340,3 +341,15 @@ def test_noise_explains_no_loss_of_what_is_better_when_higher() -> None:
     slow = replace(one, metrics={**one.metrics, "catch_up_records_per_s": 20.0})
     taken = Measurement(scenario=faulty(), rounds=(slow,), rtt_ms={})
     assert judge_scenario(taken, profile(held)).verdict is Verdict.REGRESSED
+
+
+@pytest.mark.parametrize("kind", ["stop-leader", "slow-follower", "rolling-restart"])
+def test_slow_brokers_before_a_fault_do_not_make_a_long_outage_green(kind: str) -> None:
+    """An outage of 6 s was REGRESSED where the p99 before it was 10 ms, and PASS where it was 400 ms."""
+    row = replace(faulty(), fault=replace(faulty().fault, kind=kind))
+    quick, slow = expected_outage(row, 0.01), expected_outage(row, 0.7)
+    assert quick.high_s < 6 < slow.high_s, "slow brokers may need that long"
+    assert quick.sure_s is None
+    assert slow.sure_s is not None
+    assert slow.sure_s < 6, "and nobody knows that it is well"
+    assert expected_outage(row, 0.2).sure_s is None, "a slow machine is no fault of the brokers"

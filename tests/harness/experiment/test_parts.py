@@ -165,6 +165,21 @@ def test_one_that_is_all_there_is_when_the_time_is_over_is_kept(monkeypatch: pyt
     assert [len(found) for found in row.rounds.values()] == [1, 1]
 
 
+def test_one_that_was_only_late_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its brokers were BROKEN by three records that were waited for until the budget was over."""
+    late = ("3 of 3,000 records had no outcome when the wait ended",)
+
+    def burst(_benches: Any, sides: Any, *_: Any) -> dict[str, Finished]:
+        one = replace(one_round(1, 12_000.0, invalid=late), perhaps_late=late, broken=late)
+        return {side: Finished(round=one, repeatable=False) for side in sides}
+
+    monkeypatch.setattr(parts, "burst", burst)
+    row = Compared(dict.fromkeys("AB", scenario()), "turns", 1)
+    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0)
+    assert measure_part(row, dict.fromkeys("AB", bench), Switch(), 0, "ABBA") == ""
+    assert [len(found) for found in row.rounds.values()] == [0, 0]
+
+
 def test_windows_are_as_long_as_what_decides_takes_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four scrapes of a Prometheus never lay in a turn of a second: brokers' CPU could not decide."""
     paces: list[Pace] = []

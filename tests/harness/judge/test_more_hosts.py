@@ -144,6 +144,13 @@ def test_consumers_that_fall_behind_are_looked_at_as_well() -> None:
     assert doubt.touches("received_records_per_s")
 
 
+def test_readers_that_wait_explain_what_one_host_more_made_of_it() -> None:
+    """A backlog that was read at a twentieth was REGRESSED, and with one host more INVALID."""
+    found = confirmed(times(1 / 20), times(1 / 38))
+    row = replace(found.scenario, load=Load(kind="backlog", records=1_000_000))
+    assert judge_scenario(replace(found, scenario=row), HELD).verdict is Verdict.REGRESSED
+
+
 def test_of_many_hosts_one_more_is_expected_to_add_little() -> None:
     assert most_ratio(confirmed(FLAT, FLAT, hosts=2)) == 1.05
     twenty = confirmed(FLAT, times(19 / 20), hosts=20)

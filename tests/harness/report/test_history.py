@@ -340,6 +340,8 @@ def test_former_values_are_of_sound_unmodified_runs_of_the_same_kind_before_this
         "ten runs, one of them unsound"
     )
     assert history.former_values(entries, entries[0], "20260101") == {}
+    ever = history.former_values(entries, entries[0], "20260119", latest=0)["batch-1k"]["records_per_s"]
+    assert round(ever[0] / rate) == 1, "a rate that was taken once counts however long ago that was"
 
 
 def test_a_replay_draws_the_runs_before_it(tmp_path: Path, document: dict[str, Any]) -> None:
