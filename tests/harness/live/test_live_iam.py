@@ -31,6 +31,8 @@ public class SignedByIam implements AuthenticateCallbackHandler {
     public void close() { }
     public void handle(Callback[] callbacks) {
         for (Callback one : callbacks) {
+            if (!(one instanceof OAuthBearerValidatorCallback))
+                continue;  // of extensions, which a client may send beside a token
             OAuthBearerValidatorCallback asked = (OAuthBearerValidatorCallback) one;
             String text = asked.tokenValue();
             URI url = URI.create(new String(Base64.getUrlDecoder().decode(text), StandardCharsets.UTF_8));
@@ -61,7 +63,9 @@ public class SignedByIam implements AuthenticateCallbackHandler {
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
     folder = tmp_path_factory.mktemp("iam")
     config = {
-        "listener.security.protocol.map": "SAMEZONE:SASL_PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listener.security.protocol.map": (
+            "SAMEZONE:SASL_PLAINTEXT,CROSSZONE:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT"
+        ),
         "sasl.enabled.mechanisms": "OAUTHBEARER",
         "listener.name.samezone.oauthbearer.sasl.jaas.config": LOGIN,
         "listener.name.samezone.oauthbearer.sasl.server.callback.handler.class": "SignedByIam",
@@ -103,14 +107,14 @@ def test_every_client_of_a_run_logs_in_with_a_token_and_no_secret_is_written(
     done = gate(results, PROBES, *SHORT, f"--target={path}", "-k", selected, environment=CREDENTIALS)
     assert done.measured, done.output
     for entry in done.run["scenarios"]:
-        assert entry["accounting"]["attempted"] == entry["accounting"]["offset_delta"] > 0
+        assert entry["accounting"]["acked"] == entry["accounting"]["offset_delta"] > 0
     written = [one.read_bytes() for one in results.rglob("*") if one.is_file()]
     assert not [content for content in written if SECRET.encode() in content or b"X-Amz-Signature" in content]
 
 
 def test_credentials_that_the_brokers_do_not_take_are_one_line(cluster: SecuredCluster, tmp_path: Path) -> None:
     other = {**CREDENTIALS, "AWS_ACCESS_KEY_ID": "AKIAOFOTHERS"}
-    done = gate(tmp_path / "results", PROBES, f"--target={target_file(cluster, tmp_path)}", environment=other)
+    done = gate(tmp_path / "results", PROBES, *SHORT, f"--target={target_file(cluster, tmp_path)}", environment=other)
     assert done.code == 2, done.output
     assert "the brokers refused the log-in" in done.output
     assert "Traceback" not in done.output
