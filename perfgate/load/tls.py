@@ -14,6 +14,22 @@ from distributed.security import Security
 VALID = timedelta(days=30)
 """Before and after now: so wrong may a host's wall clock be, and so long may a run last."""
 NAME = "kafka-perf-gate-run"
+USES = {
+    "digital_signature": True,
+    "key_cert_sign": True,
+    **dict.fromkeys(
+        (
+            "content_commitment",
+            "key_encipherment",
+            "data_encipherment",
+            "key_agreement",
+            "crl_sign",
+            "encipher_only",
+            "decipher_only",
+        ),
+        False,
+    ),
+}
 
 
 def certificate_and_key() -> tuple[str, str]:
@@ -35,6 +51,9 @@ def certificate_and_key() -> tuple[str, str]:
         .not_valid_before(now - VALID)
         .not_valid_after(now + VALID)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        # From Python 3.13 on an authority is refused that does not state these (VERIFY_X509_STRICT).
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.KeyUsage(**USES), critical=True)
         .sign(key, hashes.SHA256())
     )
     text = key.private_bytes(

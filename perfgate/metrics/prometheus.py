@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +16,7 @@ from prometheus_api_client import PrometheusConnect
 from prometheus_api_client.exceptions import PrometheusApiClientException
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
+from urllib3.util.ssl_ import create_urllib3_context
 
 from perfgate.host.addresses import is_this_machine
 from perfgate.metrics.look_back import duration_s
@@ -82,8 +84,8 @@ class Prometheus:
             timeout=REQUEST_TIMEOUT_S,
             retry=retry,
         )
-        if is_this_machine(urlsplit(url).hostname or ""):
-            session.mount(url, _Direct(max_retries=retry))
+        here = is_this_machine(urlsplit(url).hostname or "")
+        session.mount(url, (_Direct if here else _AsOthers)(max_retries=retry))
         self.exporter = source.preset
         """The preset whose series are asked for; empty: of each window those that have any, in the presets' order."""
         self.first = self.look()
@@ -163,7 +165,19 @@ class Prometheus:
             raise ConfigurationError(f"Prometheus {url}: it refused the query {query!r}: {words}") from None
 
 
-class _Direct(HTTPAdapter):
+class _AsOthers(HTTPAdapter):
+    """Takes the certificates that other clients take.
+
+    From Python 3.13 on its default refuses authorities that they accept, as those that state no key usage
+    (VERIFY_X509_STRICT).
+    """
+
+    def init_poolmanager(self, *given: Any, **named: Any) -> None:
+        context = create_urllib3_context(verify_flags=ssl.VERIFY_X509_TRUSTED_FIRST)
+        super().init_poolmanager(*given, **named, ssl_context=context)
+
+
+class _Direct(_AsOthers):
     """Sends requests to the server itself, whatever HTTP proxy the environment names."""
 
     def send(self, *given: Any, **named: Any) -> requests.Response:

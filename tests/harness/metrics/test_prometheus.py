@@ -2,8 +2,10 @@
 
 import json
 import re
+import ssl
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +14,11 @@ from unittest.mock import Mock
 from urllib.parse import parse_qs, urlparse
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -124,6 +131,37 @@ def server() -> Iterator[str]:
         yield f"http://127.0.0.1:{http.server_port}"
         http.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def secured(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A server with a certificate of an authority that states no key usage, as many of companies' own do."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "own")])
+    now = datetime.now(UTC)
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    made = made.serial_number(1).not_valid_before(now - timedelta(1)).not_valid_after(now + timedelta(1))
+    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+    (ca := tmp_path / "ca.pem").write_bytes(made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (both := tmp_path / "both.pem").write_bytes(private + ca.read_bytes())
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(both)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as http:
+        http.socket = context.wrap_socket(http.socket, server_side=True)
+        thread = threading.Thread(target=http.serve_forever, daemon=True)
+        thread.start()
+        yield f"https://localhost:{http.server_port}", ca
+        http.shutdown()
+        thread.join()
+
+
+def test_an_authority_that_other_clients_take_is_taken(secured: tuple[str, Path]) -> None:
+    """From Python 3.13 on it was refused: CA cert does not include key usage extension."""
+    url, ca = secured
+    assert ahead_of_wall_s(Prometheus(PrometheusSource(url=url, ca=str(ca)))) == pytest.approx(Answers.ahead_s, abs=1.0)
+    with pytest.raises(ConfigurationError, match="certificate"):
+        Prometheus(PrometheusSource(url=url))
 
 
 def ahead_of_wall_s(prometheus: Prometheus) -> float:

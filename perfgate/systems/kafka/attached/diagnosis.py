@@ -76,6 +76,9 @@ def _shake_hands(connection: socket.socket, host: str, settings: Mapping[str, st
         capath=settings.get("ssl.ca.location") if Path(settings.get("ssl.ca.location", "")).is_dir() else None,
         cadata=settings.get("ssl.ca.pem"),
     )
+    # As the clients look at certificates. From Python 3.13 on its default refuses authorities that all others accept,
+    # as those that state no key usage (VERIFY_X509_STRICT).
+    context.verify_flags = ssl.VERIFY_X509_TRUSTED_FIRST
     context.check_hostname = settings.get("ssl.endpoint.identification.algorithm", "https") != "none"
     if settings.get("enable.ssl.certificate.verification", "true") == "false":
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
