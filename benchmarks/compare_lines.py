@@ -282,7 +282,11 @@ def comparison_facts(document: Mapping[str, Any]) -> dict[str, Any]:
             if one["notable"] and one["metric"] in KEPT
         ],
         "discarded": len(found["baseline"]["discarded_rounds"]),
-        "invalid": sum(bool(one["invalid"]) for side in ("baseline", "candidate") for one in found[side]["rounds"]),
+        "invalid": sum(
+            not all(flaw["metrics"] for flaw in one["flaws"])
+            for side in ("baseline", "candidate")
+            for one in found[side]["rounds"]
+        ),
         "rounds": {side: columns(found[side]["rounds"]) for side in ("baseline", "candidate")},
     }
 

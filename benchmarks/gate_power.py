@@ -27,6 +27,7 @@ from perfgate.judge.thresholds import largest_reach
 from perfgate.model import METRICS, Measurement, MetricInfo, Outcome, Profile, Threshold, Verdict
 from perfgate.model.summary import centre
 from perfgate.report.proposal import TOLERANCE as STATED
+from tests.harness.build import flawed
 from tests.scenarios.bases import PAPER
 
 PROFILE_RUNS = 20
@@ -120,7 +121,7 @@ class Lab:
         rounds = []
         for index, value in enumerate(self._rates(factor, state), start=1):
             growth = math.exp(self._random.normal(0.0, STALLS_SCATTER)) if stalls else 1.0
-            one = replace(unmeasured(index, ""), invalid=(), metrics={metric.name: value})
+            one = flawed(unmeasured(index, ""), invalid=(), metrics={metric.name: value})
             rounds.append(replace(one, steady=not stalls, growth=growth))
         return Measurement(scenario=PAPER, rounds=tuple(rounds), rtt_ms={})
 

@@ -98,7 +98,7 @@ class Bench:
             sent = accounting_of(result.sent, before, self._topics.end_offsets(topic, partitions))
         finally:
             self._topics.delete(topic)
-        if wrong := [flaw.reason for flaw in flaws(row.load, result, sent) if not flaw.generator]:
+        if wrong := [flaw.text for flaw in flaws(row.load, result, sent) if not flaw.again]:
             raise LoadError("; ".join(wrong))
         return result
 

@@ -101,7 +101,7 @@ def by_driver(driver: Driver, topics: Topics) -> Measure:
         after = topics.end_offsets(spec.topic, spec.scenario.topic.partitions)
         found = flaws(spec.scenario.load, result, accounting_of(result.sent, before, after))
         # That the generator is the limit is what is measured here; anything else is wrong.
-        if wrong := [flaw.reason for flaw in found if not flaw.generator]:
+        if wrong := [flaw.text for flaw in found if not flaw.again]:
             raise LoadError("; ".join(wrong))
         return _point(result)
 

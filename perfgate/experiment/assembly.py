@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from perfgate.experiment.flaw import Flaw
 from perfgate.experiment.generator_flaws import schedule_delay_p99_ms
 from perfgate.experiment.validity import LATE
 from perfgate.model import (
@@ -21,7 +20,7 @@ from perfgate.model import (
     Round,
     Scenario,
 )
-from perfgate.model.doubt import Doubt
+from perfgate.model.flaw import Flaw
 from perfgate.model.histogram import figures_of, latency_metrics
 from perfgate.model.load import Driver, LoadResult, SendsFailedError, Sent
 
@@ -105,9 +104,7 @@ def unmeasured(
         accounting=Accounting(attempted=0, acked=0, failed={}, unresolved=0, offset_delta=0),
         generator=None,
         latency_histogram="",
-        invalid=(reason,),
-        broken=(reason,) if broken else (),
-        perhaps_late=(reason,) if perhaps_late else (),
+        flaws=(Flaw(reason, broken=broken, late=perhaps_late),),
         target_unhealthy=unhealthy,
     )
 
@@ -170,20 +167,21 @@ def round_of(
         untold=untold or {},
         hosts=result.hosts,
         partitions=_partitions(result, leaders),
-        invalid=tuple(flaw.reason for flaw in found if not flaw.metrics),
-        broken=tuple(flaw.reason for flaw in found if flaw.lost or (flaw.brokers and own_brokers)),
-        perhaps_late=tuple(flaw.reason for flaw in found if flaw.perhaps_late),
-        invalid_metrics={
-            **{name.partition(".")[0]: f"{name} was measured as {value:g}" for name, value in no_numbers.items()},
-            **{metric: flaw.reason for flaw in found for metric in flaw.metrics},
-        },
-        doubts=(*(doubt for flaw in found for doubt in flaw.doubts), *map(_no_number, no_numbers)),
+        flaws=(
+            *(_no_number(name, value) for name, value in no_numbers.items()),
+            *(blamed(flaw, own_brokers=own_brokers) for flaw in found),
+        ),
     )
 
 
-def _no_number(metric: str) -> Doubt:
-    text = f"{metric} was measured as what is no number"
-    return Doubt(kind="no number", whose="unknown", text=text, factor=None, metrics=(metric.partition(".")[0],))
+def blamed(flaw: Flaw, *, own_brokers: bool) -> Flaw:
+    """Return the flaw, as a result where brokers that serve nobody else are to blame."""
+    theirs = own_brokers and flaw.whose == "brokers" and not flaw.again
+    return replace(flaw, broken=True) if theirs else flaw
+
+
+def _no_number(metric: str, value: float) -> Flaw:
+    return Flaw(f"{metric} was measured as {value:g}", kind="no number", metrics=(metric.partition(".")[0],))
 
 
 def _partitions(result: LoadResult, leaders: Sequence[int]) -> tuple[PartitionFigures, ...]:

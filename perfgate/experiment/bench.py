@@ -15,7 +15,6 @@ from pathlib import Path
 from perfgate.experiment.assembly import Finished, done_in_window, round_of, sends_failed, timed_out_share, unmeasured
 from perfgate.experiment.faults.fault_round import fault_round
 from perfgate.experiment.faults.growth import grown
-from perfgate.experiment.flaw import Flaw
 from perfgate.experiment.ledger import Ledger
 from perfgate.experiment.load_watch import LoadWatch
 from perfgate.experiment.one_host_fewer import OneHostFewer
@@ -31,6 +30,7 @@ from perfgate.experiment.warm_up import Slice, bound_s, warm_up
 from perfgate.metrics.usage import Sampler, UsageWatch, not_told
 from perfgate.model import FaultScenario, Load, Round, Scenario, Tier
 from perfgate.model.errors import TopicRefusedError
+from perfgate.model.flaw import Flaw
 from perfgate.model.load import (
     Driver,
     Engine,
@@ -283,7 +283,7 @@ class Bench:
                 own_brokers=self._cluster.dedicated,
                 leaders=leaders,
             ),
-            repeatable=bool(found) and all(flaw.generator for flaw in found),
+            repeatable=bool(found) and all(flaw.again for flaw in found),
         )
 
     def topic(self, scenario: Scenario, observer: Observer) -> AbstractContextManager[str]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from types import MappingProxyType
 
 from perfgate.model import LATENCY_QUANTILES
-from perfgate.model.doubt import Doubt, Whose
+from perfgate.model.flaw import EVERYTHING, NOTHING, Flaw, Part
 from perfgate.model.histogram import merged
 from perfgate.model.load import Sent
 
@@ -24,62 +23,38 @@ COUNTED = (
     "client_cpu_us_per_record",
 )
 """Metrics that are worse by the share of the load that was not made, or not counted: rates, and costs of a record."""
+NO_DELAY: Mapping[str, float] = MappingProxyType({})
 ECHO = 2.0
 """Records that a generator sends late by some time come together: brokers that take twice the rate work them off within
 that time once more. So latencies may be longer by twice the delay without the brokers having changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """What a flaw explains of a loss: of COUNTED a factor, of latencies so many ms, by the beginning of their names."""
-
-    factor: float = 1.0
-    late_ms: Mapping[str, float] = field(default_factory=dict)
+Explained = tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Flaw:
-    """One reason why a round does not count, or why its `metrics` do not (beginnings of names; empty: all of it).
+def share(factor: float = 1.0, late_ms: Mapping[str, float] = NO_DELAY) -> Explained:
+    """Return what a flaw explains of a loss: of COUNTED a factor, of latencies so many ms, by how their names begin."""
+    found = [*NOTHING]
+    if factor > 1:
+        # A share of the records that timed out says nothing of the others.
+        found += [Part(factor=factor, metrics=COUNTED), Part(factor=None, metrics=("timed_out_share",))]
+    found += [Part(offset=ms, metrics=(name,)) for name, ms in late_ms.items() if ms > 0]
+    return tuple(found)
 
-    One that lies with the `generator` is worth another try; `starved`: the brokers used the processors that it lacked.
-    One that lies with the `brokers`, because they did not do what they are there for, is a result where they serve
-    nobody else, and `lost`, what they had acknowledged, wherever they run; one that is `perhaps_late` is none where the
-    machine was busy with something else. `explains`: how much of a loss it may have made; None: nothing where it is the
-    brokers', else everything. `kind`: see :class:`perfgate.model.doubt.Doubt`.
+
+def of_generator(text: str, explains: Explained = EVERYTHING, *, kind: str, metrics: tuple[str, ...] = ()) -> Flaw:
+    """Return a flaw that lies with the generator, so that the round is worth another try."""
+    return Flaw(text, kind=kind, whose="load", again=True, metrics=metrics, explains=explains)
+
+
+def of_brokers(text: str, *, theirs: bool = True, late: bool = False, lost: bool = False, kind: str = "flaw") -> Flaw:
+    """Return a flaw that lies with the brokers: what they failed to do explains nothing of what they are slower by.
+
+    Unless it is not known to be `theirs`. `lost`: what they had promised to keep, a result wherever they run.
     """
-
-    reason: str
-    generator: bool = False
-    brokers: bool = False
-    lost: bool = False
-    perhaps_late: bool = False
-    metrics: tuple[str, ...] = ()
-    explains: Share | None = None
-    kind: str = "flaw"
-    starved: bool = False
-
-    @property
-    def whose(self) -> Whose:
-        """Whose doing it is, as far as that is known."""
-        if self.brokers or self.starved:
-            return "brokers"
-        return "load" if self.generator else "unknown"
-
-    @property
-    def doubts(self) -> tuple[Doubt, ...]:
-        """The flaw as values for the judge: what it spoils, and how much of that it explains."""
-        doubt = partial(Doubt, kind=self.kind, whose=self.whose, text=self.reason)
-        if self.explains is None and self.brokers:
-            return (doubt(metrics=self.metrics),)
-        if self.explains is None:
-            return (doubt(factor=None, metrics=self.metrics),)
-        factor, late_ms = self.explains.factor, self.explains.late_ms
-        found = [doubt(metrics=self.metrics)]
-        if factor > 1:
-            # A share of the records that timed out says nothing of the others.
-            found += [doubt(factor=factor, metrics=COUNTED), doubt(factor=None, metrics=("timed_out_share",))]
-        found += [doubt(offset=ms, metrics=(name,)) for name, ms in late_ms.items() if ms > 0]
-        return tuple(found)
+    if not theirs:
+        return Flaw(text, kind=kind)
+    return Flaw(text, kind=kind, whose="brokers", late=late, broken=lost, explains=NOTHING)
 
 
 def lost_of(window_s: float, lost_s: float) -> float:
@@ -87,14 +62,14 @@ def lost_of(window_s: float, lost_s: float) -> float:
     return window_s / (window_s - lost_s) if lost_s < window_s else math.inf
 
 
-def standing_still(window_s: float, lost_s: float, longest_s: float) -> Share | None:
+def standing_still(window_s: float, lost_s: float, longest_s: float) -> Explained:
     """Return what is explained by a load that lacked `lost_s` of its window; no pause was longer than `longest_s`.
 
-    None: everything.
+    That is everything where it lacked all of it.
     """
     if not lost_s < window_s:
-        return None
-    return Share(lost_of(window_s, lost_s), dict.fromkeys((*LATENCIES, "fetch_latency_ms"), 1e3 * ECHO * longest_s))
+        return EVERYTHING
+    return share(lost_of(window_s, lost_s), dict.fromkeys((*LATENCIES, "fetch_latency_ms"), 1e3 * ECHO * longest_s))
 
 
 def sent_late(sent: Sent, metrics: tuple[str, ...] = LATENCIES) -> dict[str, float]:

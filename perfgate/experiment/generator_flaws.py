@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from perfgate.experiment.flaw import LATENCIES, Flaw, Share, sent_late, standing_still
+from dataclasses import replace
+
+from perfgate.experiment.flaw import LATENCIES, Explained, of_generator, sent_late, share, standing_still
 from perfgate.model import Load
 from perfgate.model.compared import SATURATED, SENT_LATE, STOOD_STILL
+from perfgate.model.flaw import EVERYTHING, Flaw
 from perfgate.model.histogram import latency_metrics, merged
 from perfgate.model.load import LoadResult, Sent
 
@@ -68,7 +71,7 @@ def _stood_still(result: LoadResult, sent: Sent) -> Flaw:
     longest_s = delays.get_max_value() / 1e6 if delays.get_total_count() else sent.stalled_in_window_s
     longest_s = min(result.window_s, longest_s)
     explains = standing_still(result.window_s, sent.stalled_in_window_s, longest_s)
-    return Flaw(reason, generator=True, explains=explains, kind=STOOD_STILL)
+    return of_generator(reason, explains, kind=STOOD_STILL)
 
 
 def _saturated_capped(load: Load, result: LoadResult, sent: Sent, room: float | None) -> Flaw:
@@ -76,11 +79,11 @@ def _saturated_capped(load: Load, result: LoadResult, sent: Sent, room: float | 
         f"{SATURATED}: it offered {sent.attempted_in_window / result.window_s:,.0f} records/s of the cap of "
         f"{load.rate:,.0f}, although its buffer did not push back; the brokers could have taken more"
     )
-    explains = None
+    explains: Explained = EVERYTHING
     if room is not None:
         reason += f", {room:.2f} times as much with all processors"
-        explains = Share(factor=room, late_ms=dict.fromkeys(LATENCIES, 1e3 * result.window_s))
-    return Flaw(reason, generator=True, explains=explains, kind=SATURATED)
+        explains = share(room, dict.fromkeys(LATENCIES, 1e3 * result.window_s))
+    return of_generator(reason, explains, kind=SATURATED)
 
 
 def _paced_flaws(load: Load, result: LoadResult, sent: Sent) -> list[Flaw]:
@@ -101,18 +104,19 @@ def _paced_flaws(load: Load, result: LoadResult, sent: Sent) -> list[Flaw]:
         late += f", {sent.unsent:,} records unsent" if sent.unsent else ""
         reason = f"{SATURATED}: {late} at {load.rate:,.0f} records/s, {NEVER_PUSHED_BACK}"
         if delay is None:
-            return [Flaw(reason, generator=True, kind=SATURATED)]
+            return [of_generator(reason, kind=SATURATED)]
         due, refused = load.rate * result.window_s, took_clearly_less(load, result, sent)
         # What the brokers took clearly less of than was offered they would not have taken in full: a result.
         made = sent.attempted_in_window if refused else min(sent.attempted_in_window, sent.acked_in_window)
-        explains = Share(max(1.0, due / made), sent_late(sent, spoilt)) if made else None
-        return [Flaw(reason, not refused, metrics=spoilt if refused else (), explains=explains, kind=SATURATED)]
+        explains = share(max(1.0, due / made), sent_late(sent, spoilt)) if made else EVERYTHING
+        flaw = of_generator(reason, explains, kind=SATURATED, metrics=spoilt if refused else ())
+        return [replace(flaw, whose="unknown", again=False) if refused else flaw]
     if delay <= limit:
         return []
     reason = f"{SENT_LATE}: {late}, {beside_push_back(1e3 * sent.pushback_in_window_s)}"
     # No other try for latencies of which nothing is held.
-    explains = Share(late_ms=sent_late(sent, spoilt))
-    return [Flaw(reason, generator=not load.times_out, metrics=spoilt, explains=explains, kind=SENT_LATE)]
+    flaw = of_generator(reason, share(late_ms=sent_late(sent, spoilt)), kind=SENT_LATE, metrics=spoilt)
+    return [replace(flaw, whose="unknown", again=False) if load.times_out else flaw]
 
 
 def beside_push_back(pushed_ms: float) -> str:
@@ -160,4 +164,4 @@ def thread_flaws(result: LoadResult, busiest_broker_cores: float | None) -> list
         f"{SATURATED}: one of its threads used {result.busiest_thread_cores:.2f} of a core, while the busiest "
         f"broker used {busiest_broker_cores:.2f}; spread the load over more producers or threads"
     )
-    return [Flaw(reason, generator=True, kind=SATURATED)]
+    return [of_generator(reason, kind=SATURATED)]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from perfgate.experiment.flaw import ECHO, LATENCIES, Flaw, Share, sent_late, standing_still
+from perfgate.experiment.flaw import ECHO, LATENCIES, Explained, of_generator, sent_late, share, standing_still
 from perfgate.experiment.generator_flaws import (
     BROKERS_IDLE_CORES,
     THREAD_LIMIT_CORES,
@@ -17,6 +18,7 @@ from perfgate.model import HostReport, Load
 from perfgate.model.compared import SATURATED, SENT_LATE
 from perfgate.model.doubt import Doubt
 from perfgate.model.faults import but_outages
+from perfgate.model.flaw import EVERYTHING, Flaw
 from perfgate.model.histogram import latency_metrics
 from perfgate.model.load import LoadResult
 
@@ -57,17 +59,17 @@ def host_flaws(
     for host in result.hosts:
         for reason, apart_s in _out_of_step(host):
             explains = standing_still(result.window_s, apart_s, apart_s)
-            found.append(Flaw(reason, generator=True, explains=explains, kind=OUT_OF_STEP))
+            found.append(of_generator(reason, explains, kind=OUT_OF_STEP))
         for why in _at_its_limit(host, busiest_broker_cores, shares_cores=shares_cores):
-            found.append(Flaw(f"{SATURATED} on {host.name}: {why}", generator=True, kind=SATURATED))
+            found.append(of_generator(f"{SATURATED} on {host.name}: {why}", kind=SATURATED))
         found += _held_back(host, result.window_s, shares_cores=shares_cores)
         found += _packets_lost(host, result.window_s, shares_cores=shares_cores)
         if why := _late(host, result):
             spoilt = LATENCIES if result.received else LATENCIES[:1]
             reason = f"{SATURATED} on {host.name}: {why}"
-            explains = Share(late_ms=_host_late_ms(host, result, spoilt))
-            again = not load.times_out
-            found.append(Flaw(reason, generator=again, metrics=spoilt, explains=explains, kind=SENT_LATE))
+            explains = share(late_ms=_host_late_ms(host, result, spoilt))
+            flaw = of_generator(reason, explains, kind=SENT_LATE, metrics=spoilt)
+            found.append(replace(flaw, whose="unknown", again=False) if load.times_out else flaw)
     return [*found, *_clock_flaws(result)]
 
 
@@ -127,8 +129,7 @@ def _clock_flaws(result: LoadResult) -> list[Flaw]:
         f"the clocks of the load hosts are known to {off_by_ms:,.2f} ms, over {CLOCK_SHARE:.0%} of the "
         f"median, which is {median_ms:,.2f} ms"
     )
-    explains = Share(late_ms={LATENCIES[1]: off_by_ms})
-    return [Flaw(reason, generator=True, metrics=LATENCIES[1:], explains=explains, kind="clocks")]
+    return [of_generator(reason, share(late_ms={LATENCIES[1]: off_by_ms}), kind="clocks", metrics=LATENCIES[1:])]
 
 
 def _at_its_limit(host: HostReport, busiest_broker_cores: float | None, *, shares_cores: bool) -> list[str]:
@@ -156,15 +157,15 @@ def _at_its_limit(host: HostReport, busiest_broker_cores: float | None, *, share
     return found
 
 
-def held_back_by_quota(window_s: float, share: float) -> Share | None:
-    """Return what a CPU quota explains that held clients back in this share of its periods; None: everything.
+def held_back_by_quota(window_s: float, part: float) -> Explained:
+    """Return what a CPU quota explains that held clients back in this `part` of its periods.
 
     In the others they had the processors that they asked for, and no pause was longer than some periods in a row.
     """
-    if share >= 1:
-        return None
-    lost_s = share * window_s
-    return standing_still(window_s, lost_s, min(lost_s, IN_A_ROW * QUOTA_PERIOD_S / (1 - share)))
+    if part >= 1:
+        return EVERYTHING
+    lost_s = part * window_s
+    return standing_still(window_s, lost_s, min(lost_s, IN_A_ROW * QUOTA_PERIOD_S / (1 - part)))
 
 
 def _held_back(host: HostReport, window_s: float, *, shares_cores: bool) -> list[Flaw]:
@@ -178,7 +179,7 @@ def _held_back(host: HostReport, window_s: float, *, shares_cores: bool) -> list
         f"quota's periods (limit {QUOTA_LIMIT:.0%}), while its generators used {host.cpu_cores:.2f} cores"
     )
     explains = held_back_by_quota(window_s, machine.throttled_share)
-    return [Flaw(reason, generator=True, explains=explains, kind=SATURATED)]
+    return [of_generator(reason, explains, kind=SATURATED)]
 
 
 def _packets_lost(host: HostReport, window_s: float, *, shares_cores: bool) -> list[Flaw]:
@@ -200,7 +201,7 @@ def _packets_lost(host: HostReport, window_s: float, *, shares_cores: bool) -> l
     under_way = math.sqrt(8 / (3 * ACKED_TOGETHER * again / sent))
     lost_s = again * min(1.0, DUPLICATES / under_way) * SENT_AGAIN_AFTER_S
     explains = standing_still(window_s, lost_s / max(1, host.processes), longest_s)
-    return [Flaw(reason, generator=True, explains=explains, kind=SATURATED)]
+    return [of_generator(reason, explains, kind=SATURATED)]
 
 
 def _host_late_ms(host: HostReport, result: LoadResult, metrics: tuple[str, ...]) -> dict[str, float]:

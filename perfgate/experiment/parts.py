@@ -13,9 +13,9 @@ from perfgate.experiment.assembly import Finished, unmeasured
 from perfgate.experiment.bench import Bench
 from perfgate.experiment.bursts import burst
 from perfgate.experiment.switching import GAP_TIMES, Switch
-from perfgate.experiment.validity import NO_TURNS
 from perfgate.load.turns import LARGEST_GAP_S, SIDES, pace
 from perfgate.model import AS_USUAL, COMPILING, DECIDES_PACED, Deciding, Round, Scenario
+from perfgate.model.compared import OUTLASTED, WAITED
 from perfgate.model.errors import BrokersFailedError, of_side
 
 REPEATS = 6
@@ -196,7 +196,7 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
             finished.repeatable or not finished.round.invalid for _, finished in measured
         )
         if spoilt and row.spend_repeat():
-            if any(reason.startswith(NO_TURNS) for _, finished in measured for reason in finished.round.invalid):
+            if any(flaw.kind in (OUTLASTED, WAITED) for _, finished in measured for flaw in finished.round.flaws):
                 row.gap_times *= GAP_GROWS
         elif row.late < LATE_REPEATS and _only_late([finished for _, finished in measured]):
             row.late += 1
@@ -216,8 +216,8 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
 
 def _only_late(measured: Sequence[Finished]) -> bool:
     """Return whether nothing is wrong with rounds but that something of the brokers, or of the generator, was late."""
-    late = [set(one.round.invalid) <= set(one.round.perhaps_late) for one in measured if not one.repeatable]
-    return all(late) and any(one.round.perhaps_late for one in measured)
+    late = all(one.round.only_late for one in measured if not one.repeatable)
+    return late and any(flaw.late for one in measured for flaw in one.round.flaws)
 
 
 def _warming(rounds: Sequence[Round]) -> bool:

@@ -12,6 +12,7 @@ from perfgate.experiment.assembly import Finished, unmeasured
 from perfgate.experiment.knee import find_knee
 from perfgate.model import COMPILING, DECIDES_PACED, Accounting, Load, Round, Scenario, Step, StepPart
 from perfgate.model.doubt import Doubt, excused
+from perfgate.model.flaw import NOTHING, Flaw, from_doubts
 
 UNLOADED_TIMES = 10.0
 """The service level: a p99 of at most so many times the one at the first step, no record lost, and what is offered is
@@ -124,7 +125,7 @@ class _Search:
         """Return whether brokers missed the level by more than the generator's own lateness explains."""
         if found.invalid:
             return False
-        p99_ms = excused(found.metrics[DECIDES_PACED], -1, found.flaws, DECIDES_PACED)
+        p99_ms = excused(found.metrics[DECIDES_PACED], -1, found.doubts, DECIDES_PACED)
         return bool(found.not_sustained) or p99_ms > self._most_ms(part)
 
 
@@ -139,11 +140,13 @@ def _wrong_at_any_rate(finished: Finished, groups: int) -> bool:
     wrongly_read = reading and any(
         (reading.corrupt, reading.foreign, reading.duplicated, reading.reordered, reading.missed)
     )
-    if any(moved < acked for acked, moved in parts) or wrongly_read or set(found.broken) - set(found.perhaps_late):
+    wrong = any(flaw.broken and not flaw.late for flaw in found.flaws)
+    if any(moved < acked for acked, moved in parts) or wrongly_read or wrong:
         return True
-    own_late = set(found.perhaps_late) & set(found.broken)  # of other brokers it may be somebody else's doing
+    # Of other brokers it may be somebody else's doing.
+    own_late = all(flaw.broken and flaw.late for flaw in found.flaws if not flaw.metrics)
     behind = reading is not None and reading.received < groups * accounting.acked
-    late = accounting.failed_total or accounting.unresolved or behind or set(found.invalid) <= own_late
+    late = accounting.failed_total or accounting.unresolved or behind or own_late
     return bool(found.invalid) and not finished.repeatable and not late
 
 
@@ -176,7 +179,6 @@ def ramp_round(
     if knee is None:
         return Finished(round=_no_knee(search, index, own_brokers=own_brokers), repeatable=False)
     at_knee = next(found for rate, found in reversed(search.met) if rate == knee)
-    spoilt = {metric: doubt.text for doubt in limited for metric in doubt.metrics}
     found = replace(
         at_knee,
         index=index,
@@ -187,8 +189,7 @@ def ramp_round(
         },
         accounting=_summed(search.steps),
         steps=tuple(search.steps),
-        invalid_metrics={**at_knee.invalid_metrics, **spoilt},
-        doubts=(*at_knee.flaws, *limited),
+        flaws=(*at_knee.flaws, *from_doubts(limited, whole=False)),
     )
     return Finished(round=found, repeatable=False)
 
@@ -256,8 +257,10 @@ def _no_knee(search: _Search, index: int, *, own_brokers: bool) -> Round:
     return replace(
         found,
         metrics={KNEE: first.rate, **unloaded},
-        invalid_metrics=dict.fromkeys((KNEE, UNLOADED.partition(".")[0]), reason),
-        doubts=(Doubt(kind="no knee", whose="brokers", text=reason),),
+        flaws=(
+            *(replace(flaw, kind="no knee", whose="brokers", explains=NOTHING) for flaw in found.flaws),
+            Flaw(reason, kind="no knee", whose="brokers", metrics=(KNEE, UNLOADED.partition(".")[0]), explains=NOTHING),
+        ),
     )
 
 

@@ -27,4 +27,4 @@ def refusal_round(topics: RoundTopics, scenario: Scenario, index: int, *, own_br
     if not problem and topics.keeper.exists(wanted.name):
         problem = f"the brokers refused topic {wanted.name}, and yet it is there"
     found = unmeasured(index, problem, broken=own_brokers)
-    return found if problem else replace(found, steady=True, invalid=(), broken=())
+    return found if problem else replace(found, steady=True, flaws=())

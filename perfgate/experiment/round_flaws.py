@@ -9,13 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from perfgate.experiment.canary import usable_cores
-from perfgate.experiment.flaw import Flaw
+from perfgate.experiment.flaw import of_brokers, of_generator
 from perfgate.experiment.host_validity import QUOTA_LIMIT, held_back_by_quota, host_flaws
 from perfgate.experiment.validity import BROKERS_PART, PROCESSORS_FULL, flaws, processors_left, processors_used_up
 from perfgate.metrics.health import unhealthy
 from perfgate.metrics.own_quota import HELD_BACK
 from perfgate.model import Accounting, Load, Scenario
 from perfgate.model.compared import SATURATED
+from perfgate.model.flaw import Flaw
 from perfgate.model.load import LoadResult
 
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
@@ -44,14 +45,13 @@ def round_flaws(
     used_up = shares_cores and processors_used_up(result, used, cores)
     of_hosts = host_flaws(load, result, busiest, shares_cores=shares_cores)
     at_ease = _processors_left(result, used if shares_cores else 0.0)
-    at_ease = at_ease and not any(flaw.generator for flaw in of_hosts)
+    at_ease = at_ease and not any(flaw.again for flaw in of_hosts)
     room = processors_left(result, used, cores) if shares_cores else None
     held_back = brokers.get(HELD_BACK, 0.0)
-    by_quota = Flaw(
+    by_quota = of_generator(
         f"{SATURATED}: the CPU quota of the container that this run is in held its clients back in {held_back:.0%} of "
         f"the quota's periods (limit {QUOTA_LIMIT:.0%}): give the job more processors",
-        generator=True,
-        explains=held_back_by_quota(result.window_s, held_back),
+        held_back_by_quota(result.window_s, held_back),
         kind=SATURATED,
     )
     found = (
@@ -71,9 +71,9 @@ def round_flaws(
         *of_hosts,
     )
     if room is not None and used is not None and used >= BROKERS_PART * cores:
-        found = tuple(replace(flaw, starved=flaw.generator) for flaw in found)
+        found = tuple(replace(flaw, whose="brokers") if flaw.again else flaw for flaw in found)
     reason = unhealthy(brokers)
-    return (*found, Flaw(reason, brokers=True, perhaps_late=True, kind="unhealthy")) if reason else found
+    return (*found, of_brokers(reason, late=True, kind="unhealthy")) if reason else found
 
 
 def clients_of(row: Scenario) -> int:

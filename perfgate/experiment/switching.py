@@ -10,8 +10,8 @@ from dataclasses import replace
 from perfgate.experiment.assembly import Finished
 from perfgate.load.turns import SIDES
 from perfgate.model import Change, Settings
-from perfgate.model.doubt import Doubt
 from perfgate.model.errors import TargetError
+from perfgate.model.flaw import Flaw
 from perfgate.model.load import Observer
 from perfgate.model.target import Cluster, LiveSettings
 
@@ -129,8 +129,6 @@ class Switch:
             reason = f"a change was made {self._late_s:.2f} s after the window of the turn that it is for had opened"
         else:
             return finished
-        doubt = Doubt(kind="switch", whose="load", text=reason, factor=None)
-        found = replace(
-            finished.round, invalid=(*finished.round.invalid, reason), doubts=(*finished.round.flaws, doubt)
-        )
+        flaw = Flaw(reason, kind="switch", whose="load", again=True)
+        found = replace(finished.round, flaws=(*finished.round.flaws, flaw))
         return Finished(round=found, repeatable=finished.repeatable or not finished.round.invalid)

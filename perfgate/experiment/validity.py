@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
-from perfgate.experiment.flaw import LATENCIES, Flaw, Share, standing_still
+from perfgate.experiment.flaw import LATENCIES, of_brokers, of_generator, share, standing_still
 from perfgate.experiment.generator_flaws import (
     EDGE_S,
     EDGE_SHARE,
@@ -20,7 +21,8 @@ from perfgate.experiment.generator_flaws import (
     took_clearly_less,
 )
 from perfgate.model import Accounting, Load
-from perfgate.model.compared import HEARD_LATE, OUTLASTED
+from perfgate.model.compared import HEARD_LATE, OUTLASTED, WAITED
+from perfgate.model.flaw import EVERYTHING, NOTHING, Flaw
 from perfgate.model.load import LoadResult, Received, Sent
 
 PROCESSORS_FULL, PROCESSORS_THERE, BROKERS_PART = 0.9, 1.05, 0.5
@@ -53,10 +55,10 @@ def late_turns(late: int, turns: int, *, own: bool = True, turn_s: float = 0.0) 
     Records of its own that were still under way explain nothing of its being worse. The other side's took half of the
     brokers at most, and its records may have waited for a turn, which lasts `turn_s`, until these were through.
     """
-    who = OUTLASTED if own else "the other side's records were still under way when this one was measured"
+    who = OUTLASTED if own else WAITED
     waited_ms = dict.fromkeys((*LATENCIES, "fetch_latency_ms"), 1e3 * turn_s)
-    explains = Share() if own else Share(SHARED, waited_ms)
-    return Flaw(f"{NO_TURNS}: in {late} of {turns} turns {who}", generator=True, explains=explains, kind="turns")
+    explains, kind = (NOTHING, OUTLASTED) if own else (share(SHARED, waited_ms), WAITED)
+    return of_generator(f"{NO_TURNS}: in {late} of {turns} turns {who}", explains, kind=kind)
 
 
 def accounting_of(sent: Sent | None, before: Sequence[int], after: Sequence[int]) -> Accounting:
@@ -135,16 +137,16 @@ def flaws(
             "opened, and counted nothing until then"
         )
         explains = standing_still(result.window_s, result.window_late_s, result.window_late_s)
-        found.append(Flaw(reason, generator=True, explains=explains, kind=HEARD_LATE))
+        found.append(of_generator(reason, explains, kind=HEARD_LATE))
     if reason := throttled(result):
         held_back_s = _held_back_ms(result) / 1e3
         explains = standing_still(result.window_s, held_back_s / clients, held_back_s)
         found.append(Flaw(reason, explains=explains, kind="quota"))
     if result.received:
         at_work = result.busiest_thread_cores < THREAD_LIMIT_CORES
-        sound = at_work and all(flaw.brokers for flaw in found)
+        sound = at_work and all(flaw.whose == "brokers" for flaw in found)
         # What is wrong beside it explains what it does of this, too.
-        in_part = at_work and all(flaw.brokers or flaw.explains for flaw in found)
+        in_part = at_work and not any(flaw.explains_all for flaw in found)
         found += _reading_flaws(
             result,
             result.received,
@@ -210,10 +212,10 @@ def _accounting_flaws(
     if failed:
         codes = ", ".join(f"{n:,} x {code} ({sent.errors.get(code, '')})" for code, n in failed.items())
         reason = f"{sum(failed.values()):,} of {accounting.attempted:,} sends failed: {codes}"
-        found.append(Flaw(reason, brokers=True, perhaps_late=all(map(LATE.fullmatch, failed))))
+        found.append(of_brokers(reason, late=all(map(LATE.fullmatch, failed))))
     if accounting.unresolved:
         reason = f"{accounting.unresolved:,} of {accounting.attempted:,} records had no outcome when the wait ended"
-        found.append(Flaw(reason, brokers=True, perhaps_late=True))
+        found.append(of_brokers(reason, late=True))
     # What timed out may have been on its way: any number of those records may be in the log.
     astray = [(n, w, moved) for n, (w, moved) in enumerate(accounting.partitions) if not 0 <= moved - w <= timed_out]
     written = accounting.acked + accounting.markers
@@ -231,13 +233,13 @@ def _accounting_flaws(
         wrong = lost = accounting.offset_delta < written or any(moved < here for _, here, moved in astray)
         unseen = accounting.failed_total + accounting.unresolved + accounting.markers
         wrong = wrong or (idempotent and not unseen)
-        of_late = not wrong and all(flaw.perhaps_late for flaw in found)
-        found.append(Flaw(reason, brokers=wrong or of_late, lost=lost and promised, perhaps_late=of_late))
+        of_late = not wrong and all(flaw.late for flaw in found)
+        found.append(of_brokers(reason, theirs=wrong or of_late, lost=lost and promised, late=of_late))
     if not sent.acked_in_window:
         # Brokers that stand still for a part of it are judged; those that do for all of it did no better.
         # Clients whose buffers were full throughout had nothing to attempt.
         stalled = sent.attempted_in_window > 0 or sent.pushback_in_window_s >= FULL_FOR * window_s
-        found.append(Flaw("no record was acknowledged in the window", brokers=stalled, perhaps_late=stalled))
+        found.append(of_brokers("no record was acknowledged in the window", theirs=stalled, late=True))
     return found
 
 
@@ -250,7 +252,7 @@ def _reading_flaws(
     explains as much as there was `room` for; None: everything, for they may have been kept from it wholly.
     """
     sent = result.sent
-    held_up = Share(room, dict.fromkeys(LATENCIES[1:], 1e3 * result.window_s)) if room else None
+    held_up = share(room, dict.fromkeys(LATENCIES[1:], 1e3 * result.window_s)) if room else EVERYTHING
     found = _wrongly_given(received, idempotent=idempotent)
     # They were waited for after the last acknowledgement (CATCH_UP_S): what they still lack brokers did not give them.
     due = sent is not None and sent.acked > 0
@@ -262,12 +264,12 @@ def _reading_flaws(
         if sent is not None and taken != sent.acked:
             reason = f"{sent.acked:,} acknowledged, {taken:,} received{whose} ({taken - sent.acked:+,})"
             short = (late and taken < sent.acked) or (due and not taken)
-            explains = held_up if 0 < taken < sent.acked else None
-            found.append(Flaw(f"records unaccounted: {reason}", brokers=short, perhaps_late=short, explains=explains))
+            flaw = of_brokers(f"records unaccounted: {reason}", theirs=short, late=True)
+            found.append(flaw if short or not 0 < taken < sent.acked else replace(flaw, explains=held_up))
         if not in_window:
             # Nothing at all for a whole window is no lack of a processor. A backlog is there before it is read.
             none = (sound and (due or sent is None) and not uncommitted) or (due and not taken)
-            found.append(Flaw(f"no record was received in the window{whose}", brokers=none, perhaps_late=none))
+            found.append(of_brokers(f"no record was received in the window{whose}", theirs=none, late=True))
     return found
 
 
@@ -294,4 +296,4 @@ def _wrongly_given(received: Received, *, idempotent: bool) -> list[Flaw]:
         return []
     words = "; ".join(received.errors.values())
     reason = f"the consumers were given {counts}, of {received.read:,}" + (f" ({words})" if words else "")
-    return [Flaw(reason, brokers=brokers, perhaps_late=brokers and late)]
+    return [of_brokers(reason, theirs=brokers, late=late)]

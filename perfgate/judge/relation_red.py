@@ -68,7 +68,7 @@ def doubt_words(relation: PairRelation, held: Sides, ratios: Sequence[float]) ->
     metric = relation.metric.name
     texts = []
     for side, beside in ((held.of, held.of_doubts), (held.over, held.over_doubts)):
-        doubts = [*beside, *(flaw for r in side.rounds for flaw in r.flaws if flaw.touches(metric))]
+        doubts = [*beside, *(flaw for r in side.rounds for flaw in r.doubts if flaw.touches(metric))]
         if doubts:
             middle = statistics.median(ratios)
             bound, sign = (relation.at_least, 1) if middle < relation.at_least else (relation.at_most, -1)
@@ -121,7 +121,7 @@ def _excused(metric: MetricInfo, held: Sides) -> list[tuple[float, float, float]
 
 
 def _excuse(one: Round, metric: MetricInfo, beside: Sequence[Doubt]) -> float:
-    return excused(one.metrics[metric.name], metric.sign, (*one.flaws, *beside), metric.name)
+    return excused(one.metrics[metric.name], metric.sign, (*one.doubts, *beside), metric.name)
 
 
 def _doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt, ...]:

@@ -10,10 +10,10 @@ def starved_by_brokers(measurement: Measurement) -> str:
 
     The rounds that count are then those in which the brokers happened to need less, and are no ground for green.
     """
-    again = [r for r in measurement.discarded if any(doubt.whose == "brokers" for doubt in r.doubts)]
+    again = [r for r in measurement.discarded if any(flaw.whose == "brokers" for flaw in r.flaws)]
     if 2 * len(again) <= len(measurement.rounds):
         return ""
-    text = next(doubt.text for doubt in again[0].doubts if doubt.whose == "brokers")
+    text = next(flaw.text for flaw in again[0].flaws if flaw.whose == "brokers")
     return (
         f"{len(again)} rounds were measured again, {len(measurement.rounds)} count: the brokers used most of the "
         f"processors, and the generator lacked them ({text})"

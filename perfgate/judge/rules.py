@@ -93,7 +93,7 @@ def _judged(measurement: Measurement, profile: Profile | None) -> Outcome:
         return Outcome(name=name, verdict=Verdict.REGRESSED, judgements=tuple(lost), reasons=(*notes, *reasons))
     loaded = (*measurement.rounds, *measurement.one_host_fewer)
     if broken := [f"round {r.index}: {reason}" for r in loaded for reason in r.broken]:
-        only_late = all(set(r.broken) <= set(r.perhaps_late) for r in loaded)
+        only_late = all(flaw.late for r in loaded for flaw in r.flaws if flaw.broken)
         excuse = only_late and late_by_machine(measurement, [r.index for r in loaded if r.broken])
         if not excuse:
             return Outcome(name=name, verdict=Verdict.BROKEN, judgements=(), reasons=tuple(broken))
@@ -208,7 +208,7 @@ def _sustained(measurement: Measurement, machine: Mapping[int, Sequence[Doubt]],
     measured, rate = statistics.median(rates), measurement.scenario.load.rate
     judged = Judgement(verdict=verdict, metric="records_per_s", measured=measured, limit=rate, reason=reason)
     doubts: Doubts = [
-        (*r.flaws, *machine.get(r.index, ()), *warming_doubts(measurement, METRICS["records_per_s"])) for r in rounds
+        (*r.doubts, *machine.get(r.index, ()), *warming_doubts(measurement, METRICS["records_per_s"])) for r in rounds
     ]
     return [settled(judged, 1, rates, doubts, lambda values: statistics.median(values) < RATE_TAKEN * rate)]
 

@@ -10,6 +10,7 @@ from perfgate.model.measured import Measurement
 from perfgate.model.metrics import METRICS
 
 OUTLASTED = "its records were still under way when the other side was measured"
+WAITED = "the other side's records were still under way when this one was measured"
 """Of a side whose turns ran into those of the other."""
 SENT_LATE = "sent late"
 """Of a load that was sent later than a latency allows."""

@@ -11,6 +11,7 @@ from annotated_types import Ge
 
 from perfgate.model.declared import Amount, Count, Scenario
 from perfgate.model.doubt import Doubt
+from perfgate.model.flaw import Flaw
 from perfgate.model.hosts import HostReport
 
 FEWEST_READINGS = 3
@@ -147,13 +148,9 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Round:
-    """One measured window of one scenario; `invalid` holds the reasons why its numbers must not be judged.
+    """One measured window of one scenario; `flaws`: the reasons why its numbers, or some of them, must not be judged.
 
-    `broken`: those of them that brokers of the suite's own are to blame for, which is a result; `perhaps_late`: those
-    of `invalid` that brokers, or a machine which was busy with something else, bring about.
     `target_unhealthy`: nothing was measured after it, because the target was no longer healthy.
-    `invalid_metrics`: why some of them must not although the others may, by the beginning of the metrics' names
-    (`latency_ms` for `latency_ms.p99`).
     `not_sustained` says how much of a paced load the brokers did not take, when they did not: a result, not a flaw.
     `usage_unavailable`: why the brokers' CPU (and more) is not among the metrics, when it is not.
     `untold`: which of the brokers' CPU, memory, disk and network are not among the metrics, and why.
@@ -162,7 +159,6 @@ class Round:
     `steps`: those of a ramp, in their order; the metrics are those of the step at the knee then.
     `hosts`: what each load host did, where the load came from others than this machine (--hosts).
     `partitions`: of each, in their order; empty where there are more than 100, or the driver does not tell.
-    `doubts`: the reasons of `invalid` and `invalid_metrics` as values, with what each explains of a loss.
     `growth`: the rate in the second half of the window over that in the first, where the driver tells; else 1.
     """
 
@@ -184,27 +180,34 @@ class Round:
     steps: tuple[Step, ...] = ()
     hosts: tuple[HostReport, ...] = ()
     partitions: tuple[PartitionFigures, ...] = ()
-    invalid: tuple[str, ...] = ()
-    broken: tuple[str, ...] = ()
-    perhaps_late: tuple[str, ...] = ()
+    flaws: tuple[Flaw, ...] = ()
     target_unhealthy: bool = False
-    invalid_metrics: Mapping[str, str] = field(default_factory=dict)
-    doubts: tuple[Doubt, ...] = ()
     growth: Annotated[float, Ge(0)] = 1.0
 
     @property
-    def flaws(self) -> tuple[Doubt, ...]:
-        """What was wrong with it as doubts; a reason without its value, as in older recordings, explains everything."""
-        told = {doubt.text for doubt in self.doubts}
-        whole = (
-            Doubt(kind="flaw", whose="unknown", text=text, factor=None) for text in self.invalid if text not in told
-        )
-        parts = (
-            Doubt(kind="flaw", whose="unknown", text=text, factor=None, metrics=(metric,))
-            for metric, text in self.invalid_metrics.items()
-            if text not in told
-        )
-        return (*self.doubts, *whole, *parts)
+    def invalid(self) -> tuple[str, ...]:
+        """The reasons why none of it counts."""
+        return tuple(dict.fromkeys(flaw.text for flaw in self.flaws if not flaw.metrics))
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """What brokers that serve nobody else are to blame for, and what was lost."""
+        return tuple(dict.fromkeys(flaw.text for flaw in self.flaws if flaw.broken))
+
+    @property
+    def invalid_metrics(self) -> Mapping[str, str]:
+        """Why some metrics do not count although the others may, by the beginning of their names (`latency_ms`)."""
+        return {metric: flaw.text for flaw in self.flaws for metric in flaw.metrics}
+
+    @property
+    def only_late(self) -> bool:
+        """Whether nothing is wrong with it but that something, of the brokers or the generator, was late."""
+        return all(flaw.late for flaw in self.flaws if not flaw.metrics)
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What was wrong with it, with what each explains of a loss."""
+        return tuple(doubt for flaw in self.flaws for doubt in flaw.doubts)
 
     def spoilt(self, metric: str) -> str:
         """Return why this metric of the round must not be judged; empty when it may."""

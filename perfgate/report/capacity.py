@@ -54,7 +54,7 @@ def measured_of(document: Mapping[str, Any], scenario: str = "") -> tuple[str, M
 
 def _spoilt(entry: Mapping[str, Any]) -> str:
     """Return why the knee of some round is none of the brokers; empty when all are."""
-    return next((one["invalid_metrics"][KNEE] for one in entry["rounds"] if KNEE in one.get("invalid_metrics", {})), "")
+    return next((flaw["text"] for one in entry["rounds"] for flaw in one["flaws"] if KNEE in flaw["metrics"]), "")
 
 
 def _listed(brokers: object) -> Sequence[object]:

@@ -15,7 +15,7 @@ from perfgate.model.declared import LINKS, Amount, Count
 from perfgate.model.structured import strict
 from perfgate.report.effect_entries import EffectEntry, RecordedComparison, Share
 
-SCHEMA: Literal[4] = 4
+SCHEMA: Literal[5] = 5
 BROKERS = (rf"{stem}\.[0-9]+" for stem in model.PER_BROKER_METRICS)
 METRIC_NAME = "|".join([*map(re.escape, sorted(model.METRICS)), *BROKERS])
 KINDS = ("embedded", "containers", "brokers")
@@ -30,14 +30,14 @@ GeneratorFigure = Literal[
     "wake_delay_p99_ms_max",
 ]
 STATED: Mapping[str, tuple[str, ...]] = {
-    "Round": ("reading", "end_to_end_histogram", "not_sustained", "invalid"),
+    "Round": ("reading", "end_to_end_histogram", "not_sustained", "flaws"),
     "Accounting": ("partitions",),
     "ClusterSpec": ("config", "jvm_options"),
     "TopicSpec": ("config",),
     "Consumers": ("config",),
     "LoadEntry": ("rate", "records"),
 }
-"""What every run states although the type has a default: a round must not be valid because `invalid` was lost."""
+"""What every run states although the type has a default: a round must not be valid because its `flaws` were lost."""
 Strings = tuple[str, ...]
 Numbers = tuple[float, ...]
 
@@ -332,7 +332,7 @@ class Document(RunFacts):
     """run.json: what a run of the Kafka performance gate measured and judged. JSON has no infinite figure: one that
     would be is null, as is an interval with such an end."""
 
-    schema: Literal[4]
+    schema: Literal[5]
     scenarios: tuple[ScenarioEntry, ...]
     relations: tuple[RelationEntry, ...]
     ranges: tuple[RangeEntry, ...] = ()

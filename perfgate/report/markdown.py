@@ -154,7 +154,7 @@ def _rows(document: Mapping[str, Any]) -> Iterator[Row]:
         else:
             yield Row(entry["verdict"], entry["name"], _of_scenario(entry))
     for entry in document.get("baselines", ()):
-        for reason in [reason for one in entry["rounds"] for reason in one.get("broken", ())][:1]:
+        for reason in [flaw["text"] for one in entry["rounds"] for flaw in one["flaws"] if flaw["broken"]][:1]:
             yield Row(Verdict.BROKEN.value, f"{entry['name']} beside {entry['beside']}", reason)
     for entry in document["relations"]:
         bounds = f"must be {entry['at_least']:g} .. {entry['at_most'] or 0:g}"

@@ -131,7 +131,8 @@ def _sound(entry: Mapping[str, Any], metric: str) -> bool:
     """Return whether every round is a baseline of the metric: its load was sound and in time, the brokers took it."""
     spoilt = metric.partition(".")[0]
     return not any(
-        r.get("invalid") or r.get("not_sustained") or spoilt in r.get("invalid_metrics", {}) for r in entry["rounds"]
+        r.get("not_sustained") or any(not f["metrics"] or spoilt in f["metrics"] for f in r["flaws"])
+        for r in entry["rounds"]
     )
 
 

@@ -45,13 +45,14 @@ from perfgate.report.entries import (
     RunFacts,
     ScenarioEntry,
 )
+from perfgate.report.older import bring_to_flaws
 from perfgate.report.shape import check_run, no_number
 from perfgate.report.summed import extremes, summed_accounting, summed_reading
 
 T = TypeVar("T")
 RATIO = {"ratio": "measured", "interval": "interval", "spread": "spread"}
 """What a relation's entry has of its judgement, by the names there and here."""
-READABLE = (3, SCHEMA)
+READABLE = (3, 4, SCHEMA)
 """Versions that can be judged again: what was added since 3 is empty in a recording that lacks it."""
 
 
@@ -174,10 +175,13 @@ def load_run(path: Path, option: str = "--replay") -> dict[str, Any]:
         other = OtherSchemaError if isinstance(found, int) else ConfigurationError
         raise other(f"{option} {path}: schema {found!r} is not a run.json of schema {legal}")
     try:
-        if found != SCHEMA:
-            # Before schema 4 the canary was another one, SHA-256, which some processors have instructions for.
+        if found < 4:
+            # The canary was another one, SHA-256, which some processors have instructions for.
             for entry in (*document["scenarios"], *document["second_looks"]):
                 entry["canary"] = []
+        if found != SCHEMA:
+            bring_to_flaws(document)
+            document["schema"] = SCHEMA
             text = json.dumps(document)
         check_run(text)
     except (KeyError, TypeError, ValueError) as error:

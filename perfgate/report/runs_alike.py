@@ -81,7 +81,9 @@ def red_of(document: Mapping[str, Any]) -> list[str]:
     related = [*document["relations"], *document.get("ranges", ())]
     red = [e["name"] for e in document["scenarios"] if e["verdict"] == Verdict.REGRESSED.value or e["first_look"]]
     red += [e["name"] for e in related if e["verdict"] == Verdict.REGRESSED.value]
-    beside = [e for e in document.get("baselines", ()) if any(r.get("broken") for r in e["rounds"])]
+    beside = [
+        e for e in document.get("baselines", ()) if any(flaw["broken"] for r in e["rounds"] for flaw in r["flaws"])
+    ]
     return red + [f"{e['name']} measured once more beside {e['beside']}" for e in beside]
 
 

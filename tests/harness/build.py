@@ -1,6 +1,7 @@
 """Builds model objects for tests: rounds with given rates, and measurements of them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -20,8 +21,10 @@ from perfgate.model import (
     Threshold,
     TopicSpec,
 )
+from perfgate.model.flaw import Flaw
 from perfgate.model.histogram import LatencyRecorder, encode
 from perfgate.model.load import LoadResult, Received, Sent
+from perfgate.report.older import flaws_of
 
 GENERATOR = GeneratorReport(
     cpu_cores=0.5, busiest_thread_cores=0.3, rss_mib=80.0, pushback_share=0.9, schedule_delay_p99_ms=None
@@ -84,9 +87,33 @@ def one_round(
         accounting=accounting(),
         generator=GENERATOR,
         latency_histogram=histogram([0.001, 0.002, 0.004]),
-        invalid=invalid,
-        invalid_metrics=spoilt,
+        flaws=flaws_of({"invalid": invalid, "invalid_metrics": spoilt}),
     )
+
+
+def flaw_entry(text: str, **changes: Any) -> dict[str, Any]:
+    """Return a flaw of a round as run.json has it."""
+    return asdict(Flaw(text, **changes))
+
+
+def late_texts(one: Round) -> tuple[str, ...]:
+    """Return the reasons of what may only have been late."""
+    return tuple(flaw.text for flaw in one.flaws if flaw.late)
+
+
+OLD = ("invalid", "broken", "perhaps_late", "invalid_metrics", "doubts")
+"""Parts of what is wrong with a round, each of them by itself."""
+
+
+def flawed(one: Round, **changes: Any) -> Round:
+    """Return the round with these fields, or with these parts of what is wrong with it (OLD)."""
+    parts = {name: changes.pop(name) for name in OLD if name in changes}
+    if parts:
+        before = {"invalid": one.invalid, "broken": one.broken, "perhaps_late": late_texts(one)}
+        old = {**before, "invalid_metrics": one.invalid_metrics, **parts}
+        told = {*old["invalid"], *old["broken"], *old["invalid_metrics"].values()}
+        changes["flaws"] = flaws_of({"doubts": [doubt for doubt in one.doubts if doubt.text in told], **old})
+    return replace(one, **changes)
 
 
 def measurement(rates: Sequence[float], name: str = "batch-1k", *, cpu_us: float = 50.0) -> Measurement:

@@ -116,7 +116,7 @@ def test_every_folder_is_a_room() -> None:
 
 def test_the_tests_have_the_same_rooms() -> None:
     folders = {path.parent.name for path in (ROOT / "tests" / "harness").glob("*/test_*.py")}
-    assert folders <= {*ROOMS, "fixtures", "live", "attack"}
+    assert folders <= {*ROOMS, "fixtures", "live", "attack", "corpus"}
 
 
 def test_scenario_bodies_have_no_logic_of_their_own() -> None:

@@ -8,9 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from perfgate.experiment.faults.written import BEFORE_S, Written
-from perfgate.experiment.flaw import Flaw
+from perfgate.experiment.flaw import of_brokers
 from perfgate.model import FaultScenario
 from perfgate.model.faults import RETRIES
+from perfgate.model.flaw import Flaw
+from perfgate.model.load import FAILED
 
 TIMED_OUT = (-192, -166, 7)
 """librdkafka's codes of records that time out: _MSG_TIMED_OUT, _TIMED_OUT_QUEUE, REQUEST_TIMED_OUT."""
@@ -36,7 +38,7 @@ def failed_before(row: FaultScenario, written: Written) -> Flaw | None:
         return None
     kinds = ", ".join(f"{n:,} x error {code}" for code, n in zip(*np.unique(codes, return_counts=True), strict=True))
     reason = f"{len(codes):,} sends failed while nothing was done to the brokers: {kinds} of librdkafka"
-    return Flaw(reason, brokers=True, perhaps_late=bool(np.isin(codes, LATE).all()))
+    return of_brokers(reason, late=bool(np.isin(codes, LATE).all()), kind=FAILED)
 
 
 def _codes(written: Written, since: float, until: float) -> npt.NDArray[np.int32]:

@@ -17,6 +17,7 @@ from perfgate.experiment.faults.reading import stayed
 from perfgate.experiment.faults.recording import history_path, keep
 from perfgate.experiment.faults.scripts import SCRIPTS, Scene
 from perfgate.experiment.faults.written import BEFORE_S, Written
+from perfgate.experiment.flaw import of_brokers
 from perfgate.experiment.host_validity import fault_host_flaws, spoilt_by_clocks
 from perfgate.load.history import (
     ACCEPT,
@@ -35,6 +36,7 @@ from perfgate.model import FaultScenario, Round, Scenario
 from perfgate.model.doubt import Doubt
 from perfgate.model.errors import BrokersFailedError, TargetError, TopicRefusedError
 from perfgate.model.faults import LATE, but_outages
+from perfgate.model.flaw import Flaw, from_doubts
 from perfgate.model.load import (
     FAILED,
     Engine,
@@ -116,7 +118,7 @@ def fault_round(
             failed_round = sends_failed(index, error, own_brokers=cluster.dedicated)
             if not over:
                 where = f"round {index} of {row.name} was broken off in its fault: {error}"
-                raise BrokersFailedError(where, perhaps_late=bool(failed_round.perhaps_late)) from error
+                raise BrokersFailedError(where, perhaps_late=failed_round.only_late) from error
             return failed_round
         if not over:
             raise TargetError(f"round {index} of {row.name} was broken off in its fault: {error}") from error
@@ -126,17 +128,15 @@ def fault_round(
         raise BrokersFailedError(where, perhaps_late=error.perhaps_late) from error
     except TargetError as error:
         raise TargetError(f"round {index} of {row.name}: {error}") from error
-    flaws = [*flaws, *unread, *unknown, *fault_host_flaws(load.hosts)]
+    flaws = [*flaws, *unknown, *fault_host_flaws(load.hosts)]
     flaws += (*stayed(row, metrics), *had_no_effect(row, written, metrics))
     early = failed_before(row, written)
-    flaws += [Doubt(kind=FAILED, whose="brokers", text=early.reason)] if early else []
     if (late := schedule_delay_s(written)) > AT_ONCE_S:
         # Less only widens the resolution of the outage; with so much no send can succeed "at once".
         text = f"the generator was late before the fault already: p99 of the schedule delay is {late:.3f} s"
         flaws += but_outages(LATE, "load", text, late)
     spoilt = [*spoilt_latencies(written, metrics), *spoilt_by_clocks(load.hosts, metrics)]
-    failed_texts = tuple(doubt.text for doubt in flaws if doubt.kind == FAILED)
-    perhaps_late = [early.reason] if early and early.perhaps_late else []
+    found = [*from_doubts(flaws), *unread, *([early] if early else [])]
     return Round(
         index=index,
         window_s=load.end - load.start,
@@ -148,22 +148,21 @@ def fault_round(
         latency_histogram="",
         failover=failover,
         hosts=load.hosts,
-        invalid=tuple(dict.fromkeys(doubt.text for doubt in flaws)),
-        broken=failed_texts if cluster.dedicated else (),
-        perhaps_late=(*perhaps_late, *(doubt.text for doubt in unread)),
-        invalid_metrics={metric: doubt.text for doubt in spoilt for metric in doubt.metrics},
-        doubts=(*flaws, *spoilt),
+        flaws=(
+            *(replace(flaw, broken=cluster.dedicated) if flaw.kind == FAILED else flaw for flaw in found),
+            *from_doubts(spoilt, whole=False),
+        ),
     )
 
 
 def _everything(
     engine: Engine, spec: LoadSpec, folder: Path, ends: Sequence[int], observer: Observer
-) -> tuple[Rows, list[Doubt]]:
+) -> tuple[Rows, list[Flaw]]:
     """Return what a fresh consumer is given, and that it is not all; nothing where it is."""
     try:
         return engine.read_everything(spec, folder, ends, observer), []
     except LogUnreadError as error:
-        return error.rows, [Doubt(kind=FAILED, whose="brokers", text=str(error))]
+        return error.rows, [of_brokers(str(error), late=True, kind=FAILED)]
 
 
 def _changes(faults: Faults, topic: str) -> tuple[Sequence[LoggedChange] | None, list[Doubt]]:

@@ -15,8 +15,8 @@ CHANCE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    reasons: tuple[str, ...]
-    """What the reason of a round says of it: one of these."""
+    flaws: tuple[str, ...]
+    """The kinds of its flaws."""
     told: str
     """Of how many on the candidate's side, and how many as declared."""
     hides: str
@@ -27,8 +27,7 @@ class _Kind:
         return sum(map(self._is_of, (*measurement.discarded, *measurement.rounds)))
 
     def _is_of(self, one: Round) -> bool:
-        texts = (*one.invalid, *one.invalid_metrics.values())
-        return any(reason in text for reason in self.reasons for text in texts)
+        return any(flaw.kind in self.flaws for flaw in one.flaws)
 
 
 KINDS = (

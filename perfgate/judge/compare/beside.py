@@ -67,7 +67,7 @@ def not_looked_at(
 
 def once_late(measurement: Measurement) -> str:
     """Return what was late on this side and did not happen when it was measured again; empty where nothing was."""
-    late = [reason for r in measurement.discarded for reason in r.perhaps_late]
+    late = [flaw.text for r in measurement.discarded for flaw in r.flaws if flaw.late]
     return f"candidate, once, and not when it was measured again: {late[0]}" if late else ""
 
 

@@ -89,7 +89,7 @@ def sound_units(comparison: Comparison, metric: MetricInfo) -> SoundUnits:
         parts = [
             (found, flaws)
             for before, after in pairs[first : first + size]
-            if (found := _logs(before, after, metric, flaws := (*after.flaws, *beside))) is not None
+            if (found := _logs(before, after, metric, flaws := (*after.doubts, *beside))) is not None
         ]
         if parts:
             logs.append(fmean(measured for (measured, _), _ in parts))
@@ -153,7 +153,7 @@ def _logs(before: Round, after: Round, metric: MetricInfo, doubts: Sequence[Doub
     if any(name not in one.metrics or one.no_number(name) for one in (before, after)):
         return None
     expected, value = before.metrics[name], max(after.metrics[name], _least(after, metric))
-    if not (expected > 0 and value > 0) or explained(_spoiling(before.flaws, name), name)[0] == math.inf:
+    if not (expected > 0 and value > 0) or explained(_spoiling(before.doubts, name), name)[0] == math.inf:
         return None
     rest = excused(value, metric.sign, doubts, name)
     if not 0 < rest < math.inf:

@@ -43,12 +43,12 @@ def _only_candidate_failed(comparison: Comparison) -> bool:
     failed = [r for r in after.rounds if _failed(r)]
     if not failed or (any(map(_failed, before.rounds)) and not _clearly_more(after.rounds, before.rounds)):
         return False
-    only_late = all(set(r.invalid) <= set(r.perhaps_late) for r in failed)
-    return not (only_late and any(_failed(r) and r.perhaps_late for r in before.discarded))
+    once = any(_failed(r) and any(flaw.late for flaw in r.flaws) for r in before.discarded)
+    return not (once and all(r.only_late for r in failed))
 
 
 def _failed(one: Round) -> bool:
-    told = any(doubt.kind == "flaw" and doubt.whose == "brokers" for doubt in one.doubts)
+    told = any(flaw.kind == "flaw" and flaw.whose == "brokers" and not flaw.again for flaw in one.flaws)
     return bool(told or one.broken or one.accounting.failed_total or one.accounting.unresolved)
 
 

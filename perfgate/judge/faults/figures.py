@@ -42,7 +42,7 @@ def counting(measurement: Measurement, metric: str) -> tuple[Round, ...]:
 
 def flaws_of(found: Round, metric: str) -> tuple[Doubt, ...]:
     """Return what was wrong with a round's load, or with this metric of it."""
-    flaws = tuple(doubt for doubt in found.flaws if doubt.touches(metric))
+    flaws = tuple(doubt for doubt in found.doubts if doubt.touches(metric))
     if found.no_number(metric):
         flaws = (*flaws, Doubt(kind="no number", whose="unknown", text=found.spoilt(metric), factor=None))
     return flaws

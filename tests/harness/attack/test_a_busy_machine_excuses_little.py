@@ -9,7 +9,7 @@ from perfgate.experiment.validity import flaws
 from perfgate.judge.noise import disturbed
 from perfgate.judge.rules import judge_scenario
 from perfgate.model import Accounting, CanaryReading, Load, Measurement, Verdict
-from tests.harness.build import load_result, measurement, profile, sent, threshold
+from tests.harness.build import flawed, late_texts, load_result, measurement, profile, sent, threshold
 
 HELD = profile(threshold("records_per_s", 1000.0), threshold("broker_cpu_us_per_record", 50.0))
 QUIET = CanaryReading(deflate_mib_per_s=70.0, loopback_per_s=20_000.0, pressure=0.0, steal=0.0)
@@ -20,7 +20,7 @@ DIED, SHRANK = "target unhealthy: broker 2 was killed by signal 9", "target unhe
 
 def broken(*reasons: str, perhaps_late: tuple[str, ...] = ()) -> Measurement:
     made = measurement([1000, 1000, 1000])
-    last = replace(made.rounds[-1], invalid=reasons, broken=reasons, perhaps_late=perhaps_late)
+    last = flawed(made.rounds[-1], invalid=reasons, broken=reasons, perhaps_late=perhaps_late)
     return replace(made, rounds=(*made.rounds[:-1], last), canary=BUSY)
 
 
@@ -59,7 +59,7 @@ def test_a_starved_machine_excuses_the_rounds_beside_it_alone(
         verdict = Verdict.BROKEN
     found = replace(late, canary=tuple(readings[:6] if ended else readings))
     assert judge_scenario(found, HELD).verdict is verdict
-    twice = replace(late.rounds[1], invalid=(SHRANK,), broken=(SHRANK,), perhaps_late=(SHRANK,))
+    twice = flawed(late.rounds[1], invalid=(SHRANK,), broken=(SHRANK,), perhaps_late=(SHRANK,))
     both = replace(found, rounds=(found.rounds[0], twice, found.rounds[2]))
     excused = slow == (5,)  # between the second and the third round
     assert judge_scenario(both, HELD).verdict is (Verdict.INVALID if excused else Verdict.BROKEN)
@@ -88,5 +88,5 @@ def test_what_may_only_have_been_late(failed: dict[str, int], unresolved: int, i
     told = load_result(sent=sent())
     made = round_of(1, told, where, {}, flaws(Load(kind="capped", rate=1000.0), told, where), "", own_brokers=True)
     assert made.broken
-    assert (made.broken == made.perhaps_late) is late
-    assert (set(made.invalid) == set(made.perhaps_late)) is late
+    assert (made.broken == late_texts(made)) is late
+    assert (set(made.invalid) == set(late_texts(made))) is late

@@ -25,6 +25,7 @@ from perfgate.model.load import LoadResult
 from tests.harness.attack.test_broken_brokers import bad
 from tests.harness.build import (
     accounting,
+    flawed,
     histogram,
     load_result,
     measurement,
@@ -191,7 +192,7 @@ def test_a_change_that_came_late_is_a_doubt_beside_others() -> None:
     switch._last_s = 2.0
     spoilt = taken(CAPPED, 1.0, window_late_s=0.5, **FULL)
     late = switch.in_time(Finished(round=spoilt, repeatable=True), 1.0).round
-    assert [doubt.factor for doubt in late.flaws if doubt.kind == "switch"] == [None]
+    assert [doubt.factor for doubt in late.doubts if doubt.kind == "switch"] == [None]
     assert len(late.flaws) == len(spoilt.flaws) + 1
 
 
@@ -220,7 +221,7 @@ def test_one_spoilt_round_does_not_end_a_scenario(earlier: Sequence[Round], roun
 
 def again(whose: Any) -> Round:
     doubts = (Doubt(kind="generator saturated", whose=whose, text="generator saturated"),)
-    return replace(SPOILT, doubts=doubts)
+    return flawed(SPOILT, doubts=doubts)
 
 
 @pytest.mark.parametrize(("whose", "count", "green"), [("brokers", 1, True), ("brokers", 2, False), ("load", 3, True)])

@@ -28,8 +28,8 @@ def test_time_in_which_the_generator_stood_still_is_its_own(load: Load, stalled_
         )
     )
     found = flaws(load, told, accounting(3000))
-    assert any("stood still" in flaw.reason for flaw in found) is spoilt
-    assert all(flaw.generator for flaw in found)
+    assert any("stood still" in flaw.text for flaw in found) is spoilt
+    assert all(flaw.again for flaw in found)
 
 
 def test_a_loop_notes_that_it_came_round_late_in_the_window() -> None:

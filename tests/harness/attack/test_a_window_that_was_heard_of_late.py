@@ -26,10 +26,10 @@ def test_a_round_whose_window_was_heard_of_late_is_measured_again(late_s: float,
     pushed_back = sent(pushback_s=1.9, pushback_in_window_s=1.9)
     told = load_result(sent=pushed_back, window_late_s=late_s)
     found = flaws(Load(kind="capped", rate=1000.0), told, accounting(3000))
-    assert [flaw.generator for flaw in found] == [True] * spoilt
+    assert [flaw.again for flaw in found] == [True] * spoilt
     reading = load_result(received=received(), window_late_s=late_s)
     found = flaws(Load(kind="backlog", records=3000), reading, accounting(0))
-    assert [flaw.generator for flaw in found] == [True] * spoilt
+    assert [flaw.again for flaw in found] == [True] * spoilt
 
 
 class Idle:

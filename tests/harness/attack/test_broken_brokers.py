@@ -13,7 +13,6 @@ import pytest
 from perfgate.experiment.assembly import round_of, unhealthy, unmeasured
 from perfgate.experiment.faults.fault_round import fault_round
 from perfgate.experiment.faults.rounds import measure_faults
-from perfgate.experiment.flaw import Flaw
 from perfgate.experiment.validity import flaws
 from perfgate.judge.compare.advice import comparison_message, recommendation
 from perfgate.judge.compare.comparisons import judge_comparison
@@ -23,7 +22,18 @@ from perfgate.judge.relations import judge_relation
 from perfgate.judge.rules import invalid_reasons, judge_scenario
 from perfgate.model import Accounting, CanaryReading, Comparison, Effect, Load, Measurement, Round, Verdict
 from perfgate.model.errors import BrokersFailedError, TargetError
-from tests.harness.build import accounting, load_result, measurement, profile, received, relation, sent, threshold
+from perfgate.model.flaw import Flaw
+from tests.harness.build import (
+    accounting,
+    late_texts,
+    load_result,
+    measurement,
+    profile,
+    received,
+    relation,
+    sent,
+    threshold,
+)
 from tests.harness.experiment.test_failover import faulty
 
 RATE = threshold("records_per_s", 1000.0, 0.1)
@@ -95,7 +105,9 @@ def test_who_is_to_blame_for_what_was_read(changes: dict[str, object], to_blame:
 
 
 def test_a_generators_flaw_is_never_the_brokers() -> None:
-    r = round_of(1, load_result(), accounting(3000), {}, (Flaw("late", generator=True),), "", own_brokers=True)
+    r = round_of(
+        1, load_result(), accounting(3000), {}, (Flaw("late", whose="load", again=True),), "", own_brokers=True
+    )
     assert (r.invalid, r.broken) == (("late",), ())
 
 
@@ -232,7 +244,7 @@ def test_a_broker_that_ends_of_itself_is_red_beside_a_fault_too(
     found = measure_faults(failing_setup(error, own=own), [faulty()], "r", lambda *_: None)
     (one,) = found["kill-leader"].rounds
     assert bool(one.broken) is broken
-    assert bool(one.perhaps_late) is late
+    assert bool(late_texts(one)) is late
     assert str(error) in one.invalid[0]
 
 

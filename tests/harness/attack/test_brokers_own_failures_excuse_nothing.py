@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from perfgate.experiment.assembly import round_of, unmeasured
-from perfgate.experiment.flaw import Flaw
+from perfgate.experiment.flaw import of_brokers
 from perfgate.experiment.round_flaws import is_promised, round_flaws
 from perfgate.experiment.validity import late_turns, not_sustained
 from perfgate.judge.compare.comparisons import judge_comparison
@@ -19,8 +19,9 @@ from perfgate.judge.compare.reference import judge_against_reference
 from perfgate.judge.ratio_file import Ratios, load_ratios
 from perfgate.judge.rules import judge_scenario
 from perfgate.model import Accounting, CanaryReading, Comparison, Effect, Load, Round, Verdict
+from perfgate.model.flaw import Flaw
 from tests.harness.attack.test_a_flaw_excuses_its_share import CAPPED, FULL, PACED, measured, taken
-from tests.harness.build import accounting, load_result, one_round, profile, received, scenario, sent, threshold
+from tests.harness.build import accounting, flawed, load_result, one_round, profile, received, scenario, sent, threshold
 from tests.harness.judge.test_comparisons import comparison
 
 RATE = threshold("records_per_s", 1000.0, 0.1)
@@ -35,11 +36,11 @@ AT_CAP = Load(kind="capped", rate=1000.0)
 def failing(one: Round, flaw: Flaw, **counts: Any) -> Round:
     """Return the round of brokers that serve others too, with this flaw."""
     where = replace(one.accounting, **counts)
-    return replace(one, invalid=(flaw.reason,), doubts=flaw.doubts, accounting=where)
+    return replace(one, flaws=(flaw,), accounting=where)
 
 
-TIMED_OUT = Flaw("3 of 3,000 sends failed: 3 x _MSG_TIMED_OUT", brokers=True, perhaps_late=True)
-SHRANK = Flaw("target unhealthy during the round: 1 times a set shrank", brokers=True, perhaps_late=True)
+TIMED_OUT = of_brokers("3 of 3,000 sends failed: 3 x _MSG_TIMED_OUT", late=True)
+SHRANK = of_brokers("target unhealthy during the round: 1 times a set shrank", late=True, kind="unhealthy")
 
 
 @pytest.mark.parametrize("flaw", [TIMED_OUT, SHRANK])
@@ -120,9 +121,9 @@ def compared(*after: Round, before: tuple[Round, ...] = ()) -> Comparison:
     )
 
 
-NOTHING_ACKED = Flaw("no record was acknowledged in the window", brokers=True, perhaps_late=True)
-LOST = Flaw("records unaccounted: 3,000 acknowledged, but ... 2,000", brokers=True, lost=True)
-NOTHING_GIVEN = Flaw("no record was received in the window", brokers=True, perhaps_late=True)
+NOTHING_ACKED = of_brokers("no record was acknowledged in the window", late=True)
+LOST = of_brokers("records unaccounted: 3,000 acknowledged, but ... 2,000", lost=True)
+NOTHING_GIVEN = of_brokers("no record was received in the window", late=True)
 
 
 @pytest.mark.parametrize("flaw", [NOTHING_ACKED, LOST, NOTHING_GIVEN])
@@ -136,8 +137,8 @@ def test_a_candidate_that_hangs_or_loses_is_broken_wherever_it_runs(flaw: Flaw) 
 
 
 def some_failed(one: Round, failed: int) -> Round:
-    flaw = Flaw(f"{failed} of 3,000 sends failed", brokers=True)
-    return replace(failing(one, flaw, attempted=3000, failed={"_MSG_TIMED_OUT": failed}), broken=(flaw.reason,))
+    flaw = replace(of_brokers(f"{failed} of 3,000 sends failed"), broken=True)
+    return failing(one, flaw, attempted=3000, failed={"_MSG_TIMED_OUT": failed})
 
 
 def test_a_few_failures_of_the_baseline_do_not_excuse_the_candidates() -> None:
@@ -154,9 +155,9 @@ def test_a_few_failures_of_the_baseline_do_not_excuse_the_candidates() -> None:
 
 def test_a_burst_that_is_all_there_is_says_how_slow_a_candidate_was_at_the_least() -> None:
     flaw = late_turns(2, 2)
-    one = replace(one_round(1, 33.0, invalid=(flaw.reason,)), doubts=flaw.doubts)
+    one = replace(one_round(1, 33.0), flaws=(flaw,))
     other = late_turns(2, 2, own=False, turn_s=1.0)
-    before = replace(one_round(1, 1000.0, invalid=(other.reason,)), doubts=other.doubts)
+    before = replace(one_round(1, 1000.0), flaws=(other,))
     assert judge_comparison(compared(one, before=(before,))).effect is Effect.SLOWER
     unchanged = replace(one, metrics=one_round(1, 1000.0).metrics)
     assert judge_comparison(compared(unchanged, before=(before,))).effect is Effect.INVALID
@@ -170,14 +171,14 @@ def test_rounds_that_were_not_made_do_not_outvote_those_that_fell_short() -> Non
 
 def test_a_machine_that_stood_still_explains_that_nothing_was_acknowledged() -> None:
     rounds = [failing(one_round(n, 0.0), NOTHING_ACKED) for n in range(1, 4)]
-    rounds = [replace(r, broken=r.invalid, perhaps_late=r.invalid) for r in rounds]
+    rounds = [flawed(r, broken=r.invalid, perhaps_late=r.invalid) for r in rounds]
     starved = replace(measured(CAPPED, rounds), canary=(*[QUIET] * 3, *[replace(QUIET, steal=0.99)] * 4))
     assert judge_scenario(starved, profile(RATE)).verdict is Verdict.INVALID
 
 
 def test_a_late_round_that_the_machine_excuses_takes_the_slowness_of_others_not_back() -> None:
     late = "topics were not in sync within 30 s"
-    broken = replace(one_round(5, 0.0, invalid=(late,)), broken=(late,), perhaps_late=(late,))
+    broken = flawed(one_round(5, 0.0, invalid=(late,)), broken=(late,), perhaps_late=(late,))
     canary = (*[QUIET] * 7, STARVED, STARVED)
     for rate, verdict in ((50.0, Verdict.REGRESSED), (1000.0, Verdict.INVALID)):
         rounds = [*(one_round(n, rate + n) for n in range(1, 5)), broken]

@@ -13,7 +13,7 @@ from perfgate.experiment.round_flaws import is_idempotent, round_flaws
 from perfgate.judge.rules import judge_scenario
 from perfgate.model import CanaryReading, Load, Round, Verdict
 from perfgate.model.load import LoadResult
-from tests.harness.build import accounting, load_result, measurement, received, scenario, sent
+from tests.harness.build import accounting, late_texts, load_result, measurement, received, scenario, sent
 from tests.harness.experiment.test_host_flaws import HOST, MACHINE
 
 CAPPED = Load(kind="capped", rate=1000.0)
@@ -52,12 +52,12 @@ def verdict(found: Round, canary: tuple[CanaryReading, ...] = ()) -> Verdict:
 def test_what_consumers_never_got_of_brokers_is_red(read: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     found = measured(told(read), monkeypatch)
     assert found.invalid
-    assert found.broken == found.perhaps_late == found.invalid
+    assert found.broken == late_texts(found) == found.invalid
     assert verdict(found) is Verdict.BROKEN
     assert verdict(found, (*[QUIET] * 3, replace(QUIET, steal=0.95))) is Verdict.INVALID, "another load's doing"
     assert verdict(found, (*[QUIET] * 3, replace(QUIET, steal=0.5))) is Verdict.BROKEN, "half of the time is no reason"
     elsewhere = measured(told(read), monkeypatch, own=False)
-    assert (verdict(elsewhere), elsewhere.perhaps_late) == (Verdict.INVALID, elsewhere.invalid)
+    assert (verdict(elsewhere), late_texts(elsewhere)) == (Verdict.INVALID, elsewhere.invalid)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_what_brokers_give_wrongly_is_theirs(
 ) -> None:
     found = measured(told(read, cpu_cores=2.0), monkeypatch, used=1.9, idempotent=idempotent)
     assert verdict(found) is Verdict.BROKEN
-    assert bool(found.perhaps_late) is late
+    assert bool(late_texts(found)) is late
 
 
 def test_who_is_idempotent() -> None:

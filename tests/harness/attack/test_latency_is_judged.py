@@ -90,7 +90,7 @@ def test_an_outage_three_times_as_long_stays_red_however_noisy(tmp_path: Path) -
 
 def test_a_latency_that_was_sent_late_is_no_baseline() -> None:
     def run(late: bool) -> dict[str, Any]:
-        spoilt = {"latency_ms": "sent late"} if late else {}
+        spoilt = [{"text": "sent late", "metrics": ["latency_ms"]}] if late else []
         metrics = {metric: {"rounds": [30.0 if late else 4.0] * 3} for metric in PACED_METRICS}
         entry = {
             "name": "paced-500",
@@ -98,7 +98,7 @@ def test_a_latency_that_was_sent_late_is_no_baseline() -> None:
             "declared": {"fault": None},
             "load": {"kind": "paced"},
             "metrics": metrics,
-            "rounds": [{"invalid_metrics": spoilt}, {"invalid_metrics": {}}],
+            "rounds": [{"flaws": spoilt}, {"flaws": []}],
         }
         return {"scenarios": [entry]}
 
@@ -153,7 +153,7 @@ def test_thresholds_that_are_recorded_hold_what_consumers_wait_for(kind: str) ->
         "declared": {"fault": None},
         "load": {"kind": kind},
         "metrics": metrics,
-        "rounds": [{}],
+        "rounds": [{"flaws": []}],
     }
     found = {one.metric for one in proposed([{"scenarios": [entry]}] * 2)}
     assert READERS[kind] in found

@@ -8,6 +8,7 @@ from perfgate.experiment.assembly import unmeasured
 from perfgate.judge.messages import scenario_message
 from perfgate.judge.rules import judge_scenario
 from perfgate.model import CanaryReading, Measurement, Verdict
+from tests.harness.build import flawed
 from tests.harness.experiment.test_failover import faulty, history, measured
 
 INVALID = "the generator was late before the fault already"
@@ -22,7 +23,7 @@ def rounds(*kinds: str) -> Measurement:
         if kind == "unmeasured":
             found.append(unmeasured(one.index, "the cluster did not get well"))
         else:
-            found.append(replace(one, invalid=(INVALID,) if "invalid" in kind else ()))
+            found.append(flawed(one, invalid=(INVALID,) if "invalid" in kind else ()))
     return replace(taken, rounds=tuple(found))
 
 

@@ -18,7 +18,7 @@ from perfgate.load import processes
 from perfgate.model import Fault, FaultScenario, Load, Measurement, Round, Verdict
 from perfgate.model.load import LoadError, SendsFailedError
 from perfgate.systems.kafka.load import librdkafka
-from tests.harness.build import measurement, scenario
+from tests.harness.build import late_texts, measurement, scenario
 from tests.harness.experiment.test_failover import FAULT, RATE, faulty, history, measured
 from tests.harness.load.test_worker_protocol import SPEC, driver, observer
 
@@ -74,7 +74,7 @@ def test_brokers_that_answer_nothing_at_all_are_broken(
         driver(script).run(replace(SPEC, warmup_max_s=0.1), observer([]))
     found = before_the_fault(caught.value, tmp_path, own=own)
     assert judged(found) is verdict
-    assert bool(found.perhaps_late) is bool(attempted), "a machine that is busy with something else may be to blame"
+    assert bool(late_texts(found)) is bool(attempted), "a machine that is busy with something else may be to blame"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_brokers_that_do_not_take_a_backlog_are_broken(
     found = sends_failed(1, caught.value, own_brokers=True)
     assert found.accounting.attempted == 3, "of those that were not taken"
     assert found.accounting.failed_total == sum(failed.values())
-    assert bool(found.perhaps_late) is late, "a machine that is busy with something else excuses that alone"
+    assert bool(late_texts(found)) is late, "a machine that is busy with something else excuses that alone"
     assert judge_scenario(replace(measurement([1.0]), rounds=(found,)), None).verdict is verdict
 
 
@@ -151,7 +151,7 @@ def test_sends_that_fail_before_a_fault_or_without_one_are_the_brokers(
     kind: str, written: Written, found: tuple[bool, bool] | None
 ) -> None:
     flaw = failed_before(faulty(kind=kind), written)
-    assert (flaw and (flaw.brokers, flaw.perhaps_late)) == found
+    assert (flaw and ((flaw.whose == "brokers"), flaw.late)) == found
 
 
 @pytest.mark.parametrize(("own", "verdict"), [(True, Verdict.BROKEN), (False, Verdict.INVALID)])

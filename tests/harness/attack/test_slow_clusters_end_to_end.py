@@ -81,7 +81,7 @@ class SlowBench:
         found = round_flaws(load, result, accounting, brokers, shares_cores=True)
         short = not_sustained(load, result)
         done = round_of(index, result, accounting, brokers, found, short, own_brokers=True)
-        return Finished(round=done, repeatable=bool(found) and all(flaw.generator for flaw in found))
+        return Finished(round=done, repeatable=bool(found) and all(flaw.again for flaw in found))
 
     def _result(self, load: Load, rate: float, moody: bool) -> LoadResult:
         acked = int(rate * WINDOW_S)

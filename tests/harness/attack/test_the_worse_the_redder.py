@@ -15,7 +15,7 @@ from perfgate.judge.rules import judge_scenario, no_longer_taken
 from perfgate.judge.threshold_rule import judge_threshold
 from perfgate.model import CanaryReading, Load, Measurement, Outcome, Profile, Round, Verdict
 from perfgate.model.doubt import Doubt
-from tests.harness.build import measurement, profile, relation, threshold
+from tests.harness.build import flawed, measurement, profile, relation, threshold
 
 SCALES = (1.0, 1.3, 2.0, 4.0, 20.0, 100.0)
 """By how many times the brokers are slower."""
@@ -63,14 +63,14 @@ def flaws(draw: st.DrawFn, number: int) -> Callable[[Round], Round]:
     kind = draw(st.sampled_from(["none", "none", "none", "whole", "stall", "late", "unsteady", "usage"]))
     if kind == "whole":
         doubt = Doubt(kind="load", whose="load", text="never made", factor=None)
-        return lambda one: replace(one, invalid=(doubt.text,), doubts=(doubt,))
+        return lambda one: flawed(one, invalid=(doubt.text,), doubts=(doubt,))
     if kind == "stall":
         doubt = Doubt(kind="stall", whose="load", text="stood still", factor=draw(st.floats(1.05, 3.0)))
-        return lambda one: replace(one, invalid=(doubt.text,), doubts=(doubt,))
+        return lambda one: flawed(one, invalid=(doubt.text,), doubts=(doubt,))
     if kind == "late":
         delay = draw(st.floats(0.1, 20.0))
         doubt = Doubt(kind="late", whose="load", text="sent late", offset=delay, metrics=("latency_ms",))
-        return lambda one: replace(one, invalid_metrics={"latency_ms": "sent late"}, doubts=(doubt,))
+        return lambda one: flawed(one, invalid_metrics={"latency_ms": "sent late"}, doubts=(doubt,))
     if kind == "unsteady":
         growth = draw(st.floats(0.5, 1.6))
         return lambda one: replace(one, steady=False, growth=growth)
@@ -212,7 +212,7 @@ SECOND: dict[str, Any] = {
     "nothing measured": measurement([]),
     "starved": replace(
         measurement([900, 910, 905]),
-        rounds=tuple(replace(r, invalid=("stood still",)) for r in measurement([900, 910, 905]).rounds),
+        rounds=tuple(flawed(r, invalid=("stood still",)) for r in measurement([900, 910, 905]).rounds),
     ),
     "stolen from": replace(measurement([800, 810, 805]), canary=(*([QUIET] * 3), replace(QUIET, steal=0.5))),
     "wild": measurement([400, 1500, 950]),

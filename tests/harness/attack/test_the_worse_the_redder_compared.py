@@ -22,7 +22,7 @@ from perfgate.judge.ratio_file import Ratios, load_ratios
 from perfgate.model import Comparison, Deciding, Effect, Load, Round, Verdict
 from perfgate.model.compared import SATURATED
 from perfgate.model.doubt import Doubt
-from tests.harness.build import one_round, scenario
+from tests.harness.build import flawed, one_round, scenario
 from tests.harness.judge.test_comparisons import comparison
 
 METHODS = {"turns": 1, "rounds": 2, "pairs": 6}
@@ -210,7 +210,7 @@ def test_one_spoilt_unit_of_ten_excuses_itself(times: float, ratios: Ratios) -> 
     logs = [math.log(times) + 0.05 * (-1) ** n for n in range(10)]
     found = compared(*logs, metric=P99)
     for spoil in ({"invalid": (SPOILT,)}, {"invalid_metrics": {"latency_ms": SPOILT}}):
-        rounds = (*found.candidate.rounds[:3], replace(found.candidate.rounds[3], **spoil), *found.candidate.rounds[4:])
+        rounds = (*found.candidate.rounds[:3], flawed(found.candidate.rounds[3], **spoil), *found.candidate.rounds[4:])
         spoilt = replace(found, candidate=replace(found.candidate, rounds=rounds))
         outcome = judge_comparison(spoilt)
         assert outcome.effect is Effect.SLOWER
@@ -275,7 +275,7 @@ def test_turns_that_a_slow_candidate_outlasts_are_red(both: bool, times: float, 
     doubts = {"candidate": (own, others) if both else (own,), "baseline": (own, others) if both else (others,)}
     for side, of_side in doubts.items():
         m = getattr(found, side)
-        rounds = tuple(replace(r, invalid=tuple(d.text for d in of_side), doubts=of_side) for r in m.rounds)
+        rounds = tuple(flawed(r, invalid=tuple(d.text for d in of_side), doubts=of_side) for r in m.rounds)
         found = replace(found, **{side: replace(m, rounds=rounds)})
     outcome = judge_comparison(found)
     assert outcome.effect is (Effect.SLOWER if red else Effect.INVALID)
@@ -303,7 +303,7 @@ def test_a_baseline_that_was_too_quick_for_its_clients_hides_no_loss(
     found = Drawn(method=method, noise=(0.01, -0.01, 0.02, 0.0) * METHODS[method]).at(loss)
     reason = "generator saturated: it sent 80 % of its cap, and its buffer was never full"
     doubt = Doubt(kind=SATURATED, whose=whose, text=reason, factor=None)
-    limited = [replace(one, invalid=(reason,), doubts=(doubt,)) for one in found.baseline.rounds]
+    limited = [flawed(one, invalid=(reason,), doubts=(doubt,)) for one in found.baseline.rounds]
     found = replace(found, baseline=replace(found.baseline, rounds=tuple(limited)))
     effect, verdict = judge_comparison(found).effect, judge_against_reference(found, ratios).verdict
     assert (effect.red, verdict.red) == (red, red), (effect, verdict)

@@ -18,7 +18,7 @@ from perfgate.model.doubt import Doubt
 from perfgate.model.faults import LATE, but_outages
 from perfgate.model.load import FAILED
 from tests.harness.attack.test_what_excuses_a_knee import late
-from tests.harness.build import profile, threshold
+from tests.harness.build import flawed, profile, threshold
 from tests.harness.experiment.test_failover import faulty, history, one_fault
 from tests.harness.experiment.test_growth import going_on, taken
 from tests.harness.experiment.test_knee import RAMP, brokers
@@ -139,7 +139,7 @@ def worse(index: int, drawn: Drawn, times: float, kind: str) -> Round:
     if kind == "time":
         metrics |= {"outage_s.max": 0.1, "receive_outage_s.max": 0.1, "latency_before_ms.p99": drawn.before_ms}
         metrics |= {"recovery_s": 1.0, "rate_recovery_s": 1.0, **dict.fromkeys(GROWN, drawn.grown * times)}
-    return replace(
+    return flawed(
         sound,
         index=index,
         metrics={name: value for name, value in metrics.items() if name not in drawn.without},

@@ -28,7 +28,7 @@ from perfgate.model.load import LoadError, LogUnreadError, SendsFailedError
 from perfgate.model.nodes import State
 from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.systems.kafka.load.journaled import load_flaws
-from tests.harness.build import profile, scenario, threshold
+from tests.harness.build import flawed, profile, scenario, threshold
 from tests.harness.experiment.test_failover import FAULT, RATE, START, faulty, history, measured, one_fault
 from tests.harness.load.test_worker_protocol import SPEC
 
@@ -111,10 +111,10 @@ def test_a_flaw_of_the_load_excuses_no_outage_that_it_did_not_make(
 
 def test_a_round_of_the_others_that_was_never_made_says_nothing() -> None:
     quiet, slow = one_fault(history()), one_fault(outage_of(30.0), 2)
-    spoilt = replace(quiet, invalid=(EVERYTHING.text,), doubts=(EVERYTHING,))
+    spoilt = flawed(quiet, invalid=(EVERYTHING.text,), doubts=(EVERYTHING,))
     assert judged(spoilt) is Verdict.INVALID
     assert judged(spoilt, slow) is Verdict.REGRESSED
-    assert judged(replace(slow, invalid=(EVERYTHING.text,), doubts=(EVERYTHING,))) is Verdict.INVALID
+    assert judged(flawed(slow, invalid=(EVERYTHING.text,), doubts=(EVERYTHING,))) is Verdict.INVALID
 
 
 def test_a_full_buffer_is_no_pause_of_the_generator() -> None:
@@ -302,7 +302,7 @@ def test_a_latency_that_was_sent_late_in_one_round_is_judged_in_the_others() -> 
 
     def verdict(*after: tuple[float, bool]) -> Verdict:
         found = [
-            replace(
+            flawed(
                 one,
                 index=i,
                 metrics={**one.metrics, "latency_after_ms.p99": p99_ms},

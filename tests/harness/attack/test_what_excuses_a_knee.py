@@ -13,7 +13,7 @@ from perfgate.model import Measurement, Round, Scenario, Verdict, with_changes
 from perfgate.model.doubt import Doubt
 from perfgate.report.proposal import proposed
 from perfgate.report.results import recorded_measurement, scenario_entry
-from tests.harness.build import profile, threshold
+from tests.harness.build import flawed, profile, threshold
 from tests.harness.experiment.test_knee import LEAST, MOST, RAMP, brokers, of, step
 
 HELD = profile(threshold("knee_records_per_s", 30_000, name="knee"))
@@ -138,7 +138,7 @@ def test_a_lost_record_that_a_probe_meets_is_red() -> None:
     def measure(row: Scenario, doing: str) -> Finished:
         found: Finished = slow_above(1500.0, late_up_to=3500.0)(row, doing)
         if row.load.rate > 3500:
-            return replace(found, round=replace(found.round, invalid=(reason,), broken=(reason,)), repeatable=False)
+            return replace(found, round=flawed(found.round, invalid=(reason,), broken=(reason,)), repeatable=False)
         return found
 
     found = ramp_round(measure, RAMP, 1, own_brokers=True).round

@@ -39,7 +39,7 @@ LISTED = {
 PLAIN = {"COLUMNS": "120"}
 PROFILES = {"nightly": "embedded-2c-amd-epyc", "smoke": "embedded-2c-amd-epyc"}
 """That is held, by how a recording's name begins; else the one that fits."""
-MEASURED = ("rounds", "discarded", "warm_up", "one_host_fewer", "partitions", "canary")
+MEASURED = ("rounds", "discarded_rounds", "warm_up_rounds", "one_host_fewer", "partitions", "canary")
 """Of a scenario in run.json: what is copied from the recording."""
 OF_ONE_RUN = ("uuid", "start", "stop", "historyId", "testCaseId", "steps")
 """Of a page of Allure."""
@@ -113,7 +113,7 @@ def _written(results: Path) -> Iterator[tuple[str, str]]:
 
 def _outcomes(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return run.json without what a replay only copies."""
-    left_out = ("started", "finished", "duration_s", "time", "environment", "ledger")
+    left_out = ("schema", "started", "finished", "duration_s", "time", "environment", "ledger")
     kept = {key: value for key, value in document.items() if key not in left_out}
     return {key: _without(value) for key, value in kept.items()}
 

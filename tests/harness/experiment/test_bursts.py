@@ -174,5 +174,5 @@ def test_turns_that_were_outlasted_explain_no_loss_of_the_side_that_did(late: st
     bench.finished = finished
     done = burst(dict.fromkeys(SIDES, bench), dict.fromkeys(SIDES, scenario()), "ABBA", AT, 1, None, lambda seen: seen)
     for side, factor in factors.items():
-        assert explained(done[side].round.flaws, "records_per_s") == (factor, 0.0)
-        assert explained(done[side].round.flaws, "latency_ms.p99") == (1.0, 1500.0 if factor > 1 else 0.0)
+        assert explained(done[side].round.doubts, "records_per_s") == (factor, 0.0)
+        assert explained(done[side].round.doubts, "latency_ms.p99") == (1.0, 1500.0 if factor > 1 else 0.0)

@@ -49,7 +49,7 @@ from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.systems.kafka.client.topics import assignment
 from perfgate.systems.kafka.managed.kafka_tools import KafkaTools
 from perfgate.systems.kafka.observe.metadata_log import changes
-from tests.harness.build import scenario, threshold
+from tests.harness.build import flawed, scenario, threshold
 
 RATE, PARTITIONS, START, FAULT, END = 200.0, 2, 100.0, 120.0, 160.0
 OUTAGE = 8.0
@@ -316,7 +316,7 @@ def test_a_late_generator_spoils_the_latencies_that_it_is_a_part_of() -> None:
     assert spoilt_latencies(history(), metrics) == []
     (r,) = measured(faulty(), taken).rounds
     texts = {metric: doubt.text for doubt in spoilt_by for metric in doubt.metrics}
-    spoilt = replace(r, invalid_metrics=texts, doubts=tuple(spoilt_by))
+    spoilt = flawed(r, invalid_metrics=texts, doubts=tuple(spoilt_by))
     held = [threshold("latency_before_ms.p99", 100.0, name="kill-leader")]
     outcome = judge_fault(faulty(), replace(measured(faulty(), taken), rounds=(spoilt,)), held)
     assert outcome.verdict is Verdict.INVALID
@@ -338,7 +338,7 @@ def faulty(producer: Mapping[str, str] = MappingProxyType({}), kind: str = "kill
 
 def one_fault(written: Written, index: int = 1) -> Round:
     failover, metrics, accounting = analyse(written)
-    return replace(unmeasured(index, ""), invalid=(), metrics=metrics, accounting=accounting, failover=failover)
+    return flawed(unmeasured(index, ""), invalid=(), metrics=metrics, accounting=accounting, failover=failover)
 
 
 def measured(row: Scenario, *histories: Written) -> Measurement:

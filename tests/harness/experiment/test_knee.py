@@ -19,7 +19,7 @@ from perfgate.judge.rules import judge_scenario, required
 from perfgate.model import Consumers, Load, Measurement, Reading, Round, Scenario, Verdict, with_changes
 from perfgate.report.plots import knee_curve_figure
 from perfgate.report.results import recorded_measurement, scenario_entry
-from tests.harness.build import accounting, one_round, profile, scenario, threshold
+from tests.harness.build import accounting, flawed, one_round, profile, scenario, threshold
 
 READING = Reading(
     read=1000, received=1000, foreign=0, corrupt=0, duplicated=0, reordered=0, redelivered=0, negative_latencies=0
@@ -102,7 +102,7 @@ def test_brokers_that_take_the_first_step_alone_have_a_low_knee() -> None:
 def step(rate: float, p99_ms: float, **changes: Any) -> Round:
     """Return the round of a paced load at this rate."""
     found = one_round(1, rate)
-    return replace(found, **{"metrics": {**found.metrics, "latency_ms.p99": p99_ms}, **changes})
+    return flawed(found, **{"metrics": {**found.metrics, "latency_ms.p99": p99_ms}, **changes})
 
 
 def brokers(knee: float, beyond: Round | None = None, *, repeatable: bool = False) -> Any:

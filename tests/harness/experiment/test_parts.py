@@ -17,7 +17,7 @@ from perfgate.load.turns import LARGEST_GAP_S
 from perfgate.model import Load
 from perfgate.model.errors import BrokersFailedError, LimitReachedError, TargetError, of_side
 from perfgate.model.load import Pace
-from tests.harness.build import one_round, scenario
+from tests.harness.build import flawed, one_round, scenario
 
 
 def test_what_ends_the_others_is_not_of_a_scenario_that_is_decided() -> None:
@@ -62,7 +62,7 @@ def test_turns_that_ran_into_one_another_are_given_a_longer_gap(monkeypatch: pyt
 
     def late(_benches: Any, sides: Any, _order: str, at: Pace, *_: Any) -> dict[str, Finished]:
         gaps.append(at.gap_s)
-        flaw = (late_turns(2, 2).reason,) if len(gaps) in (1, 2) else ()
+        flaw = (late_turns(2, 2).text,) if len(gaps) in (1, 2) else ()
         return {side: Finished(round=one_round(1, 12_000.0, invalid=flaw), repeatable=bool(flaw)) for side in sides}
 
     monkeypatch.setattr(parts, "burst", late)
@@ -121,7 +121,7 @@ def test_brokers_that_stand_still_while_they_are_new_end_no_comparison(
 
     def burst(_benches: Any, sides: Any, _order: str, at: Pace, *_: Any) -> dict[str, Finished]:
         gaps.append(at.gap_s)
-        flaw = (late_turns(1, 1).reason,) if len(gaps) <= late else ()
+        flaw = (late_turns(1, 1).text,) if len(gaps) <= late else ()
         return {side: Finished(round=one_round(1, 12_000.0, invalid=flaw), repeatable=bool(flaw)) for side in sides}
 
     monkeypatch.setattr(parts, "burst", burst)
@@ -135,7 +135,7 @@ def test_brokers_that_stand_still_while_they_are_new_end_no_comparison(
 
 def test_a_burst_that_is_spoilt_when_the_time_is_over_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was measured again beyond the budget, or ended the comparison."""
-    flaw = late_turns(1, 1).reason
+    flaw = late_turns(1, 1).text
 
     def burst(_benches: Any, sides: Any, *_: Any) -> dict[str, Finished]:
         return {side: Finished(round=one_round(1, 12_000.0, invalid=(flaw,)), repeatable=True) for side in sides}
@@ -152,7 +152,7 @@ def test_a_burst_that_is_spoilt_when_the_time_is_over_is_dropped(monkeypatch: py
 
 def test_one_that_is_all_there_is_when_the_time_is_over_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A candidate 30 times slower was INCONCLUSIVE, "0 units were measured"; with a longer budget it was SLOWER."""
-    flaw = late_turns(1, 1).reason
+    flaw = late_turns(1, 1).text
 
     def burst(_benches: Any, sides: Any, *_: Any) -> dict[str, Finished]:
         return {side: Finished(round=one_round(1, 400.0, invalid=(flaw,)), repeatable=True) for side in sides}
@@ -170,7 +170,7 @@ def test_one_that_was_only_late_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     late = ("3 of 3,000 records had no outcome when the wait ended",)
 
     def burst(_benches: Any, sides: Any, *_: Any) -> dict[str, Finished]:
-        one = replace(one_round(1, 12_000.0, invalid=late), perhaps_late=late, broken=late)
+        one = flawed(one_round(1, 12_000.0, invalid=late), perhaps_late=late, broken=late)
         return {side: Finished(round=one, repeatable=False) for side in sides}
 
     monkeypatch.setattr(parts, "burst", burst)
@@ -218,7 +218,7 @@ def test_what_was_late_is_measured_again_once(
 
     def one(*_: Any) -> list[tuple[str, Finished]]:
         marks: dict[str, Any] = {"invalid": (reason,), "perhaps_late": (reason,)} if next(tries) else {}
-        found = {"A": one_round(1, 1000.0), "B": replace(one_round(1, 1000.0), **marks)}
+        found = {"A": one_round(1, 1000.0), "B": flawed(one_round(1, 1000.0), **marks)}
         return [(side, Finished(round=r, repeatable=False)) for side, r in found.items()]
 
     monkeypatch.setattr(parts, "_burst", one)
@@ -235,7 +235,7 @@ def test_a_generator_that_was_late_too_takes_nothing_from_it(monkeypatch: pytest
     def one(*_: Any) -> list[tuple[str, Finished]]:
         if not next(tries):
             return [(side, Finished(round=one_round(1, 1000.0), repeatable=False)) for side in "AB"]
-        sends = replace(one_round(1, 1000.0), invalid=("12 sends timed out",), perhaps_late=("12 sends timed out",))
+        sends = flawed(one_round(1, 1000.0), invalid=("12 sends timed out",), perhaps_late=("12 sends timed out",))
         still = one_round(1, 1000.0, invalid=("the generators stood still",))
         return [("A", Finished(round=sends, repeatable=False)), ("B", Finished(round=still, repeatable=True))]
 
@@ -260,7 +260,7 @@ def test_of_a_block_the_round_alone_is_measured_again_that_was_sent_late(
             now[0] += 10.0
             asked.append(side)
             late = {"latency_ms": "sent late"} if len(asked) % every == 0 else {}
-            return Finished(round=replace(one_round(1, 1000.0), invalid_metrics=late), repeatable=bool(late))
+            return Finished(round=flawed(one_round(1, 1000.0), invalid_metrics=late), repeatable=bool(late))
 
         return SimpleNamespace(round=one)
 
@@ -287,6 +287,6 @@ def test_what_one_spoilt_part_leaves_is_measured() -> None:
         row.orders.append("ABBA")
         assert row.unsound
         assert row.done(4) is (number > 4)
-    row.rounds["B"][-1] = replace(one_round(6, 50.0, invalid=("a broker died",)), broken=("a broker died",))
+    row.rounds["B"][-1] = flawed(one_round(6, 50.0, invalid=("a broker died",)), broken=("a broker died",))
     row.orders[:] = ["ABBA"]
     assert row.done(4), "brokers that failed are a result"

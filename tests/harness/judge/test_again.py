@@ -13,7 +13,7 @@ from perfgate.judge.compare.comparisons import judge_comparison
 from perfgate.judge.compare.reference import judge_against_reference
 from perfgate.judge.ratio_file import load_ratios
 from perfgate.model import Comparison, Effect, Verdict
-from tests.harness.build import one_round
+from tests.harness.build import flawed, one_round
 from tests.harness.judge.test_comparisons import comparison
 from tests.harness.run_gate import ROOT
 
@@ -25,7 +25,7 @@ def outlasted(found: Comparison, declared: int, candidate: int) -> Comparison:
     sides = {}
     for side, own, other in (("baseline", declared, candidate), ("candidate", candidate, declared)):
         flaws = [late_turns(1, 1)] * own + [late_turns(1, 1, own=False)] * other
-        again = tuple(one_round(n, 1000.0, invalid=(flaw.reason,)) for n, flaw in enumerate(flaws, start=1))
+        again = tuple(one_round(n, 1000.0, invalid=(flaw.text,)) for n, flaw in enumerate(flaws, start=1))
         sides[side] = replace(getattr(found, side), discarded=again)
     return replace(found, **sides)
 
@@ -62,7 +62,7 @@ def test_a_load_that_is_not_sent_in_time_beside_changed_brokers_alone_is_not_the
     sides = {
         side: replace(
             getattr(found, side),
-            discarded=tuple(replace(one_round(n, 1000.0), **how) for n in range(1, count + 1)),
+            discarded=tuple(flawed(one_round(n, 1000.0), **how) for n in range(1, count + 1)),
         )
         for side, count in (("baseline", declared), ("candidate", candidate))
     }

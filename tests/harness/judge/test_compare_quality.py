@@ -19,6 +19,7 @@ from perfgate.judge.compare.comparisons import judge_comparison
 from perfgate.model import Comparison, Effect, with_changes
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.comparisons import comparison_entry
+from tests.harness.build import flawed
 from tests.harness.judge.test_comparisons import comparison
 
 BY_NAME = {line.name: line for line in LINES}
@@ -32,7 +33,7 @@ def noise(seed: int, units: int, scatter: float) -> list[float]:
 def entry_of(line: Line, compared: Comparison) -> dict[str, Any]:
     """Return what is recorded of a comparison, by way of run.json's text."""
     before, after = (
-        replace(m, rounds=tuple(replace(r, invalid_metrics={}) for r in m.rounds))
+        replace(m, rounds=tuple(flawed(r, invalid_metrics={}) for r in m.rounds))
         for m in (compared.baseline, compared.candidate)
     )
     found = comparison_entry(replace(compared, baseline=before, candidate=after), judge_comparison(compared))
@@ -99,7 +100,7 @@ def test_pairs_are_drawn_beside_recorded_ones() -> None:
 def test_an_invalid_comparison_gives_no_units() -> None:
     line, compared = BY_NAME["dynamic-same"], comparison(1.0)
     rounds = compared.candidate.rounds
-    spoilt = (replace(rounds[0], invalid=("generator",)), *rounds[1:])
+    spoilt = (flawed(rounds[0], invalid=("generator",)), *rounds[1:])
     bad = replace(compared, candidate=replace(compared.candidate, rounds=spoilt))
     assert Pool.of([entry_of(line, bad)]) is None
 

@@ -19,7 +19,7 @@ from perfgate.judge.ratio_file import load_ratios
 from perfgate.model import Change, Comparison, Effect, Load, changed
 from perfgate.model import settings as stated
 from perfgate.report.plots import paired_rounds, paired_rounds_figure
-from tests.harness.build import measurement, one_round, scenario
+from tests.harness.build import flawed, measurement, one_round, scenario
 
 NOISE = (1.00, 1.01, 0.99, 1.005, 0.995, 1.0, 1.01, 0.99, 1.0, 1.0)
 
@@ -72,7 +72,7 @@ def test_noise_is_inconclusive_and_says_what_more_time_would_resolve() -> None:
 def with_latency_spoilt(found: Comparison, load: Load) -> Comparison:
     """Return the comparison of such a load, whose candidate was sent late in its third round."""
     m = found.candidate
-    rounds = [replace(r, invalid_metrics={"latency_ms": "sent late"} if r.index == 3 else {}) for r in m.rounds]
+    rounds = [flawed(r, invalid_metrics={"latency_ms": "sent late"} if r.index == 3 else {}) for r in m.rounds]
     row = replace(m.scenario, load=load)
     return replace(
         found, baseline=replace(found.baseline, scenario=row), candidate=replace(m, rounds=tuple(rounds), scenario=row)
@@ -408,7 +408,7 @@ def with_late(found: Comparison, side: str, *, once: bool) -> Comparison:
     """Return the comparison with sends of this side that were too late, in a round that was measured again or not."""
     measured = getattr(found, side)
     accounting = replace(measured.rounds[0].accounting, failed={"_MSG_TIMED_OUT": 12})
-    late = replace(measured.rounds[0], invalid=(LATE,), broken=(LATE,), perhaps_late=(LATE,), accounting=accounting)
+    late = flawed(measured.rounds[0], invalid=(LATE,), broken=(LATE,), perhaps_late=(LATE,), accounting=accounting)
     rounds = measured.rounds if once else (late, *measured.rounds[1:])
     discarded = (*measured.discarded, *((late,) if once else ()))
     return replace(found, **{side: replace(measured, rounds=rounds, discarded=discarded)})
@@ -431,7 +431,7 @@ def test_what_is_late_twice_counts(once: str, effect: Effect) -> None:
 def test_what_was_late_once_breaks_nothing_when_something_else_goes_wrong() -> None:
     """A generator that was the limit, in a round after one that was late and excused, made the change BROKEN."""
     found = with_late(comparison(1.0), "candidate", once=True)
-    spoilt = replace(found.candidate.rounds[3], invalid=("generator saturated",))
+    spoilt = flawed(found.candidate.rounds[3], invalid=("generator saturated",))
     rounds = (*found.candidate.rounds[:3], spoilt, *found.candidate.rounds[4:])
     outcome = judge_comparison(replace(found, candidate=replace(found.candidate, rounds=rounds)))
     assert outcome.effect is Effect.INVALID
@@ -439,7 +439,7 @@ def test_what_was_late_once_breaks_nothing_when_something_else_goes_wrong() -> N
 
 def test_a_baseline_that_was_late_once_excuses_no_lost_record() -> None:
     found = with_late(comparison(1.0), "baseline", once=True)
-    lost = replace(found.candidate.rounds[3], invalid=("2 records lost",), broken=("2 records lost",))
+    lost = flawed(found.candidate.rounds[3], invalid=("2 records lost",), broken=("2 records lost",))
     rounds = (*found.candidate.rounds[:3], lost, *found.candidate.rounds[4:])
     outcome = judge_comparison(replace(found, candidate=replace(found.candidate, rounds=rounds)))
     assert outcome.effect is Effect.BROKEN

@@ -12,7 +12,7 @@ from perfgate.judge.compare.sequential import Rule, critical, judge_units, looks
 from perfgate.model import AS_USUAL, METRICS, Comparison, Consumers, Deciding, Effect, Load
 from perfgate.model.compared import MAY_DECIDE
 from perfgate.report.comparisons import comparison_entry
-from tests.harness.build import one_round, scenario
+from tests.harness.build import flawed, one_round, scenario
 from tests.harness.judge.test_comparisons import comparison
 
 RATE, CPU, P99 = "records_per_s", "broker_cpu_us_per_record", "latency_ms.p99"
@@ -118,7 +118,7 @@ def test_what_tells_nothing_of_a_scenario_is_refused(
 
 def test_a_paced_load_goes_on_when_its_latency_is_spoilt_and_another_metric_decides() -> None:
     row = replace(scenario(), load=Load(kind="paced", rate=10.0))
-    late = replace(one_round(1, 1000.0), invalid_metrics={"latency_ms": "sent late"})
+    late = flawed(one_round(1, 1000.0), invalid_metrics={"latency_ms": "sent late"})
     for decides, over in ((AS_USUAL, True), (Deciding(metrics=(CPU,)), False), (Deciding(metrics=(P99, CPU)), True)):
         one = Compared({"A": row, "B": row}, "turns", 1, decides=decides)
         one.rounds["A"].append(late)

@@ -11,6 +11,7 @@ from perfgate.judge.hosts import BY_CHANCE, QUESTIONS, always_worst, differing_h
 from perfgate.model import Round
 from perfgate.model.histogram import LatencyRecorder, encode
 from perfgate.model.hosts import HostReport
+from tests.harness.build import flawed
 from tests.harness.experiment.test_failover import history, one_fault
 
 
@@ -33,7 +34,7 @@ def report(name: str, done: int, latency_s: float) -> HostReport:
 def rounds(count: int, *, slow: int = 1_000, late: float = 0.010) -> list[Round]:
     """Three hosts of which the third may be slow or late; the first and the second are worst in turn."""
     return [
-        replace(
+        flawed(
             unmeasured(index, ""),
             invalid=(),
             hosts=(
@@ -109,6 +110,6 @@ def test_a_host_without_a_latency_in_a_window_is_left_out() -> None:
 
 def test_rounds_without_a_valid_load_say_nothing_of_hosts() -> None:
     found = rounds(7, slow=500)
-    found[0] = replace(found[0], invalid=("a host was away",), hosts=found[0].hosts[::-1][:2])
+    found[0] = flawed(found[0], invalid=("a host was away",), hosts=found[0].hosts[::-1][:2])
     (line,) = differing_hosts(found)
     assert "in all 6 rounds" in line

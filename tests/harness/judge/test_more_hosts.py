@@ -13,7 +13,7 @@ from perfgate.judge.rules import judge_scenario
 from perfgate.model import Consumers, Load, Measurement, Round, Verdict
 from perfgate.model.doubt import Doubt
 from perfgate.report.results import recorded_measurement, scenario_entry
-from tests.harness.build import measurement, one_round, profile, relation, threshold
+from tests.harness.build import flawed, measurement, one_round, profile, relation, threshold
 from tests.harness.judge.test_hosts import report
 
 FLAT = (100_000.0, 101_000.0, 99_000.0, 100_500.0, 99_500.0, 100_200.0, 99_800.0)
@@ -65,7 +65,7 @@ def test_generators_that_wait_for_brokers_explain_what_one_host_more_made_of_it(
     waiting = replace(found, rounds=tuple(replace(r, hosts=hosts) for r in found.rounds))
     assert judge_scenario(waiting, HELD).verdict is verdict
     limit = Doubt(kind="generator saturated", whose="load", text="its cores were 99% busy", factor=None)
-    at_limit = replace(waiting, rounds=tuple(replace(r, doubts=(limit,)) for r in waiting.rounds))
+    at_limit = replace(waiting, rounds=tuple(flawed(r, doubts=(limit,)) for r in waiting.rounds))
     assert judge_scenario(at_limit, HELD).verdict is Verdict.INVALID
     within = replace(waiting, rounds=on(3, times(1 / 1.4)), one_host_fewer=on(2, times(1 / 2.1)))
     assert judge_scenario(within, HELD).verdict is Verdict.INVALID, "1.5 times may be the hosts'"
@@ -111,11 +111,11 @@ def test_what_noise_hides_is_not_green() -> None:
 
 def test_a_round_on_fewer_hosts_that_does_not_count_or_is_missing_confirms_nothing() -> None:
     sound = confirmed(FLAT, FLAT)
-    bad = replace(sound.one_host_fewer[3], invalid=("the load host load-2 is lost",))
+    bad = flawed(sound.one_host_fewer[3], invalid=("the load host load-2 is lost",))
     for fewer in ((*sound.one_host_fewer[:3], bad), sound.one_host_fewer[:6], sound.one_host_fewer[:1]):
         outcome = judge_scenario(replace(sound, one_host_fewer=fewer), HELD)
         assert outcome.verdict is Verdict.INCONCLUSIVE, fewer
-    lost = replace(bad, broken=bad.invalid)
+    lost = flawed(bad, broken=bad.invalid)
     outcome = judge_scenario(replace(sound, one_host_fewer=(*sound.one_host_fewer[:3], lost)), HELD)
     assert outcome.verdict is Verdict.BROKEN, "what brokers do on fewer hosts is their doing too"
 

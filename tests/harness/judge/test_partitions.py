@@ -9,7 +9,7 @@ import pytest
 from perfgate.judge.hosts import always_worst
 from perfgate.judge.partitions import BY_CHANCE, QUESTIONS, differing_partitions
 from perfgate.model import PartitionFigures, Round
-from tests.harness.build import one_round
+from tests.harness.build import flawed, one_round
 
 Figures = Callable[[int, int], tuple[float, float]]
 """Records/s and p99 (ms) of a partition, by its number and its leader's."""
@@ -52,8 +52,8 @@ def test_too_few_rounds_too_little_and_rounds_that_do_not_count_say_nothing() ->
     assert differing_partitions(rounds(6, slow)) == [], "three brokers: 4 x 3 ** -5 = 0.016"
     assert differing_partitions(rounds(7, lambda _n, leader: (1_000, 10.5 if leader == 2 else 10.0))) == [], "5 %"
     assert differing_partitions([]) == differing_partitions([one_round(1, 1_000)] * 9) == []
-    assert differing_partitions([replace(r, invalid=("spoilt",)) for r in rounds(7, slow)]) == []
-    late = [replace(r, invalid_metrics={"latency_ms": "sent late"}) for r in rounds(7, slow)]
+    assert differing_partitions([flawed(r, invalid=("spoilt",)) for r in rounds(7, slow)]) == []
+    late = [flawed(r, invalid_metrics={"latency_ms": "sent late"}) for r in rounds(7, slow)]
     assert differing_partitions(late) == [], "its latency is not valid, and its rates are alike"
 
 

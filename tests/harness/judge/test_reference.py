@@ -17,6 +17,7 @@ from perfgate.judge.compare.reference import ReferenceStopRule, judge_against_re
 from perfgate.judge.ratio_file import Ratios, load_ratios
 from perfgate.model import Comparison, Effect, Load, Round, Verdict
 from perfgate.model.errors import ConfigurationError
+from tests.harness.build import flawed
 from tests.harness.judge.test_comparisons import comparison, with_latency_spoilt
 
 SHIPPED = Path(__file__).parents[3] / "thresholds"
@@ -101,7 +102,7 @@ def changed(found: Comparison, side: str, change: Callable[[Round], Round]) -> C
 def test_sends_that_fail_here_and_not_there_are_the_worst(side: str, verdict: Verdict, ratios: Ratios) -> None:
     found = comparison(1.0, noise=NOISE)
     for one in ("baseline", "candidate") if side == "both" else (side,):
-        found = changed(found, one, lambda r: replace(r, invalid=("3 sends failed",), broken=("3 sends failed",)))
+        found = changed(found, one, lambda r: flawed(r, invalid=("3 sends failed",), broken=("3 sends failed",)))
     assert judge_against_reference(found, ratios).verdict is verdict
 
 

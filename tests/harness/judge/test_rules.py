@@ -16,7 +16,7 @@ from perfgate.model import NO_USAGE, CanaryReading, Judgement, Load, Measurement
 from perfgate.report.allure_results import _headline
 from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.report.terminal import scenario_rows, spoilt_notes, untold_notes
-from tests.harness.build import measurement, one_round, profile, relation, threshold
+from tests.harness.build import flawed, measurement, one_round, profile, relation, threshold
 
 RATE = threshold("records_per_s", 1000.0, 0.1)
 CPU = threshold("broker_cpu_us_per_record", 50.0, 0.1)
@@ -114,7 +114,7 @@ def test_the_reports_say_which_latency_is_not_valid() -> None:
 def test_what_nothing_tells_of_the_brokers_is_unavailable_with_its_reason() -> None:
     def lacking(name: str, *figures: str) -> Measurement:
         taken = measurement([1000, 1010, 990], name)
-        rounds = [replace(one, invalid_metrics={}) for one in taken.rounds]
+        rounds = [flawed(one, invalid_metrics={}) for one in taken.rounds]
         rounds[1] = replace(rounds[1], untold=dict.fromkeys(figures, "no counters"))
         return replace(taken, rounds=tuple(rounds))
 

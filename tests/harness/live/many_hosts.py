@@ -85,7 +85,7 @@ def hold_accounts(done: Finished, hosts: Mapping[str, set[str]]) -> None:
         assert all(host["started_late_ms"] > -5 for one in rounds for host in one["hosts"]), name
         if name == FAULT:
             (one,) = rounds
-            assert one["failover"], (name, one["invalid"])
+            assert one["failover"], (name, one["flaws"])
             integrity = one["failover"]["integrity"]
             assert [integrity[kind] for kind in ("lost", "duplicated", "reordered", "phantom", "divergent")] == [0] * 5
             assert one["metrics"]["outage_s.max"] > 1

@@ -67,7 +67,7 @@ def test_records_from_two_hosts_are_all_accounted_for(tmp_path: Path) -> None:
     assert result.sent.attempted == result.sent.acked == result.received.received == sum(ends) > 8_000
     found = flaws(SCENARIO.load, result, accounting_of(result.sent, [0, 0, 0], ends))
     found = (*found, *host_flaws(SCENARIO.load, result, shares_cores=True))
-    assert [flaw.reason for flaw in found if not flaw.metrics] == []
+    assert [flaw.text for flaw in found if not flaw.metrics] == []
     assert [(host.name, host.processes) for host in result.hosts] == [("host-1", 2), ("host-2", 2)]
     assert sum(host.done_in_window for host in result.hosts) == result.sent.acked_in_window
     right, ahead = result.hosts

@@ -138,7 +138,7 @@ def test_transactions_are_accounted_for_with_their_markers(live: LiveLoad[Embedd
         accounting = accounting_of(sent, [0, 0, 0], [ends, 0, 0])
         assert accounting.offset_delta == accounting.acked + accounting.markers
         lost = flaws(load, result, replace(accounting, offset_delta=ends - 1, partitions=()))
-        assert [flaw.brokers for flaw in lost if "records unaccounted" in flaw.reason] == [True]
+        assert [(flaw.whose == "brokers") for flaw in lost if "records unaccounted" in flaw.text] == [True]
 
 
 def test_a_transaction_that_cannot_be_committed_is_an_error_of_the_load(live: LiveLoad[EmbeddedCluster]) -> None:
@@ -197,7 +197,7 @@ def test_records_that_time_out_are_counted_and_bound_what_the_log_may_hold(live:
     assert sent.due_in_window == pytest.approx(5_000, abs=2)
     # What was due in its first 1.5 s is seen to be too old before it ends, and nothing that was due after it.
     assert 0.29 < share < 0.71
-    assert [flaw.reason for flaw in flaws(load, result, accounting) if not flaw.metrics] == []
+    assert [flaw.text for flaw in flaws(load, result, accounting) if not flaw.metrics] == []
 
 
 @pytest.mark.parametrize("membership", ["assigned", "group"])
@@ -254,7 +254,7 @@ def test_a_group_that_misses_records_is_found(live: LiveLoad[EmbeddedCluster], m
     monkeypatch.setattr(librdkafka, "CATCH_UP_S", 2)
     scenario = row(BASE, load=Load(kind="paced", rate=300), consumers=Consumers(membership="assigned", groups=2))
     result, end_offsets = live.run(DRIVER, scenario)
-    found = [flaw.reason for flaw in flaws(scenario.load, result, accounting(end_offsets)) if not flaw.metrics]
+    found = [flaw.text for flaw in flaws(scenario.load, result, accounting(end_offsets)) if not flaw.metrics]
     assert len(found) == 1
     assert f"{end_offsets:,} acknowledged" in found[0]
     assert "received by group 2 of 2 (-" in found[0]

@@ -48,7 +48,7 @@ def test_both_sides_are_recorded_in_turn_with_every_record_accounted_for(slowed:
     assert [r["index"] for r in beside["measured"]["rounds"]] == [r["index"] for r in scenario["rounds"]]
     for entry in (*beside["measured"]["rounds"], *scenario["rounds"]):
         accounting = entry["accounting"]
-        assert entry["invalid"] == []
+        assert all(flaw["metrics"] for flaw in entry["flaws"])
         # Where each record is written through, what still waits at a turn's end is withdrawn.
         assert accounting["attempted"] == accounting["acked"] + accounting["withdrawn"]
         assert accounting["acked"] == accounting["offset_delta"] > 0

@@ -114,7 +114,7 @@ def test_a_clock_that_steps_is_named_with_how_much(hosts: DaskTransport, folder:
     right, stepped = result.hosts
     assert right.clock_stepped_ms == 0.0
     assert stepped.clock_stepped_ms == pytest.approx(STEP_S * 1e3, abs=40)
-    reasons = [flaw.reason for flaw in host_flaws(spec.scenario.load, result, shares_cores=True) if not flaw.metrics]
+    reasons = [flaw.text for flaw in host_flaws(spec.scenario.load, result, shares_cores=True) if not flaw.metrics]
     assert len(reasons) == 1
     assert reasons[0].startswith("the clock of the load host host-2 stepped by +2")
     said = result.hosts[0].time_service

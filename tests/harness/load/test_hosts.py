@@ -111,7 +111,7 @@ def test_hosts_begin_together_whatever_their_clocks_show_and_a_late_one_is_named
     assert -5 < ahead.started_late_ms < 50, "without correction it would have begun 250 ms early"
     (flaw,) = host_flaws(THREE.scenario.load, result, shares_cores=True)
     assert late.started_late_ms > 100
-    assert "host-3 began 1" in flaw.reason
+    assert "host-3 began 1" in flaw.text
     assert not flaw.metrics
 
 

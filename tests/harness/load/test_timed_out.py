@@ -42,7 +42,7 @@ def overloaded(timed_out: int = 400, **changes: object) -> Sent:
 
 
 def reasons(load: Load, told: Sent, moved: int) -> list[str]:
-    return [flaw.reason for flaw in flaws(load, load_result(sent=told), accounting_of(told, [0], [moved]))]
+    return [flaw.text for flaw in flaws(load, load_result(sent=told), accounting_of(told, [0], [moved]))]
 
 
 def test_records_that_time_out_are_the_result_where_that_is_declared() -> None:
@@ -55,8 +55,8 @@ def test_records_that_time_out_are_the_result_where_that_is_declared() -> None:
 def test_elsewhere_they_are_failures_of_the_brokers() -> None:
     told = overloaded()
     (flaw,) = flaws(PACED, load_result(sent=told), accounting_of(told, [0], [2600]))
-    assert flaw.brokers
-    assert flaw.reason == "400 of 3,000 sends failed: 400 x _MSG_TIMED_OUT (Local: Message timed out)"
+    assert flaw.whose == "brokers"
+    assert flaw.text == "400 of 3,000 sends failed: 400 x _MSG_TIMED_OUT (Local: Message timed out)"
     assert timed_out_share(PACED, told) == {}
     assert "not sustained" in not_sustained(PACED, load_result(sent=told))
 
@@ -70,8 +70,8 @@ def test_the_log_holds_what_was_acknowledged_and_at_most_what_timed_out(moved: i
 def test_an_acknowledged_record_that_one_partition_lacks_is_found_whatever_the_others_hold() -> None:
     told = overloaded(acked_by_partition=[1300, 1300])
     (flaw,) = flaws(OVERLOAD, load_result(sent=told), accounting_of(told, [0, 0], [1299, 1500]))
-    assert flaw.brokers
-    assert "partition 0: 1,300 and 1,299; 400 timed out" in flaw.reason
+    assert flaw.whose == "brokers"
+    assert "partition 0: 1,300 and 1,299; 400 timed out" in flaw.text
 
 
 def test_any_other_failure_is_judged_as_ever() -> None:
@@ -95,7 +95,7 @@ def test_a_late_load_is_not_measured_again_for_latencies_that_nobody_holds() -> 
     told = overloaded(schedule_delay=histogram([0.03] * 100))
     for load, worth_it in ((OVERLOAD, False), (PACED, True)):
         late = [f for f in flaws(load, load_result(sent=told), accounting_of(told, [0], [2600])) if f.metrics]
-        assert [flaw.generator for flaw in late] == [worth_it]
+        assert [flaw.again for flaw in late] == [worth_it]
 
 
 def test_the_codes_counted_are_those_excused() -> None:
@@ -149,7 +149,7 @@ def test_thresholds_are_proposed_for_what_is_taken() -> None:
     entry = {
         "name": "timeout-1s",
         "verdict": "MISSING",
-        "rounds": [{}],
+        "rounds": [{"flaws": []}],
         "declared": {"fault": None},
         "load": {"kind": "paced", "times_out": True},
         "metrics": {

@@ -24,7 +24,7 @@ from perfgate.systems.kafka.load.instructions import producers_of
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.load.official import inexpressible
 from perfgate.systems.kafka.load.producing import Sender
-from tests.harness.build import histogram, load_result, scenario, sent
+from tests.harness.build import histogram, late_texts, load_result, scenario, sent
 
 CAPPED = Load(kind="capped", rate=1000.0)
 PARTITIONS = 4
@@ -56,19 +56,17 @@ def test_a_record_or_marker_that_is_missing_or_too_many_is_found_in_its_partitio
     told = sent(acked_by_partition=acked, markers_by_partition=markers)
     ends = [a + m + c for a, m, c in zip(acked, markers, change, strict=True)]
     (flaw,) = flaws(CAPPED, load_result(sent=told), accounting_of(told, [0, 0, 0], ends))
-    assert flaw.reason.startswith("records unaccounted: 3,000 acknowledged")
-    assert flaw.brokers, "nobody else writes there"
-    assert flaw.perhaps_late is (min(change) >= 0), "what was acknowledged and is not there is not late"
+    assert flaw.text.startswith("records unaccounted: 3,000 acknowledged")
+    assert flaw.whose == "brokers", "nobody else writes there"
+    assert flaw.late is (min(change) >= 0), "what was acknowledged and is not there is not late"
     for number, more in enumerate(change):
-        assert (f"partition {number}: " in flaw.reason) is bool(more)
+        assert (f"partition {number}: " in flaw.text) is bool(more)
 
 
 def test_the_reason_names_the_markers() -> None:
     told = sent(markers_by_partition=[3], acked_by_partition=[3000])
     (flaw,) = flaws(CAPPED, load_result(sent=told), accounting_of(told, [0], [3002]))
-    assert (
-        "3,000 acknowledged and 3 markers written, but the partitions' end offsets moved by 3,002 (-1)" in flaw.reason
-    )
+    assert "3,000 acknowledged and 3 markers written, but the partitions' end offsets moved by 3,002 (-1)" in flaw.text
 
 
 def request(row: Scenario = TRANSACTED, bootstrap: str = "", run_id: str = "20261123T000000Z-abcd") -> dict[str, Any]:
@@ -217,10 +215,10 @@ def test_a_commit_that_fails_is_the_brokers_doing() -> None:
     """As a record is that fails without a transaction: not of the load, and perhaps of a busy machine if it is late."""
     error = SendsFailedError("transaction: committing: fenced", attempted=100, failed=1, code="_FENCED")
     own, foreign = (sends_failed(1, error, own_brokers=own) for own in (True, False))
-    assert (own.broken, own.perhaps_late, foreign.broken) == ((str(error),), (), ())
+    assert (own.broken, late_texts(own), foreign.broken) == ((str(error),), (), ())
     assert (own.accounting.attempted, own.accounting.failed, own.accounting.unresolved) == (100, {"every": 1}, 99)
     late = SendsFailedError("transaction: committing: timed out", attempted=100, failed=0, code="_TIMED_OUT")
-    assert sends_failed(1, late, own_brokers=True).perhaps_late == (str(late),)
+    assert late_texts(sends_failed(1, late, own_brokers=True)) == (str(late),)
 
 
 @pytest.mark.parametrize("committing_s", [0.0, 0.5])

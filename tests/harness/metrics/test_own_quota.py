@@ -54,9 +54,9 @@ def test_a_client_that_is_held_back_is_the_limit(held_back: float, shares_cores:
         {HELD_BACK: held_back},
         shares_cores=shares_cores,
     )
-    quotas = [flaw for flaw in found if "CPU quota of the container" in flaw.reason]
+    quotas = [flaw for flaw in found if "CPU quota of the container" in flaw.text]
     assert len(quotas) == (held_back > QUOTA_LIMIT and not shares_cores)
-    assert all(flaw.generator and flaw.kind == SATURATED for flaw in quotas)
+    assert all(flaw.again and flaw.kind == SATURATED for flaw in quotas)
 
 
 def test_a_quota_of_a_group_above_counts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

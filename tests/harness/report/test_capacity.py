@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.capacity import measured_of, sheet_text
+from perfgate.report.results import load_run
 from perfgate.report.sizing import BELOW_KNEE, CPU_SHARE, MOST_BROKERS, Measured, Wanted, capacity
+from tests.harness.build import flaw_entry
 from tests.harness.report.test_replay import RECORDED
 from tests.harness.run_gate import ROOT
 
@@ -145,7 +147,7 @@ def test_a_run_without_a_knee_or_cpu_says_so(tmp_path: Path) -> None:
     done = sheet(recorded(tmp_path), *OPTIONS)
     assert (done.returncode, done.stdout) == (2, "")
     assert 'measured no knee; one that does: make gate ARGS="--family rate-ramp --rounds 2"' in done.stderr
-    document = json.loads((recorded(tmp_path, knee_records_per_s=6000.0) / "run.json").read_text())
+    document = load_run(recorded(tmp_path, knee_records_per_s=6000.0) / "run.json")
     for entry in document["scenarios"]:
         entry["metrics"].pop("broker_cpu_us_per_record", None)
     with pytest.raises(ConfigurationError, match="could not read the brokers' CPU"):
@@ -173,10 +175,10 @@ def test_longer_records_than_measured_need_more_brokers_and_shorter_ones_no_fewe
 
 
 def test_a_knee_that_the_generator_bounded_is_not_gone_by(tmp_path: Path) -> None:
-    document = json.loads((recorded(tmp_path, knee_records_per_s=6000.0) / "run.json").read_text())
+    document = load_run(recorded(tmp_path, knee_records_per_s=6000.0) / "run.json")
     (entry,) = (one for one in document["scenarios"] if one["name"] == "acks-all")
     why = "at 6,600 records/s the generator was the limit: sent late"
-    entry["rounds"][1]["invalid_metrics"] = {"knee_records_per_s": why}
+    entry["rounds"][1]["flaws"] = [flaw_entry(why, metrics=("knee_records_per_s",))]
     with pytest.raises(ConfigurationError, match=f"has no sound knee of 'acks-all': {why}"):
         measured_of(document)
     with pytest.raises(ConfigurationError, match="has no sound knee of 'acks-all'"):

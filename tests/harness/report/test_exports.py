@@ -23,7 +23,7 @@ from perfgate.report.comparisons import comparison_entry
 from perfgate.report.csv_table import COLUMNS, FORMULA, metrics_csv, text_cell
 from perfgate.report.openmetrics import exported, metrics_text
 from perfgate.report.results import load_run, recorded_measurements, write_run
-from tests.harness.build import one_round
+from tests.harness.build import flaw_entry, one_round
 from tests.harness.forked import gate
 from tests.harness.judge.test_comparisons import comparison
 
@@ -123,9 +123,9 @@ def test_what_is_not_valid_or_not_judged_is_absent(document: dict[str, Any]) -> 
     run = json.loads(json.dumps(document))
     by_name = {entry["name"]: entry for entry in run["scenarios"]}
     by_name["acks-all"]["verdict"] = None
-    by_name["batch-1k"]["rounds"][0]["invalid"] = ["a broker died"]
+    by_name["batch-1k"]["rounds"][0]["flaws"] = [flaw_entry("a broker died")]
     for recorded in by_name["cross-az"]["rounds"]:
-        recorded["invalid_metrics"] = {"latency_ms": "sent late"}
+        recorded["flaws"] = [flaw_entry("sent late", metrics=("latency_ms",))]
     measurements = recorded_measurements(run)
     found = list(samples(metrics_text(run, measurements)))
     assert not [name for name, labels, _ in found if "verdict" in labels and labels.get("scenario") == "acks-all"]

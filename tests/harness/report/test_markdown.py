@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from perfgate.model.secret import Secret
 from perfgate.report.markdown import cell, summary
+from tests.harness.build import flaw_entry
 
 HOSTILE = "x | y\n| z | <script>alert(1)</script> [a](javascript:b) `c` **d** @team #1 \\"
 
@@ -81,7 +82,8 @@ def test_the_worst_comes_first_and_is_the_headline() -> None:
 
 
 def test_brokers_that_failed_beside_another_family_are_the_headline() -> None:
-    beside = {"name": "batch-1k", "beside": "acks", "rounds": [{"broken": ["broker 2 exited with code 1"]}, {}]}
+    flaw = flaw_entry("broker 2 exited with code 1", broken=True)
+    beside = {"name": "batch-1k", "beside": "acks", "rounds": [{"flaws": [flaw]}, {"flaws": []}]}
     unjudged = {**judged("a", "PASS"), "verdict": None}
     text = summary_of(document(exit_code=1, baselines=[beside], scenarios=[unjudged, judged("b", "REGRESSED")]))
     assert text.startswith("**RED: BROKEN batch-1k beside acks: broker 2 exited with code 1, and 2 more below**")

@@ -11,7 +11,7 @@ from fixtures.command_line import TIERS
 from perfgate.experiment.faults.analysis import analyse
 from perfgate.model import FaultScenario, Measurement, Round, Scenario
 from perfgate.report.html import build_report
-from perfgate.report.results import recorded_measurements, scenario_entry
+from perfgate.report.results import load_run, recorded_measurements, scenario_entry
 from tests.harness.browser import NEEDS_CHROMIUM, browser, open_test, page, see_picture
 from tests.harness.experiment.test_failover import history
 from tests.harness.report.test_browser import LARGEST_MIB
@@ -55,7 +55,7 @@ def rounds_of(scenario: Scenario, place: int, like: Round) -> list[Round]:
 @pytest.fixture(scope="module")
 def nightly(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of the run."""
-    recorded = json.loads(RECORDED.read_text())
+    recorded = load_run(RECORDED)
     (like, *_) = recorded_measurements(recorded)["batch-16k"].rounds
     found = [measured(scenario, place, like) for place, scenario in enumerate(DECLARED)]
     document = {**recorded, "tier": asdict(NIGHTLY), "relations": [], "second_looks": []}

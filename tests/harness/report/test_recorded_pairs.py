@@ -16,14 +16,14 @@ from perfgate.judge.thresholds import load_profile
 from perfgate.model import Comparison, Profile
 from perfgate.report.comparisons import comparison_entry, recorded_comparisons
 from perfgate.report.recorded_pairs import main, of_nothing
-from perfgate.report.results import recorded_measurements
+from perfgate.report.results import load_run, recorded_measurements
 from tests.harness.judge.test_recorded_pairs import recorded
 from tests.harness.run_gate import ROOT
 
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((ROOT / "tests/harness/data/run.json").read_text())
+    found: dict[str, Any] = load_run(ROOT / "tests/harness/data/run.json")
     return found
 
 

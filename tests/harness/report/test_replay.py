@@ -33,6 +33,7 @@ from perfgate.report.results import (
 )
 from perfgate.report.runs_alike import runs_alike
 from perfgate.report.schema import PATH, schema_text
+from tests.harness.build import flaw_entry
 from tests.harness.forked import gate
 from tests.harness.run_gate import HANG_BOUND_S, RECORDED_THRESHOLDS, ROOT, Finished
 
@@ -94,8 +95,8 @@ def test_the_schema_is_what_the_types_make() -> None:
         ({"metrics": {"records_per_s": None}}, "rounds.0.metrics.records_per_s = None"),
         ({"metrics": {"records_per_s": float("nan")}}, "rounds.0.metrics.records_per_s = nan Input should be a finite"),
         ({"metrics": {"records_per_s": float("inf")}}, "rounds.0.metrics.records_per_s = inf Input should be a finite"),
-        ({"invalid": "a broker died"}, "rounds.0.invalid = 'a broker died'"),
-        ({"invalid": [1]}, "rounds.0.invalid.0 = 1 Input should be a valid string"),
+        ({"flaws": "a broker died"}, "rounds.0.flaws = 'a broker died'"),
+        ({"flaws": [{"text": 1}]}, "rounds.0.flaws.0.text = 1 Input should be a valid string"),
         ({"invalied": []}, "rounds.0.invalied = [] Unexpected keyword argument"),
         ({"accounting": {"partitions": []}}, "lacks the key 'rounds.0.accounting.attempted'"),
     ],
@@ -111,7 +112,7 @@ def test_a_damaged_round_is_an_error_that_names_the_place(
     assert f"run.json is damaged: scenario '{damaged['scenarios'][0]['name']}': {words}" in str(caught.value)
 
 
-@pytest.mark.parametrize("key", ["invalid", "reading", "not_sustained", "accounting.partitions", "accounting"])
+@pytest.mark.parametrize("key", ["flaws", "reading", "not_sustained", "accounting.partitions", "accounting"])
 def test_a_round_that_lacks_what_makes_it_invalid_is_damaged(document: dict[str, Any], key: str) -> None:
     """The model's default would stand in for it: a valid round."""
     damaged = json.loads(json.dumps(document))
@@ -206,7 +207,6 @@ def test_measurements_survive_the_way_through_run_json(document: dict[str, Any])
                     "partitions": [],
                     "broker_cpu_over_time": {},
                     "untold": {},
-                    "doubts": [],
                     "growth": 1.0,
                     "target_unhealthy": False,
                     "accounting": {**r["accounting"], "markers": 0},
@@ -287,12 +287,16 @@ def test_a_run_of_the_schema_before_is_judged_as_it_was(tmp_path: Path, document
     assert verdicts(done.run) == verdicts(document)
 
 
-def test_a_run_that_was_recorded_before_metrics_could_be_spoilt_is_read(document: dict[str, Any]) -> None:
+def test_a_run_that_was_recorded_before_metrics_could_be_spoilt_is_read(
+    document: dict[str, Any], tmp_path: Path
+) -> None:
     older = json.loads(json.dumps(document))
     for entry in older["scenarios"]:
         for recorded in entry["rounds"]:
-            del recorded["invalid_metrics"], recorded["generator"]["wake_delay_p99_ms"]
-    assert recorded_measurements(older) == recorded_measurements(document)
+            del recorded["flaws"], recorded["generator"]["wake_delay_p99_ms"]
+            recorded["invalid"] = []
+    (tmp_path / "run.json").write_text(json.dumps({**older, "schema": 4}))
+    assert recorded_measurements(load_run(tmp_path / "run.json")) == recorded_measurements(document)
 
 
 def test_the_terminal_shows_every_row_and_relation_and_one_line_at_the_end(replayed: Finished) -> None:
@@ -421,7 +425,7 @@ def test_a_first_run_says_what_did_not_hold(
     folder = thresholds("embedded-2c.toml", "cores = 2", "cores = 64")
     run = json.loads(json.dumps(document))
     entry = next(e for e in run["scenarios"] if e["name"] == "cross-az")
-    entry["rounds"][0]["invalid"] = ["broker 2 died"]
+    entry["rounds"][0]["flaws"] = [flaw_entry("broker 2 died")]
     (tmp_path / "run.json").write_text(json.dumps(run))
     done = gate(tmp_path / "results", f"--replay={tmp_path / 'run.json'}", f"--thresholds={folder}")
     assert done.code == 6, done.output
@@ -444,7 +448,7 @@ def test_a_threshold_that_a_named_profile_lacks_is_red(tmp_path: Path, threshold
 def test_only_invalid_has_an_exit_code_of_its_own(tmp_path: Path, document: dict[str, Any]) -> None:
     broken = json.loads(json.dumps(document))
     entry = next(e for e in broken["scenarios"] if e["name"] == "batch-16k")
-    entry["rounds"][1]["invalid"] = ["a broker died"]
+    entry["rounds"][1]["flaws"] = [flaw_entry("a broker died")]
     path = tmp_path / "run.json"
     path.write_text(json.dumps(broken))
     done = gate(tmp_path / "results", f"--replay={path}", "--family", "batch-size")
@@ -476,7 +480,9 @@ def test_a_scenario_without_a_round_is_invalid_on_a_disturbed_machine_too(
 
 def test_a_red_beside_an_invalid_is_still_red(tmp_path: Path, document: dict[str, Any], thresholds: Any) -> None:
     broken = json.loads(json.dumps(document))
-    next(e for e in broken["scenarios"] if e["name"] == "batch-16k")["rounds"][1]["invalid"] = ["a broker died"]
+    next(e for e in broken["scenarios"] if e["name"] == "batch-16k")["rounds"][1]["flaws"] = [
+        flaw_entry("a broker died")
+    ]
     (tmp_path / "run.json").write_text(json.dumps(broken))
     folder = thresholds(
         "embedded-2c.toml", r"(\[batch-1k\][^\[]*?records_per_s = \{ ?baseline = )[\d.]+", r"\g<1>90000"

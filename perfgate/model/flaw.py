@@ -1,0 +1,83 @@
+"""Flaws: why a round, or some of its metrics, do not count, each with whose doing it is and what it explains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge
+
+from perfgate.model.doubt import Doubt, Whose
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """What a flaw explains of a loss: a factor (None: everything) and besides so many units of the metric.
+
+    Of these `metrics` (beginnings of names; empty: of those of the flaw).
+    """
+
+    factor: Annotated[float, Ge(1)] | None = 1.0
+    offset: Annotated[float, Ge(0)] = 0.0
+    metrics: tuple[str, ...] = ()
+
+
+NOTHING, EVERYTHING = (Part(),), (Part(factor=None),)
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """One reason why a round does not count, or why its `metrics` do not (beginnings of names; empty: all of it).
+
+    `whose` doing it is, as far as that is known. One that is worth another try (`again`) lies with the generator, be it
+    that the brokers took its processors. `broken`: what brokers did not do although they are there for it, where that
+    is a result; `late`: they, or what else is to blame, may only have been late, as on a machine that is busy with
+    something else. `kind`: see :class:`perfgate.model.doubt.Doubt`.
+    """
+
+    text: str
+    kind: str = "flaw"
+    whose: Whose = "unknown"
+    again: bool = False
+    late: bool = False
+    broken: bool = False
+    metrics: tuple[str, ...] = ()
+    explains: tuple[Part, ...] = EVERYTHING
+
+    @property
+    def explains_all(self) -> bool:
+        """Whether it may have made any loss."""
+        return any(part.factor is None and not part.metrics for part in self.explains)
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """The flaw as values for the judge: what it spoils, and how much of that it explains."""
+        return tuple(
+            Doubt(
+                kind=self.kind,
+                whose=self.whose,
+                text=self.text,
+                factor=part.factor,
+                offset=part.offset,
+                metrics=part.metrics or self.metrics,
+            )
+            for part in self.explains
+        )
+
+
+def from_doubts(doubts: Iterable[Doubt], *, whole: bool = True) -> tuple[Flaw, ...]:
+    """Return the flaws that these doubts are of: of the `whole` round, or of the metrics that they touch alone."""
+    found: dict[tuple[str, Whose, str], list[Doubt]] = {}
+    for doubt in doubts:
+        found.setdefault((doubt.kind, doubt.whose, doubt.text), []).append(doubt)
+    return tuple(
+        Flaw(
+            text=text,
+            kind=kind,
+            whose=whose,
+            metrics=() if whole else tuple(dict.fromkeys(name for one in parts for name in one.metrics)),
+            explains=tuple(Part(factor=one.factor, offset=one.offset, metrics=one.metrics) for one in parts),
+        )
+        for (kind, whose, text), parts in found.items()
+    )
