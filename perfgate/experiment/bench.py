@@ -104,7 +104,7 @@ class Bench:
         minutes.
         """
         scenarios = [scenario for scenario in scenarios if not scenario.refusal]
-        harder = ("paced", "ramp") if self._cluster.emulates_links else ("ramp",)
+        harder = ("paced", "ramp") if self._cluster.own else ("ramp",)
         scenarios = [loaded(row) if row.load.kind in harder else row for row in scenarios]
         started = self._cluster.facts().get("ready_s")
         within_s = bound_s(self._tier.broker_warmup_s, float(str(started)) if started else None)
@@ -149,7 +149,7 @@ class Bench:
     def brokers_cpu_s(self) -> float:
         """Return the CPU in s that the suite's own brokers have used so far; 0.0 where nobody can read it."""
         sampler = self.new_sampler()
-        if not (self._cluster.emulates_links and sampler.read):
+        if not (self._cluster.own and sampler.read):
             return 0.0
         return sum(usage.cpu_s for usage in sampler.read().values())
 

@@ -138,7 +138,7 @@ class Rounds:
 
     def _measure_rounds(self, scenarios: Sequence[Scenario]) -> None:
         begin, rounds = time.monotonic(), self._tier.rounds
-        for index in range(1, with_extra_rounds(self._tier, own=self._cluster.emulates_links) + 1):
+        for index in range(1, with_extra_rounds(self._tier, own=self._cluster.own) + 1):
             warming = self._warming() if index > rounds else {}
             if index > rounds and not warming:
                 break

@@ -79,8 +79,8 @@ class Cluster(Reachable, Protocol):
     """A running cluster that fits one ClusterSpec."""
 
     spec: ClusterSpec
-    emulates_links: bool
-    """Whether the link to another zone is this suite's own doing, and has to add what it should."""
+    own: bool
+    """Whether the suite started it, on this machine, so that the links to its other zones are the suite's doing too."""
     dedicated: bool
     """Whether its brokers serve nobody else, so that what they fail to do is their doing: BROKEN."""
     prefix: str

@@ -67,7 +67,7 @@ def a_round(
     monkeypatch.setattr(module, "AFTER_MOST_S", 0.0)
     load = MagicMock(hosts=(), start=0.0, end=1.0)
     load.finish.return_value = list(finish)
-    engine, cluster, faults = MagicMock(), MagicMock(emulates_links=own, dedicated=own), Mock(session_s=lambda: None)
+    engine, cluster, faults = MagicMock(), MagicMock(own=own, dedicated=own), Mock(session_s=lambda: None)
     engine.journaled.return_value.__enter__.return_value = load
     engine.read_everything.side_effect = read
     usage: Any = MagicMock()

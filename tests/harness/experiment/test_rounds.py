@@ -98,7 +98,7 @@ def test_processors_that_brokers_use_up_limit_a_load_on_their_own_machine_alone(
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     cluster: Any = Cluster()
-    cluster.emulates_links = cluster.dedicated = True
+    cluster.own = cluster.dedicated = True
     sampler: Any = Sampling({"broker_cpu_cores.sum": 2.9, "broker_cpu_cores.max": 1.0})
     bench = bench_of(cluster, None, sampler, shares_cores=shares_cores)
     short = replace(load_result(sent=sent(attempted_in_window=1800)), cpu_cores=0.9)
@@ -159,7 +159,7 @@ def test_a_run_that_the_targets_state_stopped_says_so_and_one_at_its_own_limit_d
 def limited(most: float) -> Any:
     """Return real brokers that may be written so many bytes, and fail no send."""
     cluster: Any = Cluster()
-    cluster.meter, cluster.most_failed, cluster.emulates_links = Meter(most), 0.0, False
+    cluster.meter, cluster.most_failed, cluster.own = Meter(most), 0.0, False
     cluster.dedicated = False
     cluster.check = lambda: None
     return cluster
@@ -258,7 +258,7 @@ class Bench:
 class FakeSetup:
     """A setup with this bench, and the cluster."""
 
-    emulates_links = dedicated = True
+    own = dedicated = True
     given: Bench
     tier: Tier = TIER
     driver: LibrdkafkaDriver = field(default_factory=LibrdkafkaDriver)

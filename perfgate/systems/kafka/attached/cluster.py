@@ -59,7 +59,7 @@ class _Changed(NamedTuple):
 class ExternalCluster:
     """Brokers that were there before; see :class:`perfgate.model.target.Cluster`."""
 
-    emulates_links = False
+    own = False
 
     def __init__(
         self,

@@ -56,7 +56,7 @@ def listener_ports(spec: ClusterSpec, monitoring: Monitoring, free: Iterator[int
 class OwnCluster(ABC):
     """One half of :class:`perfgate.model.target.Cluster`; starting and watching brokers is the other."""
 
-    emulates_links = True
+    own = True
     dedicated = True
     prefix = PREFIX
     most_bytes_per_s = most_read_bytes_per_s = math.inf
