@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perfgate.judge.messages import number
 from perfgate.judge.rates import AT_THE_CAP, at_its_cap, paired_ratios
 from perfgate.judge.statistics import many, median_error, median_interval
-from perfgate.model import Measurement, MoreHosts, Outcome, Round
+from perfgate.model import Measurement, MoreHosts, Outcome, Round, Verdict
 from perfgate.model.compared import SAME_WITHIN, SATURATED
 from perfgate.model.doubt import Doubt
-from perfgate.model.judged import Finding
+from perfgate.model.judged import Finding, severity
 from perfgate.model.summary import centre
 
 RECEIVED_RATES = ("received_records_per_s", "received_mib_per_s")
@@ -26,7 +26,12 @@ WAITED = 0.5
 """Share of the window for which buffers were full of records that were under way or waited for it."""
 SENT, RECEIVED, BROKERS_CPU = "records_per_s", "received_records_per_s", "broker_cpu_cores.sum"
 AS_MUCH_CPU = "the brokers took more with as much CPU, so that they may be the limit"
-WORST_FIRST = ("saturated", "unknown", "confirmed")
+MEANS: Mapping[Finding, Verdict] = {
+    "saturated": Verdict.INVALID,
+    "unknown": Verdict.INCONCLUSIVE,
+    "confirmed": Verdict.PASS,
+}
+"""What each makes of a green scenario."""
 
 
 def more_hosts(measurement: Measurement) -> MoreHosts | None:
@@ -37,7 +42,7 @@ def more_hosts(measurement: Measurement) -> MoreHosts | None:
     if not measurement.one_host_fewer or not measurement.rounds:
         return None
     metrics = [SENT, RECEIVED] if _fall_behind(measurement) else [SENT]
-    return min((_of(measurement, metric) for metric in metrics), key=lambda one: WORST_FIRST.index(one.finding))
+    return min((_of(measurement, metric) for metric in metrics), key=lambda one: severity(MEANS[one.finding]))
 
 
 def host_doubts(measurement: Measurement) -> tuple[Doubt, ...]:

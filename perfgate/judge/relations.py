@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import cast
 
 from perfgate.judge.relation_red import CAPPED, bounded, capped, doubt_words, ratios_of, red_ratios, sides, unpaired
-from perfgate.judge.rules import SEVERITY, invalid_reasons, unsettled, verdict_of
+from perfgate.judge.rules import invalid_reasons, unsettled, verdict_of
 from perfgate.judge.spoilt import spoilt
 from perfgate.judge.statistics import many, median_error, median_interval, spread
 from perfgate.model import Judgement, Measurement, Outcome, PairRelation, RangeRelation, Relation, Verdict
+from perfgate.model.judged import severity
 
 FIGURES = {"broker_cpu": "CPU", "broker_rss": "memory", "broker_disk": "disk", "broker_network": "network"}
 """Which of a round's `untold` a metric of the brokers' usage belongs to."""
@@ -60,12 +61,9 @@ def deciding_step(relation: RangeRelation, outcome: Outcome) -> tuple[PairRelati
         pair, step = found
         ratio = step.judgements[0].measured if step.judgements else None
         room = math.log(min(ratio / pair.at_least, pair.at_most / ratio)) if ratio and ratio > 0 else -math.inf
-        return SEVERITY.index(step.verdict), room
+        return severity(step.verdict), room
 
-    # verdict_of puts REGRESSED first, whatever else there is.
-    found = list(zip(relation.steps, outcome.steps, strict=True))
-    red = [one for one in found if one[1].verdict is Verdict.REGRESSED]
-    return min(red or found, key=rank)
+    return min(zip(relation.steps, outcome.steps, strict=True), key=rank)
 
 
 def _judge_pair(relation: PairRelation, measurements: Mapping[str, Measurement], looks: int = 1) -> Outcome:

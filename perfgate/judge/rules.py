@@ -30,6 +30,7 @@ from perfgate.model import (
     Verdict,
 )
 from perfgate.model.doubt import Doubt
+from perfgate.model.judged import severity
 
 CPU = ("broker_cpu_us_per_record", "broker_cpu_cores.sum", "broker_cpu_cores.max")
 
@@ -56,26 +57,9 @@ def required(scenario: Scenario) -> tuple[tuple[str, ...], ...]:
     return ((DECIDES.get(load.kind, "records_per_s"),), *also, CPU)
 
 
-SEVERITY = (
-    Verdict.BROKEN,
-    Verdict.INVALID,
-    Verdict.REGRESSED,
-    Verdict.INCONCLUSIVE,
-    Verdict.MISSING,
-    Verdict.IMPROVED,
-    Verdict.PASS,
-)
-
-
-def worst(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the verdict that decides when there are several."""
-    return min(verdicts, key=SEVERITY.index)
-
-
 def verdict_of(judgements: Sequence[Judgement]) -> Verdict:
     """Return the verdict of a load that was valid as a whole: a spoilt metric does not hide that another regressed."""
-    verdicts = [judgement.verdict for judgement in judgements]
-    return Verdict.REGRESSED if Verdict.REGRESSED in verdicts else worst(verdicts)
+    return min((judgement.verdict for judgement in judgements), key=severity)
 
 
 def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome:

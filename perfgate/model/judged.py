@@ -201,6 +201,26 @@ class Effect(enum.Enum):
         return self in (Effect.SLOWER, Effect.BROKEN)
 
 
+SEVERITY = (
+    "BROKEN",
+    "REGRESSED",
+    "SLOWER",
+    "INVALID",
+    "INCONCLUSIVE",
+    "MISSING",
+    "FASTER",
+    "IMPROVED",
+    "SAME",
+    "PASS",
+)
+"""The values of verdicts and effects, the worst first: what is red stays red beside what does not count."""
+
+
+def severity(found: Verdict | Effect) -> int:
+    """Return the place of a verdict or an effect among all, from the worst on."""
+    return SEVERITY.index(found.value)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MetricEffect:
     """By which share one metric of the candidate differs from the baseline: -0.079 is 7.9 % less.

@@ -11,6 +11,7 @@ from perfgate.judge.messages import number, percent
 from perfgate.judge.run_end import often_undecided
 from perfgate.model import Effect, Verdict, metric_info
 from perfgate.model.exit_code import REPORTED, ExitCode
+from perfgate.model.judged import SEVERITY
 from perfgate.model.secret import redacted
 
 MOST_ROWS, MOST_REASONS, MOST_NOTES = 16, 5, 2
@@ -32,23 +33,7 @@ UNTOLD = "GREEN WITHOUT THRESHOLDS"
 PASSED_UNDECIDED = "UNDECIDED, AND LET PASS"
 """Instead of GREEN where --undecided=pass made it so."""
 NOT_DECIDED = {Verdict.INCONCLUSIVE.value, Verdict.INVALID.value}
-WORST_FIRST = (
-    Verdict.BROKEN,
-    Effect.BROKEN,
-    Verdict.REGRESSED,
-    Effect.SLOWER,
-    Verdict.INVALID,
-    Effect.INVALID,
-    Verdict.INCONCLUSIVE,
-    Effect.INCONCLUSIVE,
-    Verdict.MISSING,
-    Effect.FASTER,
-    Verdict.IMPROVED,
-    Effect.SAME,
-    Verdict.PASS,
-)
-RANK = {found.value: place for place, found in reversed(list(enumerate(WORST_FIRST)))}
-"""A verdict and an effect of one word share the better place of the two."""
+RANK = {found: place for place, found in enumerate(SEVERITY)}
 COLLAPSED = {found.value for found in (Verdict.MISSING, Verdict.PASS, Effect.SAME)}
 """What is counted, not listed."""
 

@@ -44,6 +44,7 @@ from perfgate.model import (
     MetricEffect,
     MetricInfo,
 )
+from perfgate.model.judged import severity
 
 FALSE_DISCOVERIES = 0.05
 """Share of the secondary metrics called notable that may be so by chance (Benjamini and Hochberg 1995)."""
@@ -51,8 +52,6 @@ NEAR_THE_CAP = 0.9
 """Turns of a second whose median is so much of the cap may come to it later: six bursts at 2,000/s did so."""
 RATE = "records_per_s"
 UNDECIDED = (Effect.INCONCLUSIVE, Effect.INVALID)
-WORST_FIRST = (Effect.SLOWER, Effect.INCONCLUSIVE, Effect.FASTER, Effect.SAME)
-"""Of several metrics that decide: the effect on the scenario is the first of these that one of them shows."""
 EFFECTS = {-1: (Effect.SLOWER, Effect.FASTER), 1: (Effect.FASTER, Effect.SLOWER)}
 
 
@@ -144,7 +143,7 @@ def _by_whole_units(comparison: Comparison, *, final: bool) -> ComparisonOutcome
     if absent := [metric.name for metric in metrics if not logs[metric]]:
         return replace(outcome, reasons=tuple(f"{one} was not measured in every round" for one in absent))
     judged = [_Judged.of(metric, logs[metric], comparison, 1 / len(metrics), final=final) for metric in metrics]
-    lead = min(judged, key=lambda one: (WORST_FIRST.index(one.effect), -one.needs))
+    lead = min(judged, key=lambda one: (severity(one.effect), -one.needs))
     metric, found = lead.metric, lead.found
     beside = tuple(replace(_metric_effect(x.metric, x.found), verdict=x.effect) for x in judged if x is not lead)
     others = _others(comparison, metrics, max(one.found.units for one in judged))

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from perfgate.judge.messages import Again, relation_message, scenario_message, scenario_sentence
 from perfgate.judge.relations import judge_relation
-from perfgate.judge.rules import SEVERITY, judge_scenario, worst
+from perfgate.judge.rules import judge_scenario
 from perfgate.judge.threshold_rule import judge_threshold
 from perfgate.model import NO_USAGE, CanaryReading, Judgement, Load, Measurement, Outcome, Profile, Threshold, Verdict
+from perfgate.model.judged import SEVERITY, Effect, severity
 from perfgate.report.allure_results import _headline
 from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.report.terminal import scenario_rows, spoilt_notes, untold_notes
@@ -202,9 +203,11 @@ def test_a_metric_missing_from_a_round_is_invalid_not_green() -> None:
     assert outcome.verdict is Verdict.INVALID
 
 
-def test_severity_lists_every_verdict_once() -> None:
-    assert sorted(SEVERITY, key=lambda v: v.value) == sorted(Verdict, key=lambda v: v.value)
-    assert worst([Verdict.PASS, Verdict.MISSING, Verdict.REGRESSED]) is Verdict.REGRESSED
+def test_there_is_one_order_of_all_verdicts_and_effects() -> None:
+    assert sorted(SEVERITY) == sorted({one.value for one in (*Verdict, *Effect)})
+    for kind in (Verdict, Effect):
+        colours = [2 * one.red + (not one.green) for one in sorted(kind, key=severity)]
+        assert colours == sorted(colours, reverse=True), "red, then undecided, then green"
     assert [v for v in Verdict if v.green] == [Verdict.PASS, Verdict.IMPROVED]
 
 
