@@ -10,7 +10,9 @@ from perfgate.load.window import Window, now
 from perfgate.systems.kafka.load.producing import Sender
 from tests.harness.load.test_transactions import TRANSACTED, brokers, request
 
-TURNS = [[0.0, 0.1, 0.4], [0.8, 0.9, 1.2], [1.6, 1.7, 2.0]]
+GAP_S = 2.0
+"""A machine that does not let a thread run for longer loses a whole turn, which is no matter of the last record."""
+TURNS = [[at, at + 0.1, at + 0.4] for at in (0.0, 0.4 + GAP_S, 0.8 + 2 * GAP_S)]
 
 
 @pytest.mark.parametrize("late_s", [0.0, 0.012])
@@ -21,7 +23,9 @@ def test_no_record_of_a_turn_is_given_up_because_its_thread_was_woken_late(
     window = Window()
     with brokers(1) as addresses:
         told = request(replace(TRANSACTED, transaction_ms=0), addresses)
-        one = Sender({**told, "client": {**told["client"], "log_level": "0"}, "turns": TURNS, "gap_s": 0.4}, 0, window)
+        one = Sender(
+            {**told, "client": {**told["client"], "log_level": "0"}, "turns": TURNS, "gap_s": GAP_S}, 0, window
+        )
         one.connect()
         wait: Callable[[float], object] = one.client.wait
 
