@@ -81,7 +81,7 @@ def _judged(measurement: Measurement, profile: Profile | None) -> Outcome:
         excuse = only_late and late_by_machine(measurement, [r.index for r in loaded if r.broken])
         if not excuse:
             return Outcome(name=name, verdict=Verdict.BROKEN, judgements=(), reasons=tuple(broken))
-        reasons = (*reasons, excuse)
+        reasons = (*dict.fromkeys((*broken, *reasons)), excuse)
         measurement = replace(measurement, rounds=tuple(r for r in measurement.rounds if not r.broken))
     thresholds = profile.thresholds.get(name, ()) if profile else ()
     if reasons:

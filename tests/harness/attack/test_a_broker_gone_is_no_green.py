@@ -100,6 +100,10 @@ def test_the_number_of_brokers_is_a_fact_of_a_profile(tmp_path: Path) -> None:
         config = Mock(profiles={"ours": named}, profile_named=None, profile_forced=False)
         assert profile_of(config, book) is (named if brokers == 3 else None)
         assert bool(book.owed) is (brokers == 2), "a cluster that grew lost nothing"
+    book.owed.clear()
+    book.target = {key: value for key, value in target.items() if key != "brokers"}
+    assert profile_of(config, book) is None
+    assert not book.owed, "a recording that does not state their number lacks none"
 
 
 @pytest.mark.parametrize("there", [2, 4])

@@ -1,4 +1,4 @@
-"""What brokers failed to do, a lack of budget, or one late round excused whatever else they were slower by.
+"""Failures of brokers, a budget that is over and one late round: each excused whatever else was slower.
 
 Found by a second search for guards: 20 times slower was REGRESSED, and with three failed sends a round INVALID.
 """

@@ -1,1 +1,1 @@
-"""What recorded runs come to: verdicts, exit codes and reports, frozen while the code underneath changes its shape."""
+"""Recorded runs, with verdicts, exit codes and reports frozen while the code underneath changes its shape."""

@@ -1,4 +1,4 @@
-"""What recorded runs come to, and what a tier would run, is as it was frozen: python -m tests.harness.corpus.freeze."""
+"""The corpus: recorded runs, lists and plans say what they said (python -m tests.harness.corpus.freeze)."""
 
 import pytest
 

@@ -6,8 +6,7 @@ scenario about just that would be invalid in every run, or measure nothing of wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -55,40 +54,37 @@ class TopicTrial:
         return self._found[topic]
 
     def _refused(self, topic: TopicSpec) -> OfCluster | None:
-        name = f"{self._name}-0"
-        try:
-            with self._put_back(name):  # brokers may make what they are asked to look at alone (2.8 with KRaft)
-                self._ask(_new(name, topic), validate_only=True)
-        except KafkaException as error:
-            if error.args[0].code() not in REFUSALS:
-                return None  # a run meets the same, and it is the brokers' failure
-            return OfCluster(f"the brokers refuse its topic: {error.args[0].str()}")
-        return None
-
-    @contextmanager
-    def _put_back(self, name: str) -> Iterator[None]:
-        """Note the topic before it may be made, and delete it after: an answer that got lost may have made it."""
-        manifest = self._manifest()
+        """Ask for the topic without having it made. What is no refusal a run meets too, and says whose it is."""
+        name, manifest, refusal = f"{self._name}-0", self._manifest(), None
         manifest.plans(name)
         try:
-            yield
-        finally:
             try:
-                self._delete(name)
-                manifest.gone(name)
-            finally:
-                manifest.close()
+                self._ask(_new(name, topic), validate_only=True)
+                self._delete(name)  # brokers may make what they are asked to look at alone (2.8 with KRaft)
+            except KafkaException as error:
+                if error.args[0].code() in REFUSALS:
+                    refusal = OfCluster(f"the brokers refuse its topic: {error.args[0].str()}")
+            manifest.gone(name)
+        finally:
+            manifest.close()
+        return refusal
 
     def _ignored(self, topic: TopicSpec) -> OfCluster | None:
         """Make a topic with these settings, of one partition, and return which of them are not in force."""
         self._made += 1
-        name = f"{self._name}-{self._made}"
+        name, manifest = f"{self._name}-{self._made}", self._manifest()
+        manifest.plans(name)
         try:
-            with self._put_back(name):
-                self._ask(_new(name, replace(topic, partitions=1)))
-                found = self._in_force(name)
+            self._ask(_new(name, replace(topic, partitions=1)))
+            found = self._in_force(name)
         except KafkaException:
             return None  # one of as many partitions as it says was not refused
+        finally:
+            try:
+                self._delete(name)  # an answer that got lost may have made it
+                manifest.gone(name)
+            finally:
+                manifest.close()
         wrong = {key: found.get(key) for key, value in topic.config if found and not _same(value, found.get(key))}
         if not wrong:
             return None
