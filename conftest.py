@@ -4,7 +4,7 @@ command_line  the options
 foreign       what other plugins of pytest may not do to its tests
 options       what was asked for, checked before anything starts
 selection     which scenarios and relations that selects, and what this run makes of them
-sources       where measurements come from: a recorded run (replay), or perfgate.experiment on a target (live, wiring)
+sources       where measurements come from: a recorded run (replay), or perfgate.measure on a target (live, wiring)
 knee          the rates that are a share of what an earlier run found
 plan          the first line: what the run is about to do
 listing       or only a list of what is selected

@@ -18,12 +18,12 @@ from dataclasses import replace
 import numpy as np
 
 from fixtures.command_line import TIERS
-from perfgate.experiment.assembly import unmeasured
 from perfgate.judge.confirmation import second_look, stands_alone
 from perfgate.judge.limits import ROWS, reach_of
 from perfgate.judge.rules import judge_scenario, verdict_of
 from perfgate.judge.threshold_rule import judge_threshold
 from perfgate.judge.thresholds import largest_reach
+from perfgate.measure.assembly import unmeasured
 from perfgate.model import METRICS, Measurement, MetricInfo, Outcome, Profile, Threshold, Verdict
 from perfgate.model.summary import centre
 from perfgate.report.proposal import TOLERANCE as STATED

@@ -22,13 +22,13 @@ import psutil
 
 from benchmarks.hosts_figures import Costs, Started, ratios, tables
 from benchmarks.load_engine import CASES
-from perfgate.experiment.assembly import done_in_window
-from perfgate.experiment.validity import accounting_of, flaws
 from perfgate.host.environment import environment_facts
 from perfgate.host.usage import Usage
 from perfgate.load.hosts import dask_hosts
 from perfgate.load.local import WORKER
 from perfgate.load.transport import Transport
+from perfgate.measure.assembly import done_in_window
+from perfgate.measure.validity import accounting_of, flaws
 from perfgate.model import DEFAULT_KAFKA_VERSION, MIB, SAME_ZONE, ClusterSpec, Load, Scenario
 from perfgate.model.histogram import latency_metrics
 from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from perfgate.experiment.faults.integrity import ACKED, Log, Sends, check_integrity
+from perfgate.measure.faults.integrity import ACKED, Log, Sends, check_integrity
 
 PARTITIONS, PRODUCERS = 6, 2
 

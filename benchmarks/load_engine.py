@@ -22,11 +22,11 @@ from pathlib import Path
 import psutil
 
 from fixtures.wiring import make_driver
-from perfgate.experiment.assembly import done_in_window
-from perfgate.experiment.validity import accounting_of, flaws
 from perfgate.host.environment import environment_facts
 from perfgate.host.usage import Usage
 from perfgate.judge.statistics import median_interval, spread
+from perfgate.measure.assembly import done_in_window
+from perfgate.measure.validity import accounting_of, flaws
 from perfgate.model import (
     DEFAULT_KAFKA_VERSION,
     SAME_ZONE,

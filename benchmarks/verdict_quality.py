@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.warm_cluster import BY_NAME, KeptTarget, quiet_setup, warm_cluster
-from perfgate.experiment.bench import Bench
-from perfgate.experiment.bursts import burst
-from perfgate.experiment.comparing import Comparing
-from perfgate.experiment.parts import MIRRORED, QUADS
 from perfgate.judge.compare.comparisons import judge_comparison
 from perfgate.judge.compare.stopping import SequentialStopRule
 from perfgate.load.turns import pace
+from perfgate.measure.bench import Bench
+from perfgate.measure.bursts import burst
+from perfgate.measure.comparing import Comparing
+from perfgate.measure.parts import MIRRORED, QUADS
 from perfgate.model import Change, Scenario, Tier, with_changes
 from perfgate.model.load import Late, LoadResult, LoadSpec, Observer, Pace
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fixtures.wiring import process_usage
-from perfgate.experiment.bench import Bench
-from perfgate.experiment.setup import Setup
+from perfgate.measure.bench import Bench
+from perfgate.measure.setup import Setup
 from perfgate.model import SAME_ZONE, Scenario, Tier
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget

@@ -1,6 +1,6 @@
 """Faults: what is known of each kind, and the scenario that has one.
 
-A kind has an entry here, a script in `experiment/faults/scripts.py`, and what it should cost in
+A kind has an entry here, a script in `measure/faults/scripts.py`, and what it should cost in
 `judge/faults/expectation.py`.
 """
 

@@ -1,4 +1,4 @@
-"""Stop rules, when a measurement may end or has to go on: asked by experiments, answered by whoever judges them."""
+"""Stop rules, when a measurement may end or has to go on: asked by the measuring, answered by whoever judges them."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from perfgate.experiment.bench import Bench
+from perfgate.measure.bench import Bench
 from perfgate.model import SAME_ZONE, Scenario
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 from perfgate.systems.kafka.managed.readiness import wait_until_ready

@@ -18,7 +18,7 @@ THROUGHOUT = "latency_during_ms.p99"
 """The p99 of a long load from its beginning to its end: what is slow all the time does not grow."""
 RATE = "records_per_s"
 LINE_S = 30.0
-"""What lasts less long makes no line (FEWEST parts of LEAST_S in perfgate/experiment/faults/growth.py)."""
+"""What lasts less long makes no line (FEWEST parts of LEAST_S in perfgate/measure/faults/growth.py)."""
 
 
 def told_of(measurement: Measurement, metric: str) -> bool:

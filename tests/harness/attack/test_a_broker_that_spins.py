@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from perfgate.experiment.canary import read_canary
 from perfgate.judge.noise import disturbed
 from perfgate.judge.rules import judge_scenario
+from perfgate.measure.canary import read_canary
 from perfgate.model import CanaryReading, Verdict
 from tests.harness.build import measurement, profile, threshold
 

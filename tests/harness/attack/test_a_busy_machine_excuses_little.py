@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from perfgate.experiment.assembly import round_of
-from perfgate.experiment.validity import flaws
 from perfgate.judge.noise import disturbed
 from perfgate.judge.rules import judge_scenario
+from perfgate.measure.assembly import round_of
+from perfgate.measure.validity import flaws
 from perfgate.model import Accounting, CanaryReading, Load, Measurement, Verdict
 from tests.harness.build import flawed, late_texts, load_result, measurement, profile, sent, threshold
 

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perfgate.experiment.assembly import Finished, round_of
-from perfgate.experiment.round_flaws import round_flaws
-from perfgate.experiment.rounds import nothing_left
-from perfgate.experiment.switching import Switch
-from perfgate.experiment.validity import not_sustained
 from perfgate.judge.rules import judge_scenario
+from perfgate.measure.assembly import Finished, round_of
+from perfgate.measure.round_flaws import round_flaws
+from perfgate.measure.rounds import nothing_left
+from perfgate.measure.switching import Switch
+from perfgate.measure.validity import not_sustained
 from perfgate.model import Accounting, Load, Measurement, Round, Threshold, Verdict
 from perfgate.model.doubt import Doubt
 from perfgate.model.load import LoadResult
@@ -36,7 +36,7 @@ from tests.harness.build import (
     sent,
     threshold,
 )
-from tests.harness.experiment.test_host_flaws import HOST, MACHINE
+from tests.harness.measure.test_host_flaws import HOST, MACHINE
 
 RATE = threshold("records_per_s", 1000.0, 0.1)
 CPU = threshold("broker_cpu_us_per_record", 50.0, 0.1)

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from perfgate.experiment.validity import flaws
 from perfgate.load.window import Window
+from perfgate.measure.validity import flaws
 from perfgate.model import Load
 from perfgate.systems.kafka.load.producing import STALL_S, Sender
 from tests.harness.build import accounting, load_result, sent

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from perfgate.experiment.validity import flaws
 from perfgate.load.window import Window, now
+from perfgate.measure.validity import flaws
 from perfgate.model import Load
 from perfgate.systems.kafka.load import worker
 from tests.harness.build import accounting, load_result, received, sent

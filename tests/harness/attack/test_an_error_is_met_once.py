@@ -6,10 +6,10 @@ from unittest.mock import MagicMock, Mock
 
 import pytest
 
-from perfgate.experiment.campaign import Campaign
-from perfgate.experiment.comparing import Comparing
-from perfgate.experiment.parts import Compared
-from perfgate.experiment.setup import Setup
+from perfgate.measure.campaign import Campaign
+from perfgate.measure.comparing import Comparing
+from perfgate.measure.parts import Compared
+from perfgate.measure.setup import Setup
 from perfgate.model import CROSS_ZONE, SAME_ZONE, Change, Scenario, Tier, changed
 from tests.harness.build import measurement, scenario
 

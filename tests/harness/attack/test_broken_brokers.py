@@ -10,16 +10,16 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from perfgate.experiment.assembly import round_of, unhealthy, unmeasured
-from perfgate.experiment.faults.fault_round import fault_round
-from perfgate.experiment.faults.rounds import measure_faults
-from perfgate.experiment.validity import flaws
 from perfgate.judge.compare.advice import comparison_message, recommendation
 from perfgate.judge.compare.comparisons import judge_comparison
 from perfgate.judge.confirmation import second_look, to_measure_again
 from perfgate.judge.messages import scenario_message
 from perfgate.judge.relations import judge_relation
 from perfgate.judge.rules import invalid_reasons, judge_scenario
+from perfgate.measure.assembly import round_of, unhealthy, unmeasured
+from perfgate.measure.faults.fault_round import fault_round
+from perfgate.measure.faults.rounds import measure_faults
+from perfgate.measure.validity import flaws
 from perfgate.model import Accounting, CanaryReading, Comparison, Effect, Load, Measurement, Round, Verdict
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.flaw import Flaw
@@ -34,7 +34,7 @@ from tests.harness.build import (
     sent,
     threshold,
 )
-from tests.harness.experiment.test_failover import faulty
+from tests.harness.measure.test_failover import faulty
 
 RATE = threshold("records_per_s", 1000.0, 0.1)
 CPU = threshold("broker_cpu_us_per_record", 50.0, 0.1)

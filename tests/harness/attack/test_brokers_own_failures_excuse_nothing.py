@@ -10,14 +10,14 @@ from unittest.mock import patch
 
 import pytest
 
-from perfgate.experiment.assembly import round_of, unmeasured
-from perfgate.experiment.flaw import of_brokers
-from perfgate.experiment.round_flaws import is_promised, round_flaws
-from perfgate.experiment.validity import late_turns, not_sustained
 from perfgate.judge.compare.comparisons import judge_comparison
 from perfgate.judge.compare.reference import judge_against_reference
 from perfgate.judge.ratio_file import Ratios, load_ratios
 from perfgate.judge.rules import judge_scenario
+from perfgate.measure.assembly import round_of, unmeasured
+from perfgate.measure.flaw import of_brokers
+from perfgate.measure.round_flaws import is_promised, round_flaws
+from perfgate.measure.validity import late_turns, not_sustained
 from perfgate.model import Accounting, CanaryReading, Comparison, Effect, Load, Round, Verdict
 from perfgate.model.flaw import Flaw
 from tests.harness.attack.test_a_flaw_excuses_its_share import CAPPED, FULL, PACED, measured, taken

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from perfgate.experiment import round_flaws as module
-from perfgate.experiment.assembly import round_of
-from perfgate.experiment.round_flaws import is_idempotent, round_flaws
 from perfgate.judge.rules import judge_scenario
+from perfgate.measure import round_flaws as module
+from perfgate.measure.assembly import round_of
+from perfgate.measure.round_flaws import is_idempotent, round_flaws
 from perfgate.model import CanaryReading, Load, Round, Verdict
 from perfgate.model.load import LoadResult
 from tests.harness.build import accounting, late_texts, load_result, measurement, received, scenario, sent
-from tests.harness.experiment.test_host_flaws import HOST, MACHINE
+from tests.harness.measure.test_host_flaws import HOST, MACHINE
 
 CAPPED = Load(kind="capped", rate=1000.0)
 BEHIND = {"read": 2000, "received": 2000, "received_in_window": 200}

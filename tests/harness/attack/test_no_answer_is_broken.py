@@ -15,20 +15,20 @@ from unittest.mock import MagicMock, Mock
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from perfgate.experiment import campaign as campaign_module
-from perfgate.experiment import rounds as rounds_module
-from perfgate.experiment.assembly import sends_failed
-from perfgate.experiment.blame import failing, unhealthy_ends
-from perfgate.experiment.bursts import burst, in_turn
-from perfgate.experiment.campaign import Campaign
-from perfgate.experiment.ledger import Ledger
-from perfgate.experiment.load_watch import LoadWatch
-from perfgate.experiment.parts import Compared
-from perfgate.experiment.rounds import Rounds
-from perfgate.experiment.setup import Setup
-from perfgate.experiment.switching import Switch
 from perfgate.judge.rules import judge_scenario
 from perfgate.load import processes
+from perfgate.measure import campaign as campaign_module
+from perfgate.measure import rounds as rounds_module
+from perfgate.measure.assembly import sends_failed
+from perfgate.measure.blame import failing, unhealthy_ends
+from perfgate.measure.bursts import burst, in_turn
+from perfgate.measure.campaign import Campaign
+from perfgate.measure.ledger import Ledger
+from perfgate.measure.load_watch import LoadWatch
+from perfgate.measure.parts import Compared
+from perfgate.measure.rounds import Rounds
+from perfgate.measure.setup import Setup
+from perfgate.measure.switching import Switch
 from perfgate.model import CanaryReading, ClusterSpec, Load, Measurement, TopicSpec, Verdict
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError, TopicRefusedError
 from perfgate.model.load import LoadError, Observer, Progress, SendsFailedError
@@ -44,10 +44,10 @@ from perfgate.systems.kafka.load.worker import _code_of
 from perfgate.systems.kafka.managed import readiness
 from perfgate.systems.kafka.managed.readiness import check_while_starting, start_error, wait_until_ready
 from tests.harness.build import measurement, one_round, scenario
-from tests.harness.experiment.test_bursts import AT, Limited
-from tests.harness.experiment.test_rounds import Bench, FakeSetup, WarmsUp
-from tests.harness.experiment.test_switching import observer as edges_of
 from tests.harness.load.test_worker_protocol import SPEC, driver, observer
+from tests.harness.measure.test_bursts import AT, Limited
+from tests.harness.measure.test_rounds import Bench, FakeSetup, WarmsUp
+from tests.harness.measure.test_switching import observer as edges_of
 
 QUIET = CanaryReading(deflate_mib_per_s=70.0, loopback_per_s=20_000.0, pressure=0.0, steal=0.0)
 SPEC_OF_TOPIC = TopicSpec(partitions=1, replication_factor=1)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.experiment.assembly import round_of
 from perfgate.judge.messages import scenario_message
 from perfgate.judge.relations import judge_relation
 from perfgate.judge.rules import judge_scenario
 from perfgate.judge.threshold_rule import judge_threshold
 from perfgate.judge.warming import still_warming
+from perfgate.measure.assembly import round_of
 from perfgate.model import Measurement, Verdict
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.results import load_run

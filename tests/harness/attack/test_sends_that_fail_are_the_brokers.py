@@ -7,20 +7,20 @@ from unittest.mock import MagicMock, Mock
 
 import pytest
 
-from perfgate.experiment.assembly import sends_failed
-from perfgate.experiment.faults import fault_round as module
-from perfgate.experiment.faults.failing import failed_before
-from perfgate.experiment.faults.fault_round import fault_round
-from perfgate.experiment.faults.scripts import SCRIPTS
-from perfgate.experiment.faults.written import NOTHING_DONE, Written
 from perfgate.judge.rules import judge_scenario
 from perfgate.load import processes
+from perfgate.measure.assembly import sends_failed
+from perfgate.measure.faults import fault_round as module
+from perfgate.measure.faults.failing import failed_before
+from perfgate.measure.faults.fault_round import fault_round
+from perfgate.measure.faults.scripts import SCRIPTS
+from perfgate.measure.faults.written import NOTHING_DONE, Written
 from perfgate.model import Fault, FaultScenario, Load, Measurement, Round, Verdict
 from perfgate.model.load import LoadError, SendsFailedError
 from perfgate.systems.kafka.load import librdkafka
 from tests.harness.build import late_texts, measurement, scenario
-from tests.harness.experiment.test_failover import FAULT, RATE, faulty, history, measured
 from tests.harness.load.test_worker_protocol import SPEC, driver, observer
+from tests.harness.measure.test_failover import FAULT, RATE, faulty, history, measured
 
 FAULTY = FaultScenario.of(replace(scenario(), load=Load(kind="paced", rate=100)), Fault(kind="kill-leader", hold_s=1))
 

@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfgate.experiment import rounds as module
-from perfgate.experiment.assembly import Finished, round_of
-from perfgate.experiment.one_host_fewer import OneHostFewer
-from perfgate.experiment.round_flaws import round_flaws
-from perfgate.experiment.rounds import Rounds
-from perfgate.experiment.validity import accounting_of, not_sustained
 from perfgate.judge.rules import judge_scenario
 from perfgate.judge.stopping import GateStopRule
+from perfgate.measure import rounds as module
+from perfgate.measure.assembly import Finished, round_of
+from perfgate.measure.one_host_fewer import OneHostFewer
+from perfgate.measure.round_flaws import round_flaws
+from perfgate.measure.rounds import Rounds
+from perfgate.measure.validity import accounting_of, not_sustained
 from perfgate.model import CanaryReading, Load, Profile, Scenario, Tier, Verdict
 from perfgate.model.load import LoadResult
 from tests.harness.build import histogram, load_result, profile, scenario, sent, threshold
-from tests.harness.experiment.test_rounds import FakeSetup
 from tests.harness.live_load import row
+from tests.harness.measure.test_rounds import FakeSetup
 
 WINDOW_S, CORES = 3.0, 2.0
 BROKER_US, CLIENT_US = 60.0, 20.0

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from perfgate.experiment import round_topics as module
-from perfgate.experiment.faults import fault_round as failover
+from perfgate.measure import round_topics as module
+from perfgate.measure.faults import fault_round as failover
 from perfgate.model.errors import TargetError
 from tests.harness.build import load_result, scenario, sent
 from tests.harness.load.test_worker_protocol import SPEC

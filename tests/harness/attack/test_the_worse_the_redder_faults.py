@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfgate.experiment.assembly import Finished, unmeasured
-from perfgate.experiment.ramp import UNKNOWN, known_after, ramp_round
 from perfgate.judge.faults.growth import GROWN
 from perfgate.judge.rules import judge_scenario
+from perfgate.measure.assembly import Finished, unmeasured
+from perfgate.measure.ramp import UNKNOWN, known_after, ramp_round
 from perfgate.model import METRICS, FaultScenario, Measurement, Profile, Round, Scenario, Verdict, with_changes
 from perfgate.model.doubt import Doubt
 from perfgate.model.faults import LATE, but_outages
 from perfgate.model.load import FAILED
 from tests.harness.attack.test_what_excuses_a_knee import late
 from tests.harness.build import flawed, profile, threshold
-from tests.harness.experiment.test_failover import faulty, history, one_fault
-from tests.harness.experiment.test_growth import going_on, taken
-from tests.harness.experiment.test_knee import RAMP, brokers
+from tests.harness.measure.test_failover import faulty, history, one_fault
+from tests.harness.measure.test_growth import going_on, taken
+from tests.harness.measure.test_knee import RAMP, brokers
 
 TIMES = (1, 2, 4, 20, 100)
 SURE = 20

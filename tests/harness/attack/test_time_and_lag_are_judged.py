@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from perfgate.experiment.faults.growth import growth
 from perfgate.judge.faults.growth import GROWN
 from perfgate.judge.rules import judge_scenario
+from perfgate.measure.faults.growth import growth
 from perfgate.model import Consumers, Fault, FaultScenario, Measurement, Verdict, settings
 from tests.harness.build import profile, threshold
-from tests.harness.experiment.test_failover import END, FAULT, faulty, history, measured, one_fault
-from tests.harness.experiment.test_growth import LEVEL, going_on, taken
+from tests.harness.measure.test_failover import END, FAULT, faulty, history, measured, one_fault
+from tests.harness.measure.test_growth import LEVEL, going_on, taken
 
 PLAIN = profile(LEVEL)
 """What every long load is held against, so that only what a test is about is missing or grows."""

@@ -9,17 +9,17 @@ from unittest.mock import MagicMock, Mock
 import numpy as np
 import pytest
 
-from perfgate.experiment.faults import fault_round as module
-from perfgate.experiment.faults import rounds as rounds_module
-from perfgate.experiment.faults import scripts
-from perfgate.experiment.faults.fault_round import fault_round
-from perfgate.experiment.faults.late import schedule_delay_s
-from perfgate.experiment.faults.rounds import measure_faults
-from perfgate.experiment.faults.scripts import SCRIPTS, Scene
-from perfgate.experiment.faults.written import Written
 from perfgate.judge.faults.expectation import expected_outage
 from perfgate.judge.rules import judge_scenario
 from perfgate.load.history import ACCEPT, RECEIPT
+from perfgate.measure.faults import fault_round as module
+from perfgate.measure.faults import rounds as rounds_module
+from perfgate.measure.faults import scripts
+from perfgate.measure.faults.fault_round import fault_round
+from perfgate.measure.faults.late import schedule_delay_s
+from perfgate.measure.faults.rounds import measure_faults
+from perfgate.measure.faults.scripts import SCRIPTS, Scene
+from perfgate.measure.faults.written import Written
 from perfgate.model import Fault, FaultScenario, Load, Measurement, Round, Verdict
 from perfgate.model.doubt import Doubt
 from perfgate.model.errors import BrokersFailedError, TargetError
@@ -29,8 +29,8 @@ from perfgate.model.nodes import State
 from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.systems.kafka.load.journaled import load_flaws
 from tests.harness.build import flawed, profile, scenario, threshold
-from tests.harness.experiment.test_failover import FAULT, RATE, START, faulty, history, measured, one_fault
 from tests.harness.load.test_worker_protocol import SPEC
+from tests.harness.measure.test_failover import FAULT, RATE, START, faulty, history, measured, one_fault
 
 ROW = replace(faulty(), load=Load(kind="paced", rate=RATE))
 SENT, READ = {"pushback_s": 0.0, "unsent": 0}, {"corrupt": 0, "foreign": 0, "missed": 0}

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from perfgate.experiment.assembly import Finished
-from perfgate.experiment.ramp import Known, known_after, ramp_round
 from perfgate.judge.rules import judge_scenario
+from perfgate.measure.assembly import Finished
+from perfgate.measure.ramp import Known, known_after, ramp_round
 from perfgate.model import Measurement, Round, Scenario, Verdict, with_changes
 from perfgate.model.doubt import Doubt
 from perfgate.report.proposal import proposed
 from perfgate.report.results import recorded_measurement, scenario_entry
 from tests.harness.build import flawed, profile, threshold
-from tests.harness.experiment.test_knee import LEAST, MOST, RAMP, brokers, of, step
+from tests.harness.measure.test_knee import LEAST, MOST, RAMP, brokers, of, step
 
 HELD = profile(threshold("knee_records_per_s", 30_000, name="knee"))
 STATED = with_changes(RAMP, [("load.level-p99-ms", 20.0)])

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.experiment.validity import late_turns
 from perfgate.judge.compare.again import chance_of
 from perfgate.judge.compare.comparisons import judge_comparison
 from perfgate.judge.compare.reference import judge_against_reference
 from perfgate.judge.ratio_file import load_ratios
+from perfgate.measure.validity import late_turns
 from perfgate.model import Comparison, Effect, Verdict
 from tests.harness.build import flawed, one_round
 from tests.harness.judge.test_comparisons import comparison

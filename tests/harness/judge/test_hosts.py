@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perfgate.experiment.assembly import unmeasured
 from perfgate.judge.hosts import BY_CHANCE, QUESTIONS, always_worst, differing_hosts
+from perfgate.measure.assembly import unmeasured
 from perfgate.model import Round
 from perfgate.model.histogram import LatencyRecorder, encode
 from perfgate.model.hosts import HostReport
 from tests.harness.build import flawed
-from tests.harness.experiment.test_failover import history, one_fault
+from tests.harness.measure.test_failover import history, one_fault
 
 
 def report(name: str, done: int, latency_s: float) -> HostReport:

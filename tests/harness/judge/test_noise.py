@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from perfgate.experiment.canary import ProcessCpu, busiest, processes_cpu_s, read_canary
 from perfgate.judge.confirmation import second_look
 from perfgate.judge.limits import (
     FACTORS,
@@ -29,6 +28,7 @@ from perfgate.judge.messages import scenario_message
 from perfgate.judge.noise import CANARY_OFF, disturbed, hopeless
 from perfgate.judge.rules import judge_scenario
 from perfgate.judge.stopping import GateStopRule
+from perfgate.measure.canary import ProcessCpu, busiest, processes_cpu_s, read_canary
 from perfgate.model import CanaryReading, Outcome, Verdict
 from tests.harness.build import measurement, profile, threshold
 

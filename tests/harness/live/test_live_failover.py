@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from perfgate.experiment.faults.scripts import STILL_S
-from perfgate.experiment.faults.steps import LOGGED
 from perfgate.judge.messages import number
+from perfgate.measure.faults.scripts import STILL_S
+from perfgate.measure.faults.steps import LOGGED
 from perfgate.report.html import build_report
 from tests.harness.browser import NEEDS_CHROMIUM, browser, open_test, page, see_picture
 from tests.harness.live.test_live_red import children, finished, run_folders, running_gate, wait_for

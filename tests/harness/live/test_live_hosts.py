@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.experiment.host_validity import host_flaws
-from perfgate.experiment.validity import accounting_of, flaws
 from perfgate.load.agent import Agent
 from perfgate.load.hosts import dask_hosts
+from perfgate.measure.host_validity import host_flaws
+from perfgate.measure.validity import accounting_of, flaws
 from perfgate.model import ClusterSpec, Consumers, Load, Scenario, TopicSpec, settings
 from perfgate.model.histogram import latency_metrics
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver

@@ -13,10 +13,10 @@ import pytest
 from confluent_kafka import Producer
 
 from fixtures.wiring import make_driver
-from perfgate.experiment.assembly import timed_out_share
-from perfgate.experiment.validity import accounting_of, flaws
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.load.headers import run_tag
+from perfgate.measure.assembly import timed_out_share
+from perfgate.measure.validity import accounting_of, flaws
 from perfgate.model import (
     SAME_ZONE,
     ClusterSpec,

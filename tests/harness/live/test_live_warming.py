@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.experiment.validity import accounting_of, flaws
+from perfgate.measure.validity import accounting_of, flaws
 from perfgate.model import COMPILING, CROSS_ZONE, KIB, ClusterSpec, Load, settings
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget

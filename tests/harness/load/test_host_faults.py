@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.experiment.host_validity import host_flaws
 from perfgate.host.locked_folder import PREFIX
 from perfgate.load.agent import Agent
 from perfgate.load.history import OUTCOME, outcomes_path, read_journal
 from perfgate.load.hosts import DaskTransport, dask_hosts
 from perfgate.load.processes import Generators
+from perfgate.measure.host_validity import host_flaws
 from perfgate.model.load import LoadError
 from perfgate.systems.kafka.load.journaled import JournaledGenerators
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver

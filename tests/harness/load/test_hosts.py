@@ -17,10 +17,10 @@ import dask
 import psutil
 import pytest
 
-from perfgate.experiment.host_validity import host_flaws
 from perfgate.load.agent import Agent, fingerprint, versions
 from perfgate.load.hosts import DaskTransport, dask_hosts, dealt
 from perfgate.load.processes import Generators
+from perfgate.measure.host_validity import host_flaws
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.load import LoadError, LoadResult
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver

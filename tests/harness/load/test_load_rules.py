@@ -9,11 +9,11 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from perfgate.experiment.assembly import round_of
-from perfgate.experiment.validity import accounting_of, flaws, not_sustained, processors_used_up
 from perfgate.load.schedule import OWED_S, Limit, Schedule
 from perfgate.load.steady import has_grown, has_stopped_growing, is_steady
 from perfgate.load.wake import WakeProbe, p99_ms
+from perfgate.measure.assembly import round_of
+from perfgate.measure.validity import accounting_of, flaws, not_sustained, processors_used_up
 from perfgate.model import LATENCY_QUANTILES, Load
 from perfgate.model.histogram import (
     MOST_PARTITIONS,

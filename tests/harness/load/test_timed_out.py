@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.experiment.assembly import timed_out_share
-from perfgate.experiment.validity import TIMED_OUT, accounting_of, flaws, not_sustained
 from perfgate.judge.relations import judge_relation
 from perfgate.judge.rules import judge_scenario, required
 from perfgate.judge.thresholds import load_profile
+from perfgate.measure.assembly import timed_out_share
+from perfgate.measure.validity import TIMED_OUT, accounting_of, flaws, not_sustained
 from perfgate.model import METRICS, Load, Measurement, Verdict, settings
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.load import Sent

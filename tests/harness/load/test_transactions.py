@@ -13,10 +13,10 @@ from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.experiment.assembly import sends_failed
-from perfgate.experiment.comparing import Comparing
-from perfgate.experiment.validity import LATE, accounting_of, flaws
 from perfgate.load.window import Window, now
+from perfgate.measure.assembly import sends_failed
+from perfgate.measure.comparing import Comparing
+from perfgate.measure.validity import LATE, accounting_of, flaws
 from perfgate.model import Change, Fault, FaultScenario, Load, Scenario, TopicSpec, settings, with_settings
 from perfgate.model.load import LoadSpec, SendsFailedError
 from perfgate.systems.kafka.load.errors import TransactionError

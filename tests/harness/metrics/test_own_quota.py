@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.experiment.host_validity import QUOTA_LIMIT
-from perfgate.experiment.round_flaws import round_flaws
 from perfgate.host import machine_use
+from perfgate.measure.host_validity import QUOTA_LIMIT
+from perfgate.measure.round_flaws import round_flaws
 from perfgate.metrics import own_quota
 from perfgate.metrics.own_quota import HELD_BACK, OwnQuota
 from perfgate.metrics.samplers import Samplers

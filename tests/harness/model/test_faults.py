@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from perfgate.experiment.faults.scripts import SCRIPTS
 from perfgate.judge.faults.expectation import EXPECTED, RECEIVING, expected_outage, expected_receiving
+from perfgate.measure.faults.scripts import SCRIPTS
 from perfgate.model import FAULTS, Fault, FaultScenario, Tier, parted
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.nodes import BACK

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fixtures.command_line import TIERS
-from perfgate.experiment.faults.analysis import analyse
+from perfgate.measure.faults.analysis import analyse
 from perfgate.model import FaultScenario, Measurement, Round, Scenario
 from perfgate.report.html import build_report
 from perfgate.report.results import load_run, recorded_measurements, scenario_entry
 from tests.harness.browser import NEEDS_CHROMIUM, browser, open_test, page, see_picture
-from tests.harness.experiment.test_failover import history
+from tests.harness.measure.test_failover import history
 from tests.harness.report.test_browser import LARGEST_MIB
 from tests.harness.report.test_replay import RECORDED
 from tests.harness.run_gate import gate

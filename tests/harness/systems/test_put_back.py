@@ -24,10 +24,10 @@ from hypothesis import strategies as st
 from fixtures import wiring
 from fixtures.live import put_back
 from fixtures.sources import Book
-from perfgate.experiment.bench import Bench
-from perfgate.experiment.load_watch import LoadWatch
-from perfgate.experiment.room import at_most
 from perfgate.host.session import run_in_session
+from perfgate.measure.bench import Bench
+from perfgate.measure.load_watch import LoadWatch
+from perfgate.measure.room import at_most
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.model import ClusterSpec, Consumers, Fault, FaultScenario, Load, Tier, TopicSpec, settings

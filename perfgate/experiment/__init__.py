@@ -1,1 +1,0 @@
-"""The experiment: blocks, interleaved rounds, turns, warm-up, and whether a round is valid."""

@@ -1,0 +1,1 @@
+"""Measuring: blocks, interleaved rounds, turns, warm-up, and whether a round is valid."""

@@ -1,0 +1,226 @@
+"""Rounds, made of what load and metrics gave, and measurements, made of rounds. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+
+from perfgate.measure.generator_flaws import schedule_delay_p99_ms
+from perfgate.measure.validity import LATE
+from perfgate.model import (
+    MIB,
+    Accounting,
+    CanaryReading,
+    GeneratorReport,
+    Load,
+    Measurement,
+    PartitionFigures,
+    Reading,
+    Round,
+    Scenario,
+)
+from perfgate.model.flaw import Flaw
+from perfgate.model.histogram import figures_of, latency_metrics
+from perfgate.model.load import Driver, LoadResult, SendsFailedError, Sent
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finished:
+    """A round and whether the generator alone was to blame for its flaws."""
+
+    round: Round
+    repeatable: bool
+
+
+def unhealthy(
+    scenarios: Sequence[Scenario],
+    done: Mapping[str, list[Round]],
+    reason: str,
+    *,
+    broken: bool = False,
+    perhaps_late: bool = False,
+    stopped: bool = False,
+) -> dict[str, list[Round]]:
+    """Return the rounds so far, with one more per scenario that holds the reason; only the first one's holds all.
+
+    `stopped`: the target was healthy when they began.
+    """
+    first, brief = scenarios[0].name, reason.partition("\n")[0]
+    return {
+        row.name: [
+            *done.get(row.name, []),
+            unmeasured(
+                len(done.get(row.name, [])) + 1,
+                reason if row.name == first else brief,
+                broken=broken,
+                perhaps_late=perhaps_late,
+                unhealthy=stopped,
+            ),
+        ]
+        for row in scenarios
+    }
+
+
+def measured_by(
+    driver: Driver,
+    scenarios: Sequence[Scenario],
+    rounds: Mapping[str, Sequence[Round]],
+    discarded: Mapping[str, Sequence[Round]] | None = None,
+    rtt_ms: Mapping[str, float] | None = None,
+    log_tail: str = "",
+    canary: tuple[CanaryReading, ...] = (),
+) -> dict[str, Measurement]:
+    """Return the measurement of every scenario, built from the rounds that `driver` loaded."""
+    return {
+        row.name: Measurement(
+            scenario=row,
+            rounds=tuple(rounds[row.name]),
+            discarded=tuple((discarded or {}).get(row.name, ())),
+            rtt_ms=rtt_ms or {},
+            latency_basis=driver.latency_basis(row.load),
+            by_hand=driver.by_hand(row),
+            broker_log_tail=log_tail,
+            canary=canary,
+        )
+        for row in scenarios
+    }
+
+
+def unmeasured(
+    index: int, reason: str, *, broken: bool = False, perhaps_late: bool = False, unhealthy: bool = False
+) -> Round:
+    """Return a round that has a reason instead of numbers; `broken`: brokers of the suite's own are to blame.
+
+    `perhaps_late`: a machine that was busy with something else may be to blame as well. `unhealthy`: it is the last one
+    because the target was no longer healthy.
+    """
+    return Round(
+        index=index,
+        window_s=0.0,
+        warmup_s=0.0,
+        steady=False,
+        metrics={},
+        accounting=Accounting(attempted=0, acked=0, failed={}, unresolved=0, offset_delta=0),
+        generator=None,
+        latency_histogram="",
+        flaws=(Flaw(reason, broken=broken, late=perhaps_late),),
+        target_unhealthy=unhealthy,
+    )
+
+
+def sends_failed(index: int, error: SendsFailedError, *, own_brokers: bool) -> Round:
+    """Return a round that ended because the brokers took no record, or did not commit them."""
+    failed, owed = error.failed, error.attempted - error.failed
+    accounting = Accounting(
+        attempted=error.attempted, acked=0, failed={"every": failed}, unresolved=owed, offset_delta=0
+    )
+    # Without an error there was no answer at all.
+    late = LATE.fullmatch(error.code) is not None if error.code else not error.failed
+    return replace(unmeasured(index, str(error), broken=own_brokers, perhaps_late=late), accounting=accounting)
+
+
+def round_of(
+    index: int,
+    result: LoadResult,
+    accounting: Accounting,
+    broker_metrics: Mapping[str, float],
+    found: tuple[Flaw, ...],
+    not_sustained: str,
+    usage_unavailable: str = "",
+    untold: Mapping[str, str] | None = None,
+    *,
+    own_brokers: bool = False,
+    leaders: Sequence[int] = (),
+) -> Round:
+    """Return the round that this load came to; `broker_metrics` were read over the same window.
+
+    `leaders`: the broker that leads each partition. `own_brokers`: they serve nobody else, so that what they failed to
+    do is their doing alone.
+    """
+    sent, received = result.sent, result.received
+    metrics = {**_load_metrics(result), **broker_metrics}
+    if done := done_in_window(result):
+        metrics["client_cpu_us_per_record"] = result.cpu_cores * result.window_s / done * 1e6
+    no_numbers = {name: value for name, value in metrics.items() if not math.isfinite(value)}
+    return Round(
+        index=index,
+        window_s=result.window_s,
+        warmup_s=result.warmup_s,
+        steady=result.steady,
+        growth=result.growth,
+        metrics={name: value for name, value in metrics.items() if name not in no_numbers},
+        accounting=accounting,
+        generator=GeneratorReport(
+            cpu_cores=result.cpu_cores,
+            busiest_thread_cores=result.busiest_thread_cores,
+            rss_mib=result.rss_mib,
+            pushback_share=sent.pushback_in_window_s / result.window_s if sent else 0.0,
+            schedule_delay_p99_ms=schedule_delay_p99_ms(sent) if sent else None,
+            wake_delay_p99_ms=result.wake_delay_p99_ms,
+        ),
+        latency_histogram=sent.latency if sent else "",
+        end_to_end_histogram=received.latency if received and sent else "",
+        reading=Reading(**{f.name: getattr(received, f.name) for f in fields(Reading)}) if received else None,
+        not_sustained=not_sustained,
+        usage_unavailable=usage_unavailable,
+        untold=untold or {},
+        hosts=result.hosts,
+        partitions=_partitions(result, leaders),
+        flaws=(
+            *(_no_number(name, value) for name, value in no_numbers.items()),
+            *(blamed(flaw, own_brokers=own_brokers) for flaw in found),
+        ),
+    )
+
+
+def blamed(flaw: Flaw, *, own_brokers: bool) -> Flaw:
+    """Return the flaw, as a result where brokers that serve nobody else are to blame."""
+    theirs = own_brokers and flaw.whose == "brokers" and not flaw.again
+    return replace(flaw, broken=True) if theirs else flaw
+
+
+def _no_number(metric: str, value: float) -> Flaw:
+    return Flaw(f"{metric} was measured as {value:g}", kind="no number", metrics=(metric.partition(".")[0],))
+
+
+def _partitions(result: LoadResult, leaders: Sequence[int]) -> tuple[PartitionFigures, ...]:
+    told = figures_of(result.sent.latency_by_partition) if result.sent else []
+    if len(leaders) != len(told):
+        return ()  # nobody says which partition a figure is of
+    return tuple(
+        PartitionFigures(leader=leader, records_per_s=records / result.window_s, p99_ms=p99_ms)
+        for leader, (records, p99_ms) in zip(leaders, told, strict=True)
+    )
+
+
+def timed_out_share(load: Load, sent: Sent | None) -> dict[str, float]:
+    """Return the share of the records due in the window that timed out, where that is what a load measures."""
+    if not load.times_out or sent is None or not sent.due_in_window:
+        return {}
+    return {"timed_out_share": sent.timed_out_in_window / sent.due_in_window}
+
+
+def done_in_window(result: LoadResult) -> int:
+    """Return the records that count for a load's rate: acknowledged, or received where nothing is sent."""
+    if result.sent:
+        return result.sent.acked_in_window
+    return result.received.received_in_window if result.received else 0
+
+
+def _load_metrics(result: LoadResult) -> dict[str, float]:
+    sent, received, seconds = result.sent, result.received, result.window_s
+    metrics = {"records_per_s": done_in_window(result) / seconds}
+    if sent:
+        metrics["mib_per_s"] = sent.acked_bytes_in_window / seconds / MIB
+        metrics.update(sent.percentiles or latency_metrics([sent.latency]))
+    if received:
+        mib_per_s = received.received_bytes_in_window / seconds / MIB
+        metrics["received_records_per_s"] = received.received_in_window / seconds
+        metrics["received_mib_per_s"] = mib_per_s
+        metrics.setdefault("mib_per_s", mib_per_s)
+        if received.fetch_ms is not None:
+            metrics["fetch_latency_ms.avg"] = received.fetch_ms
+        if sent:
+            metrics.update(latency_metrics([received.latency], "end_to_end_latency_ms"))
+    return metrics

@@ -1,0 +1,339 @@
+"""One cluster with a driver, ready to be loaded: warm-up, single rounds, bursts of turns.
+
+Target, load and metrics meet here.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from perfgate.measure.assembly import Finished, done_in_window, round_of, sends_failed, timed_out_share, unmeasured
+from perfgate.measure.faults.fault_round import fault_round
+from perfgate.measure.faults.growth import grown
+from perfgate.measure.ledger import Ledger
+from perfgate.measure.load_watch import LoadWatch
+from perfgate.measure.one_host_fewer import OneHostFewer
+from perfgate.measure.ramp import UNKNOWN, Known, known_after, ramp_round
+from perfgate.measure.refusal import refusal_round
+from perfgate.measure.room import WARM_TIMES
+from perfgate.measure.round_flaws import clients_of, is_idempotent, is_promised, round_flaws
+from perfgate.measure.round_topics import RoundTopics
+from perfgate.measure.round_trips import round_trips
+from perfgate.measure.say import Say
+from perfgate.measure.validity import accounting_of, not_sustained, throttled
+from perfgate.measure.warm_up import Slice, bound_s, warm_up
+from perfgate.metrics.usage import Sampler, UsageWatch, not_told
+from perfgate.model import FaultScenario, Load, Round, Scenario, Tier
+from perfgate.model.errors import TopicRefusedError
+from perfgate.model.flaw import Flaw
+from perfgate.model.load import (
+    Driver,
+    Engine,
+    LoadError,
+    LoadResult,
+    LoadSpec,
+    Observer,
+    Progress,
+    SendsFailedError,
+)
+from perfgate.model.target import Cluster
+
+WARM_SLICE_S = 1.5
+WARM_RAMP_S = 10.0
+"""So long one scenario is loaded at a stretch before its slice: brokers that compile its code gain by it."""
+
+
+def loaded(row: Scenario) -> Scenario:
+    """Return what brokers that have just started are warmed up with instead of a scenario that is paced, or a ramp."""
+    times = WARM_TIMES if row.load.kind == "paced" else 1
+    return replace(row, load=Load(kind="capped", rate=times * row.load.rate))
+
+
+class Bench:
+    """Loads one cluster."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        driver: Driver,
+        sampler: Callable[[], Sampler],
+        *,
+        engine: Engine,
+        tier: Tier,
+        run_id: str,
+        say: Say,
+        histories: Path,
+        ledger: Ledger,
+        shares_cores: bool = True,
+    ) -> None:
+        """`sampler` is asked for a new one for every round; `tier` gives windows and warm-ups.
+
+        `engine`: what writes backlogs, takes turns and journals records, whichever `driver` makes the other loads.
+
+        `run_id` begins the name of every topic and marks every record; `histories`: where rounds with a fault leave
+        what became of each of them; `ledger`: where the time goes; `shares_cores`: the brokers are on this machine.
+        """
+        self._histories = histories
+        self.ledger = ledger
+        self._cluster = cluster
+        self.dedicated = cluster.dedicated
+        self._driver, self.engine, self._shares_cores = driver, engine, shares_cores
+        self.new_sampler = sampler
+        self._tier = tier
+        self._run_id = run_id
+        self._say = say
+        self.topics = RoundTopics(cluster.topics(), run_id, cluster.prefix)
+        self.watch = LoadWatch(cluster, ledger, say)
+        self._knees: dict[str, Known] = {}
+        self.warm_up_slices: dict[str, list[Slice]] = {}
+        """Of each scenario, what was seen while the cluster was warmed up."""
+
+    def round_trips(self, scenarios: Sequence[Scenario]) -> dict[str, float]:
+        """Return the round trip of one request by link, in ms. Raises TargetError where a link is not as declared."""
+        return round_trips(self._cluster, self._driver, scenarios)
+
+    def warm_up(self, scenarios: Sequence[Scenario]) -> None:
+        """Load a new cluster until every scenario is warm; the tier's bound, in proportion to this machine, ends it.
+
+        The suite's own brokers are loaded harder than a paced scenario does: at its own rate they would compile for
+        minutes.
+        """
+        scenarios = [scenario for scenario in scenarios if not scenario.refusal]
+        harder = ("paced", "ramp") if self._cluster.own else ("ramp",)
+        scenarios = [loaded(row) if row.load.kind in harder else row for row in scenarios]
+        started = self._cluster.facts().get("ready_s")
+        within_s = bound_s(self._tier.broker_warmup_s, float(str(started)) if started else None)
+        with self.ledger.during("warm-up"):
+            self.warm_up_slices.update(warm_up(scenarios, self._warm_slice, within_s))
+
+    def _warm_slice(self, scenario: Scenario, left_s: float) -> Slice | None:
+        """Load the brokers until they have settled, and a moment more; None when the scenario cannot be loaded."""
+        ends = time.monotonic() + left_s
+
+        def progress(_phase: str, last: Progress | None) -> None:
+            self.watch.tell(f"warming the brokers up with {scenario.name}", last, ends - time.monotonic())
+
+        sampler = self.new_sampler()
+        observer = self.watch.observer(scenario, sampler, progress)
+        try:
+            with self.topic(scenario, observer) as topic:
+                ramp_s = max(1.0, min(WARM_RAMP_S, left_s - WARM_SLICE_S))
+                spec = replace(self.load_spec(scenario, topic), window_s=WARM_SLICE_S, warmup_max_s=ramp_s)
+                result = self._driver.run(spec, replace(observer, written=self._written(scenario, topic)))
+                self.watch.hold_outcome(scenario, result)
+        except (LoadError, TopicRefusedError) as error:
+            if isinstance(error, SendsFailedError):
+                self.watch.hold_outcome(scenario, error)
+            return None  # its rounds will meet the same and say so
+        if reason := throttled(result):  # its rounds are held to what that explains
+            self.note(f"warming the brokers up with {scenario.name}: {reason}")
+        rate = done_in_window(result) / result.window_s
+        # A Prometheus has no two scrapes in so short a window.
+        metrics = sampler.metrics(rate, [-1]) if sampler.read else {}
+        return Slice(
+            records_per_s=rate,
+            us_per_record=metrics.get("broker_cpu_us_per_record", 0.0),
+            compile_share=metrics.get("broker_compile_share.max"),
+        )
+
+    @property
+    def warm_up_facts(self) -> dict[str, list[dict[str, float | None]]]:
+        """What run.json says of the warm-up: each scenario's slices."""
+        return {name: [asdict(one) for one in slices] for name, slices in self.warm_up_slices.items()}
+
+    def brokers_cpu_s(self) -> float:
+        """Return the CPU in s that the suite's own brokers have used so far; 0.0 where nobody can read it."""
+        sampler = self.new_sampler()
+        if not (self._cluster.own and sampler.read):
+            return 0.0
+        return sum(usage.cpu_s for usage in sampler.read().values())
+
+    def rate_of(self, scenario: Scenario) -> float:
+        """Return about how many records/s the warm brokers take of the scenario."""
+        slices = self.warm_up_slices.get(scenario.name)
+        last = slices[-1] if slices else self._warm_slice(scenario, WARM_SLICE_S)
+        return last.records_per_s if last else 0.0
+
+    def round(
+        self,
+        scenario: Scenario,
+        index: int,
+        left: float | None,
+        doing: str,
+        *,
+        least_s: float = 0.0,
+        fewer: OneHostFewer | None = None,
+    ) -> Finished:
+        """Measure one round; what went wrong is a reason in it. Raises TargetError when the target is unhealthy.
+
+        Its window is the tier's, or `least_s` if that is longer. `fewer`: as it runs on one load host fewer; None: on
+        all of them.
+        """
+        progress = self.watch.progress(f"{doing} {scenario.name}", left)
+        progress("creating its topic", None)
+        if scenario.refusal:
+            own = self._cluster.dedicated
+            return Finished(round=refusal_round(self.topics, scenario, index, own_brokers=own), repeatable=False)
+        if scenario.load.kind == "ramp":
+            return self._ramp_round(scenario, index, left, doing)
+        sampler = self.new_sampler()
+        observer = self.watch.observer(scenario, sampler, progress, measured=True)
+        try:
+            with self.ledger.during("topics"), self.topic(scenario, observer) as topic:
+                before = self.topics.ends(topic, scenario)
+                observer = replace(observer, written=self._written(scenario, topic))
+                with self.ledger.during("load start"):
+                    spec = self.load_spec(fewer.scenario if fewer else scenario, topic)
+                    spec = replace(spec, window_s=max(spec.window_s, least_s))
+                    spec = replace(spec, hosts=fewer.hosts) if fewer else spec
+                    result = self._driver.run(spec, observer)
+                self.watch.hold_outcome(scenario, result)
+                after = self.topics.ends_after(topic, scenario, before, result)
+                leaders = self.topics.leaders(topic, result)
+        except SendsFailedError as error:
+            self.watch.hold_outcome(scenario, error)
+            failed = sends_failed(index, error, own_brokers=self._cluster.dedicated)
+            return Finished(round=failed, repeatable=False)
+        except (LoadError, TopicRefusedError) as error:
+            return Finished(round=unmeasured(index, str(error)), repeatable=False)
+        done = self.finished(scenario, index, result, before, after, [-1], sampler, leaders=leaders)
+        return replace(done, round=replace(done.round, broker_cpu_over_time=sampler.over_time()))
+
+    def _ramp_round(self, scenario: Scenario, index: int, left: float | None, doing: str) -> Finished:
+        done = ramp_round(
+            lambda row, step: self.round(row, index, left, f"{doing}, {step}"),
+            scenario,
+            index,
+            known := self._knees.get(scenario.name, UNKNOWN),
+            own_brokers=self._cluster.dedicated,
+        )
+        self._knees[scenario.name] = known_after(done.round, known)
+        return done
+
+    def fault_round(self, scenario: FaultScenario, index: int, doing: str) -> Round:
+        """Measure one round with the scenario's fault. Raises TargetError when the cluster did not get well again."""
+        sampler = self.new_sampler()
+        faults = self._cluster.faults
+        assert faults is not None
+        observer = self.watch.observer(scenario, sampler, self.watch.progress(f"{doing} {scenario.name}", None))
+        try:
+            with self.ledger.during("fault rounds"), self.topic(scenario, observer) as topic:
+                spec = self.load_spec(scenario, topic)
+                done = fault_round(
+                    scenario,
+                    self._cluster,
+                    faults,
+                    self.topics.keeper,
+                    self.engine,
+                    spec,
+                    index,
+                    observer,
+                    UsageWatch(sampler.read),
+                    self._histories,
+                )
+        except TopicRefusedError as error:
+            return unmeasured(index, str(error))
+        if done.failover is None:
+            return done
+        metrics = {**done.metrics, **sampler.metrics(done.metrics["records_per_s"], [0]), **grown(scenario, sampler)}
+        # What a source never gives is `untold` alone.
+        unavailable = sampler.unavailable if sampler.gives else ""
+        return replace(done, metrics=metrics, usage_unavailable=unavailable, untold=not_told(metrics, sampler))
+
+    def finished(
+        self,
+        row: Scenario,
+        index: int,
+        result: LoadResult,
+        before: Sequence[int],
+        after: Sequence[int],
+        windows: Sequence[int],
+        sampler: Sampler,
+        found: Sequence[Flaw] = (),
+        leaders: Sequence[int] = (),
+    ) -> Finished:
+        accounting = accounting_of(result.sent, before, after)
+        broker_metrics = sampler.metrics(done_in_window(result) / result.window_s, windows)
+        own = round_flaws(
+            row.load,
+            result,
+            accounting,
+            broker_metrics,
+            shares_cores=self._shares_cores,
+            idempotent=is_idempotent(row),
+            promised=is_promised(row),
+            clients=clients_of(row),
+        )
+        found = (*found, *own)
+        return Finished(
+            round=round_of(
+                index,
+                result,
+                accounting,
+                {**broker_metrics, **timed_out_share(row.load, result.sent)},
+                found,
+                not_sustained(row.load, result),
+                sampler.unavailable,
+                not_told(broker_metrics, sampler),
+                own_brokers=self._cluster.dedicated,
+                leaders=leaders,
+            ),
+            repeatable=bool(found) and all(flaw.again for flaw in found),
+        )
+
+    def topic(self, scenario: Scenario, observer: Observer) -> AbstractContextManager[str]:
+        self._cluster.meter.begin()
+        if scenario.load.kind == "backlog":
+            return nullcontext(self._backlog(scenario, observer))
+        return self.topics.fresh(scenario)
+
+    def _backlog(self, scenario: Scenario, observer: Observer) -> str:
+        per_record = scenario.logged_bytes * scenario.topic.replication_factor
+        meter = self._cluster.meter
+
+        def sends(last: Progress) -> None:
+            meter.under_way(last.done * per_record)
+            observer.sends(last)
+
+        def fill(topic: str) -> None:
+            self.engine.fill(self.load_spec(scenario, topic), replace(observer, sends=sends))
+            meter.under_way(scenario.load.records * per_record)  # what it wrote last no progress has told
+            meter.begin()
+
+        return self.topics.backlog(scenario, fill)
+
+    def _written(self, scenario: Scenario, topic: str) -> Callable[[], int]:
+        return lambda: sum(self.topics.ends(topic, scenario))
+
+    def delete_backlogs(self) -> None:
+        """Delete the topics that backlogs were written to."""
+        self.topics.delete_backlogs()
+
+    def load_spec(self, scenario: Scenario, topic: str) -> LoadSpec:
+        most_rate = self._cluster.most_bytes_per_s / (scenario.logged_bytes * scenario.topic.replication_factor)
+        if scenario.consumers:  # what is owed after a stall is sent, and read, as fast as it may be
+            read = scenario.logged_bytes * scenario.groups
+            most_rate = min(most_rate, self._cluster.most_read_bytes_per_s / read)
+        if most_rate < math.inf and scenario.load.kind == "capped":
+            most_rate = min(most_rate, scenario.load.rate)
+        return LoadSpec(
+            scenario=scenario,
+            bootstrap=self._cluster.bootstrap(scenario.link),
+            security=self._cluster.client_settings(),
+            topic=topic,
+            run_id=self._run_id,
+            prefix=self._cluster.prefix,
+            seed=self.topics.made,
+            window_s=self._tier.window_s,
+            warmup_max_s=self._tier.warmup_max_s,
+            most_rate=most_rate,
+        )
+
+    def note(self, text: str) -> None:
+        """Say something that stays on the screen."""
+        self._say.note(text)

@@ -1,0 +1,195 @@
+"""The campaign: measures the selected scenarios, those that belong together on one cluster, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from perfgate.measure.assembly import measured_by, unhealthy
+from perfgate.measure.blocks import blocks
+from perfgate.measure.canary import read_canary
+from perfgate.measure.faults.rounds import measure_faults
+from perfgate.measure.rounds import Rounds
+from perfgate.measure.setup import Setup
+from perfgate.model import FEWEST_READINGS, Measurement, Relation, Scenario, parted
+from perfgate.model.errors import BrokersFailedError, TargetError
+from perfgate.model.stopping import StopRule
+
+AGAIN = -1
+"""Stands for the confirmation run where others stand for a block."""
+
+
+@dataclass
+class Campaign:
+    """Measures each scenario once, together with the scenarios it is compared with; remembers what it measured."""
+
+    setup: Setup
+    stop: StopRule
+    """What ends rounds early, or makes them go on."""
+    measured: dict[str, Measurement] = field(default_factory=dict)
+    measured_again: dict[str, Measurement] = field(default_factory=dict)
+    baselines: dict[tuple[str, str], Measurement] = field(default_factory=dict)
+    """Scenarios that were measured once more beside those of another family, by that family and their name."""
+    earlier: Mapping[tuple[str, str], Measurement] = field(default_factory=dict)
+    """What the interrupted run that is continued measured, by the family beside which it did and the name."""
+    earlier_blocks: Collection[frozenset[str]] = ()
+    """The names of what that run measured together: only such a block is taken over."""
+    keep: Callable[[], None] = lambda: None
+    """Called when a block is measured: what was is to outlive a run that is killed."""
+    _blocks: list[tuple[Scenario, ...]] = field(default_factory=list)
+    _done: dict[int, dict[str, Measurement]] = field(default_factory=dict)
+    """Measurements by their block's number."""
+    _failed: dict[int, Exception] = field(default_factory=dict)
+    """What ended a block's measurement, or (AGAIN) the confirmation run: it is not begun anew for each scenario, hours
+    of the same error."""
+
+    def measure(self, scenario: Scenario, family: str = "") -> Measurement:
+        """Return the scenario's measurement, of its own family's block or of this one's; the first call measures that.
+
+        A relation is judged on what its family's block measured: one round after the other. Raises what the first call
+        raised again.
+        """
+        number = self._block_of(scenario, family or scenario.families[0])
+        if number in self._failed:
+            raise self._failed[number]
+        if number not in self._done:
+            if (taken_over := self._taken_over(number)) is not None:
+                self._done[number] = taken_over
+            else:
+                try:
+                    self._done[number] = self._measure_block(self._blocks[number])
+                except Exception as error:
+                    self._failed[number] = error
+                    raise
+                finally:
+                    self.setup.say.clear()
+            for row in self._blocks[number]:
+                self._remember(row, number)
+            self.keep()
+        return self._done[number][scenario.name]
+
+    def _remember(self, row: Scenario, number: int) -> None:
+        found = self._done[number][row.name]
+        if self._block_of(row, row.families[0]) == number:
+            self.measured[row.name] = found
+            return
+        for family in self._families_in(row, number):
+            self.baselines[family, row.name] = found
+
+    def _families_in(self, row: Scenario, number: int) -> list[str]:
+        """Return the scenario's families that are measured in this block."""
+        return [family for family in row.families if self._block_of(row, family) == number]
+
+    def _taken_over(self, number: int) -> dict[str, Measurement] | None:
+        """Return the block as the interrupted run measured it; None when it did not, or not all of it."""
+        block = self._blocks[number]
+        found = {row.name: self._earlier(row, self._families_in(row, number)) for row in block}
+        # Faults are taken over one by one (_faults_before).
+        if parted(block)[1] or set(found) not in self.earlier_blocks:
+            return None
+        known = {name: one for name, one in found.items() if one is not None}
+        return known if len(known) == len(found) else None
+
+    def _faults_before(self, rows: Sequence[Scenario]) -> dict[str, Measurement]:
+        """Return those of the scenarios that the interrupted run measured; each had its brokers to itself."""
+        found = {row.name: self._earlier(row, row.families) for row in rows if {row.name} in self.earlier_blocks}
+        return {name: one for name, one in found.items() if one is not None}
+
+    def _earlier(self, row: Scenario, families: Sequence[str]) -> Measurement | None:
+        """Return the scenario as the interrupted run measured it beside one of these families; None when it did not."""
+        return next((self.earlier[family, row.name] for family in families if (family, row.name) in self.earlier), None)
+
+    def _keep_one(self, name: str, found: Measurement) -> None:
+        """Keep what may have taken minutes: a run that is interrupted in the middle of its faults has those so far."""
+        self.measured[name] = found
+        self.keep()
+
+    def _block_of(self, scenario: Scenario, family: str) -> int:
+        """Return the number of the block in which this family's scenarios of the scenario's cluster are measured."""
+        self._blocks = self._blocks or blocks(
+            [row for row in self.setup.scenarios if self.cannot(row) is None], self.setup.tier
+        )
+        holding = [number for number, rows in enumerate(self._blocks) if scenario in rows]
+        others = {row for row in self.setup.scenarios if family in row.families and row.cluster == scenario.cluster}
+        return max(holding, key=lambda number: (len(others & set(self._blocks[number])), -number))
+
+    def apart(self, relation: Relation) -> str | None:
+        """Return that scenarios of the relation on clusters of one kind were measured in different blocks, if so."""
+        rows = [row for row in self.setup.scenarios if row.name in relation.names]
+        placed = {(row.cluster, self._block_of(row, relation.family)) for row in rows}
+        if len(placed) == len({row.cluster for row in rows}):
+            return None
+        return f"{', '.join(row.name for row in rows)} were not measured side by side"
+
+    def again(self, scenarios: Sequence[Scenario], red: Collection[str]) -> Mapping[str, Measurement] | None:
+        """Return the second measurements of these scenarios, on a fresh cluster; the first call measures all `red`.
+
+        Where one of them is missing all of them are measured, for a relation takes both from the same cluster.
+        """
+        if AGAIN in self._failed:
+            raise self._failed[AGAIN]
+        if any(row.name not in self.measured_again for row in scenarios):
+            names = {row.name for row in scenarios} | (set(red) - self.measured_again.keys())
+            rows = [row for row in self.setup.scenarios if row.name in names]
+            self.setup.target.close()
+            self._announce(rows)
+            try:
+                for cluster in dict.fromkeys(row.cluster for row in rows):
+                    block = [row for row in rows if row.cluster == cluster]
+                    self.measured_again.update(self._measure_block(block, again=True))
+            except Exception as error:
+                self._failed[AGAIN] = error
+                raise
+            finally:
+                self.setup.say.clear()
+            self.keep()
+        return {row.name: self.measured_again[row.name] for row in scenarios}
+
+    def _announce(self, rows: Sequence[Scenario]) -> None:
+        """Say what is measured again and how long that may take, by what it took before."""
+        spent, measured = self.setup.ledger.seconds(), max(1, len(self.measured))
+        again_s = spent["start"] + sum(spent.values()) * len(rows) / measured
+        names = ", ".join(row.name for row in rows)
+        self.setup.say.note(f"confirmation run, on fresh brokers: {names}; about {again_s / 60:.0f} min")
+
+    def cannot(self, scenario: Scenario) -> str | None:
+        """Return why this run cannot measure the scenario, or None when it can."""
+        return self.setup.cannot(scenario)
+
+    def _measure_block(self, block: Sequence[Scenario], *, again: bool = False) -> dict[str, Measurement]:
+        setup = self.setup
+        run_id = f"{setup.run_id}{'-again' if again else ''}"
+        if faulty := parted(block)[1]:
+            before = {} if again else self._faults_before(faulty)
+            self.measured.update(before)
+            left = [row for row in faulty if row.name not in before]
+            return {**before, **measure_faults(setup, left, run_id, _forget if again else self._keep_one)}
+        with setup.ledger.during("canary"):
+            canary = [read_canary() for _ in range(FEWEST_READINGS)]
+        try:
+            cluster = setup.cluster(block[0].cluster)
+        except TargetError as error:
+            failed = isinstance(error, BrokersFailedError)
+            with setup.ledger.during("canary"):
+                canary.append(read_canary())
+            rounds = unhealthy(
+                block,
+                {},
+                f"the target did not start: {error}",
+                broken=failed and setup.target.dedicated,
+                perhaps_late=isinstance(error, BrokersFailedError) and error.perhaps_late,
+            )
+            return measured_by(setup.driver, block, rounds, canary=tuple(canary))
+        facts = setup.begun(cluster, block, again=again)
+        interleaved = Rounds(cluster, setup, run_id=run_id, stop=self.stop, canary=canary)
+        measured = interleaved.measure(block)
+        replicated = any(row.topic.replication_factor > 1 for row in block)
+        if replicated and not any(m.warming for m in measured.values()):  # all that brokers do was learnt, and well
+            with setup.ledger.during("start"):
+                setup.target.keep_aot_cache()
+        facts["warm_up"] = interleaved.warm_up_facts
+        return measured
+
+
+def _forget(_name: str, _found: Measurement) -> None:
+    """Keep nothing: second measurements are remembered when all of them are there."""

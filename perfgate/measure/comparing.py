@@ -1,0 +1,348 @@
+"""Measures what a change does: each scenario as declared and changed, in turn, until all is decided."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from perfgate.load.turns import SIDES
+from perfgate.measure.assembly import measured_by
+from perfgate.measure.bench import Bench
+from perfgate.measure.blame import failing, unhealthy_ends
+from perfgate.measure.comparable import cannot_be_compared
+from perfgate.measure.parts import OVERRUN, QUADS, WARMING_PARTS, Compared, measure_part, next_order, too_short
+from perfgate.measure.setup import Setup
+from perfgate.measure.switching import OF_CONNECTIONS, OF_SEGMENTS, Switch, live_values
+from perfgate.model import AS_USUAL, Change, ClusterSpec, Comparison, Deciding, RecordedPairs, Scenario
+from perfgate.model.errors import ConfigurationError, TargetError, of_side
+from perfgate.model.stopping import ComparisonStopRule
+from perfgate.model.target import Cluster, OutsideChange
+
+BURSTS_PER_PAIR, BLOCKS_PER_PAIR = 6, 2
+"""Of a scenario on each pair of clusters: a burst scatters by 9 to 15 %, pairs of the same version by some 5 %."""
+
+
+@dataclass
+class Comparing:
+    """Compares each scenario once; all scenarios take their share of the budget. Source of the comparisons of a run."""
+
+    change: Change
+    budget_s: float
+    setup: Setup
+    stop: ComparisonStopRule
+    decides: Deciding = AS_USUAL
+    against: bool = False
+    """Whether the target is two clusters that exist, one a side."""
+    outside: OutsideChange | None = None
+    """What makes a change that is not the suite's to make: commands, or a person."""
+    recorded: Mapping[str, Sequence[RecordedPairs]] = field(default_factory=dict)
+    """A/A pairs of this machine class, by scenario."""
+    _compared: dict[str, Comparison] = field(default_factory=dict)
+    _failed: Exception | None = None
+    """What ended the measurement: nothing is measured after it, or each scenario's test would take the whole budget."""
+    _benches: int = 0
+    _stuck: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise ConfigurationError when the change concerns none of the scenarios."""
+        self._random = random.Random(self.setup.run_id)
+        if all(map(self.cannot, self.setup.scenarios)):
+            raise ConfigurationError(f"no selected scenario can be compared: {self.cannot(self.setup.scenarios[0])}")
+
+    def cannot(self, scenario: Scenario) -> str | None:
+        """Return why the scenario cannot be compared, or None when it can."""
+        return cannot_be_compared(scenario, self.change, self.setup, self.decides, against=self.against)
+
+    def compare(self, scenario: Scenario) -> Comparison:
+        """Return the scenario's comparison; the first call measures all scenarios. Raises what that raised again."""
+        if self._failed is not None:
+            raise self._failed
+        if not self._compared:
+            compared = [row for row in self.setup.scenarios if self.cannot(row) is None]
+            rows: list[Compared] = []
+            try:
+                for spec in dict.fromkeys(row.cluster for row in compared):
+                    names = [row for row in compared if row.cluster == spec]
+                    here: list[Compared] = []
+                    try:
+                        pairs = self.change.on_pairs or (
+                            not self.against and self.change.concerns_brokers and not self._change_live(spec, names)
+                        )
+                        here = [self._row(row, pairs=pairs) for row in names]
+                        left_s = max(0.0, self.budget_s - sum(row.seconds for row in rows))
+                        left_s *= len(here) / (len(compared) - len(rows))
+                        rows += here
+                        measure = self._on_two if self.against else self._pairs if pairs else self._alternate
+                        measure(here, left_s)
+                    except ConfigurationError as error:
+                        if not any(any(row.rounds.values()) for row in rows):
+                            raise
+                        if not here:
+                            rows += (here := [self._row(row, pairs=False) for row in names])
+                        for row in here:  # what was measured of the others is an answer
+                            row.break_off(str(error), SIDES, broken=False)
+            except Exception as error:
+                self._failed = error
+                raise
+            except KeyboardInterrupt:
+                self._compared = {row.name: self._comparison(row) for row in rows if row.units}
+                raise
+            finally:
+                if self.outside is not None:
+                    self.outside.close()  # while the brokers are there; where it fails the run's end tries again
+                self.setup.target.close()
+                self.setup.say.clear()
+            self._compared = {row.name: self._comparison(row) for row in rows}
+        return self._compared[scenario.name]
+
+    def so_far(self, scenario: Scenario) -> Comparison | None:
+        """Return the scenario's comparison as far as it went before an interruption; None without a whole unit."""
+        return self._compared.get(scenario.name)
+
+    def _change_live(self, spec: ClusterSpec, scenarios: Sequence[Scenario]) -> bool:
+        """Return whether brokers of this spec, which serve these scenarios, take the change while they run.
+
+        Raises ConfigurationError where real brokers do not.
+        """
+        if self.change.restarts_brokers:
+            return False
+        own = self.setup.target.own
+        try:
+            if live_values(self.change, self.setup.cluster(spec)) is not None:
+                return True
+        except TargetError:
+            return not own  # what measures meets the same, and says so
+        names = ", ".join(row.name for row in scenarios)
+        why = "brokers take this change at their start only, or these scenarios state it themselves"
+        if not own:
+            raise ConfigurationError(f"{self.change.name}, {names}: {why}; real brokers are not restarted for it")
+        self.setup.say.note(f"{names}: {why}: a pair of clusters for each unit")
+        return False
+
+    def _row(self, scenario: Scenario, *, pairs: bool) -> Compared:
+        # What a bench keeps by name (backlogs, warm-up rates) must not be shared between the two forms.
+        sides = {"A": scenario, "B": replace(self.setup.form(scenario, self.change), name=f"{scenario.name}-candidate")}
+        # Turns need buffers of their own size, the same on both sides: a change of the buffer would be undone.
+        buffered = any(name.startswith("queue.buffering.max") for name, _ in self.change.settings("producer"))
+        links = {form.link for form in sides.values() if form.link.crosses_zones}  # they add one delay at a time
+        # A connection and a segment keep what was set when they were made. Real brokers are not changed every second.
+        settings = self.change.settings("broker")
+        kept = any(
+            name.startswith((*OF_CONNECTIONS, *OF_SEGMENTS)) or not self.setup.target.own for name, _ in settings
+        )
+        # A transaction that is open while the other side's turn is measured is no load that paused.
+        pauses = scenario.consumers is None and not any(form.transaction_ms for form in sides.values())
+        turns = self.setup.driver.takes_turns and pauses
+        if pairs:
+            parts = (1, BURSTS_PER_PAIR) if turns and not buffered else (2, BLOCKS_PER_PAIR)
+            return Compared(sides, "pairs", *parts, decides=self.decides)
+        if turns and not buffered and not kept and len(links) < 2 and self.outside is None:
+            return Compared(sides, "turns", 1, decides=self.decides)
+        return Compared(sides, "rounds", 2, decides=self.decides)
+
+    def _alternate(self, rows: Sequence[Compared], budget_s: float) -> None:
+        switch = Switch()
+        with unhealthy_ends(rows, lambda: switch.turn, dedicated=self.setup.target.dedicated):
+            if self._stuck:
+                raise TargetError(self._stuck)
+            cluster = self.setup.cluster(rows[0].sides["A"].cluster)
+            values = live_values(self.change, cluster)
+            if self.outside is not None:
+                self._rehearse(switch, self.outside)
+            elif values:
+                switch.rehearse(cluster.live_settings(), values)
+                took = f"changed while the brokers run, within {switch.slowest_s:.2f} s"
+                self.setup.say.note(f"{', '.join(dict(values))}: {took}")
+            bench = self._warm(cluster, [form for row in rows for form in row.sides.values()], rows)
+            if values or self.outside:
+                bench.delete_backlogs()  # both were written while the brokers served side A
+            self._until_decided(rows, time.monotonic() + budget_s, dict.fromkeys(SIDES, bench), switch)
+            switch.to("A")
+            bench.delete_backlogs()
+        if self.outside is not None:
+            self._stuck = switch.back()  # brokers that failed may have left it applied, and others begin without it
+
+    def _rehearse(self, switch: Switch, outside: OutsideChange) -> None:
+        """Have the change made and reverted before anything is measured. Raises ConfigurationError when that fails."""
+        self.setup.say("applying and reverting the change before anything is measured", None)
+        try:
+            switch.rehearse(outside, (), times=outside.rehearsals)
+        except TargetError as error:
+            self._stuck = switch.back()  # others begin without it
+            raise ConfigurationError(f"{self.change.name}: {error}") from error
+        if outside.rehearsals:
+            self.setup.say.note(f"{self.change.name}: applied and reverted, {switch.slowest_s:.1f} s at the longest")
+
+    def _until_decided(
+        self, rows: Sequence[Compared], deadline: float, benches: Mapping[str, Bench], switch: Switch
+    ) -> None:
+        """Give every undecided scenario a unit, again and again; a scenario that is decided at a look leaves."""
+        open_rows = list(rows)
+        share = (deadline - time.monotonic()) / len(rows)
+        for row in rows:
+            self._lengthened(row, share)
+        while open_rows:
+            for row in self._random.sample(open_rows, len(open_rows)):
+                begin = time.monotonic()
+                if begin + row.unit_s > deadline:
+                    return
+                order = measure_part(row, benches, switch, deadline - begin, next_order(row.orders, self._random))
+                row.seconds += time.monotonic() - begin
+                if not order:
+                    return
+                row.orders.append(order)
+                if self._lengthened(row, share):
+                    continue
+                row.planned = row.planned or self._planned(share, row.part_s, row)
+                freed = (deadline - time.monotonic()) / len(open_rows) if len(open_rows) < len(rows) else 0.0
+                if self._decided(row, int(freed / row.part_s)):
+                    open_rows.remove(row)
+
+    # --- each side on a cluster that exists
+
+    def _on_two(self, rows: Sequence[Compared], budget_s: float) -> None:
+        clusters = dict[str, Cluster]()
+        with unhealthy_ends(rows, lambda: failing(clusters, SIDES), dedicated=self.setup.target.dedicated):
+            with self.setup.ledger.during("start"):
+                for side, reach in zip(SIDES, (self.setup.target.cluster, self.setup.target.beside), strict=True):
+                    clusters[side] = reach(rows[0].sides[side].cluster)
+            benches = {
+                side: self._warm(clusters[side], [row.sides[side] for row in rows], rows, side) for side in SIDES
+            }
+            for link, one in rows[0].rtt_ms["A"].items():
+                if (other := rows[0].rtt_ms["B"].get(link)) is not None:  # or the change is of the link
+                    told = f"{one:.2f} ms as declared, {other:.2f} ms to the other cluster"
+                    self.setup.say.note(f"round trip, {link}: {told}")
+            self._until_decided(rows, time.monotonic() + budget_s, benches, Switch())
+            for bench in benches.values():
+                bench.delete_backlogs()
+
+    # --- a pair of clusters for each unit
+
+    def _pairs(self, rows: Sequence[Compared], budget_s: float) -> None:
+        deadline = time.monotonic() + budget_s
+        open_rows, longest, first = list(rows), 0.0, ""
+        while open_rows:
+            begin, count, units = time.monotonic(), len(open_rows), open_rows[0].units
+            needed = max(self.stop.fewest_units(self._comparison(row)) for row in open_rows)
+            if units == 1 and (few := too_short(budget_s, longest, needed)):
+                self.setup.say.note(few)
+            if begin + longest > deadline + (OVERRUN * longest if units == needed - 1 else 0.0):
+                return
+            # Of two pairs each side starts first once.
+            first = first[::-1] if units % 2 else self._random.choice(("AB", "BA"))
+            self._pair(open_rows, first, deadline)
+            longest = max(longest, pair_s := time.monotonic() - begin)
+            freed = int((deadline - time.monotonic()) / pair_s) if count < len(rows) else 0
+            for row in list(open_rows):
+                row.seconds += pair_s / count
+                row.planned = row.planned or self._planned(budget_s, pair_s, row)
+                if self._decided(row, freed):
+                    open_rows.remove(row)
+
+    def _pair(self, rows: Sequence[Compared], first: str, deadline: float) -> None:
+        """Measure a unit of every scenario on two clusters of its own, one a side, that live side by side.
+
+        Only one is loaded at a time, in turns, so that a machine that drifts hits both alike.
+        """
+        target, clusters = self.setup.target, dict[str, Cluster]()
+        target.close()
+        with unhealthy_ends(rows, lambda: failing(clusters, first), dedicated=target.dedicated):
+            with self.setup.ledger.during("start"):
+                for side, start in zip(first, (target.cluster, target.beside), strict=True):
+                    clusters[side] = start(rows[0].sides[side].cluster)
+            if stated := self.change.settings("broker"):
+                clusters["B"].live_settings().fixed([name for name, _ in stated])  # or Kafka takes no notice of them
+            benches = {
+                side: self._warm(clusters[side], [row.sides[side] for row in rows], rows, side) for side in first
+            }
+            orders: dict[str, list[str]] = {row.name: [] for row in rows}
+            for row in rows:
+                row.may_warm = WARMING_PARTS
+                self._lengthened(row, deadline - time.monotonic())
+            while left := [row for row in rows if len(orders[row.name]) < row.parts]:
+                for row in self._random.sample(left, len(left)):
+                    order = next_order(orders[row.name], self._random)
+                    orders[row.name].append(measure_part(row, benches, Switch(), deadline - time.monotonic(), order))
+                    if self._lengthened(row, deadline - time.monotonic()):
+                        orders[row.name].clear()
+            for row in rows:
+                row.orders.append(" ".join(orders[row.name]))
+            for side, bench in benches.items():
+                rows[0].log_tail = clusters[side].log_tail()
+                bench.delete_backlogs()
+
+    def _lengthened(self, row: Compared, budget_s: float) -> bool:
+        """Return whether the scenario is begun anew, with longer windows: the brokers' usage decides and takes them."""
+        window_s = self.setup.usage_window_s
+        comparison = self._comparison(row)
+        if row.unsound:
+            return False  # a result, which longer windows would forget
+        if row.window_s >= window_s or not any(n.startswith("broker_") for n in self.stop.may_decide(comparison)):
+            return False
+        row.lengthen(window_s, BLOCKS_PER_PAIR)
+        unit_s = row.parts * len(QUADS[0]) * window_s
+        needed = self.stop.fewest_units(comparison)
+        short = f"; {needed} units, which a decision needs, take longer than the budget: raise --budget"
+        self.setup.say.note(
+            f"{row.name}: brokers' CPU decides, which takes windows of {window_s:g} s to tell: "
+            f"a unit takes {unit_s / 60:.1f} min or more{short if needed * unit_s > budget_s else ''}"
+        )
+        return True
+
+    def _planned(self, seconds: float, unit_s: float, row: Compared) -> int:
+        """Return how many units of `unit_s` the time affords; the looks follow from it."""
+        return max(self.stop.fewest_units(self._comparison(row)), int(seconds / unit_s))
+
+    def _decided(self, row: Compared, freed: int) -> bool:
+        """Return whether nothing more is measured of the scenario; others left it time for `freed` more units."""
+        row.grow(freed)
+        found = self._comparison(row)
+        recording = self.change.records_pairs  # to end when A/A pairs are alike would tell too little of their scatter
+        row.decided = row.done(self.stop.fewest_units(found)) or (not recording and self.stop.decided(found))
+        return row.decided
+
+    def _warm(self, cluster: Cluster, forms: Sequence[Scenario], rows: Sequence[Compared], sides: str = SIDES) -> Bench:
+        facts = self.setup.begun(cluster, forms, candidate=cluster.spec != rows[0].sides["A"].cluster)
+        self._benches += 1
+        run_id = f"{self.setup.run_id}-{self._benches}" if self._benches > 1 else self.setup.run_id
+        # Both forms of a scenario take as long to warm up as two scenarios.
+        bench = self.setup.bench(cluster, run_id, warmup_factor=len(forms) / len(rows))
+        with of_side(sides if len(sides) == 1 else ""):
+            bench.warm_up(forms)
+            rtt = bench.round_trips(forms)
+        facts["warm_up"] = bench.warm_up_facts
+        for row in rows:
+            row.rtt_ms.update({side: {**row.rtt_ms[side], **rtt} for side in sides})
+        return bench
+
+    def _comparison(self, row: Compared) -> Comparison:
+        forms = {
+            side: measured_by(
+                self.setup.driver,
+                [replace(form, name=row.name)],
+                {row.name: row.rounds[side]},
+                {row.name: row.discarded[side]},
+                row.rtt_ms[side],
+                row.log_tail,
+            )[row.name]
+            for side, form in row.sides.items()
+        }
+        size = row.per_part * row.parts
+        recorded = self.recorded.get(row.name, ()) if row.method == "pairs" else ()
+        return Comparison(
+            change=self.change.name,
+            baseline=forms["A"],
+            candidate=forms["B"],
+            method=row.method,  # type: ignore[arg-type]  # one of the three that _row gives
+            rounds_per_unit=size,
+            planned_units=max(row.planned, row.units, 1),
+            orders=tuple(row.orders),
+            minutes=row.seconds / 60,
+            decides=self.decides,
+            two_clusters=self.against,
+            recorded=tuple(one for one in recorded if one.rounds_per_unit == size),
+            former_plans=tuple(row.former),
+        )

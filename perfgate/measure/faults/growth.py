@@ -1,0 +1,84 @@
+"""Growth of latency, CPU and memory over a long load: a line through each of them. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from perfgate.measure.faults.outage import Interval
+from perfgate.measure.faults.written import Record, Written
+from perfgate.metrics.over_time import OverTime
+from perfgate.metrics.usage import Sampler
+from perfgate.model import FaultScenario
+
+PARTS, LEAST_S, FEWEST = 30, 10.0, 3
+"""The time is cut into so many parts, of no less than so many seconds each; fewer than FEWEST make no line."""
+
+
+def growth(values: Sequence[float]) -> float | None:
+    """Return how many times the last of positive values at equal distances is the first; None where that has no answer.
+
+    By a line through their logarithms with the median of the slopes between all pairs (Theil and Sen), so that single
+    bad values do not bend it, and so that it has an answer however much they grow: a line through the values themselves
+    may begin below zero.
+    """
+    if len(values) < FEWEST or min(values) <= 0:
+        return None
+    pairs = itertools.combinations(enumerate(np.log(values)), 2)
+    slope = float(np.median([(b - a) / (j - i) for (i, a), (j, b) in pairs]))
+    return math.exp(slope * (len(values) - 1))
+
+
+def growth_metrics(written: Written, records: Record) -> dict[str, float]:
+    """Return how p99, CPU per record and memory of all brokers grew over the time in which nothing was done."""
+    if (span := written.endured) is None:
+        return {}
+    parts = _parts(span)
+    due, latency = records.due[records.acknowledged], (records.heard - records.due)[records.acknowledged]
+    found: dict[str, list[float]] = {"p99_growth": [], "cpu_per_record_growth": [], "memory_growth": []}
+    for opens, closes in parts:
+        here = (due >= opens) & (due < closes)
+        used = written.cores(opens, closes)
+        memory = [sum(by_broker.values()) for at, by_broker in written.memory if opens <= at < closes]
+        if here.any():
+            found["p99_growth"].append(float(np.percentile(latency[here], 99.0)))
+            if used is not None:
+                found["cpu_per_record_growth"].append(used * (closes - opens) / int(here.sum()))
+        if memory:
+            found["memory_growth"].append(float(np.mean(memory)))
+    lines = {name: growth(values) for name, values in found.items() if len(values) == len(parts)}
+    return {name: value for name, value in lines.items() if value is not None}
+
+
+def grown(scenario: FaultScenario, sampler: Sampler) -> dict[str, float]:
+    """Return the growth of CPU per record as a source tells it afterwards that cannot be asked at any moment."""
+    if scenario.fault.kind != "time" or sampler.read is not None:
+        return {}
+    times = growth_of_cores(sampler.over_time())
+    return {} if times is None else {"cpu_per_record_growth": times}
+
+
+def growth_of_cores(steps: OverTime) -> float | None:
+    """Return how the cores of all brokers grew over a window; of a paced load that is their CPU per record.
+
+    `steps`: as a source tells them that cannot be asked at any moment (:data:`perfgate.metrics.over_time.OverTime`).
+    """
+    if not steps or min(map(len, steps.values())) < FEWEST:
+        return None
+    opens, closes = max(ends[0][0] for ends in steps.values()), min(ends[-1][0] for ends in steps.values())
+    edges = [opens, *(closes for _, closes in _parts((opens, closes)))]
+    used = np.zeros(len(edges))
+    for ends in steps.values():
+        at, cores = np.array(ends).T
+        used += np.interp(edges, at, np.concatenate(([0.0], np.cumsum(cores[1:] * np.diff(at)))))
+    return growth((np.diff(used) / np.diff(edges)).tolist())
+
+
+def _parts(span: Interval) -> list[Interval]:
+    begin, end = span
+    count = max(1, min(PARTS, int((end - begin) / LEAST_S)))
+    edges = np.linspace(begin, end, count + 1).tolist()
+    return list(itertools.pairwise(edges))

@@ -1,0 +1,142 @@
+"""Reading during a fault: gaps, lag, catching up, and the latency from send to receipt. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from perfgate.load.history import Rows
+from perfgate.measure.faults.outage import BIN_S, Interval, Outage, Times, outage
+from perfgate.measure.faults.written import Record, Written, by_partition, positions
+from perfgate.model import FaultScenario
+from perfgate.model.doubt import Doubt
+from perfgate.model.faults import but_outages
+from perfgate.model.histogram import LatencyRecorder, encode, latency_metrics
+
+LAG_EVERY_S = 0.1
+BEHIND_S = 2.0
+"""Who was behind in all of the last so many seconds was behind to the end; one look alone may be a pause."""
+STAYED_AWAY = 0.9
+"""Of the time that consumers are to read nothing: what was under way when they were told so comes a moment later."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lag:
+    """How many acknowledged records the first group's consumers had not been given, at `times`.
+
+    `usual`: twice the most before the fault, and what was lost. `caught_up`: when those who had stayed away were first
+    no further behind than that; None when they never were, or never stayed away.
+    """
+
+    times: Times
+    behind: npt.NDArray[np.int64]
+    usual: int
+    caught_up: float | None
+
+
+def first_group(written: Written) -> Sequence[Rows]:
+    """Return the receipts of the group that a fault of readers is done to, by consumer."""
+    return written.receipts[: len(written.receipts) // written.groups]
+
+
+def received(written: Written, begin: float, fault: float) -> Outage | None:
+    """Return the gaps in what the first group was given; None where nobody read."""
+    if not written.receipts:
+        return None
+    rows = np.concatenate(first_group(written))
+    served = by_partition(rows["at"], rows["partition"].astype(np.int64), written)
+    return outage(served, begin, fault, written.end)
+
+
+def others_gap_s(written: Written, begin: float, fault: float) -> dict[str, float]:
+    """Return the longest gap that any group but the first had in a partition since the fault, in s.
+
+    From `begin` to the end where it was given nothing at all. Empty where there is one group.
+    """
+    each = len(written.receipts) // written.groups
+    longest = []
+    for group in range(1, written.groups if each else 0):
+        rows = np.concatenate(written.receipts[group * each : (group + 1) * each])
+        for times in by_partition(rows["at"], rows["partition"].astype(np.int64), written).values():
+            known = np.sort(times[(times >= begin) & (times < written.end)])
+            marks = np.concatenate(([begin], known, [written.end]))
+            longest.append(float(np.diff(marks)[marks[1:] >= fault].max()))
+    return {"others_receive_outage_s.max": max(longest)} if longest else {}
+
+
+def lag_of(written: Written, records: Record, begin: float, fault: float, lost: int) -> Lag | None:
+    """Return how far the first group was behind from `begin` to the end; None where nobody read."""
+    if not written.receipts:
+        return None
+    rows = np.concatenate(first_group(written))
+    order = np.argsort(rows["at"], kind="stable")
+    given = np.sort(rows["at"][order][np.unique(positions(rows)[order], return_index=True)[1]])
+    taken = np.sort(records.heard[records.acknowledged])
+    times = np.arange(begin, written.end, LAG_EVERY_S)
+    behind = np.searchsorted(taken, times) - np.searchsorted(given, times)
+    usual = 2 * max(int(behind[times < fault].max()), 1) + lost
+    caught_up = None
+    if (again := written.read_again) is not None:
+        usual = max(usual, int(LAG_EVERY_S * written.rate))
+        caught_up = next((float(at) for at in times[(times >= again) & (behind <= usual)]), None)
+    return Lag(times=times, behind=behind, usual=usual, caught_up=caught_up)
+
+
+def reading_metrics(written: Written, records: Record, fault: float, lag: Lag) -> dict[str, float]:
+    """Return what the first group was given again, how long it was behind, and how it caught up.
+
+    `lag_drained_s` is left out when it was behind to the end, and `catch_up_s` when it never caught up.
+    """
+    rows = np.concatenate(first_group(written))
+    metrics = {"redelivered_records": float(len(rows) - len(np.unique(positions(rows))))}
+    behind = lag.behind > lag.usual
+    late = lag.times[(lag.times >= fault) & behind]
+    if not behind[-round(BEHIND_S / LAG_EVERY_S) :].all():
+        metrics["lag_drained_s"] = float(late[-1] + LAG_EVERY_S) - fault if len(late) else 0.0
+    if (again := written.read_again) is None:
+        return metrics
+    metrics["unread_records"] = float(lag.behind[np.searchsorted(lag.times, again)])
+    if lag.caught_up is not None:
+        took = lag.caught_up - again
+        metrics["catch_up_s"] = took
+        read = int(((rows["at"] >= again) & (rows["at"] < lag.caught_up)).sum())
+        metrics |= {"catch_up_records_per_s": read / took} if took else {}
+    return metrics
+
+
+def stayed(row: FaultScenario, metrics: Mapping[str, float]) -> tuple[Doubt, ...]:
+    """Return that consumers who were to stay away read on: what they cost then is the cost of nothing; else nothing."""
+    gap, hold = metrics.get("receive_outage_s.max", 0.0), row.fault.hold_s
+    if not row.fault.about.leaves_unread or gap >= STAYED_AWAY * hold:
+        return ()
+    text = f"the consumers did not stay away: {gap:.1f} s without a record is the longest that they had, of {hold:g} s"
+    return but_outages("no effect", "load", text)
+
+
+def end_to_end(written: Written, spans: dict[str, Interval]) -> dict[str, float]:
+    """Return the latencies of the groups that read all the time, from when a record was due to its receipt, by span."""
+    away = len(first_group(written)) if written.read_again is not None else 0
+    if not (stayed := written.receipts[away:]):
+        return {}
+    rows = np.concatenate(stayed)
+    rows = rows[rows["producer"] >= 0]
+    due = written.start + (rows["sequence"] * len(written.sends) + rows["producer"]) / written.rate
+    metrics: dict[str, float] = {}
+    for name, (opens, closes) in spans.items():
+        if (chosen := (due >= opens) & (due < closes)).any():
+            recorder = LatencyRecorder()
+            recorder.record((rows["at"] - due)[chosen])
+            metrics |= latency_metrics([encode(recorder.histogram())], f"end_to_end_{name}_ms")
+    return metrics
+
+
+def unread_by_second(written: Written, lag: Lag | None, begin: float) -> tuple[int, ...]:
+    """Return what was unread at the end of each second; empty where no consumers stayed away."""
+    if lag is None or written.read_again is None:
+        return ()
+    ends = np.arange(begin + BIN_S, written.end, BIN_S)
+    at = np.minimum(np.searchsorted(lag.times, ends), len(lag.times) - 1)
+    return tuple(int(n) for n in np.maximum(lag.behind[at], 0))

@@ -1,0 +1,126 @@
+"""Watch over a load: its progress is shown, and what it does is held against the target's limits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from perfgate.load.steady import rate_between
+from perfgate.measure.ledger import WINDOWS, Ledger
+from perfgate.measure.say import Say
+from perfgate.metrics.usage import Sampler, Settled
+from perfgate.model import COMPILING, Scenario
+from perfgate.model.errors import BrokersFailedError
+from perfgate.model.load import LoadResult, Observer, Progress, SendsFailedError
+from perfgate.model.target import Cluster
+
+
+class LoadWatch:
+    """Makes the observers of the loads on one cluster."""
+
+    def __init__(self, cluster: Cluster, ledger: Ledger, say: Say) -> None:
+        self._cluster, self._ledger, self._say = cluster, ledger, say
+        self._last: Progress | None = None
+        self._rate = ""
+
+    def observer(
+        self,
+        row: Scenario,
+        sampler: Sampler,
+        progress: Callable[[str, Progress | None], None],
+        *,
+        measured: bool = False,
+        sides: Mapping[str, Scenario] | None = None,
+    ) -> Observer:
+        """Return the observer of a load; `measured`: the ledger counts the time between a window's edges.
+
+        `sides`: the forms of the scenario that take turns in it, those that load this cluster.
+        """
+
+        def edge(at: float) -> None:
+            sampler.edge(at)
+            if measured:
+                self._ledger.begin("draining" if self._ledger.phase == WINDOWS else WINDOWS)
+
+        def check() -> None:
+            self._cluster.check()
+            if measured:
+                sampler.glance()
+
+        return Observer(
+            edge=edge,
+            check=check,
+            progress=progress,
+            written=lambda: 0,
+            settled=Settled(sampler.read, COMPILING) if sampler.read else lambda: True,
+            sends=lambda last: self.hold_limits(row, last, sides),
+        )
+
+    def hold_limits(self, row: Scenario, last: Progress, sides: Mapping[str, Scenario] | None = None) -> None:
+        """Raise TargetError when the load under way does more than the target allows.
+
+        Where two sides take turns each process is of one: "A-producer-1". Of two that load two clusters `sides` has
+        one, and all sends that failed count as its own.
+        """
+
+        def per_record(form: Scenario) -> int:
+            return form.logged_bytes * form.topic.replication_factor
+
+        attempted = last.attempted
+        if sides:
+            done = {name: n for name, n in last.by_process.items() if name.partition("-")[0] in sides}
+            written = sum(n * per_record(sides[name.partition("-")[0]]) for name, n in done.items())
+            attempted = min(attempted, sum(done.values()) + last.failed) if len(sides) == 1 else attempted
+        else:
+            written = last.done * per_record(row)
+        if row.load.kind != "backlog":  # that is read, and was metered when it was written
+            self._cluster.meter.under_way(written)
+        most_failed = 1.0 if row.load.times_out else self._cluster.most_failed  # there that is the result
+        if last.failed > most_failed * attempted:
+            self._cluster.meter.stop(
+                f"stopped at once, as the target file asks for: {last.failed} of {attempted} sends failed: "
+                f"{last.last_error}",
+                BrokersFailedError,
+            )
+
+    def hold_outcome(self, row: Scenario, done: LoadResult | SendsFailedError) -> None:
+        """Raise TargetError when a load that has ended did more than the target allows.
+
+        What it did last no progress has told, and a driver that tells of none is held by this alone.
+        """
+        now = time.monotonic()
+        if isinstance(done, SendsFailedError):
+            self.hold_limits(row, Progress(now, done.attempted, 0, done.failed, str(done)))
+        elif sent := done.sent:
+            errors = ", ".join(sent.failed)
+            self.hold_limits(row, Progress(now, sent.attempted, sent.acked, sum(sent.failed.values()), errors))
+
+    def hold_turns(self, sides: Mapping[str, Scenario], done: Mapping[str, LoadResult]) -> None:
+        """Raise TargetError when turns that have ended did more than the target allows.
+
+        `sides`: the forms of the scenario that load this cluster; its bytes are those of all of them.
+        """
+        sent = {side: found for side in sides if (found := done[side].sent)}
+        last = Progress(
+            time.monotonic(),
+            sum(one.attempted for one in sent.values()),
+            sum(one.acked for one in sent.values()),
+            sum(sum(one.failed.values()) for one in sent.values()),
+            ", ".join(dict.fromkeys(code for one in sent.values() for code in one.failed)),
+            {side: one.acked for side, one in sent.items()},
+        )
+        self.hold_limits(next(iter(sides.values())), last, sides)
+
+    def progress(self, what: str, left: float | None) -> Callable[[str, Progress | None], None]:
+        """Return what shows each phase of `what`; `left`: how many s the run still takes."""
+        return lambda phase, last: self.tell(f"{what}: {phase}", last, left)
+
+    def tell(self, text: str, last: Progress | None, left: float | None) -> None:
+        """Show the text, with the records/s since the progress that was shown before."""
+        before = self._last
+        if last is None:
+            self._last, self._rate = None, ""
+        elif before is None or last.at > before.at:
+            self._last = last
+            self._rate = f", {rate_between(before, last):,.0f} records/s" if before else ""
+        self._say(text + self._rate, left)

@@ -1,0 +1,279 @@
+"""Parts of a comparison: bursts of turns, or blocks of whole rounds, measured again where the generator spoilt them."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from perfgate.load.turns import LARGEST_GAP_S, SIDES, pace
+from perfgate.measure.assembly import Finished, unmeasured
+from perfgate.measure.bench import Bench
+from perfgate.measure.bursts import burst
+from perfgate.measure.switching import GAP_TIMES, Switch
+from perfgate.model import AS_USUAL, COMPILING, DECIDES_PACED, Deciding, Round, Scenario
+from perfgate.model.compared import OUTLASTED, WAITED
+from perfgate.model.errors import BrokersFailedError, of_side
+
+REPEATS = 6
+SOUND_PER_REPEAT = 3
+"""So many bursts, or whole rounds, of a scenario may be measured again because the generator itself was the limit or
+turns ran into one another, and one more for every three that were sound: a broker of a busy machine stands still for
+half a second, and most often while it is new (2 slow cores, 6 comparisons of 5 min: up to 3 of the first 5 bursts, 1 of
+20 later), and of whole rounds of a paced load with consumers 8 of 32 were sent late there."""
+WARMING_PARTS = 6
+"""So many parts of a scenario may be dropped because a broker was still compiling, on each cluster or pair of them."""
+LATE_REPEATS = 1
+"""So many parts of a scenario may be measured again because brokers were late: once may be a machine that was busy with
+something else, and there is no canary between turns."""
+GAP_GROWS = 1.5
+"""Where turns ran into one another the gap is so many times as long from then on: brokers drain a buffer in
+0.4 s on a quiet machine, and six of them on two cores stand still for as long now and then."""
+QUADS = ("ABBA", "BAAB")
+MIRRORED = str.maketrans("AB", "BA")
+COMPILE_SHARE = "broker_compile_share.max"
+OVERRUN = 0.25
+"""The pair of clusters that makes a decision possible is begun also where this share of it lies beyond the budget:
+those before tell nothing without it, and a pair takes 2.8 to 3.6 min (a link of 2 ms, two cores)."""
+GROWS_BY = 0.25
+"""A plan grows by this share of it or not at all: a few more units tell no more than the look that they put off."""
+
+
+@dataclass
+class Compared:
+    """One scenario's two forms and what has been measured of each.
+
+    `per_part`: rounds of each side in a burst or a block; `parts`: so many of these make a unit of the statistics.
+    """
+
+    sides: Mapping[str, Scenario]
+    method: str
+    per_part: int
+    parts: int = 1
+    rounds: dict[str, list[Round]] = field(default_factory=lambda: {side: [] for side in SIDES})
+    discarded: dict[str, list[Round]] = field(default_factory=lambda: {side: [] for side in SIDES})
+    orders: list[str] = field(default_factory=list)
+    may_warm: int = WARMING_PARTS
+    repeated: int = 0
+    decided: bool = False
+    """Nothing more is measured of it: what ends the others is not its own."""
+    late: int = 0
+    """So many parts were measured again because records or brokers were late."""
+    gap_times: float = 1.0
+    """The gap between turns is so many times as long as it was reckoned to have to be."""
+    planned: int = 0
+    former: list[int] = field(default_factory=list)
+    """The plans that this one grew from."""
+    seconds: float = 0.0
+    seconds_lost: float = 0.0
+    """So many of them were spent before the windows were lengthened."""
+    part_s: float = 0.0
+    """How long the newest burst or block took, without what was measured again."""
+    again_s: float = 0.0
+    """How long those rounds of it took that were measured again."""
+    rtt_ms: dict[str, Mapping[str, float]] = field(default_factory=lambda: {side: {} for side in SIDES})
+    log_tail: str = ""
+    window_s: float = 0.0
+    """Turns and rounds are measured for so long at the least."""
+    decides: Deciding = AS_USUAL
+
+    @property
+    def name(self) -> str:
+        return self.sides["A"].name
+
+    @property
+    def units(self) -> int:
+        return len(self.orders)
+
+    @property
+    def unit_s(self) -> float:
+        """How long a unit took on average, of those that count; 0 without one."""
+        return (self.seconds - self.seconds_lost) / self.units if self.units else 0.0
+
+    @property
+    def parts_done(self) -> int:
+        return len(self.rounds["A"]) // self.per_part
+
+    def spend_repeat(self) -> bool:
+        """Use up one repeat of what the generator spoilt; return False where none is left."""
+        sound = self.parts_done if self.per_part == 1 else sum(map(len, self.rounds.values()))
+        if self.repeated >= REPEATS + sound // SOUND_PER_REPEAT:
+            return False
+        self.repeated += 1
+        return True
+
+    @property
+    def unsound(self) -> bool:
+        """Whether the scenario can no longer be decided; a paced load is decided by its latency, unless asked."""
+        metrics = self.decides.metrics or ((DECIDES_PACED,) if self.sides["A"].load.kind == "paced" else ())
+        return any(r.invalid or any(map(r.spoilt, metrics)) for rounds in self.rounds.values() for r in rounds)
+
+    def grow(self, freed: int) -> None:
+        """Plan so many more units, which others left time for, once the plan is carried out and if they are many.
+
+        That others left says nothing of this scenario, so that the chance of an error stays what it is
+        (:mod:`perfgate.judge.compare.sequential`).
+        """
+        if self.units >= self.planned and freed >= GROWS_BY * self.planned:
+            self.former.append(self.planned)
+            self.planned += freed
+
+    @property
+    def failed(self) -> bool:
+        """Whether brokers failed, or did not take what was sent: a result, and no part that was spoilt."""
+        return any(r.broken or r.accounting.failed_total for rounds in self.rounds.values() for r in rounds)
+
+    def done(self, fewest: int) -> bool:
+        """Return whether its plan is carried out, or can no longer decide anything.
+
+        A part that was spoilt keeps it from being green, but no loss from being known: `fewest` others are measured.
+        """
+        return self.units >= self.planned or self.failed or (self.unsound and self.units > fewest)
+
+    def lengthen(self, window_s: float, most_parts: int) -> None:
+        """Measure turns and rounds for so long at the least, and no more than so many parts a unit, from now on.
+
+        What was measured before is not counted.
+        """
+        self.window_s, self.parts = window_s, min(self.parts, most_parts)
+        for side, rounds in self.rounds.items():
+            self.discarded[side] += rounds
+            rounds.clear()
+        self.orders.clear()
+        self.former.clear()
+        self.planned, self.seconds_lost = 0, self.seconds
+
+    def break_off(
+        self, reason: str, sides: Sequence[str], *, broken: bool, perhaps_late: bool = False, unhealthy: bool = False
+    ) -> None:
+        """Note on these sides why nothing more can be measured; `broken`: their own brokers are to blame.
+
+        `perhaps_late`: they may only have been late. `unhealthy`: the target was no longer healthy.
+
+        One that is decided had its answer from brokers that were well.
+        """
+        for side in () if self.decided else sides:
+            number = len(self.rounds[side]) + 1
+            one = unmeasured(number, reason, broken=broken, perhaps_late=perhaps_late, unhealthy=unhealthy)
+            self.rounds[side].append(one)
+
+
+def next_order(orders: Sequence[str], chance: random.Random) -> str:
+    """Return a random order, then its mirror image, and so on: what an order favours evens out within two parts."""
+    return orders[-1].translate(MIRRORED) if len(orders) % 2 else chance.choice(QUADS)
+
+
+def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str) -> str:
+    """Add a burst or a block of rounds to the scenario; return the order of its sides.
+
+    A burst that the generator spoilt is measured again (of a block the rounds that it spoilt), a part in which brokers
+    were still warming up, and the first in which they were late, or their topics' replicas; empty when the time was
+    over before one counted.
+    """
+    measure = _burst if row.per_part == 1 else _block
+    ends = time.monotonic() + left
+    while True:
+        began, row.again_s = time.monotonic(), 0.0
+        try:
+            measured = measure(row, benches, switch, ends - time.monotonic(), order)
+        except BrokersFailedError as error:
+            if not error.perhaps_late or row.late >= LATE_REPEATS:
+                raise
+            row.late += 1
+            for side in error.side or switch.turn:
+                late = unmeasured(row.parts_done + 1, str(error), broken=True, perhaps_late=True)
+                row.discarded[side].append(late)
+            if time.monotonic() >= ends and row.method != "pairs":
+                return ""
+            continue
+        over = time.monotonic() >= ends and row.method != "pairs"  # a pair's parts are measured to the last
+        if over and not row.parts_done and any(finished.repeatable for _, finished in measured):
+            break  # of a scenario that has nothing else a part that was spoilt says how slow it was at the least
+        spoilt = any(finished.repeatable for _, finished in measured) and all(
+            finished.repeatable or not finished.round.invalid for _, finished in measured
+        )
+        if spoilt and row.spend_repeat():
+            if any(flaw.kind in (OUTLASTED, WAITED) for _, finished in measured for flaw in finished.round.flaws):
+                row.gap_times *= GAP_GROWS
+        elif row.late < LATE_REPEATS and _only_late([finished for _, finished in measured]):
+            row.late += 1
+        elif row.may_warm and time.monotonic() < ends and _warming([finished.round for _, finished in measured]):
+            row.may_warm -= 1
+        else:
+            break
+        for side, finished in measured:
+            row.discarded[side].append(finished.round)
+        if over:
+            return ""
+    row.part_s = time.monotonic() - began - row.again_s
+    for side, finished in measured:
+        row.rounds[side].append(finished.round)
+    return order
+
+
+def _only_late(measured: Sequence[Finished]) -> bool:
+    """Return whether nothing is wrong with rounds but that something of the brokers, or of the generator, was late."""
+    late = all(one.round.only_late for one in measured if not one.repeatable)
+    return late and any(flaw.late for one in measured for flaw in one.round.flaws)
+
+
+def _warming(rounds: Sequence[Round]) -> bool:
+    """Return whether a broker was still compiling its code in valid rounds."""
+    shares = [r.metrics.get(COMPILE_SHARE, 0.0) for r in rounds]
+    return max(shares) > COMPILING and not any(r.invalid for r in rounds)
+
+
+def _burst(
+    row: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str
+) -> list[tuple[str, Finished]]:
+    switch.rest()  # the topics of both sides are made before the first turn
+    # Brokers may still get faster after their warm-up, and the buffers have to keep up with them.
+    last = [rounds[-1].metrics.get("records_per_s", 0.0) for rounds in row.rounds.values() if rounds]
+    slowest = min(last) if last else min(benches[side].rate_of(form) for side, form in row.sides.items())
+    at = pace(list(row.sides.values()), slowest)
+    gap_s = max(at.gap_s, min(at.gap_s * row.gap_times, LARGEST_GAP_S), GAP_TIMES * switch.slowest_s)
+    at = replace(at, gap_s=gap_s, window_s=max(at.window_s, row.window_s))
+    along = partial(switch.along, order, turn_s=at.gap_s + at.window_s)
+    done = burst(benches, row.sides, order, at, row.parts_done + 1, left, along)
+    return [(side, switch.in_time(finished, at.gap_s)) for side, finished in done.items()]
+
+
+def _block(
+    row: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str
+) -> list[tuple[str, Finished]]:
+    """Measure a block of whole rounds: one that the generator spoilt is measured again before the next one begins.
+
+    To give up all four for one of them would spoil most blocks of a machine on which one round in four is sent late.
+    """
+    number, ends = row.parts_done + 1, time.monotonic() + left
+    seen = dict.fromkeys(SIDES, 2 * number - 2)
+    measured = []
+    for side in order:
+        seen[side] += 1
+        switch.to(side)
+        doing = f"block {number}, side {side},"
+        while True:
+            began = time.monotonic()
+            with of_side(side if benches["A"] is not benches["B"] else ""):
+                finished = benches[side].round(row.sides[side], seen[side], ends - began, doing, least_s=row.window_s)
+            in_time = time.monotonic() < ends or row.method == "pairs"
+            if not (finished.repeatable and in_time and row.spend_repeat()):
+                break
+            row.discarded[side].append(finished.round)
+            row.again_s += time.monotonic() - began
+        measured.append((side, finished))
+    return measured
+
+
+def too_short(budget_s: float, pair_s: float, needed: int) -> str:
+    """Return, after the first pair of clusters, that the budget affords too few of them, and what would do; or ""."""
+    affords = budget_s / pair_s
+    if affords + OVERRUN >= needed:
+        return ""
+    return (
+        f"a pair of clusters takes {pair_s / 60:.1f} min, so {budget_s / 60:.0f} min afford {int(affords)} of the "
+        f"{needed} that a decision needs: --budget {math.ceil((needed + 1) * pair_s / 60)}m tells something"
+    )

@@ -1,0 +1,281 @@
+"""Rounds of a scenario that looks for the knee: many paced loads, one after the other, and what they came to."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from perfgate.measure.assembly import Finished, unmeasured
+from perfgate.measure.knee import find_knee
+from perfgate.model import COMPILING, DECIDES_PACED, Accounting, Load, Round, Scenario, Step, StepPart
+from perfgate.model.doubt import Doubt, excused
+from perfgate.model.flaw import NOTHING, Flaw, from_doubts
+
+UNLOADED_TIMES = 10.0
+"""The service level: a p99 of at most so many times the one at the first step, no record lost, and what is offered is
+taken (RATE_REACHED of validity.py)."""
+UNLOADED_STEPS = 3
+"""The first step of a run's first round is measured so often, and the middle p99 of all first steps so far counts: that
+of one scatters by a fifth either way, and the knee with it wherever the curve is flat."""
+PROBE, PROBES = 2.0, 4
+"""By so much the rate rises where the generator was the limit, and so often, until brokers miss one of themselves."""
+KNEE, UNLOADED = "knee_records_per_s", "unloaded_latency_ms.p99"
+TRIES = 3
+"""A step that the generator alone spoilt is measured so often at the most."""
+
+Measure = Callable[[Scenario, str], Finished]
+"""Measures one paced load; the text says which, for the progress line."""
+
+
+class _Broken(Exception):
+    """A step shows something that no rate excuses; its round holds the reason."""
+
+    def __init__(self, found: Round) -> None:
+        super().__init__()
+        self.round = found
+
+
+@dataclass
+class _Search:
+    scenario: Scenario
+    measure: Measure
+    unloaded: list[float]
+    """The p99 in ms of the first steps so far: those of earlier rounds, then this one's."""
+
+    def __post_init__(self) -> None:
+        self.steps: list[Step] = []
+        self.met: list[tuple[float, Round]] = []
+        self.slow = False  # whether the last step missed by its p99 alone
+
+    def meets(self, rate: float, part: StepPart) -> bool:
+        """Measure one step; return whether it meets the service level.
+
+        One that is only too slow is measured once more: a pause of the machine says nothing of the rate, and where one
+        step in seven has one, a search of twenty steps would end anywhere below the knee.
+        """
+        if part == "unloaded":
+            return self._meets_unloaded(rate)
+        return self._try_twice(rate, part)
+
+    def _meets_unloaded(self, rate: float) -> bool:
+        for _ in range(1 if self.unloaded else UNLOADED_STEPS):
+            if not self._try_twice(rate, "unloaded"):
+                return False
+            self.unloaded.append(self.steps[-1].metrics[DECIDES_PACED])
+        return True
+
+    def _try_twice(self, rate: float, part: StepPart) -> bool:
+        return self._try(rate, part) or (self.slow and self._try(rate, part))
+
+    def _try(self, rate: float, part: StepPart) -> bool:
+        """Measure one step; return whether it meets the service level, and note whether only its p99 does not."""
+        row = replace(self.scenario, load=Load(kind="paced", rate=rate))
+        for _ in range(TRIES):
+            finished = self.measure(row, f"{part}, {rate:,.0f} records/s:")
+            found = finished.round
+            # Sent late, which makes latencies longer and no shorter, and quick enough all the same.
+            met_late = part != "unloaded" and not found.invalid and not self._missed(found, part)
+            brokers_missed = self._missed_without_flaws(found, part)
+            if met_late or brokers_missed or not finished.repeatable:
+                break
+        if _wrong_at_any_rate(finished, row.groups):
+            raise _Broken(found)
+        missed, by_generator = self._missed(found, part), False
+        if finished.repeatable and not met_late and not brokers_missed:
+            missed, by_generator = next(iter((*found.invalid, *found.invalid_metrics.values()))), True
+        if not missed:
+            self.met.append((rate, found))
+        self.steps.append(
+            Step(
+                rate=rate,
+                part=part,
+                metrics=found.metrics,
+                accounting=found.accounting,
+                received=found.reading.received if found.reading else None,
+                missed=missed,
+                by_generator=by_generator,
+            )
+        )
+        self.slow = bool(missed) and not (by_generator or found.invalid or found.not_sustained)
+        return not missed
+
+    def _missed(self, found: Round, part: StepPart) -> str:
+        if found.invalid:
+            return found.invalid[0]
+        if found.not_sustained:
+            return found.not_sustained
+        p99_ms, most_ms = found.metrics[DECIDES_PACED], self._most_ms(part)
+        if p99_ms <= most_ms:
+            return ""
+        stated = self.scenario.load.level_p99_ms
+        why = "stated" if stated else f"{UNLOADED_TIMES:g} times the p99 of the first step"
+        return f"p99 {p99_ms:,.1f} ms, more than the {most_ms:,.1f} ms that are {why}"
+
+    def _most_ms(self, part: StepPart) -> float:
+        """Return the p99 that a step may have; infinite at the first where none is stated."""
+        stated_ms = self.scenario.load.level_p99_ms
+        if part == "unloaded" and not stated_ms:
+            return math.inf
+        return stated_ms or UNLOADED_TIMES * median(self.unloaded)
+
+    def _missed_without_flaws(self, found: Round, part: StepPart) -> bool:
+        """Return whether brokers missed the level by more than the generator's own lateness explains."""
+        if found.invalid:
+            return False
+        p99_ms = excused(found.metrics[DECIDES_PACED], -1, found.doubts, DECIDES_PACED)
+        return bool(found.not_sustained) or p99_ms > self._most_ms(part)
+
+
+def _wrong_at_any_rate(finished: Finished, groups: int) -> bool:
+    """Return whether the round shows more than a rate that is too high: a record lost, a load that could not be made.
+
+    Too high a rate may let sends time out, leave them without an outcome, have replicas fall behind, or consumers.
+    """
+    found, accounting = finished.round, finished.round.accounting
+    parts = accounting.partitions or ((accounting.acked, accounting.offset_delta),)
+    reading = found.reading
+    wrongly_read = reading and any(
+        (reading.corrupt, reading.foreign, reading.duplicated, reading.reordered, reading.missed)
+    )
+    wrong = any(flaw.broken and not flaw.late for flaw in found.flaws)
+    if any(moved < acked for acked, moved in parts) or wrongly_read or wrong:
+        return True
+    # Of other brokers it may be somebody else's doing.
+    own_late = all(flaw.broken and flaw.late for flaw in found.flaws if not flaw.metrics)
+    behind = reading is not None and reading.received < groups * accounting.acked
+    late = accounting.failed_total or accounting.unresolved or behind or own_late
+    return bool(found.invalid) and not finished.repeatable and not late
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What earlier rounds of a ramp have found: the last knee in records/s, and the p99 in ms of all first steps."""
+
+    knee: float | None = None
+    unloaded_ms: tuple[float, ...] = ()
+
+
+UNKNOWN = Known()
+
+
+def ramp_round(
+    measure: Measure, scenario: Scenario, index: int, known: Known = UNKNOWN, *, own_brokers: bool
+) -> Finished:
+    """Return the round: the curve as its steps, and the metrics of the step at the knee.
+
+    A knee that only the generator bounds is not valid. `own_brokers`: they serve nobody else, so that taking no rate
+    at all is their doing.
+    """
+    search = _Search(scenario, measure, list(known.unloaded_ms))
+    try:
+        knee = find_knee(search.meets, scenario.load.rate, known.knee)
+        limited = () if knee is None else _limited_by_generator(search, knee)
+    except _Broken as error:
+        broken = replace(error.round, index=index, steps=tuple(search.steps))
+        return Finished(round=broken, repeatable=False)
+    if knee is None:
+        return Finished(round=_no_knee(search, index, own_brokers=own_brokers), repeatable=False)
+    at_knee = next(found for rate, found in reversed(search.met) if rate == knee)
+    found = replace(
+        at_knee,
+        index=index,
+        metrics={
+            **at_knee.metrics,
+            KNEE: knee,
+            UNLOADED: median(search.unloaded),  # what the level was, so that its threshold holds it
+        },
+        accounting=_summed(search.steps),
+        steps=tuple(search.steps),
+        flaws=(*at_knee.flaws, *from_doubts(limited, whole=False)),
+    )
+    return Finished(round=found, repeatable=False)
+
+
+def _limited_by_generator(search: _Search, knee: float) -> tuple[Doubt, ...]:
+    """Return that the generator was the limit just above the knee, and how much higher this can be at most.
+
+    That is up to the next rate that brokers missed themselves: the generator sent it in time. Where none is known, such
+    a rate is looked for, PROBES times.
+    """
+    beyond = min((s for s in search.steps if s.missed and s.rate > knee), key=lambda s: s.rate, default=None)
+    if beyond is None or not beyond.by_generator:
+        return ()
+    most, rate, met = search.scenario.load.rate, beyond.rate, knee
+    for _ in range(PROBES):
+        if rate >= most or _missed_by_brokers(search, met):
+            break
+        rate = min(most, rate * PROBE)
+        if search.meets(rate, "step"):
+            met = rate
+    bound = _missed_by_brokers(search, met)
+    text = f"at {beyond.rate:,.0f} records/s the generator was the limit: {beyond.missed}"
+    if bound:
+        text += f"; {bound.rate:,.0f} it sent in time, and brokers missed the level: {bound.missed}"
+    factor = bound.rate / knee if bound else None
+    return (Doubt(kind="generator", whose="load", text=text, factor=factor, metrics=(KNEE,)),)
+
+
+def _missed_by_brokers(search: _Search, knee: float) -> Step | None:
+    """Return the lowest rate above the knee that brokers missed with the generator in time."""
+    missed = (s for s in search.steps if s.missed and s.rate > knee and not s.by_generator)
+    return min(missed, key=lambda s: s.rate, default=None)
+
+
+def known_after(found: Round, known: Known) -> Known:
+    """Return what is known after one more round."""
+    return Known(
+        knee=known.knee if found.invalid else found.metrics.get(KNEE, known.knee),
+        unloaded_ms=known.unloaded_ms + _first_steps(found),
+    )
+
+
+def _first_steps(found: Round) -> tuple[float, ...]:
+    """Return the p99 of the round's first steps; none of brokers that were still compiling, or that missed one."""
+    if found.metrics.get("broker_compile_share.max", 0.0) > COMPILING:
+        return ()
+    first = [step for step in found.steps if step.part == "unloaded"]
+    return () if any(step.missed for step in first) else tuple(step.metrics[DECIDES_PACED] for step in first)
+
+
+def _no_knee(search: _Search, index: int, *, own_brokers: bool) -> Round:
+    """Return the round of brokers that missed the first step: if there is a knee, it lies at that rate at the most.
+
+    So a knee that is stored is held against it. Where the generator was the limit nothing is known.
+    """
+    first = search.steps[-1]  # of those at the first rate the one that missed
+    reason = f"no knee: already the first step, {first.rate:,.0f} records/s, missed the service level: {first.missed}"
+    # A p99 above the level that is stated may be the level's fault.
+    found = unmeasured(index, reason, broken=own_brokers and not (first.by_generator or search.slow))
+    found = replace(found, accounting=_summed(search.steps), steps=tuple(search.steps))
+    if first.by_generator:
+        return found
+    p99_ms = first.metrics.get(DECIDES_PACED)
+    unloaded = {} if p99_ms is None else {UNLOADED: p99_ms}
+    return replace(
+        found,
+        metrics={KNEE: first.rate, **unloaded},
+        flaws=(
+            *(replace(flaw, kind="no knee", whose="brokers", explains=NOTHING) for flaw in found.flaws),
+            Flaw(reason, kind="no knee", whose="brokers", metrics=(KNEE, UNLOADED.partition(".")[0]), explains=NOTHING),
+        ),
+    )
+
+
+def _summed(steps: Sequence[Step]) -> Accounting:
+    """Return where the records of all steps went."""
+    failed: Counter[str] = Counter()
+    for step in steps:
+        failed.update(step.accounting.failed)
+    parts = [step.accounting for step in steps]
+    return Accounting(
+        attempted=sum(one.attempted for one in parts),
+        acked=sum(one.acked for one in parts),
+        failed=dict(failed),
+        unresolved=sum(one.unresolved for one in parts),
+        offset_delta=sum(one.offset_delta for one in parts),
+        withdrawn=sum(one.withdrawn for one in parts),
+        markers=sum(one.markers for one in parts),
+    )

@@ -1,0 +1,109 @@
+"""The set-up of a measurement: a target, a driver, the tier and the scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from perfgate.measure.bench import Bench
+from perfgate.measure.ledger import Ledger
+from perfgate.measure.one_host_fewer import OneHostFewer
+from perfgate.measure.say import Say
+from perfgate.metrics.usage import Sampler
+from perfgate.model import Change, ClusterSpec, FaultScenario, Scenario, Tier, changed
+from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
+from perfgate.model.load import Driver, Engine
+from perfgate.model.target import Cluster, Target
+
+
+@dataclass(kw_only=True)
+class Setup:
+    """What campaigns and comparisons share."""
+
+    tier: Tier
+    driver: Driver
+    engine: Engine
+    """The suite's own driver, for what the other cannot do."""
+    target: Target
+    scenarios: Sequence[Scenario]
+    run_id: str
+    histories: Path
+    """Where rounds with a fault leave what became of every record."""
+    say: Say
+    sampler: Callable[[Cluster], Sampler]
+    """Reads what the brokers of a cluster use."""
+    limited: Callable[[Scenario], Scenario] = lambda scenario: scenario
+    """Returns a scenario within what the target allows."""
+    usage_window_s: float = 0.0
+    """The shortest window that tells what brokers used; 0: it can be read at any moment, or nobody tells it."""
+    shares_cores: bool = True
+    """Whether the brokers are on the machine of the run."""
+    fewer: Callable[[Scenario], OneHostFewer | None] = lambda scenario: None
+    """Returns what confirms that the load hosts do not limit a scenario; None: nobody asks, or nothing does."""
+    ledger: Ledger = field(default_factory=Ledger)
+    """Where the run's time goes."""
+    target_facts: dict[str, object] = field(default_factory=dict)
+    """What run.json says of the target as a whole: what was known before anything started, and of the first cluster."""
+    clusters: list[dict[str, object]] = field(default_factory=list)
+    """The same of every cluster that was measured, in their order."""
+    _whole: bool = False
+    _started: bool = False
+
+    def form(self, scenario: Scenario, change: Change) -> Scenario:
+        """Return the scenario with the change, within what the target allows: the candidate of a comparison."""
+        return self.limited(changed(scenario, change))
+
+    def cannot(self, scenario: Scenario) -> str | None:
+        """Return why the scenario cannot be measured, or None when it can."""
+        if isinstance(scenario, FaultScenario) and scenario.groups > 1 and not scenario.fault.about.leaves_unread:
+            return "a round with a fault follows every record to one group of consumers; the scenario has several"
+        return scenario.load.no_rate or self.driver.cannot(scenario) or self.target.cannot(scenario)
+
+    def cluster(self, spec: ClusterSpec) -> Cluster:
+        """Return the cluster of this spec, started if it is not the one now alive. Raises TargetError.
+
+        Raises ConfigurationError where the first one cannot be started for a reason that is not its brokers': what
+        keeps it from starting keeps all others.
+        """
+        try:
+            with self.ledger.during("start"):
+                cluster = self.target.cluster(spec)
+        except TargetError as error:
+            if self._started or not self.target.own or isinstance(error, BrokersFailedError):
+                raise
+            raise ConfigurationError(f"no cluster could be started: {error}") from error
+        self._started = True
+        return cluster
+
+    def begun(
+        self, cluster: Cluster, rows: Sequence[Scenario], *, again: bool = False, candidate: bool = False
+    ) -> dict[str, object]:
+        """Note a cluster that scenarios are measured on, `again` to confirm; return its facts, to be added to.
+
+        The first one stands for the run as a whole, unless it is a `candidate`.
+        """
+        known, names = cluster.facts(), sorted({row.name for row in rows})
+        if not candidate and not self._whole:
+            self._whole = True
+            self.target_facts.update(known)
+        self.target_facts["clusters"] = self.clusters
+        facts: dict[str, object] = {"scenarios": names, "second_look": again, **known}
+        self.clusters.append(facts)
+        return facts
+
+    def bench(self, cluster: Cluster, run_id: str, warmup_factor: float = 1.0) -> Bench:
+        """Return this cluster ready to be loaded, with a warm-up so many times as long as the tier's."""
+        tier = replace(self.tier, broker_warmup_s=self.tier.broker_warmup_s * warmup_factor)
+        return Bench(
+            cluster,
+            self.driver,
+            lambda: self.sampler(cluster),
+            engine=self.engine,
+            tier=tier,
+            run_id=run_id,
+            say=self.say,
+            histories=self.histories,
+            ledger=self.ledger,
+            shares_cores=self.shares_cores,
+        )

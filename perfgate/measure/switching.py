@@ -1,0 +1,134 @@
+"""Changing the brokers' settings between the two sides of a comparison, on the same brokers while they run."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from dataclasses import replace
+
+from perfgate.load.turns import SIDES
+from perfgate.measure.assembly import Finished
+from perfgate.model import Change, Settings
+from perfgate.model.errors import TargetError
+from perfgate.model.flaw import Flaw
+from perfgate.model.load import Observer
+from perfgate.model.target import Cluster, LiveSettings
+
+REHEARSALS = 2
+GAP_TIMES = 2.0
+"""The gap between two turns is at least so many times the slowest change so far: under load it takes longer."""
+OF_CONNECTIONS = ("num.network.threads", "connection", "max.connection", "listener.", "ssl.", "sasl.")
+"""What begins so is given to a connection when it is made: each side needs connections of its own after the change."""
+OF_SEGMENTS = ("log.index.", "log.preallocate", "log.roll.jitter.")
+"""What begins so is given to a segment when it is made (Kafka's LogSegment.open): each side needs topics of its own,
+made after the change, and a burst makes both sides' before its first turn."""
+
+
+def live_values(change: Change, cluster: Cluster) -> Settings | None:
+    """Return the settings that the change gives to brokers, if Kafka changes all of them while it runs; None otherwise.
+
+    Which ones it does is asked of the brokers. One that the cluster itself was started with stays as it is: it is not
+    the brokers' own to go back to.
+    """
+    values = change.settings("broker")
+    names = [name for name, _ in values]
+    if not values or change.restarts_brokers or set(names) & set(dict(cluster.spec.config)):
+        return None
+    return None if cluster.live_settings().fixed(names) else values
+
+
+class Switch:
+    """Brings the brokers to side A (as they were) or B (with the change), in turn; does nothing until it is rehearsed.
+
+    `sides`: those that the brokers serve now, as they are set. `turn`: the side that is loaded, or both.
+    """
+
+    def __init__(self, sides: str = SIDES) -> None:
+        self.sides = self.turn = sides
+        self._settings: LiveSettings | None = None
+        self._values: Settings = ()
+        self._applied = False
+        self._last_s = self._late_s = 0.0
+        self.slowest_s = 0.0
+        """So long the brokers took, at the most, until the last one said that the change takes effect."""
+
+    def rehearse(self, settings: LiveSettings, values: Settings, times: int = REHEARSALS) -> None:
+        """Change the settings and back, to see how long that takes.
+
+        Raises ConfigurationError for a value that brokers refuse.
+        """
+        self._settings, self._values = settings, values
+        if not times:
+            self.sides = self.turn = "A"  # as they were: there is nothing to go back from
+        for _ in range(times):
+            self.slowest_s = 0.0  # the first one also makes the connections
+            self.to("B")
+            self.to("A")
+
+    def to(self, side: str) -> None:
+        """Bring the brokers to this side, unless they are there. Raises TargetError when one does not take it."""
+        self.turn = side
+        if self._settings is None or side == self.sides:
+            return
+        before, self.sides, self._applied = self.sides, side, True  # so it may be, whatever fails
+        try:
+            took_s = self._settings.still(self._values) if before == "B" else 0.0
+            took_s += self._settings.change(self._values) if side == "B" else self._settings.restore()
+        except TargetError:
+            self.sides = ""  # unknown: whoever goes on sets them again
+            raise
+        self._applied = side == "B"
+        self._last_s = max(self._last_s, took_s)
+        self.slowest_s = max(self.slowest_s, took_s)
+
+    def rest(self) -> None:
+        """Note that no side is loaded: what fails is of both, or of that which the brokers serve."""
+        self.turn = self.sides or SIDES
+
+    def back(self) -> str:
+        """Have the change taken back where it may be applied; return why that failed, empty where it did not."""
+        try:
+            if self._settings is not None and self._applied:
+                self._settings.restore()
+        except TargetError as error:
+            return f"the change before could not be taken back: {error}"
+        self._applied = False
+        return ""
+
+    def along(self, order: str, observer: Observer, turn_s: float = math.inf) -> Observer:
+        """Bring the brokers to the first turn's side; return the observer, which also changes the settings after each
+        turn that another side's follows. `turn_s`: from a window's opening to the next one's, in s.
+        """
+        self.to(order[0])
+        self._last_s, self._late_s, edges, opened_at = 0.0, 0.0, itertools.count(1), math.inf
+
+        def edge(at: float) -> None:
+            nonlocal opened_at
+            observer.edge(at)
+            turns, opened = divmod(next(edges), 2)
+            if opened:
+                opened_at = at
+            elif turns < len(order) and self._settings is not None and self.sides != order[turns]:
+                self.to(order[turns])
+                self._late_s = max(self._late_s, time.monotonic() - opened_at - turn_s)
+            elif turns < len(order):
+                self.turn = order[turns]
+
+        return replace(observer, edge=edge)
+
+    def in_time(self, finished: Finished, gap_s: float) -> Finished:
+        """Return a burst's round; one in which a change was not done when the next window opened is to be repeated.
+
+        It may have begun late: this run's own thread had to get a processor first.
+        """
+        if self._last_s > gap_s:
+            took = f"the brokers took {self._last_s:.2f} s to take the change"
+            reason = f"{took}, more than the {gap_s:.2f} s between turns"
+        elif self._late_s > 0:
+            reason = f"a change was made {self._late_s:.2f} s after the window of the turn that it is for had opened"
+        else:
+            return finished
+        flaw = Flaw(reason, kind="switch", whose="load", again=True)
+        found = replace(finished.round, flaws=(*finished.round.flaws, flaw))
+        return Finished(round=found, repeatable=finished.repeatable or not finished.round.invalid)

@@ -1,0 +1,299 @@
+"""Validity of a round's load, as a whole and for its latency: pure rules.
+
+Besides a sick target these are the only reasons for the verdict INVALID.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from perfgate.measure.flaw import LATENCIES, of_brokers, of_generator, share, standing_still
+from perfgate.measure.generator_flaws import (
+    EDGE_S,
+    EDGE_SHARE,
+    RATE_REACHED,
+    THREAD_LIMIT_CORES,
+    generator_flaws,
+    offered_too_little,
+    thread_flaws,
+    took_clearly_less,
+)
+from perfgate.model import Accounting, Load
+from perfgate.model.compared import HEARD_LATE, OUTLASTED, WAITED
+from perfgate.model.flaw import EVERYTHING, NOTHING, Flaw
+from perfgate.model.load import LoadResult, Received, Sent
+
+PROCESSORS_FULL, PROCESSORS_THERE, BROKERS_PART = 0.9, 1.05, 0.5
+"""Where brokers and generators share a machine: the share of its processors that they use up between them (more than
+there are is of another machine's brokers, behind a tunnel), and what of that the brokers use at the least, for these to
+be what limits a capped load."""
+LATE = re.compile(
+    r"\w*TIMED_OUT(_QUEUE)?|NOT_ENOUGH_REPLICAS\w*|(told: )?((Timeout|NotEnoughReplicas\w*)Exception(, )?)+"
+)
+"""Names of the errors that brokers which get no processor time answer with, or that come of no answer; librdkafka's and
+the Java client's."""
+TIMED_OUT = re.compile("_MSG_TIMED_OUT|REQUEST_TIMED_OUT")
+"""Names of the errors of records that time out, at the client or at a broker that waited for its followers."""
+OF_THE_CLIENT = "_MAX_POLL_EXCEEDED"
+"""The error of a consumer that did not come round in time."""
+LATE_TURNS = 0.5
+"""Share of one side's turns, of those that the other side's measured one follows, whose records may still be under
+way when that is measured. A burst has one or two of them a side."""
+
+FULL_FOR = 0.5
+"""Share of a window for which buffers were full of clients whose brokers acknowledged nothing."""
+SHARED = 2.0
+"""Of two loads at a time each has half of the brokers."""
+NO_TURNS = "the loads did not take turns"
+
+
+def late_turns(late: int, turns: int, *, own: bool = True, turn_s: float = 0.0) -> Flaw:
+    """Return the flaw of a side whose turns, its `own` or the other side's, ran into those of the other.
+
+    Records of its own that were still under way explain nothing of its being worse. The other side's took half of the
+    brokers at most, and its records may have waited for a turn, which lasts `turn_s`, until these were through.
+    """
+    who = OUTLASTED if own else WAITED
+    waited_ms = dict.fromkeys((*LATENCIES, "fetch_latency_ms"), 1e3 * turn_s)
+    explains, kind = (NOTHING, OUTLASTED) if own else (share(SHARED, waited_ms), WAITED)
+    return of_generator(f"{NO_TURNS}: in {late} of {turns} turns {who}", explains, kind=kind)
+
+
+def accounting_of(sent: Sent | None, before: Sequence[int], after: Sequence[int]) -> Accounting:
+    """Return where every record of the round went; `before` and `after` are the partitions' end offsets."""
+    moved = [new - old for old, new in zip(before, after, strict=True)]
+    if sent is None:
+        return Accounting(attempted=0, acked=0, failed={}, unresolved=0, offset_delta=sum(moved))
+    markers = sent.markers_by_partition or [0] * len(sent.acked_by_partition)
+    written = [acked + more for acked, more in zip(sent.acked_by_partition, markers, strict=True)]
+    return Accounting(
+        attempted=sent.attempted,
+        acked=sent.acked,
+        failed=sent.failed,
+        unresolved=sent.unresolved,
+        withdrawn=sent.withdrawn,
+        markers=sum(markers),
+        offset_delta=sum(moved),
+        partitions=tuple(zip(written, moved, strict=True)) if written else (),
+    )
+
+
+def processors_used_up(result: LoadResult, brokers_cores: float | None, cores: float) -> bool:
+    """Return whether brokers and generators used up the `cores` of the machine that they share, the brokers most.
+
+    The rate is then what the brokers' need of processors leaves, as where a buffer pushes back: brokers that need more
+    for each record take fewer, and those that wait for something else leave processors free.
+    """
+    room = processors_left(result, brokers_cores, cores)
+    return room is not None and room <= 1 / PROCESSORS_FULL
+
+
+def processors_left(result: LoadResult, brokers_cores: float | None, cores: float) -> float | None:
+    """Return how many times as many `cores` the machine has as brokers and generators used of it, the brokers most.
+
+    Whatever kept a load from its processors, with all of them it comes to so many times as much. None: not known, or
+    the generators used most.
+    """
+    if brokers_cores is None or result.hosts:
+        return None
+    used = brokers_cores + result.cpu_cores
+    if not 0 < used <= PROCESSORS_THERE * cores or brokers_cores < BROKERS_PART * used:
+        return None
+    return max(1.0, cores / used)
+
+
+def flaws(
+    load: Load,
+    result: LoadResult,
+    accounting: Accounting,
+    busiest_broker_cores: float | None = None,
+    *,
+    used_up: bool = False,
+    room: float | None = None,
+    at_ease: bool = False,
+    idempotent: bool = False,
+    promised: bool = False,
+    clients: int = 1,
+) -> tuple[Flaw, ...]:
+    """Return every reason why the load, or some of its metrics, are INVALID; empty when it is valid.
+
+    `used_up`: of :func:`processors_used_up`; a capped load has then offered what it could without its buffer's help.
+    `room`: of :func:`processors_left`. `at_ease`: consumers could have the processors that they asked for, so that they
+    waited for brokers. `idempotent`: the brokers drop what a producer sends again. `promised`: they acknowledge
+    what all replicas in sync have. `clients`: so many had a part.
+    """
+    found = []
+    if result.sent:
+        found += _accounting_flaws(
+            load, result.sent, accounting, window_s=result.window_s, idempotent=idempotent, promised=promised
+        )
+        found += generator_flaws(load, result, result.sent, used_up=used_up, room=room)
+    found += thread_flaws(result, busiest_broker_cores)
+    if result.window_late_s > EDGE_SHARE * result.window_s:
+        reason = (
+            f"{HEARD_LATE} {result.window_late_s:.2f} of {result.window_s:.2f} s after it had "
+            "opened, and counted nothing until then"
+        )
+        explains = standing_still(result.window_s, result.window_late_s, result.window_late_s)
+        found.append(of_generator(reason, explains, kind=HEARD_LATE))
+    if reason := throttled(result):
+        held_back_s = _held_back_ms(result) / 1e3
+        explains = standing_still(result.window_s, held_back_s / clients, held_back_s)
+        found.append(Flaw(reason, explains=explains, kind="quota"))
+    if result.received:
+        at_work = result.busiest_thread_cores < THREAD_LIMIT_CORES
+        sound = at_work and all(flaw.whose == "brokers" for flaw in found)
+        # What is wrong beside it explains what it does of this, too.
+        in_part = at_work and not any(flaw.explains_all for flaw in found)
+        found += _reading_flaws(
+            result,
+            result.received,
+            sound=sound,
+            at_ease=sound and at_ease,
+            room=(room or 1.0) if in_part else None,
+            idempotent=idempotent,
+        )
+    return tuple(found)
+
+
+def throttled(result: LoadResult) -> str:
+    """Return that a quota held the load back; empty when none did."""
+    held_back = _held_back_ms(result)
+    if not held_back:
+        return ""
+    return (
+        f"the brokers throttled this client (a quota held answers back for {held_back:,} ms in all): the numbers would "
+        "be the quota's; lift it for this client (kafka-configs --entity-type users or clients), or lower the rate"
+    )
+
+
+def _held_back_ms(result: LoadResult) -> int:
+    """Return for how long a quota held answers back, over all requests and clients: none waited longer than that."""
+    return sum(side.throttled_ms for side in (result.sent, result.received) if side)
+
+
+def not_sustained(load: Load, result: LoadResult) -> str:
+    """Return how much of a paced load the brokers did not take although it was offered; empty when they took it."""
+    sent = result.sent
+    if load.kind != "paced" or load.times_out or sent is None:
+        return ""
+    if sent.unsent and sent.pushback_s:
+        return f"not sustained: {sent.unsent:,} records of the schedule could not be handed over before the wait ended"
+    offered = load.rate * result.window_s
+    if not sent.pushback_s:
+        offered = min(offered, sent.attempted_in_window)  # what came after the window was not the brokers' to take
+    missing = offered - sent.acked_in_window
+    if missing <= max((1 - RATE_REACHED) * result.window_s, EDGE_S) * load.rate or missing <= 1:
+        return ""
+    if not sent.pushback_s and offered_too_little(load, result, sent) and not took_clearly_less(load, result, sent):
+        return ""  # the generator's own doing
+    return (
+        f"not sustained: the brokers took {sent.acked_in_window / result.window_s:,.0f} of {load.rate:,.0f} records/s"
+    )
+
+
+def _accounting_flaws(
+    load: Load, sent: Sent, accounting: Accounting, *, window_s: float, idempotent: bool, promised: bool
+) -> list[Flaw]:
+    failed = {code: n for code, n in accounting.failed.items() if not (load.times_out and TIMED_OUT.fullmatch(code))}
+    timed_out = accounting.failed_total - sum(failed.values())
+    found = []
+    told = accounting.acked + accounting.failed_total + accounting.unresolved + accounting.withdrawn
+    if accounting.attempted != told:
+        found.append(
+            Flaw(
+                f"records unaccounted: attempted {accounting.attempted:,}, but acked {accounting.acked:,} + failed "
+                f"{accounting.failed_total:,} + unresolved {accounting.unresolved:,} + withdrawn "
+                f"{accounting.withdrawn:,} = {told:,}"
+            )
+        )
+    if failed:
+        codes = ", ".join(f"{n:,} x {code} ({sent.errors.get(code, '')})" for code, n in failed.items())
+        reason = f"{sum(failed.values()):,} of {accounting.attempted:,} sends failed: {codes}"
+        found.append(of_brokers(reason, late=all(map(LATE.fullmatch, failed))))
+    if accounting.unresolved:
+        reason = f"{accounting.unresolved:,} of {accounting.attempted:,} records had no outcome when the wait ended"
+        found.append(of_brokers(reason, late=True))
+    # What timed out may have been on its way: any number of those records may be in the log.
+    astray = [(n, w, moved) for n, (w, moved) in enumerate(accounting.partitions) if not 0 <= moved - w <= timed_out]
+    written = accounting.acked + accounting.markers
+    if not 0 <= accounting.offset_delta - written <= timed_out or astray:
+        where = "".join(f"; partition {n}: {here:,} and {moved:,}" for n, here, moved in astray)
+        markers = f" and {accounting.markers:,} markers written" if accounting.markers else ""
+        reason = (
+            f"records unaccounted: {accounting.acked:,} acknowledged{markers}, but the partitions' end offsets moved "
+            f"by {accounting.offset_delta:,} ({accounting.offset_delta - written:+,}){where}"
+            + (f"; {accounting.withdrawn:,} were withdrawn" if accounting.withdrawn else "")
+            + (f"; {timed_out:,} timed out" if timed_out else "")
+        )
+        # Acknowledged and not there, or there twice although it was dropped, comes of brokers alone. Else what is more
+        # in the log was sent again, or its end was not seen, because they answered late: nobody else writes there.
+        wrong = lost = accounting.offset_delta < written or any(moved < here for _, here, moved in astray)
+        unseen = accounting.failed_total + accounting.unresolved + accounting.markers
+        wrong = wrong or (idempotent and not unseen)
+        of_late = not wrong and all(flaw.late for flaw in found)
+        found.append(of_brokers(reason, theirs=wrong or of_late, lost=lost and promised, late=of_late))
+    if not sent.acked_in_window:
+        # Brokers that stand still for a part of it are judged; those that do for all of it did no better.
+        # Clients whose buffers were full throughout had nothing to attempt.
+        stalled = sent.attempted_in_window > 0 or sent.pushback_in_window_s >= FULL_FOR * window_s
+        found.append(of_brokers("no record was acknowledged in the window", theirs=stalled, late=True))
+    return found
+
+
+def _reading_flaws(
+    result: LoadResult, received: Received, *, sound: bool, at_ease: bool, room: float | None, idempotent: bool
+) -> list[Flaw]:
+    """Return what was wrong with what consumers were given.
+
+    `sound`: nothing is known of the generators that could have kept them from it, but the lack of a processor, which
+    explains as much as there was `room` for; None: everything, for they may have been kept from it wholly.
+    """
+    sent = result.sent
+    held_up = share(room, dict.fromkeys(LATENCIES[1:], 1e3 * result.window_s)) if room else EVERYTHING
+    found = _wrongly_given(received, idempotent=idempotent)
+    # They were waited for after the last acknowledgement (CATCH_UP_S): what they still lack brokers did not give them.
+    due = sent is not None and sent.acked > 0
+    late = at_ease and not found and due
+    uncommitted = sent is not None and any(sent.markers_by_partition)  # may be for all of a window
+    groups = received.by_group or [(received.received, received.received_in_window)]
+    for number, (taken, in_window) in enumerate(groups, 1):
+        whose = f" by group {number} of {len(groups)}" if len(groups) > 1 else ""
+        if sent is not None and taken != sent.acked:
+            reason = f"{sent.acked:,} acknowledged, {taken:,} received{whose} ({taken - sent.acked:+,})"
+            short = (late and taken < sent.acked) or (due and not taken)
+            flaw = of_brokers(f"records unaccounted: {reason}", theirs=short, late=True)
+            found.append(flaw if short or not 0 < taken < sent.acked else replace(flaw, explains=held_up))
+        if not in_window:
+            # Nothing at all for a whole window is no lack of a processor. A backlog is there before it is read.
+            none = (sound and (due or sent is None) and not uncommitted) or (due and not taken)
+            found.append(of_brokers(f"no record was received in the window{whose}", theirs=none, late=True))
+    return found
+
+
+def _wrongly_given(received: Received, *, idempotent: bool) -> list[Flaw]:
+    """Return what brokers gave that was wrong; whose doing foreign records are is not known.
+
+    A producer that is not idempotent sends again what brokers answered late, and a log has it twice or out of order.
+    """
+    again = received.duplicated + received.reordered
+    failed = [code for code in received.failed if code != OF_THE_CLIENT]
+    late = all(map(LATE.fullmatch, failed)) and not (again and idempotent)
+    late = late and not (received.corrupt or received.missed)
+    brokers = bool(received.corrupt or received.missed or failed or again)
+    wrong = {
+        "foreign records": received.foreign,
+        "records whose content is not what was sent": received.corrupt,
+        "records twice in the log": received.duplicated,
+        "records out of order": received.reordered,
+        "records less than the log holds": received.missed,
+        "fetches that failed": sum(received.failed.values()),
+    }
+    counts = ", ".join(f"{count:,} {what}" for what, count in wrong.items() if count)
+    if not counts:
+        return []
+    words = "; ".join(received.errors.values())
+    reason = f"the consumers were given {counts}, of {received.read:,}" + (f" ({words})" if words else "")
+    return [of_brokers(reason, theirs=brokers, late=late)]

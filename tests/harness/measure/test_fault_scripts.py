@@ -1,0 +1,54 @@
+"""Brokers that the scripts of faults choose, with a stand-in for the cluster."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from perfgate.measure.faults.scripts import SCRIPTS, Scene
+from perfgate.model import Fault, FaultScenario
+from perfgate.model.nodes import State
+from tests.harness.build import scenario
+
+REPLICAS = ((3, 1, 2), (1, 2, 3), (2, 3, 1))
+
+
+class Brokers:
+    """Three brokers, the faults that are done to them, and what they say: whoever leads, as at first."""
+
+    def __init__(self, allowed: Collection[int]) -> None:
+        self.allowed, self.taken = allowed, list[int]()
+        self.last = State(at=0.0, leaders=(3, 1, 2), in_sync=REPLICAS, replicas=REPLICAS, brokers=(1, 2, 3))
+
+    def do(self, action: str, node: int) -> None:
+        there = set(self.last.brokers)
+        if action in ("start", "resume", "heal"):
+            there.add(node)
+        else:
+            self.taken.append(node)
+            there.discard(node)
+        self.last = replace(self.last, brokers=tuple(sorted(there)))
+
+    def wait_until_ended(self, node: int) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("kind", "allowed", "taken"),
+    [
+        *((kind, (), [3]) for kind in ("kill-leader", "stop-leader", "pause-leader", "cut-off", "return")),
+        *((kind, (1, 2), [1]) for kind in ("kill-leader", "stop-leader", "pause-leader", "cut-off")),
+        ("return", (1, 2), [2]),
+        ("return", (1,), [1]),
+        ("kill-leader", (7,), [3]),  # none leads: the fault tells
+        ("rolling-restart", (), [1, 2, 3]),
+    ],
+)
+def test_a_broker_is_taken_that_may_be(kind: str, allowed: Collection[int], taken: list[int]) -> None:
+    """Where the file lists brokers 1 and 2 the scenario was INVALID whenever broker 3 led partition 0."""
+    brokers: Any = Brokers(allowed)
+    row = FaultScenario.of(scenario(), Fault(kind=kind, hold_s=0.0))
+    SCRIPTS[kind](Scene(row, brokers, Mock(), brokers))
+    assert brokers.taken == taken

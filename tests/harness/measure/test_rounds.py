@@ -1,0 +1,398 @@
+"""Blocks of rows, with their topics and their rounds, without brokers."""
+
+import math
+import os
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from perfgate.judge.stopping import GateStopRule
+from perfgate.measure import bench as benches
+from perfgate.measure import rounds
+from perfgate.measure.assembly import Finished
+from perfgate.measure.ledger import Ledger
+from perfgate.measure.one_host_fewer import OneHostFewer, one_host_fewer
+from perfgate.measure.room import REPEATS, most_rounds, repeats, with_extra_rounds
+from perfgate.measure.rounds import Rounds
+from perfgate.metrics.process import process_sampler
+from perfgate.model import CanaryReading, Consumers, Load, Measurement, Round, Scenario, Tier
+from perfgate.model.errors import LimitReachedError, TargetError
+from perfgate.model.load import LoadError, LoadResult, Observer, Progress, SendsFailedError
+from perfgate.model.meter import Meter
+from perfgate.systems.kafka.client.topics import Topics
+from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
+from tests.harness.build import load_result, one_round, scenario, sent
+from tests.harness.live_load import row
+
+CAPPED = Load(kind="capped", rate=1_000.0)
+BACKLOG: Scenario = row(scenario(), load=Load(kind="backlog", records=10), consumers=Consumers(membership="assigned"))
+TIER = Tier(name="smoke", rounds=2, window_s=1, warmup_max_s=1, broker_warmup_s=1)
+OBSERVER = Observer(edge=lambda _at: None, check=lambda: None, progress=lambda phase, last: None, written=lambda: 0)
+
+
+class Cluster:
+    """Stands where a cluster would be asked for its addresses."""
+
+    meter = Meter()
+    most_bytes_per_s = most_read_bytes_per_s = math.inf
+    dedicated = False
+    prefix = "kpg-"
+
+    def bootstrap(self, _link: object) -> str:
+        return "127.0.0.1:1"
+
+    def client_settings(self) -> tuple[()]:
+        return ()
+
+    def topics(self) -> Topics:
+        cluster: Any = self
+        return Topics(cluster)
+
+
+def bench_of(cluster: Any, say: Any, sampler: Any, **settings: bool) -> benches.Bench:
+    driver = LibrdkafkaDriver()
+    return benches.Bench(
+        cluster,
+        driver,
+        lambda: sampler,
+        engine=driver,
+        tier=TIER,
+        run_id="r",
+        say=say,
+        histories=Path("none"),
+        ledger=Ledger(),
+        **settings,
+    )
+
+
+def test_a_backlog_that_was_written_in_part_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    created: list[str] = []
+    deleted: list[str] = []
+    outcomes: list[Exception | None] = [LoadError("only 4 of 10"), None]
+    monkeypatch.setattr(Topics, "create", lambda _self, name, _spec: created.append(name))
+    monkeypatch.setattr(Topics, "delete", lambda _self, name: deleted.append(name))
+
+    def fill(_self: object, _spec: object, _observer: object) -> None:
+        if error := outcomes.pop(0):
+            raise error
+
+    monkeypatch.setattr(LibrdkafkaDriver, "fill", fill)
+    cluster: Any = Cluster()
+    say: Any = lambda text, left_s: None  # noqa: E731 - Say has a second method, which is not called
+    block = bench_of(cluster, say, process_sampler(dict))
+    with suppress(LoadError):
+        block._backlog(BACKLOG, OBSERVER)
+    assert deleted == created[:1]
+    assert block._backlog(BACKLOG, OBSERVER) == block._backlog(BACKLOG, OBSERVER) == created[1]
+    assert (len(created), len(deleted)) == (2, 1)
+
+
+@pytest.mark.parametrize(("shares_cores", "flaws"), [(True, 0), (False, 1)])
+def test_processors_that_brokers_use_up_limit_a_load_on_their_own_machine_alone(
+    monkeypatch: pytest.MonkeyPatch, shares_cores: bool, flaws: int
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    cluster: Any = Cluster()
+    cluster.own = cluster.dedicated = True
+    sampler: Any = Sampling({"broker_cpu_cores.sum": 2.9, "broker_cpu_cores.max": 1.0})
+    bench = bench_of(cluster, None, sampler, shares_cores=shares_cores)
+    short = replace(load_result(sent=sent(attempted_in_window=1800)), cpu_cores=0.9)
+    done = bench.finished(row(scenario(), load=CAPPED), 1, short, [0], [3000], [-1], sampler)
+    assert len(done.round.invalid) == flaws
+
+
+@pytest.mark.parametrize("loses", [0, 5])
+@pytest.mark.parametrize("how", ["at its end", "all of them"])
+def test_sends_that_fail_at_the_very_end_stop_the_run_too(
+    monkeypatch: pytest.MonkeyPatch, how: str, loses: int
+) -> None:
+    """No progress told of them: the next scenario loaded brokers that had just lost what they were sent."""
+
+    def run(_self: object, _spec: object, _observer: object) -> LoadResult:
+        if how == "all of them":
+            raise SendsFailedError("none was taken", attempted=5, failed=loses)
+        return load_result(sent=sent(failed={"_MSG_TIMED_OUT": loses}))
+
+    monkeypatch.setattr(LibrdkafkaDriver, "run", run)
+    cluster = limited(math.inf)
+    say: Any = lambda text, left_s: None  # noqa: E731 - Say has a second method, which is not called
+    sampler = MagicMock(unavailable="", untold="", gives=())
+    sampler.metrics.return_value = sampler.over_time.return_value = {}
+    bench = bench_of(cluster, say, sampler)
+    bench.topics = MagicMock()
+    bench.topics.ends.return_value, bench.topics.ends_after.return_value = [0], [3000]
+    bench.topics.leaders.return_value = [1, 2, 3]
+    capped = row(scenario(), load=CAPPED)
+    if not loses:
+        bench.round(capped, 1, None, "round 1/3")
+        assert (cluster.meter.stopped, cluster.meter._under_way > 0) == ("", how == "at its end")
+        return
+    with pytest.raises(TargetError, match=r"5 of .* sends failed"):
+        bench.round(capped, 1, None, "round 1/3")
+    assert cluster.meter.stopped
+
+
+@pytest.mark.parametrize(("by_limit", "unhealthy"), [(False, True), (True, False)])
+def test_a_run_that_the_targets_state_stopped_says_so_and_one_at_its_own_limit_does_not(
+    monkeypatch: pytest.MonkeyPatch, by_limit: bool, unhealthy: bool
+) -> None:
+    """A broker killed in the warm-up, and [limits] minutes that were over, were the same to a CI."""
+    cluster, setup = limited(math.inf), MagicMock()
+    cluster.log_tail = lambda: ""
+    setup.driver.latency_basis.return_value = setup.driver.by_hand.return_value = ""
+    setup.bench.return_value.warm_up.side_effect = lambda _: cluster.meter.stop("stopped", by_limit=by_limit)
+    measuring = Rounds(cluster, setup, run_id="r", stop=MagicMock())
+    monkeypatch.setattr(measuring, "_judged_part", lambda measurement, _: measurement)
+    found = measuring.measure([scenario()])
+    ((one,),) = (measurement.rounds for measurement in found.values())
+    assert one.invalid == ("target unhealthy: stopped",)
+    assert one.target_unhealthy is unhealthy
+    with pytest.raises(LimitReachedError if by_limit else TargetError):
+        cluster.meter.stay_stopped()
+
+
+def limited(most: float) -> Any:
+    """Return real brokers that may be written so many bytes, and fail no send."""
+    cluster: Any = Cluster()
+    cluster.meter, cluster.most_failed, cluster.own = Meter(most), 0.0, False
+    cluster.dedicated = False
+    cluster.check = lambda: None
+    return cluster
+
+
+@pytest.mark.parametrize("ends", ["failing", "none taken", "too many", "well"])
+def test_what_a_warm_up_did_last_is_held_against_the_limits_too(monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
+    """Brokers that had lost a third of what they were sent were warmed up on, and loaded with the next scenario."""
+
+    def run(_self: object, _spec: object, _observer: object) -> LoadResult:
+        if ends == "none taken":
+            raise SendsFailedError("none was taken", attempted=5, failed=5)
+        return load_result(sent=sent(acked=2000, failed={"_MSG_TIMED_OUT": 1000} if ends == "failing" else {}))
+
+    monkeypatch.setattr(LibrdkafkaDriver, "run", run)
+    cluster = limited(1e6 if ends == "too many" else 1e9)
+    bench = bench_of(cluster, MagicMock(), MagicMock(return_value=MagicMock(read=None)))
+    bench.topics = MagicMock()
+    words = {
+        "failing": "1000 of 3000 sends failed",
+        "none taken": "5 of 5 sends",
+        "too many": "bytes allows",
+        "well": "",
+    }
+    with pytest.raises(TargetError, match=words[ends]) if words[ends] else nullcontext():
+        bench._warm_slice(row(scenario(), load=CAPPED), 5.0)
+    assert words[ends] in cluster.meter.stopped
+
+
+@pytest.mark.parametrize(
+    ("failed", "records", "words"), [(1, 10, "1 of 10 sends"), (0, 10**6, "bytes allows"), (0, 10, "")]
+)
+def test_a_backlog_is_held_against_the_limits_while_it_is_written_and_at_its_end(
+    monkeypatch: pytest.MonkeyPatch, failed: int, records: int, words: str
+) -> None:
+    def fill(_self: object, _spec: object, observer: Observer) -> None:
+        observer.sends(Progress(at=0.0, attempted=10, done=10 - failed, failed=failed))
+
+    monkeypatch.setattr(LibrdkafkaDriver, "fill", fill)
+    cluster = limited(1e6)
+    bench = bench_of(cluster, MagicMock(), process_sampler(dict))
+    bench.topics.keeper = MagicMock()
+    backlog = row(BACKLOG, load=Load(kind="backlog", records=records))
+    observer = bench.watch.observer(backlog, MagicMock(), lambda *_: None)
+    with pytest.raises(TargetError, match=words) if words else nullcontext():
+        bench._backlog(backlog, observer)
+    assert words in cluster.meter.stopped
+    assert cluster.meter.written == (0 if words else records * backlog.logged_bytes)
+
+
+@dataclass
+class Sampling:
+    """Stands where brokers' counters would be read."""
+
+    told: dict[str, float]
+    gives: tuple[str, ...] = ()
+    unavailable = untold = ""
+
+    def metrics(self, _rate: float, _windows: Sequence[int]) -> dict[str, float]:
+        return self.told
+
+
+@dataclass
+class Bench:
+    """Stands where brokers would be loaded: gives these rounds, the last one again and again."""
+
+    gives: list[Round]
+    warm_up_facts: dict[str, object] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    loaded: list[tuple[int, int]] = field(default_factory=list)
+    """Of each round its number, and on how many load hosts; 0: all."""
+
+    def warm_up(self, _scenarios: object) -> None: ...
+
+    def round_trips(self, _scenarios: object) -> dict[str, float]:
+        return {}
+
+    def delete_backlogs(self) -> None: ...
+
+    def brokers_cpu_s(self) -> float:
+        return 0.0
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def round(
+        self, _scenario: Scenario, index: int, _left: object, _doing: str, fewer: OneHostFewer | None
+    ) -> Finished:
+        self.loaded.append((index, fewer.hosts if fewer else 0))
+        given = self.gives.pop(0) if len(self.gives) > 1 else self.gives[0]
+        spoilt = bool(given.invalid or given.invalid_metrics)
+        return Finished(round=replace(given, index=index), repeatable=spoilt)
+
+
+@dataclass
+class FakeSetup:
+    """A setup with this bench, and the cluster."""
+
+    own = dedicated = True
+    given: Bench
+    tier: Tier = TIER
+    driver: LibrdkafkaDriver = field(default_factory=LibrdkafkaDriver)
+    ledger: Ledger = field(default_factory=Ledger)
+    hosts: int = 1
+
+    def fewer(self, row: Scenario) -> OneHostFewer | None:
+        return one_host_fewer(replace(row, producers=self.hosts), self.hosts)
+
+    def bench(self, _cluster: object, _run_id: str) -> Bench:
+        return self.given
+
+    def log_tail(self) -> str:
+        return ""
+
+
+def measured(monkeypatch: pytest.MonkeyPatch, bench: Bench, hosts: int = 1) -> Measurement:
+    monkeypatch.setattr(
+        rounds, "read_canary", lambda *_: CanaryReading(deflate_mib_per_s=60, loopback_per_s=1, pressure=0, steal=0)
+    )
+    setup: Any = FakeSetup(bench, hosts=hosts)
+    stop = GateStopRule(profile=None, rounds=TIER.rounds)
+    return Rounds(setup, setup, run_id="r", stop=stop).measure([scenario()])["batch-1k"]
+
+
+class WarmsUp:
+    """A stop rule for which this row is still warming up until it has so many rounds."""
+
+    def __init__(self, name: str, until: int) -> None:
+        self.name, self.until, self.asked = name, until, 0
+
+    def hopeless(self, _scenario: object, _earlier: object) -> bool:
+        return False
+
+    def still_warming(self, done: Any) -> dict[str, str]:
+        warming = max(r.index for r in done[self.name]) < self.until
+        return {self.name: "growing"} if warming else {}
+
+
+def test_only_rows_that_warm_up_and_those_compared_with_them_get_another_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = CanaryReading(deflate_mib_per_s=60, loopback_per_s=1, pressure=0, steal=0)
+    monkeypatch.setattr(rounds, "read_canary", lambda *_: reading)
+    setup: Any = FakeSetup(Bench([GOOD]))
+    rows = [
+        scenario("slow", ("a",)),
+        scenario("partner", ("a", "b")),
+        scenario("third", ("b",)),
+        scenario("far", ("c",)),
+    ]
+    stop: Any = WarmsUp("slow", TIER.rounds + 2)
+    found = Rounds(setup, setup, run_id="r", stop=stop).measure(rows)
+    assert {name: len(m.warm_up) for name, m in found.items()} == {"slow": 2, "partner": 2, "third": 2, "far": 0}
+    assert {len(m.rounds) for m in found.values()} == {TIER.rounds}
+    assert [r.index for r in found["slow"].rounds] == [r.index for r in found["third"].rounds] == [3, 4]
+
+
+def test_what_was_ended_early_keeps_its_rounds_when_others_get_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of its rounds counted as those of brokers that warm up: INVALID, "no round was measured"."""
+
+    class Wild(WarmsUp):
+        def hopeless(self, scenario: Any, earlier: Any) -> bool:
+            return scenario.name == "wild" and len(earlier) >= 1
+
+    reading = CanaryReading(deflate_mib_per_s=60, loopback_per_s=1, pressure=0, steal=0)
+    monkeypatch.setattr(rounds, "read_canary", lambda *_: reading)
+    setup: Any = FakeSetup(Bench([GOOD]))
+    stop: Any = Wild("slow", TIER.rounds + 2)
+    found = Rounds(setup, setup, run_id="r", stop=stop).measure([scenario("slow", ("a",)), scenario("wild", ("a",))])
+    assert [r.index for r in found["slow"].rounds] == [3, 4]
+    assert [r.index for r in found["wild"].rounds] == [1]
+
+
+GOOD = one_round(1, 1000)
+DELAYED = one_round(1, 1000, spoilt={"latency_ms": "sent late"})
+SATURATED = one_round(1, 1000, invalid=("generator saturated",))
+
+
+@pytest.mark.parametrize(
+    ("gives", "discarded"),
+    [
+        ([GOOD], 0),
+        ([SATURATED, GOOD], 1),
+        ([DELAYED], REPEATS),
+        ([SATURATED], REPEATS),
+        # What delays used up is still there for rounds that do not count at all.
+        ([*[DELAYED] * (REPEATS + 1), *[SATURATED] * REPEATS, GOOD], 2 * REPEATS),
+    ],
+)
+def test_rounds_that_the_generator_spoilt_are_repeated(
+    monkeypatch: pytest.MonkeyPatch, gives: Sequence[Round], discarded: int
+) -> None:
+    found = measured(monkeypatch, Bench(list(gives)))
+    assert len(found.discarded) == discarded
+    assert bool(found.rounds[-1].invalid) == (gives[-1] is SATURATED)
+
+
+@pytest.mark.parametrize(("rounds", "most"), [(2, 2), (3, 2), (7, 3), (15, 7)])
+def test_more_rounds_have_more_tries(rounds: int, most: int) -> None:
+    """Three of ten rounds of a nightly were sent late; two tries for seven rounds left it undecided."""
+    assert repeats(replace(TIER, rounds=rounds)) == most
+    assert most_rounds(replace(TIER, rounds=rounds), own=False) == 2 * rounds + 2 * most
+
+
+def test_rounds_of_compiling_brokers_are_followed_by_others_and_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    cold, warm = (replace(GOOD, metrics={**GOOD.metrics, "broker_compile_share.max": share}) for share in (0.5, 0))
+    bench = Bench([cold, cold, cold, warm])
+    found = measured(monkeypatch, bench)
+    assert [[r.index for r in part] for part in (found.warm_up, found.rounds)] == [[1, 2, 3], [4, 5]]
+    assert len(bench.notes) == 3
+    for_ever = measured(monkeypatch, Bench([cold]))
+    assert len(for_ever.warm_up + for_ever.rounds) == with_extra_rounds(TIER, own=True)
+    assert "50, 50 % of a broker's CPU compiled its code" in for_ever.warming
+
+
+def test_rounds_on_one_host_fewer_are_taken_beside_the_others_in_turns_first_and_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench([GOOD])
+    found = measured(monkeypatch, bench, hosts=3)
+    assert bench.loaded == [(1, 0), (1, 2), (2, 2), (2, 0)]
+    assert [r.index for r in found.rounds] == [r.index for r in found.one_host_fewer] == [1, 2]
+    assert measured(monkeypatch, Bench([GOOD])).one_host_fewer == ()
+
+
+def test_rounds_on_one_host_fewer_of_brokers_that_warmed_up_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    cold, warm = (replace(GOOD, metrics={**GOOD.metrics, "broker_compile_share.max": share}) for share in (0.5, 0))
+    found = measured(monkeypatch, Bench([cold, cold, cold, cold, warm]), hosts=2)
+    assert [r.index for r in found.rounds] == [r.index for r in found.one_host_fewer] == [3, 4]
+
+
+def test_what_is_invalid_on_one_host_fewer_is_not_measured_so_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench([GOOD, *[SATURATED] * (REPEATS + 1), GOOD])
+    found = measured(monkeypatch, bench, hosts=2)
+    assert bench.loaded == [(1, 0), *[(1, 1)] * (REPEATS + 1), (2, 0)]
+    assert ([bool(r.invalid) for r in found.rounds], len(found.one_host_fewer)) == ([False, False], 1)
+    assert found.one_host_fewer[0].invalid
+    assert found.discarded == ()
