@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from perfgate.judge.rules import READERS
+from perfgate.judge.rates import READERS
 from perfgate.model import DECIDES_PACED
 from perfgate.model.errors import ConfigurationError
 

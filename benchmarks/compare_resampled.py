@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.verdict_report import BLOCK
 from benchmarks.warm_cluster import BY_NAME
-from perfgate.judge.compare.comparisons import judge_comparison
+from perfgate.judge.claims.same import judge_comparison
 from perfgate.model import Accounting, Comparison, ComparisonOutcome, Measurement, RecordedPairs, Round
 from perfgate.model.judged import UNSOUND
 

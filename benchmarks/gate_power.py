@@ -18,10 +18,11 @@ from dataclasses import replace
 import numpy as np
 
 from fixtures.command_line import TIERS
+from perfgate.judge.claim import worst
+from perfgate.judge.claims.threshold import judge_threshold
 from perfgate.judge.confirmation import second_look, stands_alone
 from perfgate.judge.limits import ROWS, reach_of
-from perfgate.judge.rules import judge_scenario, verdict_of
-from perfgate.judge.threshold_rule import judge_threshold
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.thresholds import largest_reach
 from perfgate.measure.assembly import unmeasured
 from perfgate.model import METRICS, Measurement, MetricInfo, Outcome, Profile, Threshold, Verdict
@@ -130,7 +131,7 @@ class Lab:
             judge_threshold(self._rates(factor, state), threshold)
             for threshold, factor, state in zip(held, factors, states, strict=True)
         )
-        return Outcome(name="row", verdict=verdict_of(judgements), judgements=judgements)
+        return Outcome(name="row", verdict=worst(one.verdict for one in judgements), judgements=judgements)
 
 
 def shares(lab: Lab, rate: float, cpu: float, draws: int) -> tuple[float, float, float]:

@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.warm_cluster import BY_NAME, KeptTarget, quiet_setup, warm_cluster
-from perfgate.judge.compare.comparisons import judge_comparison
-from perfgate.judge.compare.stopping import SequentialStopRule
+from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
 from perfgate.load.turns import pace
 from perfgate.measure.bench import Bench
 from perfgate.measure.bursts import burst

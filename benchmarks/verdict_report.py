@@ -17,7 +17,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.verdict_quality import BUSY_ROWS, CASES, DELAYS, recorded
-from perfgate.judge.compare.reference import verdict_of_units
+from perfgate.judge.claims.ratio import verdict_of_units
 from perfgate.judge.compare.sequential import judge_units
 from perfgate.judge.ratio_file import load_ratios
 

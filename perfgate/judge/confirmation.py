@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from perfgate.judge.relations import judge_relation
-from perfgate.judge.rules import judge_scenario, tells_nothing
+from perfgate.judge.bound import FAR
+from perfgate.judge.claims.relation import judge_relation
+from perfgate.judge.scenario_case import judge_scenario, tells_nothing
 from perfgate.judge.thresholds import for_one_look
-from perfgate.judge.unexplained import FAR
 from perfgate.model import Measurement, Outcome, Profile, RangeRelation, Relation, Verdict
 
 SECOND_LOOK = "a confirmation run on a fresh cluster"

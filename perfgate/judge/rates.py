@@ -6,12 +6,19 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
-from perfgate.model import Judgement, Load, Measurement, Round, Threshold, Verdict
+from perfgate.model import DECIDES_PACED, Judgement, Load, Measurement, Round, Threshold, Verdict
 from perfgate.model.doubt import Doubt, excused
 
 AT_THE_CAP = 0.98
 """Where a capped load reaches this share of its rate, the rate says nothing; what it costs the brokers does."""
 
+DECIDES = {"paced": DECIDES_PACED, "ramp": "knee_records_per_s"}
+
+
+READERS = {"paced": "end_to_end_latency_ms.p99", "capped": "received_records_per_s"}
+"""What is held besides where consumers read along: producers may feel nothing of what these wait for."""
+RATE_TAKEN = 0.98
+"""A paced load of which this share was taken is not what brokers are red for."""
 PER_RECORD = ("broker_cpu_us_per_record", "client_cpu_us_per_record")
 OTHER_RATE = 0.2
 """A rate that is off by more is that of another load, however far a metric's limit lies: that of a p99 may lie beyond
@@ -80,3 +87,18 @@ def paired_ratios(metric: str, of: Sequence[Round], over: Sequence[Round]) -> tu
     """Return the ratio of the two loads in every round that both have, by its number."""
     below = {r.index: r.metrics[metric] for r in over if r.metrics.get(metric)}
     return tuple(r.metrics[metric] / below[r.index] for r in of if metric in r.metrics and r.index in below)
+
+
+def lower_cap_doubts(measurement: Measurement, thresholds: Sequence[Threshold]) -> tuple[Doubt, ...]:
+    """Return that the load came to a cap below the stored limit of its rate, so that the figures are of another load.
+
+    What a record costs the brokers differs with the load, too: by no more than the loads do. A target file's limits
+    lower caps.
+    """
+    load = measurement.scenario.load
+    limit = max((t.limit for t in thresholds if t.metric.name == "records_per_s"), default=0.0)
+    if load.kind != "capped" or not limit > load.rate or not at_its_cap(measurement):
+        return ()
+    text = f"reached its cap of {load.rate:,.0f} records/s; the stored limit of {limit:,.0f} is of a higher one"
+    baseline = max(t.baseline for t in thresholds if t.metric.name == "records_per_s")
+    return (Doubt(kind="cap", whose="load", text=text, factor=baseline / min(load.rate, centre_rate(measurement))),)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from perfgate.judge import noise, warming
-from perfgate.judge.unexplained import clipped
+from perfgate.judge.bound import clipped
 from perfgate.model import Profile, Round, Scenario, Threshold
 
 

@@ -10,24 +10,8 @@ from perfgate.judge.messages import number
 from perfgate.model import Judgement, Verdict
 from perfgate.model.doubt import Doubt, excused, explained
 
-FAR = 2
-"""A value beyond its limit counts as at most so many times as far from the limit as that is from the baseline. What
-lies farther off is beyond without doubt, and its scatter there must not make the centre of all uncertain."""
-
 Doubts = Sequence[Sequence[Doubt]]
 """Of each round, in their order."""
-
-
-def clipped(values: Sequence[float], sign: int, limit: float, distance: float) -> list[float]:
-    """Return the values for a test of red: those far beyond the limit come back to FAR times its `distance` from it.
-
-    `sign`: 1 for what is better when higher, else -1; `distance`: of the limit from what is expected, in their unit.
-    """
-    farthest = limit - sign * FAR * distance
-    # What is no number stays one: no test of red or green passes it.
-    return [
-        value if math.isnan(value) else max(value, farthest) if sign > 0 else min(value, farthest) for value in values
-    ]
 
 
 def without_explained(values: Sequence[float], sign: int, metric: str, doubts: Doubts) -> list[float]:

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from perfgate.judge.claims.more_hosts import RATES
 from perfgate.judge.messages import WARMING
-from perfgate.judge.more_hosts import RATES
 from perfgate.model import COMPILING, METRICS, Measurement, MetricInfo, Round
 from perfgate.model.doubt import Doubt
 from perfgate.model.summary import centre

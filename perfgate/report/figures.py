@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfgate.judge.rules import invalid_reasons
+from perfgate.judge.scenario_case import invalid_reasons
 from perfgate.judge.spoilt import spoilt
 from perfgate.model import Measurement, metric_info
 from perfgate.model.summary import metric_value

@@ -17,7 +17,7 @@ import tomlkit
 
 from perfgate.judge.compare.units import unit_logs
 from perfgate.judge.messages import percent
-from perfgate.judge.rules import READERS
+from perfgate.judge.rates import READERS
 from perfgate.judge.spoilt import spoilt
 from perfgate.judge.thresholds import ENOUGH_PAIRS, load_profiles, match_profile
 from perfgate.model import DECIDES_PACED, Comparison, RecordedPairs

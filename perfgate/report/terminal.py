@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from statistics import median
 from typing import Protocol
 
+from perfgate.judge.claims.relation import deciding_step
 from perfgate.judge.compare.advice import signed
 from perfgate.judge.messages import MORE_ROUNDS, number, percent, spread_text
-from perfgate.judge.relations import deciding_step
 from perfgate.judge.run_end import is_undecided
 from perfgate.judge.spoilt import spoilt_metrics
 from perfgate.judge.statistics import spread

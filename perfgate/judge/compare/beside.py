@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 
 from perfgate.judge.compare.paths import favour, favoured, handicap
-from perfgate.judge.rates import at_its_cap
-from perfgate.judge.rules import READERS
+from perfgate.judge.rates import READERS, at_its_cap
 from perfgate.model import DECIDES_PACED, METRICS, Comparison, Effect, Measurement, MetricEffect, MetricInfo
 
 AT_ITS_CAP = "broker_cpu_us_per_record"

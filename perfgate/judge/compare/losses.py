@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import NormalDist, fmean
 
+from perfgate.judge.claims.more_hosts import RATES
 from perfgate.judge.compare.beyond import WIDENING, largest_scatter, loss_known, wide_interval
 from perfgate.judge.compare.compiling import compile_doubts
-from perfgate.judge.compare.paths import path_doubts, paths_ms
+from perfgate.judge.compare.paths import path_doubts
 from perfgate.judge.compare.sequential import PLAIN, Estimate, Rule
-from perfgate.judge.compare.units import pairs_per_unit
-from perfgate.judge.more_hosts import RATES
 from perfgate.judge.unexplained import words
-from perfgate.model import Comparison, ComparisonOutcome, Effect, MetricEffect, MetricInfo, Round
+from perfgate.model import Comparison, MetricEffect, MetricInfo, Round
 from perfgate.model.compared import SATURATED
 from perfgate.model.doubt import Doubt, excused, explained
 
@@ -72,6 +71,12 @@ class SoundUnits:
         """Return these reasons for doubt with what all of them explain of the loss; empty where there is none."""
         return "; ".join(dict.fromkeys(filter(None, (*reasons, self.explains))))
 
+    def loss_in_spite_of(self, reasons: Sequence[str]) -> str:
+        """Return the loss with what it is red in spite of."""
+        loss = f"{self.effect.estimate * 100:+.1f} % {self.metric.name} in {self.counted}, more than scatter explains"
+        in_spite = self.in_spite_of(reasons)
+        return f"{loss}; red in spite of this: {in_spite}" if in_spite else loss
+
 
 def sound_units(comparison: Comparison, metric: MetricInfo) -> SoundUnits:
     """Return what the comparison's units say of this metric, one that was cut off among them.
@@ -119,31 +124,6 @@ def known_loss(
     if not units:
         return False
     return loss_known(units.explained, units.metric, margin, comparison, red, final=final, rule=rule)
-
-
-def with_units(
-    outcome: ComparisonOutcome, comparison: Comparison, units: SoundUnits, effect: Effect
-) -> ComparisonOutcome:
-    """Return the outcome as this effect, with the figures of the units that say something of a metric."""
-    reasons = outcome.reasons
-    if effect is Effect.SLOWER:
-        loss = (
-            f"{units.effect.estimate * 100:+.1f} % {units.metric.name} in {units.counted}, more than scatter explains"
-        )
-        in_spite = units.in_spite_of(reasons)
-        reasons = (f"{loss}; red in spite of this: {in_spite}" if in_spite else loss,)
-    return replace(
-        outcome,
-        effect=effect,
-        primary=replace(units.effect, verdict=effect if comparison.decides.metrics else None),
-        units=len(units.logs),
-        pairs=len(units.logs) * pairs_per_unit(comparison),
-        detectable=None,
-        more_minutes=None,
-        unit_effects=tuple(map(math.expm1, units.logs)),
-        reasons=reasons,
-        paths_ms=paths_ms(comparison),
-    )
 
 
 def _logs(before: Round, after: Round, metric: MetricInfo, doubts: Sequence[Doubt]) -> tuple[float, float] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfgate.judge.rules import invalid_reasons
+from perfgate.judge.scenario_case import invalid_reasons
 from perfgate.judge.spoilt import spoilt
 from perfgate.model import Comparison, Effect, MetricInfo, Round
 

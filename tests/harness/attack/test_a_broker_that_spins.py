@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from perfgate.judge.noise import disturbed
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.canary import read_canary
 from perfgate.model import CanaryReading, Verdict
 from tests.harness.build import measurement, profile, threshold

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from perfgate.judge.noise import disturbed
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.assembly import round_of
 from perfgate.measure.validity import flaws
 from perfgate.model import Accounting, CanaryReading, Load, Measurement, Verdict

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.judge.claims.relation import judge_relation
 from perfgate.judge.compare.sequential import estimate, looks_until
 from perfgate.judge.messages import relation_message, scenario_message
-from perfgate.judge.relations import judge_relation
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.statistics import share_of, spread
 from perfgate.model import Measurement, Verdict
 from perfgate.report.results import finite, load_run, scenario_entry, write_run

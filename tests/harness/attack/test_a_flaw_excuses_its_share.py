@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.assembly import Finished, round_of
 from perfgate.measure.round_flaws import round_flaws
 from perfgate.measure.rounds import nothing_left

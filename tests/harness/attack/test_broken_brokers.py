@@ -10,12 +10,12 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from perfgate.judge.claims.relation import judge_relation
+from perfgate.judge.claims.same import judge_comparison
 from perfgate.judge.compare.advice import comparison_message, recommendation
-from perfgate.judge.compare.comparisons import judge_comparison
 from perfgate.judge.confirmation import second_look, to_measure_again
 from perfgate.judge.messages import scenario_message
-from perfgate.judge.relations import judge_relation
-from perfgate.judge.rules import invalid_reasons, judge_scenario
+from perfgate.judge.scenario_case import invalid_reasons, judge_scenario
 from perfgate.measure.assembly import round_of, unhealthy, unmeasured
 from perfgate.measure.faults.fault_round import fault_round
 from perfgate.measure.faults.rounds import measure_faults

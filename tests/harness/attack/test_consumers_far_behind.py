@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure import round_flaws as module
 from perfgate.measure.assembly import round_of
 from perfgate.measure.round_flaws import is_idempotent, round_flaws

@@ -6,7 +6,7 @@ import pytest
 
 from perfgate.judge.faults.rules import UNPROMISED_S
 from perfgate.judge.limits import reach_of
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.thresholds import largest_reach
 from perfgate.model import Measurement, Verdict, settings
 from perfgate.report.fault_tables import outage_note

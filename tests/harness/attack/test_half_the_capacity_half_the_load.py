@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from perfgate.judge.messages import scenario_message
 from perfgate.judge.rates import OTHER_RATE
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.thresholds import load_profile
 from perfgate.model import Load, Measurement, Outcome, Threshold, Verdict
 from perfgate.report.proposal import Proposed, proposed, updated

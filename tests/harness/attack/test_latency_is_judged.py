@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 import pytest
 
+from perfgate.judge.rates import READERS
 from perfgate.judge.ratio_file import load_ratios
-from perfgate.judge.rules import READERS, judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.thresholds import load_profile
 from perfgate.model import Consumers, FaultScenario, Load, Measurement, Threshold, Verdict
 from perfgate.report.proposal import Proposed, proposed, updated

@@ -5,8 +5,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.judge.relations import judge_relation
-from perfgate.judge.threshold_rule import judge_threshold
+from perfgate.judge.claims.relation import judge_relation
+from perfgate.judge.claims.threshold import judge_threshold
 from perfgate.model import Verdict
 from tests.harness.build import measurement, relation, threshold
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from perfgate.judge.relations import judge_relation
-from perfgate.judge.rules import judge_scenario, tells_nothing
+from perfgate.judge.claims.relation import judge_relation
+from perfgate.judge.scenario_case import judge_scenario, tells_nothing
 from perfgate.model import Load, Measurement, TopicSpec, Verdict, settings
 from perfgate.model.catalogue import family
 from perfgate.model.errors import ConfigurationError

@@ -3,8 +3,8 @@ round."""
 
 import pytest
 
+from perfgate.judge.claims.threshold import judge_threshold
 from perfgate.judge.statistics import many
-from perfgate.judge.threshold_rule import judge_threshold
 from perfgate.model import Verdict
 from tests.harness.build import threshold
 

@@ -15,7 +15,7 @@ from unittest.mock import MagicMock, Mock
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load import processes
 from perfgate.measure import campaign as campaign_module
 from perfgate.measure import rounds as rounds_module

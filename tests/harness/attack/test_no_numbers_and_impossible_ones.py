@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from perfgate.judge.claims.relation import judge_relation
+from perfgate.judge.claims.threshold import judge_threshold
 from perfgate.judge.messages import scenario_message
-from perfgate.judge.relations import judge_relation
-from perfgate.judge.rules import judge_scenario
-from perfgate.judge.threshold_rule import judge_threshold
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.warming import still_warming
 from perfgate.measure.assembly import round_of
 from perfgate.model import Measurement, Verdict

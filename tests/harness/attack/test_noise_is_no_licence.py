@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfgate.judge.threshold_rule import judge_threshold
+from perfgate.judge.claims.threshold import judge_threshold
 from perfgate.model import Verdict
 from tests.harness.build import threshold
 

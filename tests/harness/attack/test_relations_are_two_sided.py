@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from perfgate.judge.claims.relation import judge_relation
 from perfgate.judge.messages import relation_message
 from perfgate.judge.relation_file import load_relations
-from perfgate.judge.relations import judge_relation
 from perfgate.model import PairRelation, RangeRelation, Verdict
 from tests.harness.build import measurement, relation
 from tests.harness.run_gate import ROOT

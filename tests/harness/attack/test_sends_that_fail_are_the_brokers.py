@@ -7,7 +7,7 @@ from unittest.mock import MagicMock, Mock
 
 import pytest
 
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load import processes
 from perfgate.measure.assembly import sends_failed
 from perfgate.measure.faults import fault_round as module

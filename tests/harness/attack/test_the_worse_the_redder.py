@@ -9,10 +9,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from perfgate.judge.claims.relation import judge_relation
+from perfgate.judge.claims.threshold import judge_threshold
 from perfgate.judge.confirmation import second_look, stands_alone
-from perfgate.judge.relations import judge_relation
-from perfgate.judge.rules import judge_scenario, no_longer_taken
-from perfgate.judge.threshold_rule import judge_threshold
+from perfgate.judge.scenario_case import judge_scenario, no_longer_taken
 from perfgate.model import CanaryReading, Load, Measurement, Outcome, Profile, Round, Verdict
 from perfgate.model.doubt import Doubt
 from tests.harness.build import flawed, measurement, profile, relation, threshold

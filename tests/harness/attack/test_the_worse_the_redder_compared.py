@@ -15,9 +15,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from perfgate.judge.compare.comparisons import judge_comparison
-from perfgate.judge.compare.reference import judge_against_reference
-from perfgate.judge.compare.stopping import SequentialStopRule
+from perfgate.judge.claims.ratio import judge_against_reference
+from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
 from perfgate.judge.ratio_file import Ratios, load_ratios
 from perfgate.model import Comparison, Deciding, Effect, Load, Round, Verdict
 from perfgate.model.compared import SATURATED

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfgate.judge.faults.growth import GROWN
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.assembly import Finished, unmeasured
 from perfgate.measure.ramp import UNKNOWN, known_after, ramp_round
 from perfgate.model import METRICS, FaultScenario, Measurement, Profile, Round, Scenario, Verdict, with_changes

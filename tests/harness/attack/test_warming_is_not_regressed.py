@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.judge.rules import judge_scenario
-from perfgate.judge.threshold_rule import judge_threshold
+from perfgate.judge.claims.threshold import judge_threshold
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.warming import still_growing
 from perfgate.model import Verdict
 from tests.harness.build import measurement, profile, threshold

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from perfgate.judge.faults.expectation import expected_outage
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load.history import ACCEPT, RECEIPT
 from perfgate.measure.faults import fault_round as module
 from perfgate.measure.faults import rounds as rounds_module

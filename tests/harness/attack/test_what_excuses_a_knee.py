@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.assembly import Finished
 from perfgate.measure.ramp import Known, known_after, ramp_round
 from perfgate.model import Measurement, Round, Scenario, Verdict, with_changes

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.judge.compare.comparisons import judge_comparison
-from perfgate.judge.compare.reference import judge_against_reference
+from perfgate.judge.claims.ratio import judge_against_reference
+from perfgate.judge.claims.same import judge_comparison
 from perfgate.judge.ratio_file import load_ratios
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.thresholds import load_profiles
 from perfgate.model import Comparison, Measurement, Round
 from perfgate.report.comparisons import recorded_comparisons

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.judge.claims.ratio import judge_against_reference
+from perfgate.judge.claims.same import judge_comparison
 from perfgate.judge.compare.again import chance_of
-from perfgate.judge.compare.comparisons import judge_comparison
-from perfgate.judge.compare.reference import judge_against_reference
 from perfgate.judge.ratio_file import load_ratios
 from perfgate.measure.validity import late_turns
 from perfgate.model import Comparison, Effect, Verdict

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from perfgate.judge.claims.relation import hidden_by_caps, judge_relation, never_told
 from perfgate.judge.confirmation import second_look, to_measure_again
-from perfgate.judge.relations import hidden_by_caps, judge_relation, never_told
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.model import METRICS, Load, Measurement, RangeRelation, Verdict
 from tests.harness.build import measurement, profile, relation, threshold
 from tests.harness.forked import gate

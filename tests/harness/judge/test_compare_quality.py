@@ -15,7 +15,7 @@ from benchmarks.compare_lines import LINES, Line, chosen, comparison_facts, note
 from benchmarks.compare_quality import missing
 from benchmarks.compare_resampled import Pool, drawn
 from benchmarks.warm_cluster import BY_NAME as SCENARIOS
-from perfgate.judge.compare.comparisons import judge_comparison
+from perfgate.judge.claims.same import judge_comparison
 from perfgate.model import Comparison, Effect, with_changes
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.comparisons import comparison_entry

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from perfgate.judge.claims.same import judge_comparison, with_notable
 from perfgate.judge.compare.advice import alone_lines, comparison_message, recommendation
-from perfgate.judge.compare.comparisons import judge_comparison, with_notable
 from perfgate.judge.compare.sequential import Rule, critical, judge_units, looks_until
 from perfgate.measure.parts import Compared
 from perfgate.model import AS_USUAL, METRICS, Comparison, Consumers, Deciding, Effect, Load

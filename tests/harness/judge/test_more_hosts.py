@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.judge.more_hosts import BROKERS_CPU, RECEIVED, SENT, host_doubts, more_hosts, most_ratio, notes_of
-from perfgate.judge.relations import judge_relation
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.claims.more_hosts import BROKERS_CPU, RECEIVED, SENT, host_doubts, more_hosts, most_ratio, notes_of
+from perfgate.judge.claims.relation import judge_relation
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.model import Consumers, Load, Measurement, Round, Verdict
 from perfgate.model.doubt import Doubt
 from perfgate.report.results import recorded_measurement, scenario_entry

@@ -26,7 +26,7 @@ from perfgate.judge.limits import (
 )
 from perfgate.judge.messages import scenario_message
 from perfgate.judge.noise import CANARY_OFF, disturbed, hopeless
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.stopping import GateStopRule
 from perfgate.measure.canary import ProcessCpu, busiest, processes_cpu_s, read_canary
 from perfgate.model import CanaryReading, Outcome, Verdict

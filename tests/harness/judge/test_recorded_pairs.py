@@ -9,12 +9,11 @@ import pytest
 from scipy import stats
 
 from benchmarks.unit_errors import beside_recorded
+from perfgate.judge.claims.ratio import ReferenceStopRule, judge_against_reference
+from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
 from perfgate.judge.compare.advice import comparison_message
-from perfgate.judge.compare.comparisons import judge_comparison
 from perfgate.judge.compare.pooled import scatter
-from perfgate.judge.compare.reference import ReferenceStopRule, judge_against_reference
 from perfgate.judge.compare.sequential import judge_units
-from perfgate.judge.compare.stopping import SequentialStopRule
 from perfgate.judge.ratio_file import load_ratios
 from perfgate.judge.thresholds import load_profile
 from perfgate.model import Comparison, Effect, RecordedPairs, Verdict

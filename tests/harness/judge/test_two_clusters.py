@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from perfgate.judge.claims.ratio import ReferenceStopRule, judge_against_reference, reference_message
+from perfgate.judge.claims.same import judge_comparison
 from perfgate.judge.compare.advice import comparison_message
-from perfgate.judge.compare.comparisons import judge_comparison
-from perfgate.judge.compare.reference import ReferenceStopRule, judge_against_reference, reference_message
 from perfgate.judge.ratio_file import load_ratios
 from perfgate.measure.load_watch import LoadWatch
 from perfgate.model import Comparison, Consumers, Deciding, Effect, Load, Verdict

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.judge.relations import judge_relation
-from perfgate.judge.rules import judge_scenario, required
+from perfgate.judge.claims.relation import judge_relation
+from perfgate.judge.claims.threshold import required
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.thresholds import load_profile
 from perfgate.measure.assembly import timed_out_share
 from perfgate.measure.validity import TIMED_OUT, accounting_of, flaws, not_sustained

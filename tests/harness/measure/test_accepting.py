@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from perfgate.judge.faults.expectation import expected_receiving
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load.history import ACCEPT
 from perfgate.measure.faults.accepting import DUE_S, had_no_effect
 from perfgate.measure.faults.analysis import analyse

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.blocks import BLOCK_ROUND_S
 from perfgate.measure.campaign import Campaign
 from perfgate.measure.refusal import refusal_round

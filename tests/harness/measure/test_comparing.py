@@ -11,9 +11,8 @@ from unittest.mock import MagicMock, Mock
 import numpy as np
 import pytest
 
-from perfgate.judge.compare.comparisons import judge_comparison
-from perfgate.judge.compare.reference import ReferenceStopRule
-from perfgate.judge.compare.stopping import SequentialStopRule
+from perfgate.judge.claims.ratio import ReferenceStopRule
+from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
 from perfgate.judge.ratio_file import load_ratios
 from perfgate.measure import comparing as module
 from perfgate.measure.comparable import cannot_be_compared

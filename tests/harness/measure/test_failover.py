@@ -19,7 +19,7 @@ from perfgate.host.session import run_in_session
 from perfgate.judge.faults.controllers import took_over
 from perfgate.judge.faults.expectation import expected_outage
 from perfgate.judge.faults.rules import durability_of, judge_fault
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load.history import OUTCOME, RECEIPT, SEND
 from perfgate.measure.assembly import unmeasured
 from perfgate.measure.faults.analysis import analyse

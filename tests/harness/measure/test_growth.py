@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from perfgate.judge.faults.growth import THROUGHOUT
 from perfgate.judge.faults.rules import judge_fault
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure import bench as benches
 from perfgate.measure.faults.analysis import analyse
 from perfgate.measure.faults.fault_round import fault_round

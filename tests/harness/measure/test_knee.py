@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.judge.rules import judge_scenario, required
+from perfgate.judge.claims.threshold import required
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.assembly import Finished
 from perfgate.measure.knee import BELOW, LEAST_SHARE, RESOLUTION, find_knee
 from perfgate.measure.ramp import TRIES, UNLOADED_TIMES, Known, known_after, ramp_round

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load.history import Rows
 from perfgate.measure.faults.analysis import analyse
 from perfgate.measure.faults.reading import stayed

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.judge.compare.comparisons import judge_comparison
+from perfgate.judge.claims.same import judge_comparison
 from perfgate.model import METRICS, Verdict
 from perfgate.report.comparisons import comparison_entry
 from perfgate.report.csv_table import COLUMNS, FORMULA, metrics_csv, text_cell

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perfgate.judge.compare.comparisons import judge_comparison
+from perfgate.judge.claims.same import judge_comparison
 from perfgate.report.comparisons import comparison_entry
 from perfgate.report.front import banners, front_html, integrity_line, run_before
 from perfgate.report.results import load_run, recorded_measurements, write_run

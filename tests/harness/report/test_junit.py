@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from perfgate.judge.compare.comparisons import judge_comparison
+from perfgate.judge.claims.same import judge_comparison
 from perfgate.report.figures import valid_figures
 from perfgate.report.junit import comparison_properties
 from tests.harness.build import measurement, one_round

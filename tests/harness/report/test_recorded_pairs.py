@@ -10,7 +10,7 @@ import pytest
 
 from fixtures.command_line import TIERS
 from fixtures.sources import Book, recorded_pairs
-from perfgate.judge.compare.comparisons import judge_comparison
+from perfgate.judge.claims.same import judge_comparison
 from perfgate.judge.compare.units import unit_logs
 from perfgate.judge.thresholds import load_profile
 from perfgate.model import Comparison, Profile

@@ -17,7 +17,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from perfgate.judge.compare.comparisons import judge_comparison
+from perfgate.judge.claims.same import judge_comparison
 from perfgate.model import FAULTS, METRICS, Comparison, Fault, FaultScenario
 from perfgate.model.declared import LINKS
 from perfgate.model.errors import ConfigurationError

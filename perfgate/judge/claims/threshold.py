@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
-from perfgate.judge.rates import rate_doubts
+from perfgate.judge.bound import centre_of, clipped
+from perfgate.judge.rates import DECIDES, RATE_TAKEN, READERS, rate_doubts
+from perfgate.judge.scenario_case import PlainCase, claim
 from perfgate.judge.spoilt import FEWEST_SOUND, spoilt
 from perfgate.judge.statistics import centre_error, many, median_interval, spread
-from perfgate.judge.unexplained import clipped, settled
+from perfgate.judge.unexplained import settled
 from perfgate.judge.warming import growth_doubt, unsteady_doubts, warming_doubts
-from perfgate.model import Judgement, Measurement, MetricInfo, Threshold, Verdict
+from perfgate.model import NO_USAGE, Judgement, Measurement, MetricInfo, Scenario, Threshold, Verdict
 from perfgate.model.doubt import Doubt, explained
 from perfgate.model.summary import centre
 
@@ -21,9 +23,10 @@ TOO_GOOD = 2
 """A gain of more than so many times the limit's distance is no gain of the brokers', until somebody says why."""
 
 
+CPU = ("broker_cpu_us_per_record", "broker_cpu_cores.sum", "broker_cpu_cores.max")
+
+
 NOTHING: Mapping[int, Sequence[Doubt]] = MappingProxyType({})
-RATE_TAKEN = 0.98
-"""A paced load of which this share was taken is not what brokers are red for."""
 COARSE = 0.7
 """A centre whose standard error is more than this share of the limit's distance tells nothing: three rounds that spread
 1.2 times as wide as the limit's distance, fifteen that spread 2.6 times as wide."""
@@ -96,14 +99,11 @@ def is_red(values: Sequence[float], threshold: Threshold) -> bool:
     """Return whether rounds are beyond a limit: their centre by more than its own standard error, or their median's
     whole interval.
 
-    Values far beyond the limit come nearer (:func:`perfgate.judge.unexplained.clipped`): how far a round lies beyond
+    Values far beyond the limit come nearer (:func:`perfgate.judge.bound.clipped`): how far a round lies beyond
     does not make it less certain that all of them do.
     """
     sign, limit = threshold.metric.sign, threshold.limit
-    here = clipped(values, sign, limit, threshold.reach * threshold.baseline)
-    ends = median_interval(here)
-    best_end = ends[1] if sign > 0 else ends[0]
-    return sign * (best_end - limit) < 0 or sign * (centre(here) - limit) < -centre_error(here)
+    return centre_of(clipped(values, sign, limit, threshold.reach * threshold.baseline)).beyond(limit, sign)
 
 
 def hold(
@@ -168,3 +168,42 @@ def _lacking(measurement: Measurement, metric: str, measured: int) -> Judgement 
         return Judgement(verdict=Verdict.INCONCLUSIVE, metric=metric, reason=f"unavailable: {unavailable}")
     reason = f"measured in {measured} of {len(measurement.rounds)} rounds only"
     return Judgement(verdict=Verdict.INVALID, metric=metric, reason=reason)
+
+
+@claim(10)
+def thresholds(case: PlainCase, _: Sequence[Judgement]) -> list[Judgement]:
+    """Every metric that the profile has a threshold of keeps its limit."""
+    published = case.profile is not None and case.profile.reference
+    return [
+        hold(case.measurement, threshold, published=published, machine=case.machine, beside=case.doubts)
+        for threshold in case.thresholds
+    ]
+
+
+@claim(30)
+def has_thresholds(case: PlainCase, judged: Sequence[Judgement]) -> list[Judgement]:
+    """What must be judged of a scenario has a threshold; a table of published figures has what it has."""
+    if case.profile is not None and case.profile.reference and case.thresholds:
+        return []
+    known = {one.metric for one in judged}
+    blind = all(r.untold.get("CPU") == NO_USAGE for r in case.measurement.rounds)  # so no run could be a baseline of it
+    return [
+        Judgement(verdict=Verdict.MISSING, metric=group[0], reason="no threshold")
+        for group in required(case.scenario)
+        if not known.intersection(group) and not (group is CPU and blind)
+    ]
+
+
+def required(scenario: Scenario) -> tuple[tuple[str, ...], ...]:
+    """Return what must be held for a scenario: one metric of each group. A paced rate is declared.
+
+    The service level of a ramp is relative to the latency of its first step, which is held for that. Where records are
+    to time out it is how many do.
+    """
+    load = scenario.load
+    if load.times_out:
+        return (("records_per_s",), CPU)  # a share near 1 hides how much less was taken
+    also = (("unloaded_latency_ms.p99",),) if load.kind == "ramp" else ()
+    if scenario.consumers and load.kind in READERS:
+        also = (*also, (READERS[load.kind],))
+    return ((DECIDES.get(load.kind, "records_per_s"),), *also, CPU)

@@ -11,13 +11,15 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from perfgate.judge.bound import centre_of, median_of, too_many_beyond
+from perfgate.judge.claim import Case, Ruling, guard, judge
 from perfgate.judge.messages import number
 from perfgate.judge.rates import AT_THE_CAP, at_its_cap, paired_ratios
-from perfgate.judge.statistics import many, median_error, median_interval
+from perfgate.judge.statistics import median_interval
 from perfgate.model import Measurement, MoreHosts, Outcome, Round, Verdict
 from perfgate.model.compared import SAME_WITHIN, SATURATED
 from perfgate.model.doubt import Doubt
-from perfgate.model.judged import Finding, severity
+from perfgate.model.judged import Finding
 from perfgate.model.summary import centre
 
 RECEIVED_RATES = ("received_records_per_s", "received_mib_per_s")
@@ -26,12 +28,11 @@ WAITED = 0.5
 """Share of the window for which buffers were full of records that were under way or waited for it."""
 SENT, RECEIVED, BROKERS_CPU = "records_per_s", "received_records_per_s", "broker_cpu_cores.sum"
 AS_MUCH_CPU = "the brokers took more with as much CPU, so that they may be the limit"
-MEANS: Mapping[Finding, Verdict] = {
-    "saturated": Verdict.INVALID,
-    "unknown": Verdict.INCONCLUSIVE,
-    "confirmed": Verdict.PASS,
+FINDINGS: Mapping[Verdict, Finding] = {
+    Verdict.INVALID: "saturated",
+    Verdict.INCONCLUSIVE: "unknown",
+    Verdict.PASS: "confirmed",
 }
-"""What each makes of a green scenario."""
 
 
 def more_hosts(measurement: Measurement) -> MoreHosts | None:
@@ -42,7 +43,8 @@ def more_hosts(measurement: Measurement) -> MoreHosts | None:
     if not measurement.one_host_fewer or not measurement.rounds:
         return None
     metrics = [SENT, RECEIVED] if _fall_behind(measurement) else [SENT]
-    return min((_of(measurement, metric) for metric in metrics), key=lambda one: severity(MEANS[one.finding]))
+    order = list(FINDINGS.values())
+    return min((_of(measurement, metric) for metric in metrics), key=lambda one: order.index(one.finding))
 
 
 def host_doubts(measurement: Measurement) -> tuple[Doubt, ...]:
@@ -94,86 +96,95 @@ def notes_of(outcomes: Sequence[Outcome]) -> list[str]:
     return [f"{name}: {one.words}" for name, one in found if one.finding != "saturated"]
 
 
-def _of(measurement: Measurement, metric: str) -> MoreHosts:
-    """Return what one host more made of one metric.
+class HostsCase(Case):
+    """The claim that one load host more makes no more than `most` times of a metric."""
 
-    saturated: the interval of the median ratio lies beyond the maximum as a whole, or the median by more than its
-    standard error, and the brokers' CPU did not stay what it was. confirmed: the median keeps the maximum by at least
-    that, and fewer than :func:`many` rounds lie beyond; or the load reached its own cap. Else unknown.
-    """
-    of, over, most = measurement.rounds, measurement.one_host_fewer, most_ratio(measurement)
-    ratios = paired_ratios(metric, of, over)
-    if flaw := _flaw(metric, of, over, len(ratios)):
-        words = f"not confirmed with one load host fewer: {flaw}"
-        return _found("unknown", metric, of, over, at_most=most, words=words)
-    if metric == SENT and measurement.scenario.load.kind == "capped" and at_its_cap(measurement):
-        words = f"confirmed: its own cap of {measurement.scenario.load.rate:,.0f} records/s held it, not its load hosts"
-        return _found("confirmed", metric, of, over, ratios, at_most=most, words=words)
-    middle, error, interval = statistics.median(ratios), median_error(ratios), median_interval(ratios)
-    figures = f"{_figures(metric, of)} on {_hosts(of)} load hosts, {_figures(metric, over)} on {_hosts(over)} of them"
-    told = f"{figures}: {middle:.3g} x ({interval[0]:.3g} .. {interval[1]:.3g}, at most {most:.3g})"
-    # Conditions are written so that what is no number (NaN) confirms nothing.
-    if interval[0] > most or middle - error > most:
-        if _as_much_cpu(of, over, most):
-            words = f"not confirmed with one load host fewer: {told}; {AS_MUCH_CPU}"
-            return _found("unknown", metric, of, over, ratios, at_most=most, words=words)
-        words = f"generator saturated: {told}; the generators, not the brokers, were the limit: give it more load hosts"
-        return _found("saturated", metric, of, over, ratios, at_most=most, words=words)
-    if middle + error <= most and sum(not ratio <= most for ratio in ratios) < many(len(ratios)):
-        words = f"confirmed with one load host fewer: {told}; the load hosts were not the limit"
-        return _found("confirmed", metric, of, over, ratios, at_most=most, words=words)
-    words = f"not confirmed with one load host fewer: {told}; rounds scatter too much to tell"
-    return _found("unknown", metric, of, over, ratios, at_most=most, words=words)
+    def __init__(self, measurement: Measurement, metric: str) -> None:
+        self.measurement, self.metric, self.most = measurement, metric, most_ratio(measurement)
+        self.of, self.over = measurement.rounds, measurement.one_host_fewer
+        self.ratios = paired_ratios(metric, self.of, self.over)
+
+    def test(self) -> Ruling:
+        """INVALID: the median ratio is known to lie beyond the maximum. PASS: it keeps it by at least its error."""
+        found = median_of(self.ratios)
+        if found.beyond(self.most, -1):
+            reason = "the generators, not the brokers, were the limit: give it more load hosts"
+            return Ruling(verdict=Verdict.INVALID, reasons=(f"generator saturated: {self.figures}; {reason}",))
+        if found.keeps(self.most, -1) and not too_many_beyond(self.ratios, self.most, -1):
+            reason = f"confirmed with one load host fewer: {self.figures}; the load hosts were not the limit"
+            return Ruling(verdict=Verdict.PASS, reasons=(reason,))
+        return self.unknown(f"{self.figures}; rounds scatter too much to tell")
+
+    def unknown(self, why: str) -> Ruling:
+        """Return that it cannot be said."""
+        return Ruling(verdict=Verdict.INCONCLUSIVE, reasons=(f"not confirmed with one load host fewer: {why}",))
+
+    @property
+    def figures(self) -> str:
+        """Both rates and their ratio, in words."""
+        of, over, (low, high) = self.of, self.over, median_interval(self.ratios)
+        return (
+            f"{_figures(self.metric, of)} on {_hosts(of)} load hosts, {_figures(self.metric, over)} on {_hosts(over)} "
+            f"of them: {statistics.median(self.ratios):.3g} x ({low:.3g} .. {high:.3g}, at most {self.most:.3g})"
+        )
 
 
-def _as_much_cpu(of: Sequence[Round], over: Sequence[Round], most: float) -> bool:
-    """Return whether the brokers' CPU, where it is known of all rounds, keeps the maximum with one host more.
+@guard(-20, HostsCase)
+def loads_are_not_comparable(case: HostsCase, _: Ruling) -> Ruling | None:
+    """A round on fewer hosts that does not count, or rounds without the metric."""
+    for r in case.over:
+        if reason := next(iter(r.invalid), "") or r.spoilt(case.metric):
+            return case.unknown(f"round {r.index} on {len(r.hosts) or 'these'} load hosts: {reason}")
+    if len(case.ratios) < max(2, len(case.of)):
+        return case.unknown(f"{case.metric} was measured in {len(case.ratios)} of {len(case.of)} rounds of both")
+    return None
+
+
+@guard(-10, HostsCase)
+def its_own_cap_held_it(case: HostsCase, _: Ruling) -> Ruling | None:
+    """A load at its own cap needs no more hosts."""
+    load = case.measurement.scenario.load
+    if case.metric != SENT or load.kind != "capped" or not at_its_cap(case.measurement):
+        return None
+    reason = f"confirmed: its own cap of {load.rate:,.0f} records/s held it, not its load hosts"
+    return Ruling(verdict=Verdict.PASS, reasons=(reason,))
+
+
+@guard(10, HostsCase)
+def brokers_may_be_the_limit(case: HostsCase, ruling: Ruling) -> Ruling | None:
+    """Brokers that took more with as much CPU.
 
     Requests that more clients have under way are answered several at a time, with less CPU for each record: a broker of
     half a core took 1.13 times as many records from four hosts as from three, with 0.47 cores from either.
     """
-    ratios = paired_ratios(BROKERS_CPU, of, over)
-    return len(ratios) >= max(2, len(of)) and statistics.median(ratios) + median_error(ratios) <= most
+    cpu = paired_ratios(BROKERS_CPU, case.of, case.over)
+    as_much = len(cpu) >= max(2, len(case.of)) and median_of(cpu).keeps(case.most, -1)
+    return case.unknown(f"{case.figures}; {AS_MUCH_CPU}") if as_much and ruling.verdict is Verdict.INVALID else None
 
 
-def _flaw(metric: str, of: Sequence[Round], over: Sequence[Round], pairs: int) -> str:
-    """Return why the two loads cannot be held against one another; empty when they can."""
-    for r in over:
-        if reason := next(iter(r.invalid), "") or r.spoilt(metric):
-            return f"round {r.index} on {len(r.hosts) or 'these'} load hosts: {reason}"
-    if pairs < max(2, len(of)):
-        return f"{metric} was measured in {pairs} of {len(of)} rounds of both"
-    return ""
-
-
-def _found(
-    finding: Finding,
-    metric: str,
-    of: Sequence[Round],
-    over: Sequence[Round],
-    ratios: Sequence[float] = (),
-    *,
-    at_most: float,
-    words: str,
-) -> MoreHosts:
+def _of(measurement: Measurement, metric: str) -> MoreHosts:
+    """Return what one host more made of one metric."""
+    case = HostsCase(measurement, metric)
+    ruling = judge(case)
     facts: dict[str, Any] = {}
-    if ratios:
-        above, below = _values(metric, of), _values(metric, over)
+    if case.ratios and ruling.guard != loads_are_not_comparable.__name__:
+        above, below = (centre_of(_values(metric, rounds)) for rounds in (case.of, case.over))
+        ratio = median_of(case.ratios)
         facts = {
-            "value": centre(above),
-            "interval": median_interval(above),
-            "fewer_value": centre(below),
-            "fewer_interval": median_interval(below),
-            "ratio": statistics.median(ratios),
-            "ratio_interval": median_interval(ratios),
+            "value": above.middle,
+            "interval": above.interval,
+            "fewer_value": below.middle,
+            "fewer_interval": below.interval,
+            "ratio": ratio.middle,
+            "ratio_interval": ratio.interval,
         }
     return MoreHosts(
-        finding=finding,
+        finding=FINDINGS[ruling.verdict],
         metric=metric,
-        hosts=_hosts(of),
-        fewer_hosts=_hosts(over),
-        at_most=at_most,
-        words=words,
+        hosts=_hosts(case.of),
+        fewer_hosts=_hosts(case.over),
+        at_most=case.most,
+        words=ruling.reasons[0],
         **facts,
     )
 

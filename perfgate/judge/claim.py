@@ -1,0 +1,134 @@
+"""The one judge: guards before a claim's test, the test, guards after it, and a loss that no doubt explains. Pure.
+
+Every verdict over something measured comes of :func:`judge`. A case is one claim, or all claims of a scenario, with the
+series that it is about. A guard is one reason for which a case cannot be decided, or is decided otherwise: a function
+of :mod:`perfgate.judge.guards` with its place in the order. The first guard before the test that objects ends it; each
+guard after the test may take its verdict back or add a note. What is then undecided is red all the same where more is
+lost than all doubts explain: so no guard hides a catastrophe, and nothing becomes green by this.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+from perfgate.model import Judgement, Verdict
+from perfgate.model.judged import severity
+
+
+class JudgeError(Exception):
+    """A guard has a bug: no verdict, and never green."""
+
+
+UNDECIDED = (Verdict.INCONCLUSIVE, Verdict.INVALID, Verdict.MISSING)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ruling:
+    """A verdict with the judgements and reasons it rests on. `guard`: the last guard that changed it, if any did."""
+
+    verdict: Verdict
+    judgements: tuple[Judgement, ...] = ()
+    reasons: tuple[str, ...] = ()
+    guard: str = ""
+    in_spite: bool = False
+    """Red although guards objected, by a loss that remains without all that doubts explain."""
+
+    def taken_back(self, *reasons: str) -> Ruling:
+        """Return the ruling as INCONCLUSIVE for these reasons, which come first."""
+        return replace(self, verdict=Verdict.INCONCLUSIVE, reasons=(*reasons, *self.reasons))
+
+    def noting(self, *notes: str) -> Ruling:
+        """Return the ruling with these notes, which come last."""
+        return replace(self, reasons=(*self.reasons, *notes))
+
+
+class Case(ABC):
+    """What is judged: a claim, or the claims of a scenario, with the series."""
+
+    @abstractmethod
+    def test(self) -> Ruling:
+        """Return what the figures say, where no guard objects to them."""
+
+    def in_spite(self, ruling: Ruling) -> Ruling:
+        """Return the ruling, red where a loss remains without all that there is to doubt."""
+        return ruling
+
+
+Check = Callable[[Any, Ruling], Ruling | None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Guard:
+    """One reason against a verdict: asked at its `place`, before the test (below 0) or after it, of these `cases`."""
+
+    check: Check
+    place: int
+    cases: tuple[type, ...]
+
+
+_GUARDS: dict[str, Guard] = {}
+_NOTHING_YET = Ruling(verdict=Verdict.INCONCLUSIVE)
+
+
+def guard(place: int, *cases: type) -> Callable[[Check], Check]:
+    """Register a guard of these cases. It is given the ruling so far, and returns another, or None."""
+
+    def register(check: Check) -> Check:
+        _GUARDS[f"{check.__module__}.{check.__qualname__}"] = Guard(check=check, place=place, cases=cases)
+        return check
+
+    return register
+
+
+def guards_of(case: type[Case]) -> tuple[Guard, ...]:
+    """Return the guards of a kind of case in their order."""
+    load_modules("perfgate.judge.guards")
+    return tuple(sorted((one for one in _GUARDS.values() if issubclass(case, one.cases)), key=lambda one: one.place))
+
+
+@cache
+def load_modules(package: str) -> None:
+    """Import every module of a package; what they register is known then."""
+    for module in iter_modules(import_module(package).__path__):
+        import_module(f"{package}.{module.name}")
+
+
+def judge(case: Case) -> Ruling:
+    """Return the ruling over a case. Raises JudgeError, which is never green, where a guard has a bug."""
+    guards = guards_of(type(case))
+    for one in guards:
+        if one.place < 0 and (ruling := _ask(one, case, _NOTHING_YET)):
+            return case.in_spite(ruling)
+    ruling = case.test()
+    for one in guards:
+        if one.place >= 0:
+            ruling = _ask(one, case, ruling) or ruling
+    return case.in_spite(ruling)
+
+
+def _ask(one: Guard, case: Case, ruling: Ruling) -> Ruling | None:
+    try:
+        found = one.check(case, ruling)
+    except Exception as error:
+        raise JudgeError(f"the guard {one.check.__name__} has failed: {error!r}") from error
+    return replace(found, guard=one.check.__name__) if found else None
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the verdict over several claims: what is red stays red besides what does not count."""
+    return min(verdicts, key=severity)
+
+
+def merged(rulings: Sequence[Ruling]) -> Ruling:
+    """Return the ruling over several claims."""
+    return Ruling(
+        verdict=worst(one.verdict for one in rulings),
+        judgements=tuple(judgement for one in rulings for judgement in one.judgements),
+        reasons=tuple(reason for one in rulings for reason in one.reasons),
+    )

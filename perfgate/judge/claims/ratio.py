@@ -1,0 +1,296 @@
+"""The claims of a gate beside a reference: each metric is at least, or at most, so many times the reference's. Pure.
+
+What is asked is not whether anything differs, as of a change, but whether more was lost than may be.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from perfgate.judge.claim import Ruling, judge
+from perfgate.judge.compare.losses import SoundUnits
+from perfgate.judge.compare.paths import PATHS, paths_ms
+from perfgate.judge.compare.reached import NEVER
+from perfgate.judge.compare.sequential import Estimate, first_told
+from perfgate.judge.compare.short import GROWING
+from perfgate.judge.compare.units import fewest_units, scatter_text
+from perfgate.judge.messages import WARMING, scenario_lines
+from perfgate.judge.ratio_file import Ratios
+from perfgate.judge.statistics import share_of, spread
+from perfgate.judge.units_case import RATE, Found, UnitsCase, UnitsClaim, at_a_look, may_decide
+from perfgate.model import METRICS, Comparison, Judgement, Outcome, Ratio, RecordedPairs, Round, Verdict
+from perfgate.model.compared import OF_A_PROCESS
+
+THE_REFERENCE = "the reference"
+NEXT = (
+    "  next       look at what the two sides differ in (run.json, `reference`); if the loss is meant, state it for "
+    "this scenario in {path}"
+)
+SHORT = "  next       give it longer: --budget (docs/nightly.md)"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AtLeast(UnitsClaim):
+    """The metric is no worse than `limit` times the reference's.
+
+    With m, the mean of the units' logarithms (better is positive), its standard error e and the limit's logarithm L:
+    REGRESSED: m is known to be below 0 (the sequential test's error of 0.001 over all looks), and m + e < L. PASS: the
+    interval that allows for the looks lies above L; when nothing more comes, m - e >= L, as the gate judges medians.
+    IMPROVED: m is known to be above 0, and m - e > -L. Both after taking what a shorter path may hide off m.
+    """
+
+    limit: float
+
+    @property
+    def within(self) -> float:
+        """The loss that is allowed, as a share."""
+        return abs(self.limit - 1)
+
+    def decide(self, found: Estimate, last: bool, hidden: float) -> Verdict | None:
+        """Return what a look at the units says."""
+        if self.lost(found):
+            return Verdict.REGRESSED
+        low = min(self.metric.sign * end for end in found.interval) - hidden
+        mean, limit = self.metric.sign * found.mean - hidden, self._log_limit
+        if mean > found.level * found.error and mean - found.error > -limit:
+            return Verdict.IMPROVED
+        return Verdict.PASS if low >= limit or (last and mean - found.error >= limit) else None
+
+    def lost(self, found: Estimate, by_path: float = 0.0) -> bool:
+        """Return whether more than the limit is known to be lost."""
+        mean = self.metric.sign * found.mean + by_path
+        return mean < -found.level * found.error and mean + found.error < self._log_limit
+
+    def kept_by_path(self, found: Estimate, hidden: float) -> bool:
+        """Return whether the limit is kept as measured, and not with so much more of a loss."""
+        return 0 <= self.metric.sign * found.mean - self._log_limit - found.error < hidden
+
+    @property
+    def _log_limit(self) -> float:
+        return self.metric.sign * math.log(self.limit)
+
+
+def claim_of(ratio: Ratio) -> AtLeast:
+    """Return the claim that a ratio states."""
+    return AtLeast(metric=ratio.metric, limit=ratio.limit, margin=abs(math.log(ratio.limit)), own=ratio.own)
+
+
+class ReferenceCase(UnitsCase):
+    """A scenario of the candidate, against the reference that was measured in turns with it."""
+
+    sides = (THE_REFERENCE, "the candidate's cluster")
+    sides_named = (THE_REFERENCE, "candidate")
+
+    def __init__(self, comparison: Comparison, ratios: Ratios, *, final: bool) -> None:
+        self.path = ratios.path
+        self.stated = [claim_of(ratio) for ratio in ratios.of(comparison.scenario.name)]
+        claims = [one for one in self.stated if not of_both(comparison, one.metric.name) and _measured(comparison, one)]
+        super().__init__(comparison, claims, final=final)
+
+    @property
+    def overloaded(self) -> Verdict:
+        """MISSING where a rate that is declared to probe is beyond this machine, so that the reference lacks it too."""
+        return Verdict.MISSING if self.comparison.scenario.load.probes else Verdict.INCONCLUSIVE
+
+    def undecided(self, found: Estimate) -> tuple[str, ...]:
+        """Return that the units do not tell."""
+        return (f"{found.units} units do not tell whether the limit is kept",)
+
+    def loss_claims(self) -> list[UnitsClaim]:
+        """Return the ratios that are stated; of a load that one side did not take, its rate too.
+
+        Latencies of a load that the reference's brokers did not take either are those of a queue that grows.
+        """
+        rate = next((one for one in self.claims if one.metric.name == RATE), None)
+        limit = 1 / (1 + self.comparison.decides.margin)
+        usual = rate or claim_of(Ratio(metric=METRICS[RATE], limit=limit, own=False))
+        if self.short.before:
+            return [usual]
+        return [usual, *self.claims] if self.short.often and rate is None else list(self.claims)
+
+    def test(self) -> Ruling:
+        """Return the worst of all ratios, each reason with its metric; MISSING where none is of a metric it has."""
+        if not self.found:
+            reason = f"{self.path} states no ratio of a metric that this scenario has"
+            return Ruling(verdict=Verdict.MISSING, reasons=(reason,))
+        judgements = tuple(judgement_of(self.comparison, one) for one in self.found)
+        untested = {one.claim.metric.name for one in self.found if one.estimate is None}  # whose reasons name it
+        notes = (
+            one.reason if one.metric in untested else f"{one.metric}: {one.reason}" for one in judgements if one.reason
+        )
+        reasons = (*notes, *self._not_judged())
+        return replace(super().test(), judgements=judgements, reasons=reasons)
+
+    def _not_judged(self) -> list[str]:
+        """Return which ratios of the brokers' usage are left out, and why: no source has it, or both sides share it."""
+        rounds = (*self.comparison.baseline.rounds, *self.comparison.candidate.rounds)
+        why = next((r.usage_unavailable for r in rounds if r.usage_unavailable), "")
+        measured = {name for r in rounds for name in r.metrics}
+        names = [one.metric.name for one in self.stated]
+        defaults = [one.metric.name for one in self.stated if not one.own]
+        unknown = [name for name in defaults if why and name.startswith("broker_") and name not in measured]
+        shared = [name for name in names if name in measured and of_both(self.comparison, name)]
+        return [
+            *(f"{name} is not held: {why}" for name in unknown),
+            *(f"{name} is not held: both sides are of the same brokers" for name in shared),
+        ]
+
+
+def _measured(comparison: Comparison, claim: UnitsClaim) -> bool:
+    """Return whether a ratio counts: it is the scenario's own, or any round has its metric."""
+    rounds = (*comparison.baseline.rounds, *comparison.candidate.rounds)
+    return claim.own or any(claim.metric.name in r.metrics for r in rounds)
+
+
+def of_both(comparison: Comparison, metric: str) -> bool:
+    """Return whether the metric is of brokers that served both sides, so that it is the same whatever they cost."""
+    return metric.startswith(OF_A_PROCESS) and comparison.method in ("turns", "rounds") and not comparison.two_clusters
+
+
+def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bool = True) -> Outcome:
+    """Judge the candidate of a comparison against its baseline, the reference, by the scenario's ratios.
+
+    `final`: nothing more will be measured. A ratio that is not known yet is INCONCLUSIVE, and so is one that the
+    client's paths to two clusters may have made; a metric of the default table that the scenario has not is left out.
+    What is undecided for any reason is REGRESSED where more than a limit allows is lost without all that the reasons
+    explain.
+    """
+    case = ReferenceCase(comparison, ratios, final=final)
+    ruling = judge(case)
+    outcome = Outcome(
+        name=comparison.scenario.name,
+        verdict=ruling.verdict,
+        judgements=ruling.judgements,
+        reasons=ruling.reasons,
+    )
+    if ruling.in_spite:
+        red = [_of_sound_units(Verdict.REGRESSED, case, one, units, ruling.reasons) for one, units in case.losses]
+        others = (one for one in outcome.judgements if one.metric not in {judged.metric for judged in red})
+        return replace(outcome, judgements=(*red, *others))
+    if ruling.verdict is Verdict.INCONCLUSIVE and not ruling.judgements:
+        so_far = (_of_sound_units(Verdict.INCONCLUSIVE, case, one, units) for one, units in case.losses)
+        return replace(outcome, judgements=tuple(so_far))
+    return outcome
+
+
+def judgement_of(comparison: Comparison, one: Found) -> Judgement:
+    """Return the judgement of a ratio, in the metric's unit: what is expected is the reference's median."""
+    claim, found, name = one.claim, one.estimate, one.claim.metric.name
+    assert isinstance(claim, AtLeast)
+    if found is None:
+        return Judgement(verdict=one.ruling.verdict, metric=name, reason="; ".join(one.ruling.reasons))
+    middle, here = _reference_median(comparison, name), _values(comparison.candidate.rounds, name)
+    low, high = (middle * (1 + share_of(end)) for end in found.interval)
+    scatter = scatter_text(found, comparison.recorded_of(name))
+    return Judgement(
+        verdict=one.ruling.verdict,
+        metric=name,
+        measured=middle * (1 + share_of(found.mean)),
+        spread=spread(here),
+        interval=(low, high),
+        limit=middle * claim.limit,
+        baseline=middle,
+        tolerance=abs(claim.limit - 1),
+        against=THE_REFERENCE,
+        reason="; ".join(filter(None, (*one.ruling.reasons, scatter))),
+    )
+
+
+def _of_sound_units(
+    verdict: Verdict, case: ReferenceCase, claim: UnitsClaim, units: SoundUnits, reasons: Sequence[str] = ()
+) -> Judgement:
+    """Return a ratio's judgement by the units that say something of it."""
+    assert isinstance(claim, AtLeast)
+    name, effect = claim.metric.name, units.effect
+    here = _values(case.comparison.candidate.rounds, name)
+    expected, (low, high) = _reference_median(case.comparison, name), effect.interval
+    in_spite = units.in_spite_of(reasons)
+    return Judgement(
+        verdict=verdict,
+        metric=name,
+        measured=expected * (1 + effect.estimate),
+        spread=spread(here) if len(here) > 1 else None,
+        interval=(expected * (1 + low), expected * (1 + high)),
+        limit=expected * claim.limit,
+        baseline=expected,
+        tolerance=abs(claim.limit - 1),
+        against=THE_REFERENCE,
+        reason="; ".join(filter(None, (units.counted, f"red in spite of this: {in_spite}" if in_spite else ""))),
+    )
+
+
+def _reference_median(comparison: Comparison, name: str) -> float:
+    return statistics.median(_values(comparison.baseline.rounds, name))
+
+
+def _values(rounds: Sequence[Round], name: str) -> list[float]:
+    return [r.metrics[name] for r in rounds if name in r.metrics and not r.no_number(name)]
+
+
+def verdict_of_units(
+    logs: Sequence[float],
+    planned: int,
+    ratio: Ratio,
+    *,
+    final: bool,
+    recorded: RecordedPairs | None = None,
+    former: Sequence[int] = (),
+) -> tuple[Verdict | None, Estimate]:
+    """Return the verdict of the first look that tells, if any does, and its estimate.
+
+    `logs`: of each unit, the logarithm of candidate over reference.
+    """
+    claim = claim_of(ratio)
+    return first_told(
+        logs,
+        planned,
+        lambda found, last: claim.decide(found, last, 0.0),
+        ends=lambda _: True,
+        final=final,
+        recorded=recorded,
+        former=former,
+    )
+
+
+def reference_message(outcome: Outcome, comparison: Comparison, reference: str, ratios: Ratios) -> str:
+    """Return the message of a verdict: a sentence, every judgement that is not green, what it was judged against."""
+    lines = scenario_lines(outcome, comparison.candidate)
+    minutes = f"{comparison.minutes:.1f} min, {len(comparison.orders)} units"
+    lines.append(f"  reference  {reference}, measured in turns with it ({minutes}); limits: {ratios.path}")
+    if paths := paths_ms(comparison):
+        lines.append(f"  paths      round trip {paths[0]:.2f} ms to the reference, {paths[1]:.2f} ms to the candidate")
+    if outcome.verdict is Verdict.REGRESSED:
+        lines.append(NEXT.format(path=ratios.path))
+    elif outcome.verdict is Verdict.INCONCLUSIVE and not any(
+        words in reason for reason in outcome.reasons for words in (PATHS, NEVER, WARMING, GROWING)
+    ):
+        lines.append(SHORT)
+    return "\n".join(lines)
+
+
+class ReferenceStopRule:
+    """Ends a scenario's units at the planned look that shows each of its ratios to be kept, or one not to be."""
+
+    def __init__(self, ratios: Ratios) -> None:
+        self._ratios = ratios
+
+    def fewest_units(self, comparison: Comparison) -> int:
+        """Return the number of units with which every ratio can be judged."""
+        rounds = (*comparison.baseline.rounds, *comparison.candidate.rounds)
+        names = [ratio.metric.name for ratio in self._ratios.of(comparison.scenario.name)]
+        return fewest_units(comparison, [name for name in names if any(name in r.metrics for r in rounds)])
+
+    def may_decide(self, comparison: Comparison) -> list[str]:
+        """Return the metrics that decide by the load, or may, and those of which the scenario's own ratios are."""
+        own = [ratio.metric.name for ratio in self._ratios.of(comparison.scenario.name) if ratio.own]
+        return [*may_decide(comparison), *own]
+
+    def decided(self, comparison: Comparison) -> bool:
+        """Return whether what was measured so far decides; `comparison` is of the reference as the change."""
+        if not at_a_look(comparison, self.fewest_units(comparison)):
+            return False
+        outcome = judge_against_reference(comparison.turned(), self._ratios, final=False)
+        return outcome.verdict is Verdict.REGRESSED or (bool(outcome.judgements) and outcome.verdict.green)

@@ -1,0 +1,294 @@
+"""The claims of relations: the ratio of two scenarios, or several over a range, keeps its bounds. Pure."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import cast
+
+from perfgate.judge.bound import Centre, clipped, median_of, too_many_beyond
+from perfgate.judge.claim import UNDECIDED, Case, Ruling, judge, worst
+from perfgate.judge.claims.more_hosts import host_doubts
+from perfgate.judge.rates import at_its_cap, paired_ratios
+from perfgate.judge.statistics import error_factor, spread
+from perfgate.judge.unexplained import words
+from perfgate.judge.warming import warming_doubts
+from perfgate.model import Judgement, Measurement, Outcome, PairRelation, RangeRelation, Relation, Round, Verdict
+from perfgate.model.doubt import Doubt, excused
+from perfgate.model.judged import severity
+
+CAPPED = ("records_per_s", "mib_per_s")
+"""The metrics that a load's own cap bounds."""
+BEYOND = 0.25
+"""A bound counts as this share of it from what is expected: a ratio beyond it by twice that is so without doubt."""
+FIGURES = {"broker_cpu": "CPU", "broker_rss": "memory", "broker_disk": "disk", "broker_network": "network"}
+"""Which of a round's `untold` a metric of the brokers' usage belongs to."""
+
+
+class RatioCase(Case):
+    """A relation between two scenarios, one of several `looks` where it is a step of a range.
+
+    Rounds are paired where both were measured on the same cluster; else one was measured minutes after the other, and
+    the errors of both medians count.
+    """
+
+    def __init__(self, relation: PairRelation, measurements: Mapping[str, Measurement], looks: int = 1) -> None:
+        self.relation, self.metric, self.looks, self.tested = relation, relation.metric.name, looks, False
+        self.of, self.over = measurements[relation.of], measurements[relation.over]
+        self.paired = self.of.scenario.cluster == self.over.scenario.cluster
+        ratios = ratios_of(self.metric, self.of, self.over, paired=self.paired)
+        # 0 over 0 says nothing, and anything over 0 is no number that a maximum could be judged against.
+        self.zeros = sum(r.metrics.get(self.metric) == 0 for r in self.over.rounds)
+        self.ratios = () if self.zeros else ratios
+
+    @property
+    def both(self) -> tuple[Measurement, Measurement]:
+        """The two measurements."""
+        return self.of, self.over
+
+    @property
+    def most_rounds(self) -> int:
+        """The number of rounds of the scenario that has more."""
+        return max(len(m.rounds) for m in self.both)
+
+    def centre(self, ratios: Sequence[float], looks: int = 1) -> Centre:
+        """Return the median of the ratios; with the error of the lower scenario's where rounds are not paired."""
+        found = median_of(ratios, looks)
+        if self.paired:
+            return found
+        lower = median_of(_values(self.over, self.metric), looks)
+        low, high = lower.interval
+        widened = (
+            found.interval[0] * lower.middle / high,
+            found.interval[1] * lower.middle / low if low > 0 else math.inf,
+        )
+        return Centre(found.middle, math.hypot(found.error, found.middle * lower.error / lower.middle), widened)
+
+    def judged(self, verdict: Verdict, reason: str, ratios: Sequence[float]) -> Ruling:
+        """Return the ruling with the figures of these ratios."""
+        found, least, most = self.centre(ratios), self.relation.at_least, self.relation.at_most
+        judgement = Judgement(
+            verdict=verdict,
+            metric=self.metric,
+            measured=found.middle,
+            spread=spread(ratios),
+            interval=found.interval,
+            limit=most if found.middle > most else least,
+            reason=reason,
+        )
+        return Ruling(verdict=verdict, judgements=(judgement,), reasons=(reason,) if reason else ())
+
+    def test(self) -> Ruling:
+        """REGRESSED: the median is known to lie beyond a bound. PASS: it keeps both by at least its error.
+
+        Nor may too many rounds lie beyond. As one of several looks it must lie further beyond to be REGRESSED
+        (:func:`error_factor`); PASS asks for no less.
+        """
+        self.tested = True
+        if self.red:
+            return self.judged(Verdict.REGRESSED, "", self.ratios)
+        reason = self._why_not_kept()
+        return self.judged(Verdict.INCONCLUSIVE if reason else Verdict.PASS, reason, self.ratios)
+
+    def in_spite(self, ruling: Ruling) -> Ruling:
+        """Return the ruling, REGRESSED where the ratios are beyond a bound without all that there is to doubt."""
+        if ruling.verdict not in UNDECIDED or not self.red:
+            return ruling
+        ratios = self.ratios if self.tested else self.red
+        doubted = self._doubt_words(ratios)
+        found = self.judged(Verdict.REGRESSED, f"red in spite of this: {doubted}" if doubted else "", ratios)
+        return replace(found, in_spite=True)
+
+    @cached_property
+    def red(self) -> tuple[float, ...]:
+        """The ratios that show the relation to be broken, as measured; empty where none do.
+
+        The doubts of a side may have made its own figure worse: they raise the ratio, or lower it, as far as they
+        explain. A round that is explained wholly says nothing on that side of the bounds.
+        """
+        for bound, sign in ((self.relation.at_least, 1), (self.relation.at_most, -1)):
+            pairs = [(measured, raised if sign > 0 else lowered) for measured, raised, lowered in self._excused()]
+            usable = [(measured, value) for measured, value in pairs if 0 < value < math.inf or value == 0 < sign]
+            if len(usable) > 1 and math.isfinite(bound) and self._beyond([v for _, v in usable], bound, sign):
+                return tuple(measured for measured, _ in usable)
+        return ()
+
+    def _beyond(self, values: Sequence[float], bound: float, sign: int) -> bool:
+        below = _values(self.over, self.metric)
+        if not self.paired and len(below) < 2:
+            return False
+        found = self.centre(clipped(values, sign, bound, BEYOND * bound), self.looks)
+        factor = error_factor(min(len(values), len(below)), self.looks)
+        return replace(found, error=found.error * factor).beyond(bound, sign)
+
+    def _excused(self) -> list[tuple[float, float, float]]:
+        """Return of each pair of rounds the ratio as measured, and the highest and lowest that it may truly be."""
+        name, sign = self.metric, self.relation.metric.sign
+        of_doubts, over_doubts = (self._doubts(side) for side in self.both)
+        if self.zeros:
+            return []
+        usable = [r for r in self.over.rounds if r.metrics.get(name) and not r.no_number(name)]
+        by_index = {r.index: (r.metrics[name], self._excuse(r, over_doubts)) for r in usable}
+        if not self.paired and by_index:
+            middle = tuple(statistics.median(values) for values in zip(*by_index.values(), strict=True))
+            by_index = {r.index: (middle[0], middle[1]) for r in self.of.rounds}
+        found = []
+        for r in self.of.rounds:
+            if name not in r.metrics or r.no_number(name) or r.index not in by_index:
+                continue
+            above, (below, below_best) = r.metrics[name], by_index[r.index]
+            below_best, best = below_best or math.ulp(0.0), self._excuse(r, of_doubts)
+            raised, lowered = (best / below, above / below_best) if sign > 0 else (above / below_best, best / below)
+            # Without its cap a side has a higher rate, and waits longer: whatever the metric's good side is.
+            raised = math.inf if bounded(name, self.of) else raised
+            lowered = 0.0 if bounded(name, self.over) else lowered
+            found.append((above / below, raised, lowered))
+        return found
+
+    def _excuse(self, one: Round, doubts: Sequence[Doubt]) -> float:
+        return excused(one.metrics[self.metric], self.relation.metric.sign, (*one.doubts, *doubts), self.metric)
+
+    def _doubts(self, side: Measurement) -> tuple[Doubt, ...]:
+        """Return what there is to doubt of one side besides its rounds' own flaws."""
+        return (*warming_doubts(side, self.relation.metric), *host_doubts(side))
+
+    def _doubt_words(self, ratios: Sequence[float]) -> str:
+        """Return what there is to doubt of the two sides, and what it explains; empty where there is nothing."""
+        texts, least, most = [], self.relation.at_least, self.relation.at_most
+        for side in self.both:
+            own = (flaw for r in side.rounds for flaw in r.doubts if flaw.touches(self.metric))
+            if doubts := [*self._doubts(side), *own]:
+                bound, sign = (least, 1) if statistics.median(ratios) < least else (most, -1)
+                texts.append(f"{side.scenario.name}: {words(doubts, self.metric, ratios, bound, sign)}")
+        return "; ".join(texts)
+
+    def _why_not_kept(self) -> str:
+        """Return why ratios that are not red keep the bounds not clearly enough for PASS; empty where they do."""
+        found, least, most = self.centre(self.ratios), self.relation.at_least, self.relation.at_most
+        middle, error = found.middle, found.error
+        if middle + error < least or middle - error > most:
+            return f"{middle:.3g} lies beyond {least:g} .. {most:g}, but one of {self.looks} such ratios does by chance"
+        if not (found.keeps(least, 1) and found.keeps(most, -1)):
+            return f"the {'maximum' if middle + error > most else 'minimum'} lies within the error of the median"
+        if too_many_beyond(self.ratios, least, 1) or too_many_beyond(self.ratios, most, -1):
+            beyond = max(sum(ratio < least for ratio in self.ratios), sum(ratio > most for ratio in self.ratios))
+            return f"in {beyond} of {len(self.ratios)} rounds the ratio lies beyond it"
+        return ""
+
+
+def judge_relation(relation: Relation, measurements: Mapping[str, Measurement]) -> Outcome:
+    """Judge a relation on the measurements of its scenarios, by name."""
+    if isinstance(relation, RangeRelation):
+        return _judge_range(relation, measurements)
+    assert isinstance(relation, PairRelation)
+    return _judge_pair(relation, measurements)
+
+
+def _judge_pair(relation: PairRelation, measurements: Mapping[str, Measurement], looks: int = 1) -> Outcome:
+    case = RatioCase(relation, measurements, looks)
+    ruling = judge(case)
+    rounds = case.red if ruling.in_spite and not case.tested else case.ratios
+    return Outcome(
+        name=relation.name,
+        verdict=ruling.verdict,
+        judgements=ruling.judgements,
+        reasons=ruling.reasons,
+        rounds=() if ruling.verdict is Verdict.INVALID else rounds,
+        paired=case.paired,
+    )
+
+
+def _judge_range(relation: RangeRelation, measurements: Mapping[str, Measurement]) -> Outcome:
+    """Judge each step of a range as a pair; the worst decides, and a REGRESSED one whatever else is invalid.
+
+    All steps together are red by chance no more often than one pair: each is one of so many looks.
+    """
+    steps = tuple(_judge_pair(step, measurements, looks=len(relation.steps)) for step in relation.steps)
+    judgements = tuple(_judgement_of(step, relation.metric.name) for step in steps)
+    reasons = tuple(
+        f"{step.name}: {reason or f'{judgement.measured:.3g}, must be {pair.accepted}'}"
+        for pair, step, judgement in zip(relation.steps, steps, judgements, strict=True)
+        if judgement.verdict is not Verdict.PASS
+        for reason in step.reasons or ("",)
+    )
+    verdict = worst(one.verdict for one in judgements)
+    return Outcome(name=relation.name, verdict=verdict, judgements=judgements, reasons=reasons, steps=steps)
+
+
+def _judgement_of(step: Outcome, metric: str) -> Judgement:
+    """Return the judgement of a step, named; one that was not judged has its verdict and reason."""
+    found = step.judgements[0] if step.judgements else Judgement(verdict=step.verdict, metric=metric)
+    return replace(found, step=step.name, reason=found.reason or "; ".join(step.reasons))
+
+
+def deciding_step(relation: RangeRelation, outcome: Outcome) -> tuple[PairRelation, Outcome]:
+    """Return the step of the worst verdict; of several the one nearest to its bounds, or farthest beyond them."""
+
+    def rank(found: tuple[PairRelation, Outcome]) -> tuple[int, float]:
+        pair, step = found
+        ratio = step.judgements[0].measured if step.judgements else None
+        room = math.log(min(ratio / pair.at_least, pair.at_most / ratio)) if ratio and ratio > 0 else -math.inf
+        return severity(step.verdict), room
+
+    return min(zip(relation.steps, outcome.steps, strict=True), key=rank)
+
+
+def capped(measurement: Measurement) -> bool:
+    """Return whether its own cap held a capped load."""
+    return measurement.scenario.load.kind == "capped" and at_its_cap(measurement)
+
+
+def bounded(metric: str, of: Measurement) -> str:
+    """Return that its cap keeps a load's rate, or wait, from what the relation asks for; empty when it does not."""
+    if not capped(of) or not (metric in CAPPED or metric.startswith("latency_ms.")):
+        return ""
+    return f"{of.scenario.name} reached its cap of {of.scenario.load.rate:,.0f} records/s"
+
+
+def ratios_of(metric: str, of: Measurement, over: Measurement, *, paired: bool) -> tuple[float, ...]:
+    """Return the ratios round by round; of rounds that are not paired each over the median of the other scenario's."""
+    if paired:
+        return paired_ratios(metric, of.rounds, over.rounds)
+    below = [r.metrics[metric] for r in over.rounds if r.metrics.get(metric)]
+    if not below or len(below) < len(over.rounds):
+        return ()
+    return tuple(r.metrics[metric] / statistics.median(below) for r in of.rounds if metric in r.metrics)
+
+
+def _values(measurement: Measurement, metric: str) -> list[float]:
+    """Return the values of the rounds that have one of this metric other than 0."""
+    return [r.metrics[metric] for r in measurement.rounds if r.metrics.get(metric) and not r.no_number(metric)]
+
+
+def hidden_by_caps(relation: Relation, measurements: Mapping[str, Measurement]) -> dict[str, str]:
+    """Return the ratios of a relation that their loads' own caps hide, by name, each with the reason.
+
+    Two loads at their caps have the ratio of these, whatever the brokers would have taken. Where one alone is, the
+    brokers may take more of it, and the ratio is a bound: it may show that the relation is broken, or that it is kept,
+    on one side; where it shows neither it says nothing.
+    """
+    pairs = (relation,) if isinstance(relation, PairRelation) else cast(RangeRelation, relation).steps
+    found = {}
+    for pair in pairs if relation.metric.name in CAPPED else ():
+        of, over = measurements[pair.of], measurements[pair.over]
+        ratios = ratios_of(relation.metric.name, of, over, paired=of.scenario.cluster == over.scenario.cluster)
+        centre = statistics.median(ratios) if ratios else math.nan
+        above = capped(over) and not centre < pair.at_least  # the true ratio is no more than that
+        below = capped(of) and centre < pair.at_least  # and here no less
+        if (capped(of) and capped(over)) or above or below:
+            caps = " and ".join(f"{m.scenario.name} {m.scenario.load.rate:,.0f}" for m in (of, over) if capped(m))
+            found[pair.name] = f"held by a cap of its own, not by the brokers: {caps} records/s"
+    return found
+
+
+def never_told(relation: Relation, measurements: Mapping[str, Measurement]) -> str:
+    """Return why no source of this target has what the relation's metric is of; empty where one has."""
+    name, rounds = relation.metric.name, [r for m in measurements.values() for r in m.rounds if r.metrics]
+    prefix = next((prefix for prefix in FIGURES if name.startswith(prefix)), "")
+    known = any(r.usage_unavailable or any(key.startswith(prefix) for key in r.metrics) for r in rounds)
+    if not prefix or known:
+        return ""
+    return next((r.untold.get(FIGURES[prefix], f"nobody tells {name} here") for r in rounds), "")

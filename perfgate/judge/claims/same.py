@@ -1,0 +1,248 @@
+"""The claims of a change: each deciding metric is the same within the margin, or better. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from perfgate.judge.claim import judge
+from perfgate.judge.compare.beside import held
+from perfgate.judge.compare.losses import SoundUnits
+from perfgate.judge.compare.paths import paths_ms
+from perfgate.judge.compare.sequential import (
+    Estimate,
+    Rule,
+    decided,
+    detectable,
+    looks_until,
+    units_needed,
+)
+from perfgate.judge.compare.sequential import estimate as estimate_of
+from perfgate.judge.compare.units import fewest_units, pairs_per_unit, scatter_text, unit_logs
+from perfgate.judge.compare.unsound import spoilt_by_side, unsound_load
+from perfgate.judge.statistics import share_of
+from perfgate.judge.units_case import RATE, Found, UnitsCase, UnitsClaim, at_a_look, deciding_metrics, may_decide
+from perfgate.model import METRICS, Comparison, ComparisonOutcome, Effect, MetricEffect, MetricInfo, Verdict
+from perfgate.model.judged import severity
+
+FALSE_DISCOVERIES = 0.05
+"""Share of the secondary metrics called notable that may be so by chance (Benjamini and Hochberg 1995)."""
+EFFECTS = {
+    Verdict.BROKEN: Effect.BROKEN,
+    Verdict.REGRESSED: Effect.SLOWER,
+    Verdict.INVALID: Effect.INVALID,
+    Verdict.INCONCLUSIVE: Effect.INCONCLUSIVE,
+    Verdict.IMPROVED: Effect.FASTER,
+    Verdict.PASS: Effect.SAME,
+}
+
+
+class Same(UnitsClaim):
+    """The metric differs by no more than the margin, or is better."""
+
+    __slots__ = ()
+
+    def rule(self, hidden: float = 0.0) -> Rule:
+        """Return the rule: differences within the margin are the same, without what a shorter path may hide."""
+        below, above = (hidden, 0.0) if self.metric.better == "higher" else (0.0, hidden)
+        return Rule(margin=math.expm1(self.margin), share=self.share, below=below, above=above)
+
+    def decide(self, found: Estimate, last: bool, hidden: float) -> Verdict | None:
+        """Return what :func:`decided` says of this metric's direction."""
+        decision = decided(found)
+        if not decision:
+            return None if decision is None else Verdict.PASS
+        return Verdict.IMPROVED if decision == self.metric.sign else Verdict.REGRESSED
+
+    def lost(self, found: Estimate, by_path: float = 0.0) -> bool:
+        """Return whether it is known to be worse."""
+        if by_path:
+            return self.metric.sign * found.mean + by_path < -found.level * found.error
+        return decided(found) == -self.metric.sign
+
+    def kept_by_path(self, found: Estimate, hidden: float) -> bool:
+        """Return whether the interval lies within the margin, and not with so much more of a loss."""
+        low, high = found.interval
+        worse = -low if self.metric.better == "higher" else high
+        return worse < self.margin <= worse + hidden
+
+
+class ChangeCase(UnitsCase):
+    """A scenario with a change, against it as declared."""
+
+    def __init__(self, comparison: Comparison, *, final: bool) -> None:
+        metrics = deciding_metrics(comparison)
+        super().__init__(comparison, _claims(comparison, metrics), final=final)
+
+    def undecided(self, found: Estimate) -> tuple[str, ...]:
+        """Return nothing: the outcome says how much more time would tell."""
+        return ()
+
+    def loss_claims(self) -> list[UnitsClaim]:
+        """Return what decides, and the rate where the candidate often did not take all of the load."""
+        rate, often = METRICS[RATE], [METRICS[RATE]] if self.short.often else []
+        metrics = [rate] if self.short.before else list(dict.fromkeys([*self.metrics, *often]))
+        return _claims(self.comparison, metrics)
+
+    def counts_besides(self) -> list[tuple[MetricInfo, float]]:
+        """Return what may not get much worse in a change that is otherwise the same."""
+        if self.short.before:
+            return []
+        factors = held(self.comparison, Effect.SAME)
+        return [(METRICS[name], abs(math.log(factor))) for name, factor in factors.items()]
+
+    def counts_beside(self, verdict: Verdict) -> bool:
+        """Return whether other metrics count too: where only those that decide were asked for, a gain stands."""
+        return verdict is Verdict.PASS or (verdict is Verdict.IMPROVED and not self.comparison.decides.metrics)
+
+    @property
+    def lead(self) -> Found:
+        """The claim that decides: the worst, of several the one that is farthest from an answer."""
+        return min(self.found, key=lambda one: (severity(one.ruling.verdict), -_more_units(one)))
+
+    @property
+    def others(self) -> tuple[MetricEffect, ...]:
+        """The effect on every other metric, over the same units."""
+        units = max((one.estimate.units for one in self.found if one.estimate), default=self.units)
+        comparison, effects = self.comparison, []
+        for name, metric in METRICS.items():
+            left_out = metric in self.metrics or spoilt_by_side(comparison, [metric])
+            logs = () if left_out else unit_logs(comparison, name)[:units]
+            if len(logs) >= 2:
+                looks = looks_until(len(logs), comparison.planned_units, last=True, former=comparison.former_plans)
+                effects.append(_metric_effect(metric, estimate_of(logs, looks, recorded=comparison.recorded_of(name))))
+        return tuple(effects)
+
+
+def judge_comparison(comparison: Comparison, *, final: bool = True) -> ComparisonOutcome:
+    """Return what the change does to the scenario, as far as it has been measured.
+
+    `final`: nothing more will be measured, so that INCONCLUSIVE is the last word. INVALID: a load was not valid.
+    BROKEN: sends failed with the change, and none without it. A paced load that the baseline's brokers take and the
+    candidate's do not, in most rounds, is SLOWER whatever its latency says. What is undecided for any reason is SLOWER
+    where a loss remains without all that the reasons explain.
+    """
+    case = ChangeCase(comparison, final=final)
+    ruling = judge(case)
+    outcome = replace(_figures(case), effect=EFFECTS[ruling.verdict], reasons=ruling.reasons)
+    # More time is of use where noise alone kept it from being decided.
+    noise_alone = outcome.primary and ruling.verdict is Verdict.INCONCLUSIVE and not ruling.guard
+    if noise_alone and case.lead.ruling.verdict is Verdict.INCONCLUSIVE and not case.lead.ruling.reasons:
+        outcome = replace(outcome, more_minutes=max(0.0, _more_units(case.lead) - 1) * comparison.minutes)
+    if ruling.in_spite:
+        units = case.losses[0][1]
+        return replace(_of_sound_units(outcome, case, units), reasons=(units.loss_in_spite_of(ruling.reasons),))
+    if outcome.effect is Effect.INCONCLUSIVE and outcome.primary is None and case.losses:
+        return _of_sound_units(outcome, case, case.losses[0][1])
+    return outcome
+
+
+def _claims(comparison: Comparison, metrics: Sequence[MetricInfo]) -> list[UnitsClaim]:
+    margin, share = math.log1p(comparison.decides.margin), 1 / len(metrics)
+    return [Same(metric=metric, margin=margin, share=share) for metric in metrics]
+
+
+def _figures(case: ChangeCase) -> ComparisonOutcome:
+    """Return the outcome with the figures of the whole units, where these can be judged, and no verdict yet."""
+    comparison, decides = case.comparison, case.comparison.decides
+    unsound = unsound_load(comparison)
+    bare = ComparisonOutcome(
+        name=comparison.scenario.name,
+        effect=Effect.INVALID,
+        primary=None,
+        units=0 if unsound else case.units,
+        minutes=comparison.minutes,
+        decides=decides,
+    )
+    if unsound or case.units < case.needed or not (found := case.lead.estimate):
+        return bare
+    beside = tuple(
+        replace(_metric_effect(one.claim.metric, one.estimate), verdict=EFFECTS[one.ruling.verdict])
+        for one in case.found
+        if one is not case.lead and one.estimate
+    )
+    lead, metric = EFFECTS[case.lead.ruling.verdict], case.lead.claim.metric
+    return replace(
+        bare,
+        primary=replace(_metric_effect(metric, found), verdict=lead if decides.metrics else None),
+        others=(*beside, *case.others),
+        units=found.units,
+        pairs=found.units * pairs_per_unit(comparison),
+        detectable=1 - math.exp(-detectable(found)),
+        unit_effects=tuple(math.expm1(value) for value in unit_logs(comparison, metric.name)),
+        scatter=scatter_text(found, comparison.recorded_of(metric.name)),
+        paths_ms=paths_ms(comparison),
+    )
+
+
+def _of_sound_units(outcome: ComparisonOutcome, case: ChangeCase, units: SoundUnits) -> ComparisonOutcome:
+    """Return the outcome with the figures of the units that say something of a metric."""
+    return replace(
+        outcome,
+        primary=replace(units.effect, verdict=outcome.effect if outcome.decides.metrics else None),
+        units=len(units.logs),
+        pairs=len(units.logs) * pairs_per_unit(case.comparison),
+        detectable=None,
+        more_minutes=None,
+        unit_effects=tuple(map(math.expm1, units.logs)),
+        paths_ms=paths_ms(case.comparison),
+    )
+
+
+def _more_units(one: Found) -> float:
+    """Return how many times as many units an answer takes; 0 where there is one."""
+    if one.ruling.verdict is not Verdict.INCONCLUSIVE or one.estimate is None:
+        return 0.0
+    return units_needed(one.estimate) / one.estimate.units
+
+
+def _metric_effect(metric: MetricInfo, found: Estimate) -> MetricEffect:
+    low, high = found.interval
+    if found.error:
+        from scipy import stats  # takes 0.7 s, and only a comparison needs it
+
+        p_value = 2 * float(stats.t.sf(abs(found.mean) / found.error, found.freedom))
+    else:
+        p_value = 0.0 if found.mean else 1.0
+    return MetricEffect(
+        metric=metric,
+        estimate=share_of(found.mean),
+        interval=(share_of(low), share_of(high)),
+        p_value=p_value,
+    )
+
+
+def with_notable(outcomes: Sequence[ComparisonOutcome]) -> list[ComparisonOutcome]:
+    """Mark the secondary metrics that differ, of all scenarios together, by the false-discovery rate."""
+    from scipy import stats  # half a second, which a run that compares nothing need not wait
+
+    p_values = [effect.p_value for outcome in outcomes for effect in outcome.others]
+    if not p_values:
+        return list(outcomes)
+    adjusted = iter(stats.false_discovery_control(p_values, method="bh"))
+    return [
+        replace(
+            outcome,
+            others=tuple(replace(other, notable=bool(next(adjusted) < FALSE_DISCOVERIES)) for other in outcome.others),
+        )
+        for outcome in outcomes
+    ]
+
+
+class SequentialStopRule:
+    """Ends a comparison at the planned look at which the sequential test decides it."""
+
+    def fewest_units(self, comparison: Comparison) -> int:
+        """Return the number of units with which what decides can be judged."""
+        return fewest_units(comparison, [metric.name for metric in deciding_metrics(comparison)])
+
+    def may_decide(self, comparison: Comparison) -> list[str]:
+        """Return the metrics that decide, or may: those that were asked for, or those of the load."""
+        return may_decide(comparison)
+
+    def decided(self, comparison: Comparison) -> bool:
+        """Return whether what was measured so far decides; between the planned looks it does not."""
+        if not at_a_look(comparison, self.fewest_units(comparison)):
+            return False
+        return judge_comparison(comparison, final=False).effect is not Effect.INCONCLUSIVE

@@ -1,0 +1,1 @@
+"""Guards: reasons for which a case cannot be decided, or is decided otherwise. Every module here is imported."""

@@ -1,0 +1,158 @@
+"""Guards of claims about a comparison, in their order. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from perfgate.judge.claim import Ruling, guard
+from perfgate.judge.claims.same import ChangeCase
+from perfgate.judge.compare.again import may_hide_worse, measured_again
+from perfgate.judge.compare.beside import got_worse, kept_by_path, not_looked_at, once_late
+from perfgate.judge.compare.paths import favour, favoured, handicap, handicapped, not_taken_by_path, path_differs
+from perfgate.judge.compare.reached import never_reached
+from perfgate.judge.compare.short import CHANCE, GROWING, below_its_cap
+from perfgate.judge.compare.units import fewest_units, too_few
+from perfgate.judge.compare.unsound import spoilt_by_side, unsound_load
+from perfgate.judge.units_case import ClaimCase, UnitsCase, deciding_metrics, primary_metric
+from perfgate.model import Effect, Verdict
+
+
+@guard(-60, UnitsCase)
+def load_was_not_valid(case: UnitsCase, _: Ruling) -> Ruling | None:
+    """BROKEN where only the candidate's brokers failed; else INVALID."""
+    if not (found := unsound_load(case.comparison)):
+        return None
+    verdict = Verdict.BROKEN if found[0] is Effect.BROKEN else Verdict.INVALID
+    return Ruling(verdict=verdict, reasons=found[1])
+
+
+@guard(-50, UnitsCase)
+def baseline_did_not_take_the_load(case: UnitsCase, _: Ruling) -> Ruling | None:
+    """More of such a load decides nothing: only how much of it was taken is compared (:meth:`loss_claims`)."""
+    if not case.units or not case.short.before:
+        return None
+    return Ruling(verdict=case.overloaded, reasons=(f"{case.sides_named[0]}: {case.short.before}; {GROWING}",))
+
+
+@guard(-40, UnitsCase)
+def candidate_did_not_take_the_load(case: UnitsCase, _: Ruling) -> Ruling | None:
+    """REGRESSED, unless brokers were cold or the paths to two clusters may be why."""
+    comparison, short = case.comparison, case.short
+    if not case.units or not short.told:
+        return None
+    decides, margin, reason = primary_metric(comparison).name, comparison.decides.margin, f"candidate: {short.after}"
+    if case.cold:
+        return Ruling(verdict=Verdict.INCONCLUSIVE, reasons=(case.cold, reason))
+    if case.final and (why := not_taken_by_path(comparison, decides, margin, case.sides)):
+        return Ruling(verdict=Verdict.INCONCLUSIVE, reasons=(why, reason))
+    return Ruling(verdict=Verdict.REGRESSED, reasons=(reason,))
+
+
+@guard(-30, UnitsCase)
+def too_few_units(case: UnitsCase, _: Ruling) -> Ruling | None:
+    """INVALID where a flawed metric ended it, and not the budget."""
+    if case.units >= case.needed:
+        return None
+    if reasons := spoilt_by_side(case.comparison, deciding_metrics(case.comparison)):
+        return Ruling(verdict=Verdict.INVALID, reasons=reasons)
+    return Ruling(verdict=Verdict.INCONCLUSIVE, reasons=(too_few(case.units, case.needed),))
+
+
+@guard(-20, ClaimCase)
+def metric_is_flawed(case: ClaimCase, _: Ruling) -> Ruling | None:
+    """A figure that the load, or its source, made."""
+    reasons = spoilt_by_side(case.comparison, [case.metric])
+    return Ruling(verdict=Verdict.INVALID, reasons=reasons) if reasons else None
+
+
+@guard(-10, ClaimCase)
+def metric_is_missing(case: ClaimCase, _: Ruling) -> Ruling | None:
+    """A metric that rounds lack on either side."""
+    if len(case.logs) >= fewest_units(case.comparison, [case.metric.name]):
+        return None
+    return Ruling(verdict=Verdict.INVALID, reasons=(f"{case.metric.name} was not measured in every round",))
+
+
+@guard(10, ClaimCase)
+def path_may_have_made_it(case: ClaimCase, ruling: Ruling) -> Ruling | None:
+    """An effect that is no larger than what the client's paths to two clusters may make."""
+    if not case.final or case.estimate is None:
+        return None
+    comparison, metric, claim, sides = case.comparison, case.metric, case.claim, case.whole.sides
+    if why := path_differs(comparison, metric.name, case.estimate.mean, claim.within, sides):
+        return Ruling(verdict=Verdict.INCONCLUSIVE, reasons=(why,))
+    longer, shorter = handicap(comparison, metric), favour(comparison, metric)
+    if ruling.verdict.red and longer and not claim.lost(case.estimate, longer):
+        return Ruling(verdict=Verdict.INCONCLUSIVE, reasons=(handicapped(comparison, metric, sides),))
+    if not ruling.verdict.red and shorter and claim.kept_by_path(case.estimate, shorter):
+        return Ruling(verdict=Verdict.INCONCLUSIVE, reasons=(favoured(comparison, metric, sides),))
+    return None
+
+
+@guard(20, ChangeCase)
+def another_metric_got_worse(case: ChangeCase, ruling: Ruling) -> Ruling | None:
+    """A change is neither the same nor a gain where what its records wait for, or cost, got much worse."""
+    if not case.counts_beside(ruling.verdict):
+        return None
+    effect = Effect.SAME if ruling.verdict is Verdict.PASS else Effect.FASTER
+    if worse := got_worse(case.comparison, case.lead.claim.metric, effect, case.others):
+        return Ruling(verdict=Verdict.REGRESSED, reasons=worse)
+    notes = not_looked_at(case.comparison, case.metrics, effect, case.others)
+    return ruling.noting(*notes) if notes else None
+
+
+@guard(30, UnitsCase)
+def candidate_often_took_less(case: UnitsCase, ruling: Ruling) -> Ruling | None:
+    """Rounds in which the candidate's brokers did not take all of the load, though not clearly more often."""
+    if ruling.verdict.green and case.short.often:
+        return ruling.taken_back(f"candidate: {case.short.after}: {CHANCE}")
+    return None
+
+
+@guard(40, UnitsCase)
+def candidate_was_late_once(case: UnitsCase, ruling: Ruling) -> Ruling | None:
+    """A note."""
+    late = once_late(case.comparison.candidate) if ruling.verdict.green else ""
+    return ruling.noting(late) if late else None
+
+
+@guard(50, UnitsCase)
+def candidate_is_below_its_cap(case: UnitsCase, ruling: Ruling) -> Ruling | None:
+    """The median of the rounds, which the cap limits, does not show the rounds below it."""
+    below = below_its_cap(case.comparison) if ruling.verdict.green else ""
+    return ruling.taken_back(f"candidate: {below}") if below else None
+
+
+@guard(60, UnitsCase)
+def brokers_still_compile(case: UnitsCase, ruling: Ruling) -> Ruling | None:
+    """Figures of cold brokers decide nothing."""
+    decided = ruling.verdict not in (Verdict.INCONCLUSIVE, Verdict.INVALID)
+    return ruling.taken_back(case.cold) if decided and case.cold else None
+
+
+@guard(70, UnitsCase)
+def setting_took_no_effect(case: UnitsCase, ruling: Ruling) -> Ruling | None:
+    """A setting that acts after more records, bytes or time than a round has cannot be called harmless."""
+    why = never_reached(case.comparison) if case.final and ruling.verdict is Verdict.PASS else ""
+    return ruling.taken_back(why) if why else None
+
+
+@guard(80, ChangeCase)
+def path_kept_another_metric(case: ChangeCase, ruling: Ruling) -> Ruling | None:
+    """A latency that only the shorter path to the candidate may have kept from being much worse."""
+    if not case.final or not case.counts_beside(ruling.verdict):
+        return None
+    effect = Effect.SAME if ruling.verdict is Verdict.PASS else Effect.FASTER
+    kept = kept_by_path(case.comparison, effect, case.others)
+    return replace(ruling, verdict=Verdict.INCONCLUSIVE, reasons=kept) if kept else None
+
+
+@guard(90, UnitsCase)
+def repeats_may_hide_worse(case: UnitsCase, ruling: Ruling) -> Ruling | None:
+    """What was measured again is not among the figures: clearly more of it on the candidate's side may hide a loss."""
+    if not case.final or not ruling.verdict.green:
+        return None
+    if why := may_hide_worse(case.comparison):
+        return ruling.taken_back(why)
+    note = measured_again(case.comparison)
+    return ruling.noting(note) if note else None

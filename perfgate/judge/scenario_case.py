@@ -1,0 +1,209 @@
+"""Cases of one arm: the claims of a scenario about its own rounds. Pure."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from perfgate.judge.claim import Case, Ruling, judge, load_modules, worst
+from perfgate.judge.claims.more_hosts import host_doubts, more_hosts
+from perfgate.judge.faults.rules import judge_fault
+from perfgate.judge.messages import WARMING
+from perfgate.judge.noise import late_by_machine, machine_doubts_by_round
+from perfgate.judge.rates import RATE_TAKEN, lower_cap_doubts
+from perfgate.judge.repeated import starved_by_brokers
+from perfgate.judge.spoilt import FEWEST_SOUND, sound_part, spoilt_beside
+from perfgate.model import FaultScenario, Judgement, Measurement, Outcome, Profile, Verdict
+
+
+class ScenarioCase(Case):
+    """The rounds of a scenario, and the profile's thresholds of it.
+
+    `whole`: all of them. `measurement`: without those whose brokers may only have been late, on a slow machine.
+    `reasons`: why its load as a whole does not count.
+    """
+
+    def __init__(self, measurement: Measurement, profile: Profile | None) -> None:
+        self.scenario, self.profile, self.whole = measurement.scenario, profile, measurement
+        self.thresholds = profile.thresholds.get(self.scenario.name, ()) if profile else ()
+        self.machine = machine_doubts_by_round(measurement, profile.canary if profile else None)
+        loaded = (*measurement.rounds, *measurement.one_host_fewer)
+        self.broken = tuple(f"round {r.index}: {reason}" for r in loaded for reason in r.broken)
+        self.reasons, self.measurement, self.excuse = invalid_reasons(measurement), measurement, ""
+        if self.broken and all(flaw.late for r in loaded for flaw in r.flaws if flaw.broken):
+            self.excuse = late_by_machine(measurement, [r.index for r in loaded if r.broken])
+        if self.excuse:
+            self.reasons = (*dict.fromkeys((*self.broken, *self.reasons)), self.excuse)
+            self.measurement = replace(measurement, rounds=tuple(r for r in measurement.rounds if not r.broken))
+
+    @abstractmethod
+    def red(self) -> list[Judgement]:
+        """Return what is REGRESSED although rounds do not count, by what their flaws do not explain."""
+
+    def in_spite(self, ruling: Ruling) -> Ruling:
+        """Return the ruling, REGRESSED where rounds that count, or count in part, show that."""
+        if ruling.verdict is not Verdict.INVALID or not self.reasons or not (red := self.red()):
+            return ruling
+        notes = (f"{one.metric}: {one.reason}" for one in red if one.reason)
+        return replace(
+            ruling, verdict=Verdict.REGRESSED, judgements=tuple(red), reasons=(*notes, *ruling.reasons), in_spite=True
+        )
+
+
+class PlainCase(ScenarioCase):
+    """A scenario without a fault: the claims of :mod:`perfgate.judge.claims` about it, in their order."""
+
+    def __init__(self, measurement: Measurement, profile: Profile | None) -> None:
+        super().__init__(measurement, profile)
+        self.doubts = lower_cap_doubts(self.measurement, self.thresholds)
+        """What there is to doubt of every round."""
+        if self.reasons:
+            sound = sound_part(self.measurement) or self.measurement
+            self.doubts = (*host_doubts(self.measurement), *lower_cap_doubts(sound, self.thresholds))
+
+    def judgements(self) -> list[Judgement]:
+        """Return the judgement of every claim."""
+        found = list[Judgement]()
+        for claim in claims():
+            found += claim(self, found)
+        return found
+
+    def test(self) -> Ruling:
+        """Return the worst of all claims."""
+        judged = self.judgements()
+        notes = [f"{one.metric}: {one.reason}" for one in judged if one.reason]
+        flawed = spoilt_beside(self.measurement, {one.metric for one in judged if one.verdict is not Verdict.MISSING})
+        notes += [f"{metrics} is not valid: {reason}" for metrics, reason in flawed.items()]
+        verdict = worst(one.verdict for one in judged)
+        return Ruling(verdict=verdict, judgements=tuple(judged), reasons=tuple(notes))
+
+    def red(self) -> list[Judgement]:
+        """Return the claims that are broken, where enough rounds were measured."""
+        if len(self.measurement.rounds) < FEWEST_SOUND:
+            return []
+        return [one for one in self.judgements() if one.verdict is Verdict.REGRESSED]
+
+
+class FaultCase(ScenarioCase):
+    """A scenario with a fault, whose cost is judged round by round: one round counts."""
+
+    @property
+    def fault(self) -> FaultScenario:
+        """The scenario."""
+        assert isinstance(self.scenario, FaultScenario)
+        return self.scenario
+
+    def test(self) -> Ruling:
+        """Return what the fault cost."""
+        outcome = judge_fault(self.fault, self.measurement, self.thresholds)
+        return Ruling(verdict=outcome.verdict, judgements=outcome.judgements, reasons=outcome.reasons)
+
+    def red(self) -> list[Judgement]:
+        """Return what cost more than it may, in any round."""
+        if not any(r.failover for r in self.measurement.rounds):
+            return []
+        return [one for one in self.test().judgements if one.verdict is Verdict.REGRESSED]
+
+
+Claim = Callable[[PlainCase, Sequence[Judgement]], list[Judgement]]
+"""What is claimed of a scenario's rounds. It is given the judgements of the claims before it."""
+_CLAIMS: dict[str, tuple[int, Claim]] = {}
+
+
+def claim(place: int) -> Callable[[Claim], Claim]:
+    """Register a claim about every scenario without a fault, at its place in the order."""
+
+    def register(of: Claim) -> Claim:
+        _CLAIMS[f"{of.__module__}.{of.__qualname__}"] = (place, of)
+        return of
+
+    return register
+
+
+def claims() -> list[Claim]:
+    """Return the claims in their order."""
+    load_modules("perfgate.judge.claims")
+    return [of for _, of in sorted(_CLAIMS.values(), key=lambda one: one[0])]
+
+
+def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome:
+    """Judge every metric of a scenario that the profile has a threshold of, and say what it lacks."""
+    load_modules("perfgate.judge.claims")
+    kind = FaultCase if isinstance(measurement.scenario, FaultScenario) else PlainCase
+    ruling = judge(kind(measurement, profile))
+    return Outcome(
+        name=measurement.scenario.name,
+        verdict=ruling.verdict,
+        judgements=ruling.judgements,
+        reasons=ruling.reasons,
+        more_hosts=more_hosts(measurement),
+    )
+
+
+def warming(measurement: Measurement) -> str:
+    """Return that the brokers were still warming up while the rounds were measured; empty when they were not."""
+    return f"{WARMING}: {measurement.warming}" if measurement.warming else ""
+
+
+def unsettled(measurement: Measurement) -> str:
+    """Return why nothing green may be said of it.
+
+    Brokers still warmed up, generators may be the limit, or a rate that probes was taken in some rounds only.
+    """
+    found = more_hosts(measurement)
+    hosts = found.words if found and found.finding == "unknown" else ""
+    reasons = (warming(measurement), starved_by_brokers(measurement), hosts, _at_the_edge(measurement))
+    return "; ".join(filter(None, reasons))
+
+
+def _at_the_edge(measurement: Measurement) -> str:
+    """Return that brokers took a rate that is declared to probe in some rounds and not in others."""
+    short = sum(bool(r.not_sustained) for r in measurement.rounds)
+    if not measurement.scenario.load.probes or not 0 < short < len(measurement.rounds):
+        return ""
+    return f"the brokers did not take the whole rate in {short} of {len(measurement.rounds)} rounds"
+
+
+def no_longer_taken(outcome: Outcome, measurement: Measurement, former: Sequence[float]) -> Outcome:
+    """Return the outcome, INCONCLUSIVE where brokers took a probing rate in no round that they took in a former run.
+
+    `former`: the rates of runs like this one, in records/s. Without a threshold such a rate may lie beyond the machine;
+    one that was taken before does not.
+    """
+    rate, most = measurement.scenario.load.rate, max(former, default=0.0)
+    if outcome.verdict is not Verdict.MISSING or not measurement.scenario.load.probes or most < RATE_TAKEN * rate:
+        return outcome
+    if not measurement.rounds or not all(r.not_sustained for r in measurement.rounds):
+        return outcome
+    reason = f"{measurement.rounds[0].not_sustained}; a former run like this one took {most:,.0f} records/s"
+    return replace(outcome, verdict=Verdict.INCONCLUSIVE, reasons=(reason, *outcome.reasons))
+
+
+def tells_nothing(measurement: Measurement) -> str:
+    """Return why this machine cannot show what relations state of the scenario; empty when it can.
+
+    Its brokers took a rate that is declared to probe in no round, or took a rate of which records are to time out so
+    well that none did.
+    """
+    load = measurement.scenario.load
+    if load.probes and measurement.rounds and all(r.not_sustained for r in measurement.rounds):
+        return "offers more than the brokers take here"
+    shares = [r.metrics.get("timed_out_share") for r in measurement.rounds]
+    if load.times_out and shares and not any(share is None or share > 0 for share in shares):
+        return "no record timed out here: the brokers take the whole rate"
+    return ""
+
+
+def invalid_reasons(measurement: Measurement) -> tuple[str, ...]:
+    """Return why the measurement must not be judged; empty when it may."""
+    if not measurement.rounds:
+        return ("no round was measured",)
+    reasons = [f"round {r.index}: {reason}" for r in measurement.rounds for reason in r.invalid]
+    if isinstance(measurement.scenario, FaultScenario):
+        return tuple(reasons)  # what a fault costs is held round by round: one tells
+    if not reasons and len(measurement.rounds) < 2:
+        reasons = ["one round was measured; a spread needs two"]
+    if (found := more_hosts(measurement)) and found.finding == "saturated":
+        reasons.append(found.words)
+    return tuple(reasons)

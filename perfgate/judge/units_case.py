@@ -1,0 +1,241 @@
+"""Cases of two arms that were measured in turns: claims about the units of a comparison. Pure.
+
+A change against what is declared (:mod:`perfgate.judge.claims.same`) and a candidate against a reference
+(:mod:`perfgate.judge.claims.ratio`) are judged here alike: each claim by the sequential test of its metric's units,
+then all of them together.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from perfgate.judge.claim import UNDECIDED, Case, Ruling, judge, worst
+from perfgate.judge.compare.beside import AT_ITS_CAP
+from perfgate.judge.compare.compiling import cold_units, still_compiling
+from perfgate.judge.compare.losses import SoundUnits, known_loss, sound_units
+from perfgate.judge.compare.paths import AS_DECLARED, favour
+from perfgate.judge.compare.sequential import PLAIN, Estimate, Rule, first_told, scheduled
+from perfgate.judge.compare.short import Short, short_of
+from perfgate.judge.compare.units import fewest_units, unit_logs, whole_units
+from perfgate.judge.rates import READERS, at_its_cap
+from perfgate.model import DECIDES_PACED, METRICS, Comparison, MetricInfo, Verdict
+
+RATE = "records_per_s"
+NEAR_THE_CAP = 0.9
+"""Turns of a second whose median is this share of the cap may come to it later: six bursts at 2,000/s did so."""
+
+
+def primary_metric(comparison: Comparison) -> MetricInfo:
+    """Return the metric that decides where the run does not ask for others.
+
+    Paced: p99 of the latency. Else the rate, or the brokers' CPU per record where both sides reach the cap. Where the
+    two sides differ in their consumers it is what these are given (READERS): producers may feel nothing of it.
+    """
+    load = comparison.scenario.load
+    readers = [one.scenario.consumers for one in (comparison.baseline, comparison.candidate)]
+    if all(readers) and readers[0] != readers[1] and load.kind in READERS:
+        return METRICS[READERS[load.kind]]
+    if load.kind == "paced":
+        return METRICS[DECIDES_PACED]
+    if load.kind == "capped" and all(map(at_its_cap, (comparison.baseline, comparison.candidate))):
+        return METRICS[AT_ITS_CAP]
+    return METRICS[RATE]
+
+
+def deciding_metrics(comparison: Comparison) -> list[MetricInfo]:
+    """Return what decides: what the run asks for, else what a loss of this load shows in."""
+    return [METRICS[name] for name in comparison.decides.metrics] or [primary_metric(comparison)]
+
+
+def may_decide(comparison: Comparison) -> list[str]:
+    """Return the metrics that decide, and the brokers' CPU where the next rounds may show both sides at the cap."""
+    names = [metric.name for metric in deciding_metrics(comparison)]
+    near = all(at_its_cap(m, NEAR_THE_CAP) for m in (comparison.baseline, comparison.candidate))
+    by_cpu = not comparison.decides.metrics and comparison.scenario.load.kind == "capped" and near
+    return [*names, *([AT_ITS_CAP] if by_cpu and AT_ITS_CAP not in names else [])]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnitsClaim(ABC):
+    """What is claimed of one metric of the candidate, against the baseline's in the same units.
+
+    A loss of more than `margin`, a logarithm, is red. `share`: the claim's part of the chance of an error. `own`: it
+    must be known, and is not left out where the scenario has no such metric.
+    """
+
+    metric: MetricInfo
+    margin: float
+    share: float = 1.0
+    own: bool = True
+
+    @property
+    def within(self) -> float:
+        """The margin as a share."""
+        return math.expm1(self.margin)
+
+    def rule(self, hidden: float = 0.0) -> Rule:
+        """Return the rule of the sequential test. `hidden`: what a shorter path may hide of a loss, a logarithm."""
+        return replace(PLAIN, share=self.share)
+
+    @abstractmethod
+    def decide(self, found: Estimate, last: bool, hidden: float) -> Verdict | None:
+        """Return what a look at the units says; None where it does not tell. `last`: there will be no other look."""
+
+    @abstractmethod
+    def lost(self, found: Estimate, by_path: float = 0.0) -> bool:
+        """Return whether it is red, with what a longer path may have taken given back."""
+
+    @abstractmethod
+    def kept_by_path(self, found: Estimate, hidden: float) -> bool:
+        """Return whether only what a shorter path may hide keeps it from being worse than the margin."""
+
+
+class ClaimCase(Case):
+    """One claim of a comparison. `estimate`: what the units say at the look that decides, once it was tested."""
+
+    def __init__(self, claim: UnitsClaim, whole: UnitsCase) -> None:
+        self.claim, self.metric, self.whole = claim, claim.metric, whole
+        self.comparison, self.final = whole.comparison, whole.final
+        self.logs = unit_logs(whole.comparison, claim.metric.name)
+        self.estimate: Estimate | None = None
+
+    def test(self) -> Ruling:
+        """Return the verdict of the first look that tells, if any does."""
+        comparison, claim = self.comparison, self.claim
+        hidden = favour(comparison, self.metric)
+        if hidden > claim.margin:
+            hidden = 0.0  # more units would not help: it may end, and a guard says so then
+
+        def decide(found: Estimate, last: bool) -> Verdict | None:
+            return claim.decide(found, last, hidden)
+
+        verdict, self.estimate = first_told(
+            self.logs,
+            comparison.planned_units,
+            decide,
+            ends=_ends,  # after any other it was measured on, for another claim's sake
+            final=self.final,
+            rule=claim.rule(hidden),
+            recorded=comparison.recorded_of(self.metric.name),
+            former=comparison.former_plans,
+            cold=cold_units(comparison),
+        )
+        if verdict is None:
+            return Ruling(verdict=Verdict.INCONCLUSIVE, reasons=self.whole.undecided(self.estimate))
+        return Ruling(verdict=verdict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """A claim with its ruling, and what its units say where they could be tested."""
+
+    claim: UnitsClaim
+    ruling: Ruling
+    estimate: Estimate | None
+
+
+class UnitsCase(Case):
+    """All claims of a scenario that was measured in turns with another arm.
+
+    `final`: nothing more will be measured, so that INCONCLUSIVE is the last word.
+    """
+
+    sides = AS_DECLARED
+    """What the two clusters are called."""
+    sides_named = ("as declared", "candidate")
+
+    def __init__(self, comparison: Comparison, claims: Sequence[UnitsClaim], *, final: bool) -> None:
+        self.comparison, self.claims, self.final = comparison, tuple(claims), final
+        self.units = whole_units(comparison)
+        self.losses: list[tuple[UnitsClaim, SoundUnits]] = []
+        """What remains of each metric without flawed rounds, the red ones first; once guards left it undecided."""
+
+    @cached_property
+    def metrics(self) -> list[MetricInfo]:
+        """The metrics of the claims."""
+        return [claim.metric for claim in self.claims]
+
+    @cached_property
+    def needed(self) -> int:
+        """The number of units that a decision needs."""
+        return fewest_units(self.comparison, [metric.name for metric in self.metrics])
+
+    @property
+    def overloaded(self) -> Verdict:
+        """What is said of a load that the baseline's brokers did not take."""
+        return Verdict.INCONCLUSIVE
+
+    @cached_property
+    def short(self) -> Short:
+        """What the brokers of either side did not take of the load."""
+        return short_of(self.comparison)
+
+    @cached_property
+    def cold(self) -> str:
+        """That brokers still compiled their code in most rounds; else empty."""
+        return still_compiling(self.comparison)
+
+    @cached_property
+    def found(self) -> tuple[Found, ...]:
+        """Every claim with its ruling."""
+        cases = [ClaimCase(claim, self) for claim in self.claims]
+        return tuple(Found(claim=one.claim, ruling=judge(one), estimate=one.estimate) for one in cases)
+
+    @abstractmethod
+    def undecided(self, found: Estimate) -> tuple[str, ...]:
+        """Return why a claim whose units do not tell is undecided, where that is to be said."""
+
+    @abstractmethod
+    def loss_claims(self) -> list[UnitsClaim]:
+        """Return the claims whose losses count although guards object: the load's own rate where it was not taken."""
+
+    def counts_besides(self) -> list[tuple[MetricInfo, float]]:
+        """Return other metrics of which a loss of more than so much, a logarithm, is red where it is far beyond."""
+        return []
+
+    def test(self) -> Ruling:
+        """Return the worst of all claims."""
+        return Ruling(
+            verdict=worst(one.ruling.verdict for one in self.found),
+            reasons=tuple(reason for one in self.found for reason in one.ruling.reasons),
+        )
+
+    def in_spite(self, ruling: Ruling) -> Ruling:
+        """Return the ruling, REGRESSED where more than a margin is lost without all that the doubts explain."""
+        if ruling.verdict not in UNDECIDED or (not self.final and self.cold):
+            return ruling
+        comparison, final = self.comparison, self.final
+        self.losses = [(one, units) for one in self.loss_claims() if (units := sound_units(comparison, one.metric))]
+        red = [
+            (one, units)
+            for one, units in self.losses
+            if known_loss(units, comparison, one.margin, one.lost, final=final, rule=one.rule())
+        ]
+        explained = tuple(filter(None, (units.explains for _, units in self.losses)))
+        if not red:
+            for metric, margin in self.counts_besides():
+                units = sound_units(comparison, metric)
+                if known_loss(units, comparison, margin, _far_beyond_alone, final=final, rule=self.claims[0].rule()):
+                    red = [(self.claims[0], units)]
+                    break
+        if red:
+            self.losses = red
+            return replace(ruling, verdict=Verdict.REGRESSED, in_spite=True)
+        return replace(ruling, reasons=(*ruling.reasons, *explained))
+
+
+def _ends(verdict: Verdict) -> bool:
+    return verdict.red
+
+
+def _far_beyond_alone(_: Estimate) -> bool:
+    return False
+
+
+def at_a_look(comparison: Comparison, fewest: int) -> bool:
+    """Return whether so much was measured as one of the planned looks is made at."""
+    return len(comparison.orders) in scheduled(comparison.planned_units, fewest, comparison.former_plans)
