@@ -14,7 +14,7 @@ from collections import Counter
 import numpy as np
 import numpy.typing as npt
 
-from perfgate.judge.compare.sequential import FEWEST_UNITS, judge_units
+from perfgate.judge.sequential import FEWEST_UNITS, judge_units
 from perfgate.model import RecordedPairs
 
 DRAWS = 20_000

@@ -17,9 +17,9 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.verdict_quality import BUSY_ROWS, CASES, DELAYS, recorded
+from perfgate.judge.bounds_files import load_ratios
 from perfgate.judge.claims.ratio import verdict_of_units
-from perfgate.judge.compare.sequential import judge_units
-from perfgate.judge.ratio_file import load_ratios
+from perfgate.judge.sequential import judge_units
 
 RESAMPLED = 300
 EFFECTS = (0.0, -0.05, -0.10, 0.10, -0.50, -0.75, -0.95)

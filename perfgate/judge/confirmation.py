@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from perfgate.judge.bound import FAR
 from perfgate.judge.claims.relation import judge_relation
 from perfgate.judge.scenario_case import judge_scenario, tells_nothing
+from perfgate.judge.statistics import FAR
 from perfgate.judge.thresholds import for_one_look
 from perfgate.model import Measurement, Outcome, Profile, RangeRelation, Relation, Verdict
 

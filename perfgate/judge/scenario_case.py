@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from perfgate.judge.claim import Case, Ruling, judge, load_modules, worst
 from perfgate.judge.claims.more_hosts import host_doubts, more_hosts
 from perfgate.judge.faults.rules import judge_fault
-from perfgate.judge.messages import WARMING
-from perfgate.judge.noise import late_by_machine, machine_doubts_by_round
+from perfgate.judge.noise import hopeless, late_by_machine, machine_doubts_by_round
+from perfgate.judge.phrases import WARMING
 from perfgate.judge.rates import RATE_TAKEN, lower_cap_doubts
-from perfgate.judge.repeated import starved_by_brokers
-from perfgate.judge.spoilt import FEWEST_SOUND, sound_part, spoilt_beside
-from perfgate.model import FaultScenario, Judgement, Measurement, Outcome, Profile, Verdict
+from perfgate.judge.rounds import FEWEST_SOUND, sound_part, spoilt_beside, starved_by_brokers
+from perfgate.judge.statistics import clipped
+from perfgate.judge.warming import each_better, still_warming
+from perfgate.model import FaultScenario, Judgement, Measurement, Outcome, Profile, Round, Scenario, Threshold, Verdict
 
 
 class ScenarioCase(Case):
@@ -207,3 +208,35 @@ def invalid_reasons(measurement: Measurement) -> tuple[str, ...]:
     if (found := more_hosts(measurement)) and found.finding == "saturated":
         reasons.append(found.words)
     return tuple(reasons)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GateStopRule:
+    """Stops what could not be judged by `profile` (None: nothing stops it) after all `rounds` of the tier."""
+
+    profile: Profile | None
+    rounds: int
+
+    def hopeless(self, scenario: Scenario, rounds: Sequence[Round]) -> bool:
+        """Return whether these rounds scatter so much that the rest of them could not be judged either.
+
+        A metric that some of them have not scatters by nothing that is known; rounds on brokers that were still warming
+        up get better, and are the warm-up of those that follow.
+        """
+        held = self.profile.thresholds.get(scenario.name, ()) if self.profile else ()
+        if held and (still_warming({scenario.name: rounds}) or each_better(rounds)):
+            return False
+        return any(
+            hopeless(_clipped([r.metrics[t.metric.name] for r in rounds], t), self.rounds, t.reach)
+            for t in held
+            if all(t.metric.name in r.metrics for r in rounds)
+        )
+
+    def still_warming(self, rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
+        """Return the scenarios of a block that were measured on brokers still warming up, with the figures."""
+        return still_warming(rows)
+
+
+def _clipped(values: Sequence[float], held: Threshold) -> list[float]:
+    """Return the values as a test of red sees them: scatter far beyond the limit is not what keeps one from it."""
+    return clipped(values, held.metric.sign, held.limit, held.reach * held.baseline)

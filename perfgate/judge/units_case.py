@@ -13,15 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from perfgate.judge.besides import AT_ITS_CAP
 from perfgate.judge.claim import UNDECIDED, Case, Ruling, judge, worst
-from perfgate.judge.compare.beside import AT_ITS_CAP
-from perfgate.judge.compare.compiling import cold_units, still_compiling
-from perfgate.judge.compare.losses import SoundUnits, known_loss, sound_units
-from perfgate.judge.compare.paths import AS_DECLARED, favour
-from perfgate.judge.compare.sequential import PLAIN, Estimate, Rule, first_told, scheduled
-from perfgate.judge.compare.short import Short, short_of
-from perfgate.judge.compare.units import fewest_units, unit_logs, whole_units
+from perfgate.judge.loads import Short, short_of
+from perfgate.judge.paths import AS_DECLARED, favour
 from perfgate.judge.rates import READERS, at_its_cap
+from perfgate.judge.sequential import PLAIN, Estimate, Rule, first_told, scheduled
+from perfgate.judge.units import SoundUnits, fewest_units, known_loss, sound_units, unit_logs, whole_units
+from perfgate.judge.warming import cold_units, still_compiling
 from perfgate.model import DECIDES_PACED, METRICS, Comparison, MetricInfo, Verdict
 
 RATE = "records_per_s"

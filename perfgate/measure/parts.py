@@ -115,7 +115,7 @@ class Compared:
         """Plan so many more units, which others left time for, once the plan is carried out and if they are many.
 
         That others left says nothing of this scenario, so that the chance of an error stays what it is
-        (:mod:`perfgate.judge.compare.sequential`).
+        (:mod:`perfgate.judge.sequential`).
         """
         if self.units >= self.planned and freed >= GROWS_BY * self.planned:
             self.former.append(self.planned)

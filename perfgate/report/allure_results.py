@@ -10,12 +10,10 @@ from pathlib import Path
 import allure
 from allure_commons.types import AttachmentType
 
-from perfgate.judge.compare.advice import MEANING, effect_text, signed
-from perfgate.judge.filling import since_the_start
-from perfgate.judge.hosts import beside_reasons
-from perfgate.judge.messages import number, off_baseline, percent, spread_text
-from perfgate.judge.partitions import differing_partitions
-from perfgate.judge.spoilt import spoilt
+from perfgate.judge.outliers import beside_reasons, differing_partitions
+from perfgate.judge.phrases import number, percent
+from perfgate.judge.rounds import since_the_start, spoilt
+from perfgate.judge.wording import MEANING, effect_text, off_baseline, signed, spread_text
 from perfgate.model import (
     Comparison,
     ComparisonOutcome,

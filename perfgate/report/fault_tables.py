@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from perfgate.judge.faults.expectation import expected_outage, told_session_s
 from perfgate.judge.faults.figures import OUTAGE, told_to_s
 from perfgate.judge.faults.rules import usual_latency_s
-from perfgate.judge.messages import number
+from perfgate.judge.phrases import number
 from perfgate.model import Measurement, Outcome, Profile
 from perfgate.model.faults import FaultScenario
 from perfgate.model.summary import metric_value

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from perfgate.judge.rounds import spoilt
 from perfgate.judge.scenario_case import invalid_reasons
-from perfgate.judge.spoilt import spoilt
 from perfgate.model import Measurement, metric_info
 from perfgate.model.summary import metric_value
 

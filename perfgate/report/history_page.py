@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from perfgate.judge.messages import number
+from perfgate.judge.phrases import number
 from perfgate.model import Verdict, metric_info
 from perfgate.model.secret import redacted
 from perfgate.report.history import SHOWN, Drift, changes_of, is_sound, kind_of

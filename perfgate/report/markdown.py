@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from perfgate.judge.messages import number, percent
+from perfgate.judge.phrases import number, percent
 from perfgate.judge.run_end import often_undecided
 from perfgate.model import Effect, Verdict, metric_info
 from perfgate.model.exit_code import REPORTED, ExitCode

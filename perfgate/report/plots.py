@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfgate.judge.compare.sequential import (
+from perfgate.judge.sequential import (
     FEWEST_BESIDE_RECORDED,
     FEWEST_UNITS,
     MARGIN,

@@ -21,7 +21,7 @@ import tomlkit
 from perfgate.judge.faults.figures import TIMES_UNTIL
 from perfgate.judge.faults.growth import THROUGHOUT
 from perfgate.judge.limits import MOST_RUNS_WORTH_IT, noise_factor, reach_of, runs_needed
-from perfgate.judge.messages import number, percent
+from perfgate.judge.phrases import number, percent
 from perfgate.judge.rates import DECIDES, READERS
 from perfgate.judge.thresholds import (
     CANARY_KEYS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfgate.judge.messages import number
+from perfgate.judge.phrases import number
 from perfgate.model import Measurement, Outcome, metric_info
 from perfgate.model.summary import metric_value, untold
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import tomlkit
 
-from perfgate.judge.compare.units import unit_logs
-from perfgate.judge.messages import percent
+from perfgate.judge.phrases import percent
 from perfgate.judge.rates import READERS
-from perfgate.judge.spoilt import spoilt
+from perfgate.judge.rounds import spoilt
 from perfgate.judge.thresholds import ENOUGH_PAIRS, load_profiles, match_profile
+from perfgate.judge.units import unit_logs
 from perfgate.model import DECIDES_PACED, Comparison, RecordedPairs
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND

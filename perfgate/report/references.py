@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from perfgate.judge.messages import number
+from perfgate.judge.phrases import number
 from perfgate.model import Comparison, Outcome, metric_info
 
 REFERENCE_COLUMNS = (

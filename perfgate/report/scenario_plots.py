@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from perfgate.judge.messages import number
+from perfgate.judge.phrases import number
 from perfgate.judge.statistics import median_interval
 from perfgate.model import Judgement, Measurement, Outcome, Round, metric_info
 from perfgate.model.histogram import latency_metrics

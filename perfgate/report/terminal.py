@@ -8,11 +8,11 @@ from statistics import median
 from typing import Protocol
 
 from perfgate.judge.claims.relation import deciding_step
-from perfgate.judge.compare.advice import signed
-from perfgate.judge.messages import MORE_ROUNDS, number, percent, spread_text
+from perfgate.judge.phrases import number, percent
+from perfgate.judge.rounds import spoilt_metrics
 from perfgate.judge.run_end import is_undecided
-from perfgate.judge.spoilt import spoilt_metrics
 from perfgate.judge.statistics import spread
+from perfgate.judge.wording import MORE_ROUNDS, signed, spread_text
 from perfgate.model import (
     NO_USAGE,
     Comparison,

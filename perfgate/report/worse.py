@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from perfgate.judge.messages import number, percent
+from perfgate.judge.phrases import number, percent
 from perfgate.judge.rates import most_off
 from perfgate.judge.statistics import MEDIAN_ERROR_FACTOR
 from perfgate.model import Profile, Threshold

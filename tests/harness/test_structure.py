@@ -79,7 +79,7 @@ def test_every_module_keeps_the_rule(path: Path) -> None:
         ("perfgate/measure/rounds.py", "from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver"),
         ("perfgate/measure/rounds.py", "from perfgate.judge.noise import disturbed"),
         ("perfgate/judge/rules.py", "from confluent_kafka import Producer"),
-        ("perfgate/judge/compare/advice.py", "from perfgate.report.terminal import duration"),
+        ("perfgate/judge/wording.py", "from perfgate.report.terminal import duration"),
         ("perfgate/model/target.py", "from perfgate.measure.room import at_most"),
         ("perfgate/systems/kafka/java.py", "from fixtures.options import RunConfig"),
         ("perfgate/load/turns.py", "import pytest"),

@@ -11,8 +11,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from perfgate.judge.messages import number
-from perfgate.judge.relation_file import load_relations
+from perfgate.judge.bounds_files import load_relations
+from perfgate.judge.phrases import number
 from perfgate.model import FaultScenario, PairRelation, RangeRelation, Relation, Scenario
 from perfgate.model.catalogue import Family
 from perfgate.model.judged import UNSOUND

@@ -11,11 +11,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perfgate.judge.bound import centre_of, median_of, too_many_beyond
 from perfgate.judge.claim import Case, Ruling, guard, judge
-from perfgate.judge.messages import number
+from perfgate.judge.phrases import number
 from perfgate.judge.rates import AT_THE_CAP, at_its_cap, paired_ratios
-from perfgate.judge.statistics import median_interval
+from perfgate.judge.statistics import centre_of, median_interval, median_of, too_many_beyond
 from perfgate.model import Measurement, MoreHosts, Outcome, Round, Verdict
 from perfgate.model.compared import SAME_WITHIN, SATURATED
 from perfgate.model.doubt import Doubt

@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+from perfgate.judge.doubts import Doubts, settled
 from perfgate.judge.rates import RATE_TAKEN
 from perfgate.judge.scenario_case import PlainCase, claim
-from perfgate.judge.unexplained import Doubts, settled
 from perfgate.judge.warming import warming_doubts
 from perfgate.model import METRICS, Judgement, Verdict
 

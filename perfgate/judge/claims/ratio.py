@@ -10,17 +10,15 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from perfgate.judge.bounds_files import Ratios
 from perfgate.judge.claim import Ruling, judge
-from perfgate.judge.compare.losses import SoundUnits
-from perfgate.judge.compare.paths import PATHS, paths_ms
-from perfgate.judge.compare.reached import NEVER
-from perfgate.judge.compare.sequential import Estimate, first_told
-from perfgate.judge.compare.short import GROWING
-from perfgate.judge.compare.units import fewest_units, scatter_text
-from perfgate.judge.messages import WARMING, scenario_lines
-from perfgate.judge.ratio_file import Ratios
+from perfgate.judge.paths import paths_ms
+from perfgate.judge.phrases import GROWING, NEVER, PATHS, WARMING
+from perfgate.judge.sequential import Estimate, first_told
 from perfgate.judge.statistics import share_of, spread
+from perfgate.judge.units import SoundUnits, fewest_units, scatter_text
 from perfgate.judge.units_case import RATE, Found, UnitsCase, UnitsClaim, at_a_look, may_decide
+from perfgate.judge.wording import scenario_lines
 from perfgate.model import METRICS, Comparison, Judgement, Outcome, Ratio, RecordedPairs, Round, Verdict
 from perfgate.model.compared import OF_A_PROCESS
 

@@ -9,12 +9,11 @@ from dataclasses import replace
 from functools import cached_property
 from typing import cast
 
-from perfgate.judge.bound import Centre, clipped, median_of, too_many_beyond
 from perfgate.judge.claim import UNDECIDED, Case, Ruling, judge, worst
 from perfgate.judge.claims.more_hosts import host_doubts
+from perfgate.judge.doubts import words
 from perfgate.judge.rates import at_its_cap, paired_ratios
-from perfgate.judge.statistics import error_factor, spread
-from perfgate.judge.unexplained import words
+from perfgate.judge.statistics import Centre, clipped, error_factor, median_of, spread, too_many_beyond
 from perfgate.judge.warming import warming_doubts
 from perfgate.model import Judgement, Measurement, Outcome, PairRelation, RangeRelation, Relation, Round, Verdict
 from perfgate.model.doubt import Doubt, excused

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from perfgate.judge.besides import held
 from perfgate.judge.claim import judge
-from perfgate.judge.compare.beside import held
-from perfgate.judge.compare.losses import SoundUnits
-from perfgate.judge.compare.paths import paths_ms
-from perfgate.judge.compare.sequential import (
+from perfgate.judge.loads import spoilt_by_side, unsound_load
+from perfgate.judge.paths import paths_ms
+from perfgate.judge.sequential import (
     Estimate,
     Rule,
     decided,
@@ -18,10 +18,9 @@ from perfgate.judge.compare.sequential import (
     looks_until,
     units_needed,
 )
-from perfgate.judge.compare.sequential import estimate as estimate_of
-from perfgate.judge.compare.units import fewest_units, pairs_per_unit, scatter_text, unit_logs
-from perfgate.judge.compare.unsound import spoilt_by_side, unsound_load
+from perfgate.judge.sequential import estimate as estimate_of
 from perfgate.judge.statistics import share_of
+from perfgate.judge.units import SoundUnits, fewest_units, pairs_per_unit, scatter_text, unit_logs
 from perfgate.judge.units_case import RATE, Found, UnitsCase, UnitsClaim, at_a_look, deciding_metrics, may_decide
 from perfgate.model import METRICS, Comparison, ComparisonOutcome, Effect, MetricEffect, MetricInfo, Verdict
 from perfgate.model.judged import severity

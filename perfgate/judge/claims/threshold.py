@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
-from perfgate.judge.bound import centre_of, clipped
+from perfgate.judge.doubts import settled
 from perfgate.judge.rates import DECIDES, RATE_TAKEN, READERS, rate_doubts
+from perfgate.judge.rounds import FEWEST_SOUND, spoilt
 from perfgate.judge.scenario_case import PlainCase, claim
-from perfgate.judge.spoilt import FEWEST_SOUND, spoilt
-from perfgate.judge.statistics import centre_error, many, median_interval, spread
-from perfgate.judge.unexplained import settled
+from perfgate.judge.statistics import centre_error, centre_of, clipped, many, median_interval, spread
 from perfgate.judge.warming import growth_doubt, unsteady_doubts, warming_doubts
 from perfgate.model import NO_USAGE, Judgement, Measurement, MetricInfo, Scenario, Threshold, Verdict
 from perfgate.model.doubt import Doubt, explained
@@ -99,7 +98,7 @@ def is_red(values: Sequence[float], threshold: Threshold) -> bool:
     """Return whether rounds are beyond a limit: their centre by more than its own standard error, or their median's
     whole interval.
 
-    Values far beyond the limit come nearer (:func:`perfgate.judge.bound.clipped`): how far a round lies beyond
+    Values far beyond the limit come nearer (:func:`perfgate.judge.statistics.clipped`): how far a round lies beyond
     does not make it less certain that all of them do.
     """
     sign, limit = threshold.metric.sign, threshold.limit

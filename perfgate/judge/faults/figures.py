@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from perfgate.judge.unexplained import without_explained
+from perfgate.judge.doubts import without_explained
 from perfgate.model import METRICS, TOLD_S, Judgement, Measurement, Round, Verdict
 from perfgate.model.doubt import Doubt, explained
 from perfgate.model.faults import LATE

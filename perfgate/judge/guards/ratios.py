@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from perfgate.judge.claim import Ruling, guard
 from perfgate.judge.claims.relation import RatioCase, bounded
+from perfgate.judge.rounds import spoilt
 from perfgate.judge.scenario_case import invalid_reasons, unsettled
-from perfgate.judge.spoilt import spoilt
 from perfgate.model import Judgement, Verdict
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from perfgate.judge.besides import got_worse, kept_by_path, never_reached, not_looked_at, once_late
 from perfgate.judge.claim import Ruling, guard
 from perfgate.judge.claims.same import ChangeCase
-from perfgate.judge.compare.again import may_hide_worse, measured_again
-from perfgate.judge.compare.beside import got_worse, kept_by_path, not_looked_at, once_late
-from perfgate.judge.compare.paths import favour, favoured, handicap, handicapped, not_taken_by_path, path_differs
-from perfgate.judge.compare.reached import never_reached
-from perfgate.judge.compare.short import CHANCE, GROWING, below_its_cap
-from perfgate.judge.compare.units import fewest_units, too_few
-from perfgate.judge.compare.unsound import spoilt_by_side, unsound_load
+from perfgate.judge.loads import CHANCE, below_its_cap, may_hide_worse, measured_again, spoilt_by_side, unsound_load
+from perfgate.judge.paths import favour, favoured, handicap, handicapped, not_taken_by_path, path_differs
+from perfgate.judge.phrases import GROWING
+from perfgate.judge.units import fewest_units, too_few
 from perfgate.judge.units_case import ClaimCase, UnitsCase, deciding_metrics, primary_metric
 from perfgate.model import Effect, Verdict
 

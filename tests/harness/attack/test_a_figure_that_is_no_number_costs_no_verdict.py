@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.judge.claims.relation import judge_relation
-from perfgate.judge.compare.sequential import estimate, looks_until
-from perfgate.judge.messages import relation_message, scenario_message
 from perfgate.judge.scenario_case import judge_scenario
+from perfgate.judge.sequential import estimate, looks_until
 from perfgate.judge.statistics import share_of, spread
+from perfgate.judge.wording import relation_message, scenario_message
 from perfgate.model import Measurement, Verdict
 from perfgate.report.results import finite, load_run, scenario_entry, write_run
 from tests.harness.build import measurement, one_round, profile, relation, threshold

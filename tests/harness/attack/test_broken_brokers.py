@@ -12,10 +12,9 @@ import pytest
 
 from perfgate.judge.claims.relation import judge_relation
 from perfgate.judge.claims.same import judge_comparison
-from perfgate.judge.compare.advice import comparison_message, recommendation
 from perfgate.judge.confirmation import second_look, to_measure_again
-from perfgate.judge.messages import scenario_message
 from perfgate.judge.scenario_case import invalid_reasons, judge_scenario
+from perfgate.judge.wording import comparison_message, recommendation, scenario_message
 from perfgate.measure.assembly import round_of, unhealthy, unmeasured
 from perfgate.measure.faults.fault_round import fault_round
 from perfgate.measure.faults.rounds import measure_faults

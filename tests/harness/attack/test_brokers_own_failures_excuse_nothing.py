@@ -10,9 +10,9 @@ from unittest.mock import patch
 
 import pytest
 
+from perfgate.judge.bounds_files import Ratios, load_ratios
 from perfgate.judge.claims.ratio import judge_against_reference
 from perfgate.judge.claims.same import judge_comparison
-from perfgate.judge.ratio_file import Ratios, load_ratios
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.assembly import round_of, unmeasured
 from perfgate.measure.flaw import of_brokers

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.judge.messages import scenario_message
 from perfgate.judge.rates import OTHER_RATE
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.thresholds import load_profile
+from perfgate.judge.wording import scenario_message
 from perfgate.model import Load, Measurement, Outcome, Threshold, Verdict
 from perfgate.report.proposal import Proposed, proposed, updated
 from perfgate.report.results import load_run

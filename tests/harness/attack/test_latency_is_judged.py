@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import pytest
 
+from perfgate.judge.bounds_files import load_ratios
 from perfgate.judge.rates import READERS
-from perfgate.judge.ratio_file import load_ratios
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.thresholds import load_profile
 from perfgate.model import Consumers, FaultScenario, Load, Measurement, Threshold, Verdict

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from perfgate.judge.messages import scenario_message
 from perfgate.judge.scenario_case import judge_scenario
+from perfgate.judge.wording import scenario_message
 from perfgate.measure.assembly import unmeasured
 from perfgate.model import CanaryReading, Measurement, Verdict
 from tests.harness.build import flawed

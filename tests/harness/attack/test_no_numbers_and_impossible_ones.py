@@ -9,9 +9,9 @@ import pytest
 
 from perfgate.judge.claims.relation import judge_relation
 from perfgate.judge.claims.threshold import judge_threshold
-from perfgate.judge.messages import scenario_message
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.warming import still_warming
+from perfgate.judge.wording import scenario_message
 from perfgate.measure.assembly import round_of
 from perfgate.model import Measurement, Verdict
 from perfgate.model.errors import ConfigurationError

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from perfgate.judge.bounds_files import load_relations
 from perfgate.judge.claims.relation import judge_relation
-from perfgate.judge.messages import relation_message
-from perfgate.judge.relation_file import load_relations
+from perfgate.judge.wording import relation_message
 from perfgate.model import PairRelation, RangeRelation, Verdict
 from tests.harness.build import measurement, relation
 from tests.harness.run_gate import ROOT

@@ -8,10 +8,10 @@ from unittest.mock import Mock
 
 import pytest
 
+from perfgate.judge.bounds_files import load_ratios
 from perfgate.judge.claims.ratio import ReferenceStopRule, judge_against_reference
 from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
-from perfgate.judge.compare.advice import comparison_message, recommendation
-from perfgate.judge.ratio_file import load_ratios
+from perfgate.judge.wording import comparison_message, recommendation
 from perfgate.measure.comparing import Comparing
 from perfgate.measure.ledger import Ledger
 from perfgate.model import (

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from perfgate.judge.bounds_files import Ratios, load_ratios
 from perfgate.judge.claims.ratio import judge_against_reference
 from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
-from perfgate.judge.ratio_file import Ratios, load_ratios
 from perfgate.model import Comparison, Deciding, Effect, Load, Round, Verdict
 from perfgate.model.compared import SATURATED
 from perfgate.model.doubt import Doubt

@@ -4,8 +4,8 @@ import pytest
 
 from perfgate.judge.claims.relation import judge_relation
 from perfgate.judge.confirmation import second_look
-from perfgate.judge.messages import scenario_message
 from perfgate.judge.scenario_case import judge_scenario
+from perfgate.judge.wording import scenario_message
 from perfgate.model import Outcome, Verdict
 from tests.harness.build import measurement, profile, relation, threshold
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.unit_errors import drawn
-from perfgate.judge.compare.sequential import POWER, chance_of_answer, estimate, judge_units, looks_until, units_needed
+from perfgate.judge.sequential import POWER, chance_of_answer, estimate, judge_units, looks_until, units_needed
 
 DRAWS = 2000
 

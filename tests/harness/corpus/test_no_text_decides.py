@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from perfgate.judge.bounds_files import load_ratios
 from perfgate.judge.claims.ratio import judge_against_reference
 from perfgate.judge.claims.same import judge_comparison
-from perfgate.judge.ratio_file import load_ratios
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.thresholds import load_profiles
 from perfgate.model import Comparison, Measurement, Round

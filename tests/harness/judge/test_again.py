@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.judge.bounds_files import load_ratios
 from perfgate.judge.claims.ratio import judge_against_reference
 from perfgate.judge.claims.same import judge_comparison
-from perfgate.judge.compare.again import chance_of
-from perfgate.judge.ratio_file import load_ratios
+from perfgate.judge.loads import chance_by_toss
 from perfgate.measure.validity import late_turns
 from perfgate.model import Comparison, Effect, Verdict
 from tests.harness.build import flawed, one_round
@@ -80,10 +80,10 @@ def test_what_is_slower_stays_slower() -> None:
 
 @given(st.integers(0, 40), st.integers(0, 40))
 def test_a_chance_is_one_and_falls_with_each_more(more: int, fewer: int) -> None:
-    assert 0 < chance_of(more, fewer) <= 1
-    assert chance_of(more + 1, fewer) <= chance_of(more, fewer) or fewer > more
-    assert chance_of(more, fewer) + chance_of(fewer, more) == pytest.approx(1 + _exactly(more, fewer))
+    assert 0 < chance_by_toss(more, fewer) <= 1
+    assert chance_by_toss(more + 1, fewer) <= chance_by_toss(more, fewer) or fewer > more
+    assert chance_by_toss(more, fewer) + chance_by_toss(fewer, more) == pytest.approx(1 + _exactly(more, fewer))
 
 
 def _exactly(more: int, fewer: int) -> float:
-    return chance_of(more, fewer) - (chance_of(more + 1, fewer - 1) if fewer else 0.0)
+    return chance_by_toss(more, fewer) - (chance_by_toss(more + 1, fewer - 1) if fewer else 0.0)

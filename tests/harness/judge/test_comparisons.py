@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfgate.judge.bounds_files import load_ratios
 from perfgate.judge.claims.ratio import judge_against_reference
 from perfgate.judge.claims.same import judge_comparison, with_notable
-from perfgate.judge.compare.advice import comparison_message, recommendation
-from perfgate.judge.compare.short import chance_of
-from perfgate.judge.ratio_file import load_ratios
+from perfgate.judge.loads import chance_of
 from perfgate.judge.units_case import primary_metric
+from perfgate.judge.wording import comparison_message, recommendation
 from perfgate.model import Change, Comparison, Effect, Load, changed
 from perfgate.model import settings as stated
 from perfgate.report.plots import paired_rounds, paired_rounds_figure

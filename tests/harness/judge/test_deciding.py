@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from perfgate.judge.claims.same import judge_comparison, with_notable
-from perfgate.judge.compare.advice import alone_lines, comparison_message, recommendation
-from perfgate.judge.compare.sequential import Rule, critical, judge_units, looks_until
+from perfgate.judge.sequential import Rule, critical, judge_units, looks_until
+from perfgate.judge.wording import alone_lines, comparison_message, recommendation
 from perfgate.measure.parts import Compared
 from perfgate.model import AS_USUAL, METRICS, Comparison, Consumers, Deciding, Effect, Load
 from perfgate.model.compared import MAY_DECIDE

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.judge.filling import filling_notes, since_the_start
+from perfgate.judge.rounds import filling_notes, since_the_start
 from perfgate.model import Load, Measurement
 from tests.harness.build import measurement
 

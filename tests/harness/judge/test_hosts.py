@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perfgate.judge.hosts import BY_CHANCE, QUESTIONS, always_worst, differing_hosts
+from perfgate.judge.outliers import BY_CHANCE, QUESTIONS, always_worst, differing_hosts
 from perfgate.measure.assembly import unmeasured
 from perfgate.model import Round
 from perfgate.model.histogram import LatencyRecorder, encode

@@ -24,10 +24,9 @@ from perfgate.judge.limits import (
     reach_of,
     runs_needed,
 )
-from perfgate.judge.messages import scenario_message
 from perfgate.judge.noise import CANARY_OFF, disturbed, hopeless
-from perfgate.judge.scenario_case import judge_scenario
-from perfgate.judge.stopping import GateStopRule
+from perfgate.judge.scenario_case import GateStopRule, judge_scenario
+from perfgate.judge.wording import scenario_message
 from perfgate.measure.canary import ProcessCpu, busiest, processes_cpu_s, read_canary
 from perfgate.model import CanaryReading, Outcome, Verdict
 from tests.harness.build import measurement, profile, threshold

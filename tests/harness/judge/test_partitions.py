@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from perfgate.judge.hosts import always_worst
-from perfgate.judge.partitions import BY_CHANCE, QUESTIONS, differing_partitions
+from perfgate.judge.outliers import BY_CHANCE, QUESTIONS, always_worst, differing_partitions
 from perfgate.model import PartitionFigures, Round
 from tests.harness.build import flawed, one_round
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from perfgate.judge.claims.relation import deciding_step, judge_relation
 from perfgate.judge.confirmation import judge_relation_again, second_look, to_measure_again
-from perfgate.judge.messages import relation_message
+from perfgate.judge.wording import relation_message
 from perfgate.model import METRICS, Load, Measurement, RangeRelation, Verdict
 from perfgate.report.terminal import relation_rows
 from tests.harness.build import measurement, one_round, relation

@@ -9,13 +9,12 @@ import pytest
 from scipy import stats
 
 from benchmarks.unit_errors import beside_recorded
+from perfgate.judge.bounds_files import load_ratios
 from perfgate.judge.claims.ratio import ReferenceStopRule, judge_against_reference
 from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
-from perfgate.judge.compare.advice import comparison_message
-from perfgate.judge.compare.pooled import scatter
-from perfgate.judge.compare.sequential import judge_units
-from perfgate.judge.ratio_file import load_ratios
+from perfgate.judge.sequential import judge_units, scatter
 from perfgate.judge.thresholds import load_profile
+from perfgate.judge.wording import comparison_message
 from perfgate.model import Comparison, Effect, RecordedPairs, Verdict
 from perfgate.model.errors import ConfigurationError
 from tests.harness.judge.test_comparisons import comparison

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.judge.bounds_files import Ratios, load_ratios
 from perfgate.judge.claims.ratio import ReferenceStopRule, judge_against_reference, reference_message
 from perfgate.judge.claims.same import judge_comparison
-from perfgate.judge.ratio_file import Ratios, load_ratios
 from perfgate.model import Comparison, Effect, Load, Round, Verdict
 from perfgate.model.errors import ConfigurationError
 from tests.harness.build import flawed

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from perfgate.judge.claims.relation import judge_relation
 from perfgate.judge.claims.threshold import judge_threshold
-from perfgate.judge.messages import Again, relation_message, scenario_message, scenario_sentence
 from perfgate.judge.scenario_case import judge_scenario
+from perfgate.judge.wording import Again, relation_message, scenario_message, scenario_sentence
 from perfgate.model import NO_USAGE, CanaryReading, Judgement, Load, Measurement, Outcome, Profile, Threshold, Verdict
 from perfgate.model.judged import SEVERITY, Effect, severity
 from perfgate.report.allure_results import _headline

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from perfgate.judge.compare.sequential import (
+from perfgate.judge.sequential import (
     ERROR,
     INTERVAL_ERROR,
     MARGIN,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.command_line import DRIVERS
+from perfgate.judge.bounds_files import load_relations
 from perfgate.judge.claims.threshold import required
-from perfgate.judge.relation_file import load_relations
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.thresholds import (
     all_but_one,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from perfgate.judge.bounds_files import load_ratios
 from perfgate.judge.claims.ratio import ReferenceStopRule, judge_against_reference, reference_message
 from perfgate.judge.claims.same import judge_comparison
-from perfgate.judge.compare.advice import comparison_message
-from perfgate.judge.ratio_file import load_ratios
+from perfgate.judge.wording import comparison_message
 from perfgate.measure.load_watch import LoadWatch
 from perfgate.model import Comparison, Consumers, Deciding, Effect, Load, Verdict
 from perfgate.model.errors import TargetError

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.judge.claims.relation import judge_relation
-from perfgate.judge.messages import relation_message, scenario_message
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.warming import FALSE_TREND, LEAST_GROWTH, growing, still_warming, trend
+from perfgate.judge.wording import relation_message, scenario_message
 from perfgate.measure.warm_up import STARTS_PER_TIER_BOUND_S, Slice, bound_s, is_warm, warm_up
 from perfgate.metrics.usage import LEAST_COMPILING_CORES, LEAST_CPU_CORES, SETTLED_S, Settled, Usage, compile_shares
 from perfgate.model import COMPILING, Measurement, Profile, Scenario, Verdict

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from perfgate.judge.bounds_files import load_ratios
 from perfgate.judge.claims.ratio import ReferenceStopRule, judge_against_reference
 from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
-from perfgate.judge.compare.sequential import judge_units
-from perfgate.judge.ratio_file import load_ratios
+from perfgate.judge.sequential import judge_units
 from perfgate.model import Comparison, Deciding, Effect, Measurement, Verdict
 from tests.harness.judge.test_comparisons import comparison
 from tests.harness.run_gate import ROOT

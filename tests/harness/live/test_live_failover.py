@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from perfgate.judge.messages import number
+from perfgate.judge.phrases import number
 from perfgate.measure.faults.scripts import STILL_S
 from perfgate.measure.faults.steps import LOGGED
 from perfgate.report.html import build_report

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.command_line import TIERS
-from perfgate.judge.relation_file import load_relations
+from perfgate.judge.bounds_files import load_relations
 from perfgate.measure.blocks import BLOCK_ROUND_S, blocks
 from perfgate.model import ClusterSpec, FaultScenario, Scenario
 from tests.harness.build import scenario

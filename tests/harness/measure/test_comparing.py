@@ -11,9 +11,9 @@ from unittest.mock import MagicMock, Mock
 import numpy as np
 import pytest
 
+from perfgate.judge.bounds_files import load_ratios
 from perfgate.judge.claims.ratio import ReferenceStopRule
 from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
-from perfgate.judge.ratio_file import load_ratios
 from perfgate.measure import comparing as module
 from perfgate.measure.comparable import cannot_be_compared
 from perfgate.measure.comparing import Comparing

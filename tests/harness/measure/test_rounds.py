@@ -11,7 +11,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from perfgate.judge.stopping import GateStopRule
+from perfgate.judge.scenario_case import GateStopRule
 from perfgate.measure import bench as benches
 from perfgate.measure import rounds
 from perfgate.measure.assembly import Finished

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from perfgate.judge.bounds_files import load_relations
 from perfgate.judge.claims.relation import judge_relation
-from perfgate.judge.relation_file import load_relations
 from perfgate.model import PairRelation, RangeRelation, Verdict
 from tests.harness.build import measurement, one_round, scenario
 from tests.harness.run_gate import ROOT

@@ -11,8 +11,8 @@ import pytest
 from fixtures.command_line import TIERS
 from fixtures.sources import Book, recorded_pairs
 from perfgate.judge.claims.same import judge_comparison
-from perfgate.judge.compare.units import unit_logs
 from perfgate.judge.thresholds import load_profile
+from perfgate.judge.units import unit_logs
 from perfgate.model import Comparison, Profile
 from perfgate.report.comparisons import comparison_entry, recorded_comparisons
 from perfgate.report.recorded_pairs import main, of_nothing

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from statistics import fmean, median
 
+from perfgate.judge.phrases import PATHS
 from perfgate.model import METRICS, Comparison, MetricInfo
 from perfgate.model.doubt import Doubt
 
-PATHS = "the client's paths to the two clusters differ"
 IN_FLIGHT = 5
 """Requests of a client to a broker that may be under way: where records leave a broker's share of the rate no slower
 than these can carry one each, batches, and so the CPU that brokers need for a record, do not depend on round trips."""

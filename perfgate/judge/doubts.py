@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from perfgate.judge.messages import number
+from perfgate.judge.phrases import number
 from perfgate.model import Judgement, Verdict
 from perfgate.model.doubt import Doubt, excused, explained
 

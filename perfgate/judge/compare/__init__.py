@@ -1,1 +1,0 @@
-"""Verdicts over a comparison: a sequential test of paired rounds."""

@@ -1,0 +1,228 @@
+"""Loads of a comparison that were not valid, not taken, or measured again, by side. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from perfgate.judge.rates import at_its_cap, rounds_below_its_cap
+from perfgate.judge.rounds import spoilt
+from perfgate.judge.scenario_case import invalid_reasons
+from perfgate.judge.sequential import ERROR, INTERVAL_ERROR, looks_until
+from perfgate.judge.units import whole_units
+from perfgate.model import Comparison, Effect, Measurement, MetricInfo, Round
+from perfgate.model.compared import HEARD_LATE, OUTLASTED, SATURATED, SENT_LATE, STOOD_STILL
+
+MANY_TIMES, MANY = 10.0, 0.05
+"""Failures come together, a burst of them after one stall: a share that is less many times larger, or a small one, may
+be chance."""
+
+
+def unsound_load(comparison: Comparison) -> tuple[Effect, tuple[str, ...]] | None:
+    """Return BROKEN or INVALID with the reasons where a load was not valid, whatever it is judged by; else None."""
+    reasons = tuple(
+        f"{side}: {reason}"
+        for side, measurement in (("baseline", comparison.baseline), ("candidate", comparison.candidate))
+        for reason in invalid_reasons(measurement)
+        if measurement.rounds and any(r.invalid for r in measurement.rounds)
+    )
+    if not reasons:
+        return None
+    return Effect.BROKEN if _only_candidate_failed(comparison) else Effect.INVALID, reasons
+
+
+def spoilt_by_side(comparison: Comparison, metrics: Sequence[MetricInfo]) -> tuple[str, ...]:
+    """Return why these metrics must not be judged although the loads were valid, by side; empty when they may."""
+    sides = (("baseline", comparison.baseline), ("candidate", comparison.candidate))
+    names = [metric.name for metric in metrics]
+    return tuple(f"{side}: {name}: {why}" for name in names for side, m in sides if (why := spoilt(m, name)))
+
+
+def _only_candidate_failed(comparison: Comparison) -> bool:
+    """Return whether the candidate's brokers did not take, or keep, what was sent to them: wherever they run.
+
+    Those of the baseline did, or failed to do so with clearly fewer records. What was only late, and happened on the
+    baseline's side before, though not again, is of neither side.
+    """
+    before, after = comparison.baseline, comparison.candidate
+    failed = [r for r in after.rounds if _failed(r)]
+    if not failed or (any(map(_failed, before.rounds)) and not _clearly_more(after.rounds, before.rounds)):
+        return False
+    once = any(_failed(r) and any(flaw.late for flaw in r.flaws) for r in before.discarded)
+    return not (once and all(r.only_late for r in failed))
+
+
+def _failed(one: Round) -> bool:
+    told = any(flaw.kind == "flaw" and flaw.whose == "brokers" and not flaw.again for flaw in one.flaws)
+    return bool(told or one.broken or one.accounting.failed_total or one.accounting.unresolved)
+
+
+def _clearly_more(after: Sequence[Round], before: Sequence[Round]) -> bool:
+    """Return whether MANY of these records failed, and MANY_TIMES their share; False where failures are not counted."""
+    shares = []
+    for rounds in (after, before):
+        attempted = sum(r.accounting.attempted for r in rounds)
+        failed = sum(r.accounting.failed_total + r.accounting.unresolved for r in rounds)
+        shares.append(failed / attempted if attempted else 0.0)
+    return all(_counted(r) for r in before if _failed(r)) and shares[0] > max(MANY, MANY_TIMES * shares[1])
+
+
+def _counted(one: Round) -> bool:
+    """Return whether all that failed in the round is a number of records."""
+    return bool(one.accounting.failed_total or one.accounting.unresolved)
+
+
+CHANCE = "that may be chance"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Short:
+    """`before`: how much of the load the brokers did not take as declared, where they did not in most rounds.
+
+    `after`: the same of the candidate, in any round, and in how many on either side. `often`: in most of them, or in
+    more than chance gives to one of two sides that are short as often, so that it is not the same. `told`: the
+    candidate's were short clearly more often.
+    """
+
+    before: str
+    after: str
+    often: bool
+    told: bool
+
+
+def short_of(comparison: Comparison) -> Short:
+    """Return what the two sides' brokers did not take."""
+    declared, candidate = (_short(m) for m in (comparison.baseline, comparison.candidate))
+    among = [len(m.rounds) for m in (comparison.baseline, comparison.candidate)]
+    counts = f"({len(candidate)} of {among[1]} rounds, as declared {len(declared)} of {among[0]})"
+    chance = chance_of(len(candidate), among[1], len(declared), among[0])
+    return Short(
+        before=declared[0] if 2 * len(declared) > among[0] else "",
+        after=f"{candidate[0]} {counts}" if candidate else "",
+        often=2 * len(candidate) > among[1] or chance <= INTERVAL_ERROR,
+        told=_chance_of_units(comparison) <= _error_of_this_look(comparison),
+    )
+
+
+def _chance_of_units(comparison: Comparison) -> float:
+    """Return the chance of so many short rounds of the candidate, or units where these are pairs of clusters.
+
+    The rounds of a pair have their clusters in common: it counts once, as short where most of them are.
+    """
+    size = comparison.rounds_per_unit if comparison.method == "pairs" else 1
+    counts = list[int]()
+    for measurement in (comparison.candidate, comparison.baseline):
+        short = [bool(r.not_sustained) for r in measurement.rounds]
+        units = [short[first : first + size] for first in range(0, len(short) - size + 1, size)]
+        counts += [sum(2 * sum(one) > size for one in units), len(units)]
+    return chance_of(*counts)
+
+
+def _error_of_this_look(comparison: Comparison) -> float:
+    """Return what a look at so many units may spend of the chance of an error (perfgate.judge.sequential)."""
+    units, planned = max(1, whole_units(comparison)), comparison.planned_units
+    before, now = (0.0, *looks_until(units, max(units, planned), last=False, former=comparison.former_plans).spent)[-2:]
+    return ERROR * (now - before)
+
+
+def below_its_cap(comparison: Comparison) -> str:
+    """Return in how many rounds the candidate of a load that both sides mostly hold at its cap did not come to it.
+
+    Empty where it did as often as the other side, but for chance: the median of the rounds, by which the cap holds a
+    load, does not tell of those below it, nor does what a record costs the brokers.
+    """
+    sides = (comparison.baseline, comparison.candidate)
+    if comparison.scenario.load.kind != "capped" or not all(map(at_its_cap, sides)):
+        return ""
+    declared, candidate = (rounds_below_its_cap(one) for one in sides)
+    among = [len(one.rounds) for one in sides]
+    if chance_of(candidate, among[1], declared, among[0]) > INTERVAL_ERROR:
+        return ""
+    return f"below its cap in {candidate} of {among[1]} rounds, as declared in {declared} of {among[0]}"
+
+
+def _short(measurement: Measurement) -> list[str]:
+    return [r.not_sustained for r in measurement.rounds if r.not_sustained]
+
+
+def chance_of(after: int, rounds_after: int, before: int, rounds_before: int) -> float:
+    """Return how likely so many short rounds, or more, are the candidate's where both sides are short equally often.
+
+    Fisher's exact test, one-sided: all ways to place the short rounds among those of both sides are as likely. A rate
+    at the edge of the machine is short in every other round of either side: a majority alone is red by chance then.
+    """
+    short = after + before
+    ways = sum(
+        math.comb(rounds_after, count) * math.comb(rounds_before, short - count)
+        for count in range(after, min(short, rounds_after) + 1)
+    )
+    return ways / math.comb(rounds_after + rounds_before, short)
+
+
+RARELY = 0.05
+"""So rarely does one side have so many of all that were spoilt where both have them equally often."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    flaws: tuple[str, ...]
+    """The kinds of its flaws."""
+    told: str
+    """Of how many on the candidate's side, and how many as declared."""
+    hides: str
+    """What may lie behind it."""
+    unit: str
+
+    def count(self, measurement: Measurement) -> int:
+        return sum(map(self._is_of, (*measurement.discarded, *measurement.rounds)))
+
+    def _is_of(self, one: Round) -> bool:
+        return any(flaw.kind in self.flaws for flaw in one.flaws)
+
+
+KINDS = (
+    _Kind(
+        (OUTLASTED,),
+        "the records of {} bursts were still under way when the other side was measured, as declared of {}",
+        "its brokers may stand still",
+        "bursts",
+    ),
+    _Kind(
+        (SENT_LATE, SATURATED, STOOD_STILL, HEARD_LATE),
+        "{} of its loads were sent late or not in full, as declared {}",
+        "its brokers may take the processors that send",
+        "loads",
+    ),
+)
+
+
+def may_hide_worse(comparison: Comparison) -> str:
+    """Return that the candidate's side spoilt clearly more of what was measured again; empty where it did not.
+
+    What is measured again is not among the figures, and brokers that got worse are what it may hide.
+    """
+    for kind, candidate, declared in _counts(comparison):
+        if chance_by_toss(candidate, declared) <= RARELY:
+            told = kind.told.format(candidate, declared)
+            return f"candidate: {told}: {kind.hides}, and those {kind.unit} were measured again"
+    return ""
+
+
+def measured_again(comparison: Comparison) -> str:
+    """Return how much the candidate's side spoilt, where that is more than as declared; else empty."""
+    for kind, candidate, declared in _counts(comparison):
+        if candidate > declared:
+            return f"candidate: {kind.told.format(candidate, declared)}; those {kind.unit} were measured again"
+    return ""
+
+
+def _counts(comparison: Comparison) -> Iterator[tuple[_Kind, int, int]]:
+    for kind in KINDS:
+        yield kind, kind.count(comparison.candidate), kind.count(comparison.baseline)
+
+
+def chance_by_toss(more: int, fewer: int) -> float:
+    """Return how likely one side has so many of them all, or more, by the toss of a coin."""
+    count = more + fewer
+    return math.ldexp(sum(math.comb(count, heads) for heads in range(more, count + 1)), -count)

@@ -1,0 +1,21 @@
+"""Phrases and number formats that several messages share. Pure."""
+
+from __future__ import annotations
+
+WARMING = "brokers still warming up"
+NEVER = "was never reached"
+PATHS = "the client's paths to the two clusters differ"
+GROWING = "a latency that keeps growing compares nothing"
+"""Of a load that the declared brokers do not take: more of it says no more."""
+
+
+def number(value: float) -> str:
+    """Return `value` for a person: thousands separated, three significant digits below a hundred."""
+    if value == 0 or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage: 0.081 as 8.1 %."""
+    return f"{share * 100:.1f} %"

@@ -1,0 +1,83 @@
+"""Rounds and metrics that do not count, were repeated, or say nothing of latency, and what is left. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from perfgate.model import Measurement
+
+FEWEST_SOUND = 2
+"""So many rounds that count show that a scenario is slow: a spread needs two."""
+
+
+def sound_part(measurement: Measurement) -> Measurement | None:
+    """Return the measurement without its invalid rounds, FEWEST_SOUND of them or more; None when all count, or too few.
+
+    A round that does not count takes no slowness of the others back.
+    """
+    sound = tuple(r for r in measurement.rounds if not r.invalid)
+    if len(sound) == len(measurement.rounds) or len(sound) < FEWEST_SOUND:
+        return None
+    return replace(measurement, rounds=sound)
+
+
+def spoilt(measurement: Measurement, metric: str) -> str:
+    """Return why this metric must not be judged although the rounds are valid; empty when it may."""
+    found = [(r.index, reason) for r in measurement.rounds if (reason := r.spoilt(metric))]
+    if not found:
+        return ""
+    index, reason = found[0]
+    return f"round {index}: {reason} ({len(found)} of {len(measurement.rounds)} rounds)"
+
+
+def spoilt_metrics(measurement: Measurement) -> dict[str, str]:
+    """Return all metrics that must not be judged although the rounds are valid, with the reason."""
+    names = dict.fromkeys(name for r in measurement.rounds for name in r.invalid_metrics)
+    return {name: spoilt(measurement, name) for name in names}
+
+
+def spoilt_beside(measurement: Measurement, held: Collection[str]) -> dict[str, str]:
+    """Return the spoilt metrics that nothing is held against, with the reason: a note, no verdict."""
+    judged = {name.partition(".")[0] for name in held}
+    return {name: reason for name, reason in spoilt_metrics(measurement).items() if name not in judged}
+
+
+def starved_by_brokers(measurement: Measurement) -> str:
+    """Return that more than half as many rounds as there are were measured again for that; empty where not so.
+
+    The rounds that count are then those in which the brokers happened to need less, and are no ground for green.
+    """
+    again = [r for r in measurement.discarded if any(flaw.whose == "brokers" for flaw in r.flaws)]
+    if 2 * len(again) <= len(measurement.rounds):
+        return ""
+    text = next(flaw.text for flaw in again[0].flaws if flaw.whose == "brokers")
+    return (
+        f"{len(again)} rounds were measured again, {len(measurement.rounds)} count: the brokers used most of the "
+        f"processors, and the generator lacked them ({text})"
+    )
+
+
+NEARLY = 0.9
+"""Records that lay in the buffer since the load's start have waited for all of the time until they are acknowledged,
+but for that until the buffer was first full, which is short."""
+
+
+def filling_notes(measured: Mapping[str, Measurement]) -> list[str]:
+    """Return the lines of all scenarios, each with the scenario's name."""
+    return [f"{name}: {line}" for name, one in measured.items() for line in since_the_start(one)]
+
+
+def since_the_start(measurement: Measurement) -> list[str]:
+    """Return a line when half of a capped load's records had waited since its start, in most of the rounds."""
+    if measurement.scenario.load.kind != "capped":
+        return []
+    sound = [r for r in measurement.rounds if not r.invalid and "latency_ms.p50" in r.metrics]
+    long = [r for r in sound if r.metrics["latency_ms.p50"] / 1e3 > NEARLY * (r.warmup_s + r.window_s / 2)]
+    if 2 * len(long) <= len(sound):
+        return []
+    return [
+        "latency is how long the load had run: the client's buffer was not turned over once by the middle of the "
+        f"window ({len(long)} of {len(sound)} rounds); the rate is not touched by that, and a longer --warmup-max "
+        "gives the latency"
+    ]

@@ -1,0 +1,305 @@
+"""Units of a comparison: their logarithms, and what remains of a loss without flawed rounds and doubts. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist, fmean
+
+import numpy as np
+
+from perfgate.judge.claims.more_hosts import RATES
+from perfgate.judge.doubts import words
+from perfgate.judge.paths import path_doubts
+from perfgate.judge.sequential import (
+    CORRELATION,
+    ERROR,
+    FEWEST_BESIDE_RECORDED,
+    FEWEST_UNITS,
+    INTERVAL_ERROR,
+    PLAIN,
+    Estimate,
+    Looks,
+    Rule,
+    boundaries,
+    estimate,
+    looks_until,
+)
+from perfgate.judge.warming import compile_doubts
+from perfgate.model import Comparison, MetricEffect, MetricInfo, RecordedPairs, Round
+from perfgate.model.compared import SATURATED
+from perfgate.model.doubt import Doubt, excused, explained
+
+
+def unit_logs(comparison: Comparison, metric: str) -> tuple[float, ...]:
+    """Return the logarithm of candidate over baseline of each whole unit; empty when a round lacks the metric."""
+    sides = (comparison.baseline.rounds, comparison.candidate.rounds)
+    size, count = comparison.rounds_per_unit, whole_units(comparison)
+    before, after = ([r.metrics.get(metric, 0.0) for r in side[: size * count]] for side in sides)
+    if not all(value > 0 for value in (*before, *after)):
+        return ()
+    logs = np.log(after) - np.log(before)
+    return tuple(float(value) for value in logs.reshape(count, size).mean(axis=1))
+
+
+def whole_units(comparison: Comparison) -> int:
+    """Return how many units of the statistics both sides have."""
+    return min(len(comparison.baseline.rounds), len(comparison.candidate.rounds)) // comparison.rounds_per_unit
+
+
+def pairs_per_unit(comparison: Comparison) -> int:
+    """Return how many pairs of turns or rounds a unit has."""
+    return len(comparison.orders[0].replace(" ", "")) // 2 if comparison.orders else comparison.rounds_per_unit
+
+
+def fewest_units(comparison: Comparison, metrics: Sequence[str]) -> int:
+    """Return how many units a decision by these metrics needs: fewer where recorded pairs tell of all of them."""
+    return FEWEST_BESIDE_RECORDED if metrics and all(map(comparison.recorded_of, metrics)) else FEWEST_UNITS
+
+
+def too_few(units: int, needed: int) -> str:
+    """Return why so many units tell nothing."""
+    return f"{units} unit(s) were measured; an interval and a decision need {needed}"
+
+
+def scatter_text(found: Estimate, recorded: RecordedPairs | None) -> str:
+    """Return what the scatter between pairs rests on besides them; empty where nothing is recorded."""
+    if recorded is None:
+        return ""
+    if not found.refused:
+        return f"scatter between pairs from {found.recorded} recorded A/A pairs of this machine class too"
+    before = math.sqrt(sum(x * x for x in recorded.effects) / len(recorded.effects))
+    return (
+        f"the {len(recorded.effects)} recorded A/A pairs of this machine class were not used: these pairs scatter by "
+        f"{found.spread * 100:.1f} %, those by {before * 100:.1f} % (F test, 1 %)"
+    )
+
+
+LARGEST_SCATTER = 0.5
+"""Of a burst or a block, where nothing differs: more than the largest standard deviation among 39 comparisons by turns,
+0.243 of a rate, 0.309 of the brokers' CPU per record, 0.254 of the clients', 0.305 of the p99
+(benchmarks/results/compare_quality.jsonl). A median latency scattered by 0.579 once; the unit farthest off was off by
+1.71, where one alone has to be by 2.7."""
+LARGEST_OF_PAIRS = 0.31
+"""The same of pairs of clusters, but for latencies: among 21 comparisons 0.069 of a rate, 0.086 of CPU, and of single
+bursts, which are left of a pair that was cut off, 0.206."""
+WIDENING = math.sqrt((1 + CORRELATION) / (1 - CORRELATION))
+WORST, OF_THE_ERROR = 4, 0.1
+"""One in so many units is left out, and what is left is tested at so much of the error: what scatters least was chosen.
+At all of it 1.3 in 1,000 more were red of nine units that are correlated by 0.5."""
+FEWEST_OF_LATENCIES = 2
+"""One burst in which brokers stood still for half a second has 100 times the p99, and is no change of it."""
+ROUNDED = 1 - 1e-9
+"""A unit that counts as exactly what one needs is enough."""
+
+
+def loss_known(
+    logs: Sequence[float],
+    metric: MetricInfo,
+    margin: float,
+    comparison: Comparison,
+    red: Callable[[Estimate], bool],
+    *,
+    final: bool,
+    rule: Rule = PLAIN,
+) -> bool:
+    """Return whether these units' logarithms (one or more) show a loss of more than `margin`, a logarithm.
+
+    `red`: what the sequential test says of the estimate that enough units give. That test takes the scatter of the
+    units as it finds it: it needs a few of them, and one that is far worse than the others makes the mean of all
+    uncertain. Two tests for a loss alone are made besides: :func:`far_beyond`, and the sequential test of the units
+    without the worst quarter, at a tenth of its error.
+
+    Counting less of a unit, and leaving out the worst, moves the mean towards no loss. Where nothing differs the two
+    add at most 2 false reds to 10,000 of the sequential test's own (10,000 comparisons a line, judged at all looks, of
+    5, 9 and 20 units that scatter by 30 or 50 % and are correlated by 0.5; independent units scattering by 5 and 30 %,
+    normal or by Student's t of 3 degrees of freedom, are red in 0.03 % at most). 20 times slower, with a scatter of e
+    (standard deviation of the logarithm: 1), 4, 5 and 8 units are red in 99.88, 100 and 100 %, with heavy tails (the
+    same t) in 99.3, 99.7 and 100 %; the sequential test alone finds 4, 7 and 51 %.
+    """
+    needed = fewest_units(comparison, [metric.name])
+    planned, former = comparison.planned_units, comparison.former_plans
+
+    def looks(units: int) -> Looks:
+        return looks_until(units, max(units, planned), last=final, fewest=needed, former=former)
+
+    losses = [-metric.sign * log for log in logs]
+    # Of whole rounds, and of a pair of clusters, a unit is the mean of several windows.
+    alone = "latency_ms." in metric.name and comparison.method == "turns" and len(logs) < FEWEST_OF_LATENCIES
+    if not alone and far_beyond(losses, largest_scatter(comparison, metric), margin, looks(len(logs)), rule.share):
+        return True
+    recorded = comparison.recorded_of(metric.name)
+    without, strict = without_worst(logs, metric.sign), replace(rule, share=rule.share * OF_THE_ERROR)
+    return any(
+        len(tested) >= needed and red(estimate(tested, looks(len(tested)), by, recorded))
+        for tested, by in ((logs, rule), (without, strict))
+    )
+
+
+def far_beyond(losses: Sequence[float], scatter: float, margin: float, looks: Looks, share: float = 1.0) -> bool:
+    """Return whether these units' losses, logarithms, lie farther beyond the margin than such scatter makes them.
+
+    With the losses of n units, none counted as more than what one unit alone needs, and the largest scatter s of a unit
+    where nothing differs, z = (mean - margin) * sqrt(n) / (s * sqrt(3)). sqrt(3) is the widening for neighbours that
+    are correlated by 0.5. A loss is known where z exceeds the boundary of the look, that of a known variance: the
+    chance is 0.001 in all, as in the sequential test. One unit needs a factor of 15, two need 7, four 4; of pairs of
+    clusters, but for latencies, one needs 5.5, two 3.4, four 2.4.
+    """
+    most = margin - NormalDist().inv_cdf(share * ERROR) * WIDENING * scatter
+    counted = [min(loss, most) for loss in losses]
+    error = scatter * WIDENING / math.sqrt(len(counted))
+    return float(np.mean(counted)) - margin >= boundaries(looks, share * ERROR)[-1] * error * ROUNDED
+
+
+def without_worst(logs: Sequence[float], sign: int) -> tuple[float, ...]:
+    """Return the units, in their order, without the worst quarter of them. `sign`: 1 where more is better, else -1."""
+    left_out = set(sorted(range(len(logs)), key=lambda index: sign * logs[index])[: len(logs) // WORST])
+    return tuple(log for index, log in enumerate(logs) if index not in left_out)
+
+
+def wide_interval(logs: Sequence[float], scatter: float) -> tuple[float, float]:
+    """Return the 95 % interval of the mean of units that may be few: by this scatter, or their own."""
+    own = float(np.std(logs, ddof=1)) if len(logs) > 1 else 0.0
+    error = max(scatter, own) * WIDENING / math.sqrt(len(logs))
+    reach, mean = -NormalDist().inv_cdf(INTERVAL_ERROR) * error, float(np.mean(logs))
+    return mean - reach, mean + reach
+
+
+def largest_scatter(comparison: Comparison, metric: MetricInfo) -> float:
+    """Return the largest standard deviation of a unit's logarithm that is reckoned with where nothing differs."""
+    of_pairs = comparison.method == "pairs" and "latency_ms." not in metric.name
+    return LARGEST_OF_PAIRS if of_pairs else LARGEST_SCATTER
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SoundUnits:
+    """The units of a comparison that say something of a metric.
+
+    `logs`: logarithm of candidate over baseline of each as measured; `explained`: the same with all that its doubts
+    explain taken off. `doubts`: those that explain a part, each once. `among`: so many units were begun.
+    """
+
+    metric: MetricInfo
+    logs: tuple[float, ...]
+    explained: tuple[float, ...]
+    doubts: tuple[Doubt, ...]
+    among: int
+    scatter: float
+
+    def __bool__(self) -> bool:
+        return bool(self.logs)
+
+    @property
+    def effect(self) -> MetricEffect:
+        """The mean effect as measured, with an interval that does not rest on how few units scatter."""
+        low, high = wide_interval(self.logs, self.scatter)
+        mean = fmean(self.logs)
+        error = self.scatter * WIDENING / math.sqrt(len(self.logs))
+        return MetricEffect(
+            metric=self.metric,
+            estimate=math.expm1(mean),
+            interval=(math.expm1(low), math.expm1(high)),
+            p_value=2 * NormalDist().cdf(-abs(mean) / error),
+        )
+
+    @property
+    def counted(self) -> str:
+        """How many of the units that were begun these are, in words."""
+        return f"{len(self.logs)} of {self.among} unit(s)"
+
+    @property
+    def explains(self) -> str:
+        """What all there is to doubt explains of the loss, in words; empty where that is nothing."""
+        if explained(self.doubts, self.metric.name) == (1, 0):
+            return ""
+        return words(self.doubts, self.metric.name, [math.exp(fmean(self.logs))], 1.0, self.metric.sign)
+
+    def in_spite_of(self, reasons: Sequence[str]) -> str:
+        """Return these reasons for doubt with what all of them explain of the loss; empty where there is none."""
+        return "; ".join(dict.fromkeys(filter(None, (*reasons, self.explains))))
+
+    def loss_in_spite_of(self, reasons: Sequence[str]) -> str:
+        """Return the loss with what it is red in spite of."""
+        loss = f"{self.effect.estimate * 100:+.1f} % {self.metric.name} in {self.counted}, more than scatter explains"
+        in_spite = self.in_spite_of(reasons)
+        return f"{loss}; red in spite of this: {in_spite}" if in_spite else loss
+
+
+def sound_units(comparison: Comparison, metric: MetricInfo) -> SoundUnits:
+    """Return what the comparison's units say of this metric, one that was cut off among them.
+
+    A unit is the mean of those of its rounds that say something on both sides. A round of the baseline explains no loss
+    of the candidate by being worse than the brokers made it; but one whose load was never made says nothing.
+    """
+    beside = (*path_doubts(comparison, metric), *compile_doubts(comparison))
+    size, pairs = (
+        comparison.rounds_per_unit,
+        list(zip(comparison.baseline.rounds, comparison.candidate.rounds, strict=False)),
+    )
+    logs, left, doubts = list[float](), list[float](), dict[Doubt, None]()
+    for first in range(0, len(pairs), size):
+        parts = [
+            (found, flaws)
+            for before, after in pairs[first : first + size]
+            if (found := _logs(before, after, metric, flaws := (*after.doubts, *beside))) is not None
+        ]
+        if parts:
+            logs.append(fmean(measured for (measured, _), _ in parts))
+            left.append(fmean(rest for (_, rest), _ in parts))
+            doubts.update(dict.fromkeys(one for _, flaws in parts for one in flaws if one.touches(metric.name)))
+    among = -(-max(len(m.rounds) for m in (comparison.baseline, comparison.candidate)) // size)
+    return SoundUnits(
+        metric=metric,
+        logs=tuple(logs),
+        explained=tuple(left),
+        doubts=tuple(doubts),
+        among=max(among, len(logs)),
+        scatter=largest_scatter(comparison, metric),
+    )
+
+
+def known_loss(
+    units: SoundUnits,
+    comparison: Comparison,
+    margin: float,
+    red: Callable[[Estimate], bool],
+    *,
+    final: bool,
+    rule: Rule = PLAIN,
+) -> bool:
+    """Return whether a loss of more than `margin`, a logarithm, remains of these units; see :func:`loss_known`."""
+    if not units:
+        return False
+    return loss_known(units.explained, units.metric, margin, comparison, red, final=final, rule=rule)
+
+
+def _logs(before: Round, after: Round, metric: MetricInfo, doubts: Sequence[Doubt]) -> tuple[float, float] | None:
+    """Return the logarithm of candidate over baseline of two rounds, and what of it is left; None where it says
+    nothing."""
+    name = metric.name
+    if any(name not in one.metrics or one.no_number(name) for one in (before, after)):
+        return None
+    expected, value = before.metrics[name], max(after.metrics[name], _least(after, metric))
+    if not (expected > 0 and value > 0) or explained(_spoiling(before.doubts, name), name)[0] == math.inf:
+        return None
+    rest = excused(value, metric.sign, doubts, name)
+    if not 0 < rest < math.inf:
+        return None
+    return math.log(value / expected), math.log(rest / expected)
+
+
+def _spoiling(doubts: Sequence[Doubt], metric: str) -> list[Doubt]:
+    """Return those doubts of a baseline's round that leave a loss of the candidate unknown.
+
+    A load that was held back made fewer records than the brokers would have taken: what its rate lost beside it is the
+    least that the candidate lost.
+    """
+    held_back = metric in RATES
+    return [one for one in doubts if not (held_back and one.kind == SATURATED and one.whose in ("load", "brokers"))]
+
+
+def _least(one: Round, metric: MetricInfo) -> float:
+    """Return what a rate of none counts as, which has no logarithm: one record in the window."""
+    counts = metric.name in ("records_per_s", "received_records_per_s") and one.window_s > 0
+    return 1 / one.window_s if counts else 0.0
