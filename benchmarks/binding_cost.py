@@ -13,10 +13,9 @@ import numpy as np
 from confluent_kafka import KafkaError, Message, Producer
 
 from perfgate.load.window import Window, now
-from perfgate.systems.kafka.load.chunks import CHUNK
 from perfgate.systems.kafka.load.clib import lib
 from perfgate.systems.kafka.load.instructions import producer_settings
-from perfgate.systems.kafka.load.producing import Sender
+from perfgate.systems.kafka.load.producing import CHUNK, Sender
 
 RECORDS = 204_800
 RECORD_BYTES = 100

@@ -13,7 +13,7 @@ from perfgate.measure.flaw import of_brokers, of_generator
 from perfgate.measure.host_validity import QUOTA_LIMIT, held_back_by_quota, host_flaws
 from perfgate.measure.validity import BROKERS_PART, PROCESSORS_FULL, flaws, processors_left, processors_used_up
 from perfgate.metrics.health import unhealthy
-from perfgate.metrics.own_quota import HELD_BACK
+from perfgate.metrics.samplers import HELD_BACK
 from perfgate.model import Accounting, Load, Scenario
 from perfgate.model.compared import SATURATED
 from perfgate.model.flaw import Flaw

@@ -19,8 +19,7 @@ from urllib3.util.retry import Retry
 from urllib3.util.ssl_ import create_urllib3_context
 
 from perfgate.host.addresses import is_this_machine
-from perfgate.metrics.look_back import duration_s
-from perfgate.metrics.prometheus_source import PRESETS, PrometheusSource
+from perfgate.metrics.prometheus_source import PRESETS, PrometheusSource, duration_s
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret, redacted
 

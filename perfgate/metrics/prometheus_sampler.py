@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.metrics.health import EVIDENCE, Pairs, increase
-from perfgate.metrics.over_time import OverTime, of_gauges, of_scrapes
 from perfgate.metrics.prometheus import ClockLook, Prometheus, Series
 from perfgate.metrics.prometheus_source import PRESETS, Preset, PrometheusSource
-from perfgate.metrics.usage import CPU, Looks, cpu_metrics
+from perfgate.metrics.usage import CPU, Looks, OverTime, cpu_metrics, of_gauges, of_scrapes
 from perfgate.model.errors import ConfigurationError
 
 FEWEST_SCRAPES = 4

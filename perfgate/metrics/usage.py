@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
-from perfgate.metrics.over_time import GLANCE_EVERY_S, OverTime, of_looks
+from perfgate.metrics.health import Pairs, increase
 from perfgate.model import MIB
 from perfgate.model.errors import TargetError
 
@@ -312,3 +314,51 @@ def cpu_metrics(cores: Mapping[int, float], records_per_s: float) -> dict[str, f
     if records_per_s > 0:
         metrics["broker_cpu_us_per_record"] = sum(cores.values()) / records_per_s * 1e6
     return metrics
+
+
+GLANCE_EVERY_S = 1.0
+LEAST_APART_S = 0.5
+"""Two looks that are closer than this tell little: the kernel counts CPU in ticks of 10 ms."""
+
+OverTime = Mapping[str, tuple[tuple[float, float], ...]]
+"""By broker id: pairs of the moment at which a part of the window ends, in s since it opened, and the cores in it."""
+
+
+def of_looks(looks: Sequence[Looks]) -> dict[str, tuple[tuple[float, float], ...]]:
+    """Return the cores of each broker from one look to the next; the first opens the window, the last closes it."""
+    found: dict[str, tuple[tuple[float, float], ...]] = {}
+    for broker, opened in looks[0].items():
+        seen = [(usage.at - opened.at, usage.cpu_s) for look in looks if (usage := look.get(broker))]
+        apart = [seen[0]]
+        for at, cpu_s in seen[1:-1]:
+            if min(at - apart[-1][0], seen[-1][0] - at) >= LEAST_APART_S:
+                apart.append((at, cpu_s))
+        found[str(broker)] = _steps([[*apart, seen[-1]]])
+    return found
+
+
+def of_scrapes(series: Mapping[int, Sequence[Pairs]], opens: float) -> dict[str, tuple[tuple[float, float], ...]]:
+    """Return the same of each broker's counters as they were scraped, those of one broker added up."""
+    moved = {b: [[(at - opens, value) for at, value in pairs] for pairs in every] for b, every in series.items()}
+    return {str(broker): _steps(every) for broker, every in moved.items()}
+
+
+def of_gauges(series: Mapping[int, Sequence[Pairs]], opens: float) -> dict[str, tuple[tuple[float, float], ...]]:
+    """Return the same of values that are cores already."""
+    found = {}
+    for broker, every in series.items():
+        sums: dict[float, float] = defaultdict(float)
+        for pairs in every:
+            for at, value in pairs:
+                sums[at] += value
+        found[str(broker)] = tuple((round(at - opens, 2), round(value, 4)) for at, value in sorted(sums.items()))
+    return found
+
+
+def _steps(every: Sequence[Pairs]) -> tuple[tuple[float, float], ...]:
+    sums: dict[float, float] = defaultdict(float)
+    for pairs in every:
+        for earlier, later in pairwise(pairs):
+            if later[0] > earlier[0]:
+                sums[later[0]] += increase((earlier, later)) / (later[0] - earlier[0])
+    return tuple((round(at, 2), round(cores, 4)) for at, cores in sorted(sums.items()))

@@ -10,8 +10,7 @@ import numpy as np
 
 from perfgate.measure.faults.outage import Interval
 from perfgate.measure.faults.written import Record, Written
-from perfgate.metrics.over_time import OverTime
-from perfgate.metrics.usage import Sampler
+from perfgate.metrics.usage import OverTime, Sampler
 from perfgate.model import FaultScenario
 
 PARTS, LEAST_S, FEWEST = 30, 10.0, 3
@@ -64,7 +63,7 @@ def grown(scenario: FaultScenario, sampler: Sampler) -> dict[str, float]:
 def growth_of_cores(steps: OverTime) -> float | None:
     """Return how the cores of all brokers grew over a window; of a paced load that is their CPU per record.
 
-    `steps`: as a source tells them that cannot be asked at any moment (:data:`perfgate.metrics.over_time.OverTime`).
+    `steps`: as a source tells them that cannot be asked at any moment (:data:`perfgate.metrics.usage.OverTime`).
     """
     if not steps or min(map(len, steps.values())) < FEWEST:
         return None

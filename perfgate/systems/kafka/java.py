@@ -5,17 +5,26 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from xml.etree import ElementTree
 
 from perfgate.host.cache import cache_dir
+from perfgate.model import DEFAULT_KAFKA_VERSION, ClusterSpec, Scenario
 from perfgate.model.cluster_values import release_numbers
+from perfgate.model.declared import UNKNOWN_VERSION
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.secret import redacted
-from perfgate.systems.kafka.maven import repository
+from perfgate.model.secret import Secret, redacted
 
 if TYPE_CHECKING:
     from jgo.env import Environment, LockedDependency
@@ -201,3 +210,180 @@ def _published_sha1(dep: LockedDependency, url: str) -> str:
         raise ConfigurationError(
             f"no published checksum for {dep.artifactId} {dep.version} ({url}): {error}"
         ) from error
+
+
+ARCHIVES = (".tgz", ".tar.gz", ".tar")
+CLIENTS = re.compile(r"kafka-clients-(?P<version>\d[\w.-]*?)\.jar")
+"""The jar that every distribution has, and whose name tells its version."""
+IS = "--kafka-home (cluster.home) is a distribution of Kafka, its .tgz, or a folder of all its jars"
+
+
+def with_version_of_build(scenario: Scenario) -> Scenario:
+    """Return the scenario with the version that its own build says, where it is run on one.
+
+    Raises ConfigurationError for what is no build of Kafka.
+    """
+    if not scenario.cluster.home:
+        return scenario
+    version = jars_of_build(scenario.cluster.home).version
+    return replace(scenario, cluster=replace(scenario.cluster, kafka_version=version))
+
+
+def jars_of(cluster: ClusterSpec) -> KafkaJars:
+    """Return the class path of these brokers: of their own build, or of their version. Raises ConfigurationError.
+
+    Of an image that does not tell its version: of the suite's own.
+    """
+    if cluster.home:
+        return jars_of_build(cluster.home)
+    known = cluster.kafka_version != UNKNOWN_VERSION
+    return kafka_jars(cluster.kafka_version if known else DEFAULT_KAFKA_VERSION)
+
+
+@cache
+def jars_of_build(home: str) -> KafkaJars:
+    """Return the class path of the build, which is taken as it is. Raises ConfigurationError."""
+    path = Path(home).expanduser().absolute()
+    folder = _unpacked(path) if path.is_file() and path.name.endswith(ARCHIVES) else path
+    if not folder.is_dir():
+        raise ConfigurationError(f"{path}: no such folder or archive; {IS}")
+    jars = sorted((folder / "libs" if (folder / "libs").is_dir() else folder).glob("*.jar"))
+    versions = sorted({found["version"] for jar in jars if (found := CLIENTS.fullmatch(jar.name))})
+    if not versions:
+        raise ConfigurationError(f"{path} holds no kafka-clients-*.jar; {IS}")
+    if len(versions) > 1:
+        raise ConfigurationError(f"{path} holds jars of several versions of Kafka: {', '.join(versions)}")
+    # In front of a distribution's own: what it logs with differs from release to release.
+    return KafkaJars(version=versions[0], jars=(*resolved_jars("Log4j", "+".join(LOG4J)), *jars))
+
+
+@cache
+def digest_of_build(home: str) -> str:
+    """Return what tells this build from others: the beginning of the SHA-256 of all its jars."""
+    found = hashlib.sha256()
+    for jar in jars_of_build(home).jars:
+        found.update(jar.name.encode())
+        with jar.open("rb") as stream:
+            found.update(hashlib.file_digest(stream, "sha256").digest())
+    return found.hexdigest()[:16]
+
+
+def _unpacked(archive: Path) -> Path:
+    """Return the folder that an archive unpacks to, once for each content of it. Raises ConfigurationError."""
+    with archive.open("rb") as stream:
+        target = cache_dir() / "builds" / hashlib.file_digest(stream, "sha256").hexdigest()[:32]
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(dir=target.parent, prefix="part-"))
+        try:
+            with tarfile.open(archive) as packed:
+                packed.extractall(part, filter="data")
+            part.rename(target)
+        except (tarfile.TarError, OSError, EOFError) as error:
+            raise ConfigurationError(f"{archive} cannot be unpacked: {error}") from error
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+    folders = [path for path in target.iterdir() if path.is_dir()]
+    return folders[0] if len(folders) == 1 and not (target / "libs").is_dir() else target
+
+
+VARIABLE = "KAFKA_PERF_GATE_MAVEN"
+"""The address of a mirror of Maven Central; comes before that of settings.xml."""
+OF_CENTRAL = re.compile(r"\*|external:(http:)?\*|central")
+PLACEHOLDER = re.compile(r"\$\{env\.([^}]+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """Where a mirror is, and with which user and password."""
+
+    url: str
+    username: str = ""
+    password: str = ""
+
+
+def mirror() -> Mirror | None:
+    """Return the mirror of Maven Central that is stated by VARIABLE or in Maven's settings.xml; None where none is.
+
+    Raises ConfigurationError for what cannot be used.
+    """
+    if stated := os.environ.get(VARIABLE, ""):
+        return Mirror(_checked(stated, VARIABLE))
+    path = Path.home() / ".m2" / "settings.xml"
+    if not path.is_file():
+        return None
+    try:
+        settings = ElementTree.fromstring(re.sub(r'\sxmlns="[^"]*"', "", path.read_text(), count=1))  # noqa: S314 - the user's own file
+    except (OSError, ElementTree.ParseError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+    for one in settings.iterfind("mirrors/mirror"):
+        if _mirrors_central((one.findtext("mirrorOf") or "").strip()):
+            url = _checked(_value(path, one.findtext("url")), f"{path}: the mirror's url")
+            return Mirror(url, *_login(path, settings, (one.findtext("id") or "").strip()))
+    return None
+
+
+def _mirrors_central(of: str) -> bool:
+    parts = [part.strip() for part in of.split(",")]
+    return "!central" not in parts and any(OF_CENTRAL.fullmatch(part) for part in parts)
+
+
+def _login(path: Path, settings: ElementTree.Element, name: str) -> tuple[str, str]:
+    for server in settings.iterfind("servers/server"):
+        if (server.findtext("id") or "").strip() == name:
+            username, password = (_value(path, server.findtext(key)) for key in ("username", "password"))
+            if re.fullmatch(r"\{.+\}", password):
+                raise ConfigurationError(
+                    f"{path}: the password of server {name} is encrypted, which Maven alone can read: state it as "
+                    "${env.NAME} there, or the mirror's address in " + VARIABLE
+                )
+            return username, password
+    return "", ""
+
+
+def _value(path: Path, text: str | None) -> str:
+    def of_environment(found: re.Match[str]) -> str:
+        if found[1] not in os.environ:
+            raise ConfigurationError(f"{path}: the environment variable {found[1]} is not set")
+        return os.environ[found[1]]
+
+    return PLACEHOLDER.sub(of_environment, (text or "").strip())
+
+
+def _checked(url: str, where: str) -> str:
+    if not re.match(r"https?://[^\s/]+", url) or "@" in urlsplit(url).netloc:
+        raise ConfigurationError(
+            f"{where} must read like https://mirror.example.org/maven, without a user (that stands in ~/.netrc, or in "
+            "settings.xml as the mirror's server)"
+        )
+    return url.rstrip("/")
+
+
+@contextmanager
+def repository() -> Iterator[str]:
+    """Give the repository's address; while open, requests to a mirror that asks for it are made with its log-in.
+
+    The log-in goes into a netrc file in memory, which a run that is killed leaves nowhere: an address with a password
+    in it would be kept in what is cached, and shown in errors.
+    """
+    from jgo.constants import MAVEN_CENTRAL_URL
+
+    found = mirror()
+    if found is None or not found.username:
+        yield found.url if found else MAVEN_CENTRAL_URL
+        return
+    Secret(found.password)
+    before = os.environ.get("NETRC")
+    usual = Path(before) if before else Path.home() / ".netrc"
+    with os.fdopen(os.memfd_create("netrc"), "w") as file:
+        file.write(f"machine {urlsplit(found.url).hostname} login {found.username} password {found.password}\n")
+        file.write(usual.read_text() if usual.is_file() else "")
+        file.flush()
+        os.environ["NETRC"] = f"/proc/self/fd/{file.fileno()}"
+        try:
+            yield found.url
+        finally:
+            if before is None:
+                del os.environ["NETRC"]
+            else:
+                os.environ["NETRC"] = before

@@ -16,10 +16,9 @@ from perfgate.model import ClusterSpec, Profile
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.target import OfCluster
 from perfgate.report.results import load_run
-from perfgate.systems.kafka.attached import number
+from perfgate.systems.kafka.attached import identity
 from perfgate.systems.kafka.attached.described import load_target
-from perfgate.systems.kafka.attached.external import ExternalTarget
-from perfgate.systems.kafka.attached.two import TwoTargets
+from perfgate.systems.kafka.attached.external import ExternalTarget, TwoTargets
 from tests.harness.build import profile, scenario, threshold
 from tests.harness.forked import gate
 from tests.harness.report.test_replay import RECORDED
@@ -111,9 +110,9 @@ def test_a_file_that_states_the_number_refuses_another_at_the_start(tmp_path: Pa
     brokers = {n: f"kafka-{n}:9093" for n in range(1, there + 1)}
     stated = attached(tmp_path, "brokers = 3\n" + FILE)._described
     with pytest.raises(ConfigurationError, match=rf"ours.toml: brokers = 3, and the cluster has {there} \(1, 2"):
-        number.refuse_another_number(stated, brokers)
-    number.refuse_another_number(attached(tmp_path)._described, brokers)
-    number.refuse_another_number(stated, {n: "" for n in (1, 2, 3)})
+        identity.refuse_another_number(stated, brokers)
+    identity.refuse_another_number(attached(tmp_path)._described, brokers)
+    identity.refuse_another_number(stated, {n: "" for n in (1, 2, 3)})
 
 
 @pytest.mark.parametrize("wrong", ["0", "2.5", '"3"', "true", "100000"])
@@ -128,9 +127,9 @@ def test_a_broker_that_is_gone_at_the_end_is_told(tmp_path: Path, monkeypatch: p
     target._brokers = {1: "kafka-1:9093", 2: "kafka-2:9093"}
     there = [1, 2]
     answered = Mock(result=lambda timeout: Mock(nodes=[Mock(id=n) for n in there]))
-    monkeypatch.setattr(number, "admin_client", lambda *_: Mock(describe_cluster=lambda **_: answered))
-    monkeypatch.setattr(number, "THERE_WITHIN_S", 0.1)
-    monkeypatch.setattr(number, "ASK_EVERY_S", 0.01)
+    monkeypatch.setattr(identity, "admin_client", lambda *_: Mock(describe_cluster=lambda **_: answered))
+    monkeypatch.setattr(identity, "THERE_WITHIN_S", 0.1)
+    monkeypatch.setattr(identity, "ASK_EVERY_S", 0.01)
     assert target.gone() == ""
     there.remove(2)
     assert "brokers 1, 2 at the start of the run, and 1 at its end" in target.gone()

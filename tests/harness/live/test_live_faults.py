@@ -12,7 +12,7 @@ from perfgate.model.nodes import Action
 from perfgate.systems.kafka.client.topics import admin_client
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
-from perfgate.systems.kafka.observe.watching import MetadataWatch
+from perfgate.systems.kafka.observe import MetadataWatch
 
 BOUND_S = 300
 SEEN_BOUND_S = 40

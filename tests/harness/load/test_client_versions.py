@@ -14,9 +14,8 @@ from perfgate.load.local import ROOT, WORKER
 from perfgate.model import Change
 from perfgate.model.changes import changed, read_value
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.load import client_versions
-from perfgate.systems.kafka.load.client_versions import cannot_have, folder_of
-from perfgate.systems.kafka.load.instructions import producers_of
+from perfgate.systems.kafka.load import instructions
+from perfgate.systems.kafka.load.instructions import cannot_have, folder_of, producers_of
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.load.official import inexpressible
 from tests.harness.build import scenario
@@ -53,7 +52,7 @@ def test_a_release_that_cannot_be_had_is_a_reason(cache: Path) -> None:
 
 def test_what_is_here_is_not_fetched_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder_of(OLDER).mkdir(parents=True)
-    monkeypatch.setattr(client_versions, "subprocess", None)
+    monkeypatch.setattr(instructions, "subprocess", None)
     assert cannot_have(OLDER) is None
 
 

@@ -8,9 +8,9 @@ import pytest
 from perfgate.load.window import Window, now
 from perfgate.model import Load, settings
 from perfgate.model.histogram import figures_of
-from perfgate.systems.kafka.load import producing, reports
+from perfgate.systems.kafka.load import outcomes, producing
+from perfgate.systems.kafka.load.outcomes import Reports
 from perfgate.systems.kafka.load.producing import Sender
-from perfgate.systems.kafka.load.reports import Reports
 from tests.harness.load.test_transactions import TRANSACTED, brokers, request
 
 
@@ -46,7 +46,7 @@ def test_reports_are_heard_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -
         one = Sender({**request(row, addresses), "records": 100}, 0, window)
         one.connect()
         heard: list[int] = []
-        monkeypatch.setattr(reports, "MOST_S", -1.0)  # over as soon as one was taken
+        monkeypatch.setattr(outcomes, "MOST_S", -1.0)  # over as soon as one was taken
         taking = Reports(one.client, one.outcomes.hear)
         one._send(one._make(100, now()), 0)
         until = now() + 10

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from perfgate.load.turns import LARGEST_GAP_S, SIDES, pace, timetable
 from perfgate.model import KIB, with_settings
-from perfgate.systems.kafka.load.chunks import chunk_of
+from perfgate.systems.kafka.load.producing import chunk_of
 from tests.harness.build import scenario
 
 PACE = pace([scenario(), scenario()], 10_000)

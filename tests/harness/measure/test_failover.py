@@ -47,8 +47,8 @@ from perfgate.model.nodes import LoggedChange, State
 from perfgate.report.plots import fault_timeline, fault_timeline_figure
 from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.systems.kafka.client.topics import assignment
-from perfgate.systems.kafka.managed.kafka_tools import KafkaTools
-from perfgate.systems.kafka.observe.metadata_log import changes
+from perfgate.systems.kafka.managed.faults import KafkaTools
+from perfgate.systems.kafka.observe import changes
 from tests.harness.build import flawed, scenario, threshold
 
 RATE, PARTITIONS, START, FAULT, END = 200.0, 2, 100.0, 120.0, 160.0

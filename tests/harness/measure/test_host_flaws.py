@@ -9,7 +9,7 @@ from perfgate.measure.host_validity import fault_host_flaws, host_flaws, spoilt_
 from perfgate.model import HostReport, Load, MachineUse
 from perfgate.model.histogram import merged
 from perfgate.model.load import LoadResult
-from perfgate.systems.kafka.load.host_shares import host_reports
+from perfgate.systems.kafka.load.hosts import host_reports
 from tests.harness.build import histogram, load_result, received, sent
 
 PACED = Load(kind="paced", rate=500)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.metrics.cgroup import control_group
+from perfgate.metrics.container import control_group
 from perfgate.metrics.usage import LATE_S, LATE_SHARE, CounterSampler, Usage, broker_metrics, read_late
 from perfgate.model import MIB
 

@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from perfgate.metrics.connections import traffic_of
-from perfgate.metrics.process import process_sampler
+from perfgate.metrics.process import process_sampler, traffic_of
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.samplers import Samplers
 from perfgate.metrics.usage import CounterSampler, Usage, not_told

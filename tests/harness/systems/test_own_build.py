@@ -11,11 +11,10 @@ from requests.utils import get_netrc_auth
 from perfgate.model import DEFAULT_KAFKA_VERSION, ClusterSpec, with_changes
 from perfgate.model.cluster_values import release_numbers
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka import own_build
-from perfgate.systems.kafka.java import RELEASED, java_needed
+from perfgate.systems.kafka import java
+from perfgate.systems.kafka.java import RELEASED, VARIABLE, Mirror, java_needed, mirror, repository
 from perfgate.systems.kafka.managed.container_cluster import TELLS_VERSION
 from perfgate.systems.kafka.managed.containers import refuse_elsewhere
-from perfgate.systems.kafka.maven import VARIABLE, Mirror, mirror, repository
 from tests.harness.build import scenario
 
 LOGGING = (Path("/logging/log4j-core.jar"),)
@@ -23,12 +22,12 @@ LOGGING = (Path("/logging/log4j-core.jar"),)
 
 @pytest.fixture(autouse=True)
 def nothing_is_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(own_build, "resolved_jars", lambda *_: LOGGING)
+    monkeypatch.setattr(java, "resolved_jars", lambda *_: LOGGING)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv(VARIABLE, raising=False)
-    own_build.jars_of_build.cache_clear()
-    own_build.digest_of_build.cache_clear()
+    java.jars_of_build.cache_clear()
+    java.digest_of_build.cache_clear()
 
 
 def distribution(folder: Path, version: str = "4.4.0-SNAPSHOT") -> Path:
@@ -45,7 +44,7 @@ def test_a_distribution_its_libs_and_its_archive_are_one_build(tmp_path: Path) -
     with tarfile.open(archive, "w:gz") as packed:
         packed.add(home, home.name)
     for at in (home, home / "libs", archive):
-        found = own_build.jars_of_build(str(at))
+        found = java.jars_of_build(str(at))
         assert found.version == "4.4.0-SNAPSHOT"
         assert found.jars[0] == LOGGING[0], "what the suite logs with comes first"
         assert {jar.name for jar in found.jars[1:]} == {jar.name for jar in (home / "libs").iterdir()}
@@ -56,12 +55,12 @@ def test_a_scenario_on_a_build_has_its_version_and_is_told_from_others(
 ) -> None:
     home = distribution(tmp_path)
     row = with_changes(scenario(), [("cluster.home", str(home))])
-    assert own_build.with_version_of_build(row).cluster.kafka_version == "4.4.0-SNAPSHOT"
-    monkeypatch.setattr(own_build, "jars_of_build", lambda _home: Mock(jars=tuple((home / "libs").iterdir())))
-    before = own_build.digest_of_build(str(home))
+    assert java.with_version_of_build(row).cluster.kafka_version == "4.4.0-SNAPSHOT"
+    monkeypatch.setattr(java, "jars_of_build", lambda _home: Mock(jars=tuple((home / "libs").iterdir())))
+    before = java.digest_of_build(str(home))
     (home / "libs" / "scala-library-2.13.16.jar").write_bytes(b"built anew")
-    own_build.digest_of_build.cache_clear()
-    assert own_build.digest_of_build(str(home)) != before
+    java.digest_of_build.cache_clear()
+    assert java.digest_of_build(str(home)) != before
 
 
 def test_an_archive_cannot_write_elsewhere(tmp_path: Path) -> None:
@@ -70,7 +69,7 @@ def test_an_archive_cannot_write_elsewhere(tmp_path: Path) -> None:
     with tarfile.open(archive, "w") as packed:
         packed.add(evil, "../../evil")
     with pytest.raises(ConfigurationError, match="cannot be unpacked"):
-        own_build.jars_of_build(str(archive))
+        java.jars_of_build(str(archive))
     assert not list((tmp_path / "cache" / "kafka-perf-gate" / "builds").iterdir())
 
 
@@ -108,9 +107,9 @@ def test_an_image_has_the_version_of_its_tag_or_an_unknown_one(image: str, versi
 
 def test_tools_for_an_image_of_unknown_version_are_the_suites_own(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(own_build, "kafka_jars", asked.append)
-    own_build.jars_of(ClusterSpec(kafka_version="unknown", image="mine"))
-    own_build.jars_of(ClusterSpec(kafka_version="3.9.1"))
+    monkeypatch.setattr(java, "kafka_jars", asked.append)
+    java.jars_of(ClusterSpec(kafka_version="unknown", image="mine"))
+    java.jars_of(ClusterSpec(kafka_version="3.9.1"))
     assert asked == [DEFAULT_KAFKA_VERSION, "3.9.1"]
 
 

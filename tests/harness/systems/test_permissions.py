@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import NewTopic
 
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.attached.permissions import check_permissions
+from perfgate.systems.kafka.attached.topic_trial import check_permissions
 
 
 class Admin:

@@ -12,9 +12,8 @@ from perfgate.model import ClusterSpec, Scenario, with_changes
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import redacted, revealed
 from perfgate.systems.kafka.java import find_java
-from perfgate.systems.kafka.managed import container_keys
-from perfgate.systems.kafka.managed.container_keys import ContainerKeys
-from perfgate.systems.kafka.managed.secured import Secured
+from perfgate.systems.kafka.managed import secured
+from perfgate.systems.kafka.managed.secured import ContainerKeys, Secured
 from tests.harness.build import scenario
 from tests.harness.host.test_guard import wait_until
 
@@ -62,7 +61,7 @@ def test_the_keys_of_containers_are_nobody_elses_and_end_with_them() -> None:
 def test_the_keys_of_containers_go_with_a_run_that_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """They stayed in the folder for temporary files for ever."""
     made = Mock(side_effect=lambda *_, folder, **__: Mock(folder=folder))
-    monkeypatch.setattr(container_keys, "Secured", made)
+    monkeypatch.setattr(secured, "Secured", made)
     reads, writes = os.pipe()
     if not (run := os.fork()):
         try:

@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka.admin import ConfigSource
 
 from perfgate.model.errors import TargetError
-from perfgate.systems.kafka.attached import settings_digest as module
-from perfgate.systems.kafka.attached.settings_digest import settings_digest
+from perfgate.systems.kafka.attached import identity as module
+from perfgate.systems.kafka.attached.identity import settings_digest
 
 STATIC, DEFAULT = ConfigSource.STATIC_BROKER_CONFIG.value, ConfigSource.DEFAULT_CONFIG.value
 

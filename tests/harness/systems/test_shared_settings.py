@@ -9,8 +9,7 @@ import pytest
 
 from perfgate.model import ClusterSpec, settings
 from perfgate.systems.kafka.attached.described import load_target
-from perfgate.systems.kafka.attached.limits import beyond, lacks_permission
-from perfgate.systems.kafka.attached.shared_settings import (
+from perfgate.systems.kafka.attached.limits import (
     BOUNDED_OF_BROKERS,
     BOUNDED_OF_TOPICS,
     JITTER,
@@ -18,7 +17,9 @@ from perfgate.systems.kafka.attached.shared_settings import (
     NEVER_OF_TOPICS,
     OWN_OF_TOPICS,
     Rule,
+    beyond,
     bounds,
+    lacks_permission,
 )
 from perfgate.systems.kafka.client.settings import _DESCRIBED
 from tests.harness.build import scenario

@@ -9,8 +9,8 @@ import pytest
 from perfgate.load.hosts_file import HostsFile, LoadHost
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret
-from perfgate.systems.kafka.attached.described import DescribedTarget, Limits
-from perfgate.systems.kafka.attached.load_hosts import NAMES_A_FILE, for_load_hosts, inlined
+from perfgate.systems.kafka.attached.client_settings import NAMES_A_FILE, inlined
+from perfgate.systems.kafka.attached.described import DescribedTarget, Limits, for_load_hosts
 
 TARGET = Path("staging.toml")
 

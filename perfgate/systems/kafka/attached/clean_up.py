@@ -12,7 +12,7 @@ from perfgate.model.exit_code import ExitCode
 from perfgate.model.secret import leave_no_core_dump, redacted
 from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.attached.external import ExternalTarget
-from perfgate.systems.kafka.client.key_stores import key_stores_of_a_run
+from perfgate.systems.kafka.attached.java_properties import key_stores_of_a_run
 
 
 def main() -> int:

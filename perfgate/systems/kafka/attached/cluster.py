@@ -31,7 +31,7 @@ from perfgate.systems.kafka.client.admin import (
 from perfgate.systems.kafka.client.live_settings import LiveSettings
 from perfgate.systems.kafka.client.roundtrip import OF_CONNECTIONS, connect_rtt_ms
 from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client
-from perfgate.systems.kafka.observe.watching import MetadataWatch
+from perfgate.systems.kafka.observe import MetadataWatch
 
 BACK_S = 120.0
 """So long replicas may take to be in sync again once this run has brought a broker back; then a shrunken set counts."""

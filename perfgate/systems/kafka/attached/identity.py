@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigSource
+
+from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.attached.described import DescribedTarget
-from perfgate.systems.kafka.client.admin import cluster_id_at
+from perfgate.systems.kafka.client.admin import CONNECT_S, broker_config, cluster_id_at
+from perfgate.systems.kafka.client.topics import admin_client, answer
 
 
 class OtherClusterError(TargetError):
@@ -71,3 +78,62 @@ def _ids(described: DescribedTarget, addresses: str) -> dict[str, str]:
     servers = [at for at in addresses.split(",") if at]
     with ThreadPoolExecutor(max_workers=len(servers)) as pool:
         return dict(zip(servers, pool.map(lambda at: cluster_id_at(at, described.client), servers), strict=True))
+
+
+THERE_WITHIN_S = 10.0
+"""So long a broker may take to register again, as after a rolling restart by others."""
+ASK_EVERY_S = 0.5
+
+
+def refuse_another_number(described: DescribedTarget, brokers: Mapping[int, str]) -> None:
+    """Raise ConfigurationError where the cluster has more or fewer brokers than its file states."""
+    if described.brokers not in (0, len(brokers)):
+        raise ConfigurationError(
+            f"{described.path}: brokers = {described.brokers}, and the cluster has {len(brokers)} "
+            f"({', '.join(map(str, sorted(brokers)))}): wait until all are there, or state the number that there are"
+        )
+
+
+def gone(described: DescribedTarget, brokers: Mapping[int, str]) -> str:
+    """Return which of the `brokers` of the start the cluster has no longer, or that none tells; empty where it has all.
+
+    More of them than at the start are named too: the scenarios were not all measured on the same cluster.
+    """
+
+    def same() -> None:
+        admin = admin_client(described.bootstrap, described.client)
+        found = answer(admin.describe_cluster(request_timeout=CONNECT_S), "asking for the brokers")
+        now = {node.id for node in found.nodes}
+        if now != set(brokers):
+            raise NotYet(f"brokers {_listed(brokers)} at the start of the run, and {_listed(now)} at its end")
+
+    try:
+        poll_until("the brokers are not those of the start", same, within_s=THERE_WITHIN_S, every_s=ASK_EVERY_S)
+    except (TargetError, KafkaException) as error:
+        return str(error)
+    return ""
+
+
+def _listed(brokers: Mapping[int, str] | set[int]) -> str:
+    return ", ".join(map(str, sorted(brokers)))
+
+
+OF_ONE = re.compile(r"(broker|node)\.id|broker\.rack|(.+\.)?listeners|(metadata\.)?log\.dirs?|zookeeper\.connect")
+"""Settings that differ from broker to broker, or move with one, and change nothing of how fast they are."""
+
+
+def settings_digest(admin: AdminClient, brokers: Iterable[int]) -> str:
+    """Return a digest of what is set otherwise than by default on these brokers; empty where one does not tell.
+
+    Secrets are not told by brokers, and take no part.
+    """
+    found: set[tuple[str, str]] = set()
+    try:
+        for broker in brokers:
+            for name, entry in broker_config(admin, str(broker)).items():
+                default = entry.source in (ConfigSource.DEFAULT_CONFIG.value, ConfigSource.UNKNOWN_CONFIG.value)
+                if not default and not entry.is_sensitive and not OF_ONE.fullmatch(name):
+                    found.add((name, str(entry.value)))
+    except TargetError:
+        return ""
+    return hashlib.sha256(repr(sorted(found)).encode()).hexdigest()[:12] if found else ""

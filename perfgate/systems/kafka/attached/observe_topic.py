@@ -32,7 +32,7 @@ from perfgate.model.secret import redacted, revealed
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.diagnosis import reachable
 from perfgate.systems.kafka.attached.identity import refuse_other_clusters
-from perfgate.systems.kafka.attached.permissions import DENIED
+from perfgate.systems.kafka.attached.topic_trial import DENIED
 from perfgate.systems.kafka.client.iam import with_tokens
 from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, answer
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from perfgate.model import Scenario
+from perfgate.model import MIB, Scenario, with_settings
 from perfgate.model.changes import SETTINGS, read_value, setting_of
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.client.foreign_code import refuse_code
-from perfgate.systems.kafka.client.plain_numbers import not_plain
 
 # The union of what DescribeConfigs lists on Kafka 4.3.1 and 3.9.1, less what the embedded target sets itself
 # (listeners, ids, racks, log folders).
@@ -153,3 +152,161 @@ def _words(error: Exception) -> str:
     from confluent_kafka import KafkaException
 
     return str(error.args[0].str()) if isinstance(error, KafkaException) else str(error)
+
+
+PLAIN = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
+LIKE_A_NUMBER = re.compile(r"\s*[-+]?(0x|\d[\d_,]*\.?\d*(?:e[-+]?\d+)?|\.\d+|nan)\s*(.*)", re.IGNORECASE | re.DOTALL)
+MOST = 2**31 - 1
+"""What librdkafka keeps; of a larger number the lower 32 bits remain."""
+MILLISECONDS = {"ms": 1.0, "s": 1e3, "sec": 1e3, "m": 6e4, "min": 6e4, "h": 3.6e6}
+
+
+def not_plain(name: str, value: str, takes: Callable[[str], bool]) -> str:
+    """Return why a client's setting is another number than it looks like, and which to write; empty where it is not.
+
+    `takes`: whether the client takes this other value of the setting, which tells texts from numbers.
+    """
+    if (plain := PLAIN.fullmatch(value)) and abs(float(value)) <= MOST and not float(plain[2] or 0):
+        return ""
+    if not LIKE_A_NUMBER.match(value) or takes("x") or (plain and abs(float(value)) <= MOST and takes(".5")):
+        return ""
+    if plain:
+        return f"must be a whole number from {-MOST:d} to {MOST:d}"
+    return f"must be a plain number{_meant(name, value.strip())}; librdkafka would read another"
+
+
+def _meant(name: str, value: str) -> str:
+    """Return `, as in 16384` of "16k": what somebody may have meant by it."""
+    found = LIKE_A_NUMBER.fullmatch(value)
+    assert found is not None
+    try:
+        if found[1].lower() == "0x":
+            return f", as in {int(value, 16):d}"
+        number = float(found[1].replace("_", "").replace(",", "")) * (-1 if value.startswith("-") else 1)
+        number *= _unit(name, found[2].lower())
+    except (KeyError, ValueError):
+        return ""
+    return f", as in {number:.6f}".rstrip("0").rstrip(".") if abs(number) <= MOST else ""
+
+
+def _unit(name: str, unit: str) -> float:
+    """Return how many of the setting's own unit this one is. Raises KeyError for one that does not go with it."""
+    if not unit:
+        return 1.0
+    if name.endswith(".ms"):
+        return MILLISECONDS[unit]
+    power = {"": 0, "k": 1, "m": 2, "g": 3}[unit.removesuffix("b").removesuffix("i")]
+    if name.endswith("kbytes"):
+        return 1024.0 ** (power - 1)
+    return (1024.0 if name.endswith(("bytes", "size")) else 1e3) ** power
+
+
+OF_CLIENTS = re.compile(
+    # librdkafka's, and those of the Java client, which the official tools are.
+    r"plugin\..+|ssl\.(engine\..+|providers?)|sasl\.kerberos\.kinit\.cmd|.+\.(class|classes|reporters)"
+    r"|(key|value)\.(de)?serializer|config\.providers.*|security\.providers|sasl\.(login|client)\..*(class|config)"
+)
+OF_BROKERS = re.compile(
+    r".+\.(class(\.name|\.path)?|reporters|assignors)|config\.providers.*|security\.providers|ssl\.provider"
+    r"|sasl\.(jaas\.config|kerberos\.kinit\.cmd|oauthbearer\..+\.(url|file))|zookeeper\.clientCnxnSocket"
+)
+"""A login module is a class, too; a token endpoint's or assertion's address may be a file of this machine."""
+KAFKAS_OWN = re.compile(r"org\.apache\.kafka\.[\w.$]+|uniform|range|simple")
+"""A class of Kafka itself, which its jars hold, or an assignor by its short name."""
+OF_SCOPES = {"producer": OF_CLIENTS, "consumer": OF_CLIENTS, "broker": OF_BROKERS}
+HARMLESS_JVM = re.compile(
+    r"-X(m[snx]|ss)\d+[kmgtKMGT]?|-X(int|comp|mixed|batch|rs)|-server|-verbose(:\w+)?|-Xlog:(?!.*file=)[^/\\]*"
+    r"|-XX:[+-]\w+|-XX:\w+=[\d.]+[%kmgtKMGT]?|-D(?!com\.sun\.management)[\w.]+=(true|false|[\d.]+[kmgKMG]?)"
+)
+"""Options of a JVM that set sizes, switches and numbers; others load agents and classes, or run a command."""
+PERMISSION = "--allow-commands"
+
+
+def loads_code(path: str, value: object) -> str:
+    """Return which part of a change loads code or runs a command; empty where none does."""
+    scope, _, name = path.partition(".")
+    if path == "cluster.jvm":
+        return next((one for one in _options(value) if not HARMLESS_JVM.fullmatch(one)), "")
+    if scope not in OF_SCOPES or not OF_SCOPES[scope].fullmatch(name):
+        return ""
+    own = not name.startswith("sasl.") and all(map(KAFKAS_OWN.fullmatch, re.split(r"\s*,\s*", str(value).strip())))
+    return "" if own else name
+
+
+def refuse_code(path: str, value: object, told: str) -> None:
+    """Raise ConfigurationError, with what was `told`, for a change that loads code or runs a command."""
+    if found := loads_code(path, value):
+        raise ConfigurationError(
+            f"{told}: {found} loads code or runs a command on this machine or its brokers: read where it is from, then "
+            f"add {PERMISSION}"
+        )
+
+
+def refuse_code_of_clients(names: Iterable[str], told: str) -> None:
+    """Raise ConfigurationError for settings of clients that do so, of a target file that somebody else named."""
+    for name in names:
+        refuse_code(f"producer.{name}", "", f"{told}: [client] {name}")
+
+
+def _options(value: object) -> list[str]:
+    return (
+        value.split() if isinstance(value, str) else [str(one) for one in value] if isinstance(value, Iterable) else []
+    )
+
+
+AROUND_BYTES = 1024
+"""A batch and a request around a record take less than this."""
+CLIENT, TOPIC = "message.max.bytes", "max.message.bytes"
+TAKEN: Mapping[str, int] = {CLIENT: 1_000_000, TOPIC: 1_048_588}
+BUFFER, BUFFERED_KIB, BUFFERED = "queue.buffering.max.kbytes", 32_768, 4
+"""What a producer buffers unless stated, and how many of the largest records it must hold at least."""
+FETCHED, RECEIVED = 50 * MIB, 100_000_000
+"""What a consumer asks for at a time, and the largest answer that it takes, unless stated."""
+REQUEST, TAKEN_IN_REQUEST = "socket.request.max.bytes", 100 * MIB
+
+
+def made_room(scenario: Scenario) -> Scenario:
+    """Return the scenario with limits of its clients and topic that its records fit in, where it states none.
+
+    Raises ConfigurationError for a stated limit, and for brokers' own, that its records do not fit in.
+    """
+    needed = _largest(scenario) + AROUND_BYTES
+    if needed <= TAKEN[CLIENT]:
+        return scenario
+    most = int(dict(scenario.cluster.config).get(REQUEST, TAKEN_IN_REQUEST))
+    if needed > most:
+        raise ConfigurationError(
+            f"{scenario.name}: records of {needed - AROUND_BYTES:,} bytes: brokers take requests of {most:,} bytes "
+            f"({REQUEST}): smaller records, or --set broker.{REQUEST}={needed}"
+        )
+    producer, topic = dict(scenario.producer), dict(scenario.topic.config)
+    for scope, name, stated in (("producer", CLIENT, producer), ("topic", TOPIC, topic)):
+        if name in stated and int(stated[name]) < needed:
+            raise ConfigurationError(
+                f"{scenario.name}: records of {needed - AROUND_BYTES:,} bytes, and {scope}.{name} = {stated[name]} "
+                f"refuses them: --set {scope}.{name}={needed}, or leave it out"
+            )
+    client = {CLIENT: str(needed), BUFFER: str(max(BUFFERED_KIB, BUFFERED * needed // 1024 + 1))}
+    scenario = replace(scenario, producer=with_settings(scenario.producer, client | producer))
+    if needed > TAKEN[TOPIC]:
+        config = with_settings(scenario.topic.config, {TOPIC: str(needed)} | topic)
+        scenario = replace(scenario, topic=replace(scenario.topic, config=config))
+    if scenario.consumers:
+        fetched = max(FETCHED, needed)
+        client = {CLIENT: str(needed), "fetch.max.bytes": str(fetched)}
+        client |= {"receive.message.max.bytes": str(max(RECEIVED, fetched + MIB))}
+        config = with_settings(scenario.consumers.config, client | dict(scenario.consumers.config))
+        scenario = replace(scenario, consumers=replace(scenario.consumers, config=config))
+    return scenario
+
+
+def _largest(scenario: Scenario) -> int:
+    """Return the bytes of the scenario's largest record, its key included."""
+    beside = scenario.logged_bytes - scenario.record_bytes
+    if scenario.payload.kind != "lines":
+        return scenario.record_bytes + beside
+    try:
+        lines = Path(scenario.payload.path).read_bytes().splitlines()
+    except OSError:  # told where the file is read for its records
+        return scenario.record_bytes + beside
+    return max(map(len, lines), default=0) + beside

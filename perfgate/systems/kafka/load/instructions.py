@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
+import subprocess
+import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import cache
+from pathlib import Path
 from typing import cast
 
+from perfgate.host.cache import cache_dir
 from perfgate.load.headers import is_compact, run_tag
 from perfgate.model import Scenario, Settings, with_settings
 from perfgate.model.load import LoadSpec
-from perfgate.systems.kafka.load.client_versions import folder_of
 
 READY_TIMEOUT_S = 45
 DRAIN_MARGIN_S = 10
@@ -175,3 +180,38 @@ def _common(spec: LoadSpec, role: str, client: Mapping[str, str]) -> dict[str, o
         "run": run_tag(spec.run_id),
         "most_s": spec.warmup_max_s + spec.window_s + drain_s_of(spec.scenario) + MARGIN_S,
     }
+
+
+PACKAGE = "confluent-kafka"
+INSTALL_TIMEOUT_S = 300
+
+
+def folder_of(wanted: str) -> Path:
+    """Return the folder that holds this version, once it :func:`cannot_have` no reason against it."""
+    return cache_dir() / "clients" / f"{PACKAGE}-{wanted}-{sys.implementation.cache_tag}"
+
+
+@cache
+def cannot_have(wanted: str) -> str | None:
+    """Fetch this version if it is not here yet; return why it cannot be had, or None when it can."""
+    folder = folder_of(wanted)
+    if folder.is_dir():
+        return None
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".part-") as scratch:
+        into = Path(scratch) / folder.name
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        command += ["--only-binary", ":all:", "--target", str(into), f"{PACKAGE}=={wanted}"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"{PACKAGE} {wanted} could not be fetched: {error}"
+        if done.returncode:
+            words = [line for line in done.stderr.splitlines() if line.startswith("ERROR:")] or [done.stderr.strip()]
+            return f"{PACKAGE} {wanted} could not be fetched: {words[-1].removeprefix('ERROR: ')}"
+        try:
+            into.rename(folder)
+        except OSError:  # another run was faster
+            if not folder.is_dir():
+                raise
+    return None

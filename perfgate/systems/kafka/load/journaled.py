@@ -27,7 +27,7 @@ from perfgate.model import Consumers, FaultScenario, HostReport, Scenario
 from perfgate.model.doubt import Doubt
 from perfgate.model.faults import LATE, but_outages
 from perfgate.model.load import FAILED, LoadError, LoadSpec, LogUnreadError, Observer
-from perfgate.systems.kafka.load.host_shares import host_reports
+from perfgate.systems.kafka.load.hosts import host_reports
 from perfgate.systems.kafka.load.instructions import (
     CONSUME,
     DRAIN_MARGIN_S,

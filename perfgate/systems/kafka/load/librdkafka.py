@@ -21,15 +21,14 @@ from perfgate.model import FaultScenario, Link, Load, Scenario, Settings
 from perfgate.model.cluster_values import release_numbers
 from perfgate.model.histogram import encode, merged
 from perfgate.model.load import Late, LoadError, LoadResult, LoadSpec, Observer, Pace, Received, SendsFailedError, Sent
-from perfgate.systems.kafka.load.client_versions import cannot_have
-from perfgate.systems.kafka.load.host_round_trips import host_rtt_ms
-from perfgate.systems.kafka.load.host_shares import host_reports
+from perfgate.systems.kafka.load.hosts import host_reports, host_rtt_ms
 from perfgate.systems.kafka.load.instructions import (
     CONSUME,
     DRAIN_MARGIN_S,
     MARGIN_S,
     PRODUCE,
     READY_TIMEOUT_S,
+    cannot_have,
     consumers_of,
     drain_s_of,
     paired,

@@ -13,16 +13,12 @@ import numpy as np
 from perfgate.load.payload import KeyPool, Values
 from perfgate.load.schedule import Limit, Schedule
 from perfgate.load.window import Window, now
-from perfgate.model import KEY_BYTES, Keys, Payload
+from perfgate.model import KEY_BYTES, KIB, Keys, Payload
 from perfgate.model.histogram import LatencyRecorder
 from perfgate.systems.kafka.load import clib
-from perfgate.systems.kafka.load.chunks import CHUNK, chunk_of
 from perfgate.systems.kafka.load.clib import MESSAGE, lib
-from perfgate.systems.kafka.load.client import Client, precise_timers
-from perfgate.systems.kafka.load.outcomes import Messages, Outcomes
-from perfgate.systems.kafka.load.reports import Reports
-from perfgate.systems.kafka.load.transactions import Transactions, id_of
-from perfgate.systems.kafka.load.withdrawing import Withdrawing
+from perfgate.systems.kafka.load.client import Client, Transactions, id_of, precise_timers
+from perfgate.systems.kafka.load.outcomes import Messages, Outcomes, Reports
 
 RETRY_AFTER_S = 0.02
 BURST_S = 0.0025
@@ -337,3 +333,52 @@ class Sender:
     def _unsent(self) -> int:
         """Return how many records are still owed; a capped load owes none."""
         return self._last_slot() - self._next if self._paced and not self._turns else 0
+
+
+ABOVE_S = 0.5
+"""What a capped load's buffer holds at the end of the window is withdrawn when sending it would take longer than this.
+Not always: librdkafka ends the connection of a request that it had begun to send, so that what was in flight on it is
+sent again. Buffers that empty quickly are those of large requests, for which that is likely."""
+IN_GAP = 0.75
+"""What it still holds after this share of the gap between two turns is withdrawn, so that slow brokers are not busy
+with it in the other side's turn. A buffer drains in a quarter of the gap, and what is in flight has the rest of it."""
+
+
+class Withdrawing:
+    """Of one client of a capped load: at the window's end, or in the gap (s) after each turn."""
+
+    def __init__(self, client: Client, window: Window, outcomes: Outcomes, gap_s: float) -> None:
+        self._client, self._window, self._outcomes, self._gap_s = client, window, outcomes, gap_s
+        self._turn = math.inf
+        """The end of the turn that was seen to last."""
+
+    def at_the_end(self) -> None:
+        """Withdraw what the brokers would be busy with for long at the window's rate."""
+        waiting, window_s = lib.rd_kafka_outq_len(self._client.handle), self._window.closes - self._window.opens
+        if waiting * window_s > ABOVE_S * self._outcomes.acked_in_window:
+            self._withdraw()
+
+    def in_gap(self, moment: float) -> None:
+        """Withdraw, once a turn, what is left when most of the gap after it has gone; without turns do nothing."""
+        closes = self._window.closes
+        if self._gap_s and closes != self._turn and moment > closes + IN_GAP * self._gap_s:
+            self._turn = closes
+            if lib.rd_kafka_outq_len(self._client.handle):
+                self._withdraw()
+
+    def _withdraw(self) -> None:
+        lib.rd_kafka_purge(self._client.handle, clib.PURGE_F_QUEUE)
+
+
+CHUNK = 256
+CHUNKS_PER_PARTITION = 8
+
+
+def chunk_of(client: Mapping[str, str], record_bytes: int, partitions: int) -> int:
+    """Return how many records are handed over at a time, all to one partition.
+
+    Few enough that a small buffer holds records for every partition: with chunks of its own size one partition at a
+    time would be served (seen: 40 % of the rate over a slow link with 64 KiB of buffer).
+    """
+    buffer = int(client["queue.buffering.max.kbytes"]) * KIB // record_bytes
+    return max(1, min(CHUNK, buffer // (CHUNKS_PER_PARTITION * partitions)))

@@ -20,8 +20,8 @@ from perfgate.load.window import Window, now
 from perfgate.model.histogram import LatencyRecorder
 from perfgate.systems.kafka.client.iam import with_tokens
 from perfgate.systems.kafka.load.client import precise_timers
+from perfgate.systems.kafka.load.consuming import Receipts
 from perfgate.systems.kafka.load.errors import NO_ANSWER, KafkaClientError, UnansweredError
-from perfgate.systems.kafka.load.received import Receipts
 
 PATIENCE_S = 0.05
 ADMIN_TIMEOUT_S = 20

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
+import subprocess
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 
+from perfgate.host.cache import cache_dir
 from perfgate.model import ClusterSpec
+from perfgate.systems.kafka.java import KafkaJars
 
 FIRST_CONTROLLER = 101
 """Node id of the first controller that is no broker."""
@@ -106,3 +114,77 @@ def new_cluster_id() -> str:
         text = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):
             return text
+
+
+# The collector's settings are those of Kafka's own start script.
+JVM_OPTIONS = (
+    "-server",
+    *HEAP,
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+COLLECTOR = re.compile(r"-XX:\+Use\w+GC")
+OF_G1 = ("-XX:+UseG1GC", "-XX:InitiatingHeapOccupancyPercent=35")
+"""A JVM that is told of two collectors does not start."""
+LARGEST_HEAP = re.compile(r"-Xmx(\d+)([kmgKMG]?)")
+IN_MIB = {"": 2**-20, "k": 2**-10, "m": 1.0, "g": 1024.0}
+BESIDE_HEAP_MIB = 250.0
+"""Code, classes, threads and buffers: 703 MiB in all were seen with a heap of 512 (Kafka 4.3.1)."""
+LOG4J = """\
+status = error
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = [%d] %p %m (%c)%n
+rootLogger.level = INFO
+rootLogger.appenderRef.out.ref = out
+"""
+
+
+def names_collector(asked: Sequence[str]) -> bool:
+    """Return whether these options choose a garbage collector."""
+    return any(COLLECTOR.fullmatch(option) for option in asked)
+
+
+def needed_mib(asked: Sequence[str]) -> float:
+    """Return about how much memory a broker with these options takes: its heap, and what the JVM has besides."""
+    heaps = [found for option in jvm_options(asked) if (found := LARGEST_HEAP.fullmatch(option))]
+    number, unit = heaps[-1].groups()
+    return float(number) * IN_MIB[unit.lower()] + BESIDE_HEAP_MIB
+
+
+def jvm_options(asked: Sequence[str]) -> list[str]:
+    """Return the suite's own options, then those that a run asks for: a later one wins, as another collector does."""
+    left_out = OF_G1 if names_collector(asked) else ()
+    return [*(option for option in JVM_OPTIONS if option not in left_out), *asked]
+
+
+FIRST_RELEASE = 25
+RECORDED_WITHIN_S = 90.0
+"""Writing 75 MB took 8 s on 2 cores; a machine that takes longer than this does without."""
+
+
+@cache
+def java_release(java: Path) -> int:
+    """Return the feature release of this Java, 25 for 25.0.1; 0 when it does not say."""
+    done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
+    found = re.search(r'version "(\d+)', done.stderr)
+    return int(found[1]) if found else 0
+
+
+def cache_path(java: Path, jars: KafkaJars, options: Sequence[str]) -> Path | None:
+    """Return where the cache of brokers with this Java, class path and options lies; None where there can be none."""
+    if java_release(java) < FIRST_RELEASE:
+        return None
+    runtime = java.parent.parent / "release"
+    key = "\n".join([runtime.read_text() if runtime.exists() else str(java), jars.classpath, *options])
+    return cache_dir() / "aot" / f"kafka-{jars.version}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.aot"
+
+
+def recording_path(path: Path) -> Path:
+    """Return where this run may record the cache that is to lie at `path`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.with_suffix(f".{os.getpid()}.part")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import docker
 import docker.errors
 import requests
+from docker.models.containers import Container
 from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.exceptions import ContainerStartException
@@ -26,14 +27,13 @@ from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.systems.kafka.managed.brokers import (
     HEAP,
     controller_ids,
+    names_collector,
     new_cluster_id,
     node_name,
     node_settings,
     quorum_ids,
 )
-from perfgate.systems.kafka.managed.container_faults import ContainerFaults
-from perfgate.systems.kafka.managed.container_keys import ContainerKeys
-from perfgate.systems.kafka.managed.jvm import names_collector
+from perfgate.systems.kafka.managed.faults import LAST_WORDS, METADATA, QUORUM_STATE, NodeFaults, agreed_leader
 from perfgate.systems.kafka.managed.monitoring import (
     AGENT_CONFIG,
     agent_option,
@@ -43,6 +43,7 @@ from perfgate.systems.kafka.managed.monitoring import (
 )
 from perfgate.systems.kafka.managed.own_cluster import LISTENERS, NOT_MONITORED, Monitoring, OwnCluster, listener_ports
 from perfgate.systems.kafka.managed.readiness import check_while_starting, wait_until_ready
+from perfgate.systems.kafka.managed.secured import ContainerKeys
 from perfgate.systems.kafka.managed.toxiproxy import ToxiproxyApi
 
 OFFICIAL_IMAGE = "apache/kafka"
@@ -310,3 +311,92 @@ def _tail(container: DockerContainer, lines: int) -> str:
 def words_of(error: Exception) -> str:
     explanation = getattr(error, "explanation", None)
     return str(explanation or error).strip()
+
+
+CLASSPATH = "/opt/kafka/libs/*"
+
+
+class ContainerFaults(NodeFaults):
+    """See :class:`perfgate.model.nodes.Faults`. A broker is cut off by taking its container out of the network."""
+
+    def __init__(
+        self,
+        containers: Callable[[], Mapping[int, Container]],
+        network: Callable[[], Any],
+        *,
+        alias: Callable[[int], str],
+        voters: Iterable[int],
+        data: str,
+        bootstrap: str,
+    ) -> None:
+        """`containers` by node; `alias`: what a node is called in the `network`; `data`: the log folder inside;
+        `bootstrap`: the brokers as they are found there.
+        """
+        super().__init__(
+            {
+                "kill": self._does("killing the container of node {}", lambda one, _: one.kill()),
+                "stop": self._does("stopping the container of node {}", lambda one, _: one.kill(signal="SIGTERM")),
+                # Its ports are fixed, its data still there.
+                "start": self._does("starting the container of node {}", lambda one, _: one.start()),
+                "pause": self._does("pausing the container of node {}", lambda one, _: one.pause()),
+                "resume": self._does("resuming the container of node {}", lambda one, _: one.unpause()),
+                "cut-off": self._does("taking broker {} out of the network", lambda one, _: network().disconnect(one)),
+                "heal": self._does(
+                    "putting broker {} back into the network",
+                    lambda one, node: network().connect(one, aliases=[alias(node)]),
+                ),
+            }
+        )
+        self._containers = containers
+        self._voters, self._data, self._bootstrap = list(voters), data, bootstrap
+
+    def _does(self, doing: str, act: Callable[[Container, int], None]) -> Callable[[int], None]:
+        def do(node: int) -> None:
+            with _told(doing.format(node)):
+                act(self._containers()[node], node)
+
+        return do
+
+    def runs(self, node: int) -> bool:
+        container = self._containers()[node]
+        with _told(f"looking at the container of node {node}"):
+            container.reload()
+        return bool(container.attrs["State"]["Running"])
+
+    def active_controller(self) -> int:
+        """Return the leader that the voters' own files name."""
+        return agreed_leader({node: self._state(node) for node in self._voters if node not in self.absent}, self.absent)
+
+    def run_script(self, script: str, variables: Mapping[str, str]) -> str:
+        """Run it in the active controller's container."""
+        environment = {
+            "java": "java",
+            "classpath": CLASSPATH,
+            "bootstrap": self._bootstrap,
+            "metadata": f"{self._data}/{METADATA}",
+            **variables,
+        }
+        with _told("running one of Kafka's tools in a container"):
+            container = self._containers()[self.active_controller()]
+            code, output = container.exec_run(["/bin/bash", "-c", script], environment=environment)
+        assert isinstance(output, bytes)
+        told = output.decode(errors="replace")
+        if code:
+            raise TargetError(f"one of Kafka's tools failed in a container: {told[-LAST_WORDS:]}")
+        return told
+
+    def _state(self, node: int) -> str:
+        # Bash alone: an image need not have more.
+        command = ["/bin/bash", "-c", f'echo "$(<{self._data}/{METADATA}/{QUORUM_STATE})"']
+        with _told(f"reading who leads the controllers in node {node}"):
+            code, output = self._containers()[node].exec_run(command)
+        assert isinstance(output, bytes)
+        return output.decode(errors="replace") if code == 0 else ""
+
+
+@contextmanager
+def _told(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except (docker.errors.DockerException, requests.RequestException) as error:
+        raise TargetError(f"{doing}: {error}") from None

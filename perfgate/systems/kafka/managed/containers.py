@@ -21,8 +21,7 @@ from perfgate.model import ClusterSpec
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.managed.container_cluster import OWNER, ContainersCluster, DockerErrors, image_of, words_of
 from perfgate.systems.kafka.managed.monitoring import exporter_jar
-from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, Monitoring
-from perfgate.systems.kafka.managed.own_target import OwnTarget
+from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, Monitoring, OwnTarget
 
 ENGINE_TIMEOUT_S = 8
 """An engine that does not answer a ping within this time is none."""

@@ -12,14 +12,12 @@ from perfgate.host.disk import check_disk
 from perfgate.host.locked_folder import delete_left_over
 from perfgate.model import MIB, ClusterSpec
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.java import find_java, java_needed
+from perfgate.systems.kafka.java import find_java, jars_of, java_needed
+from perfgate.systems.kafka.managed.brokers import needed_mib
 from perfgate.systems.kafka.managed.embedded_cluster import DATA, EmbeddedCluster
-from perfgate.systems.kafka.managed.jvm import needed_mib
 from perfgate.systems.kafka.managed.monitoring import exporter_jar, prometheus_server
-from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, Monitoring
-from perfgate.systems.kafka.managed.own_target import OwnTarget
+from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, Monitoring, OwnTarget
 from perfgate.systems.kafka.managed.toxiproxy import toxiproxy_server
-from perfgate.systems.kafka.own_build import jars_of
 
 START_TRIES = 2
 

@@ -15,26 +15,28 @@ from perfgate.host.locked_folder import LockedFolder
 from perfgate.host.ports import HOST, free_ports
 from perfgate.model import CROSS_ZONE, ClusterSpec, Link, Settings
 from perfgate.model.errors import BrokersFailedError, TargetError
-from perfgate.systems.kafka.java import KafkaJars
-from perfgate.systems.kafka.managed.aot_cache import RECORDED_WITHIN_S, cache_path, recording_path
+from perfgate.systems.kafka.java import KafkaJars, digest_of_build
 from perfgate.systems.kafka.managed.brokers import (
+    JVM_OPTIONS,
+    LOG4J,
+    RECORDED_WITHIN_S,
     broker_ids,
+    cache_path,
     controller_ids,
+    jvm_options,
     log_dirs,
     new_cluster_id,
     node_name,
     node_settings,
     quorum_ids,
+    recording_path,
 )
 from perfgate.systems.kafka.managed.faults import METADATA, ProcessFaults
-from perfgate.systems.kafka.managed.jvm import JVM_OPTIONS, LOG4J, jvm_options
 from perfgate.systems.kafka.managed.monitoring import AGENT_CONFIG, agent_option, exporter_jar, start_prometheus
 from perfgate.systems.kafka.managed.own_cluster import LISTENERS, NOT_MONITORED, Monitoring, OwnCluster, listener_ports
 from perfgate.systems.kafka.managed.readiness import check_while_starting, start_error, wait_until_ready
 from perfgate.systems.kafka.managed.secured import Secured
-from perfgate.systems.kafka.managed.severable import SeverableLinks
-from perfgate.systems.kafka.managed.toxiproxy import start_toxiproxy
-from perfgate.systems.kafka.own_build import digest_of_build
+from perfgate.systems.kafka.managed.toxiproxy import SeverableLinks, start_toxiproxy
 
 FORMAT_TIMEOUT_S = 300
 """A bound on a hang."""

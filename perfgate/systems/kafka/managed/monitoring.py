@@ -12,8 +12,9 @@ from perfgate.host.ports import HOST
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.java import agent_jar
-from perfgate.systems.kafka.managed.loopback import ask_here
+from perfgate.systems.kafka.managed.toxiproxy import ask_here
 
+PROMETHEUS_IMAGE = "prom/prometheus:v3.7.3"
 AGENT = "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1"
 START_TIMEOUT_S = 90
 """A bound on a hang: one that has ended is noticed at once."""

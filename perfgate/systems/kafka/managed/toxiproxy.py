@@ -10,15 +10,21 @@ import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perfgate.host.cache import cache_dir
 from perfgate.host.guard import Guard
-from perfgate.host.ports import HOST
+from perfgate.host.ports import HOST, free_ports
 from perfgate.host.waiting import poll_until
+from perfgate.model import ClusterSpec
 from perfgate.model.errors import ConfigurationError, TargetError
-from perfgate.systems.kafka.managed.loopback import ask_here
+from perfgate.systems.kafka.managed.brokers import broker_ids, quorum_ids
+
+if TYPE_CHECKING:
+    import requests
 
 VERSION = "2.12.0"
+TOXIPROXY_IMAGE = f"ghcr.io/shopify/toxiproxy:{VERSION}"
 PACKAGE = f"github.com/Shopify/toxiproxy/v2/cmd/server@v{VERSION}"
 BUILD_TIMEOUT_S = 300
 START_TIMEOUT_S = 60
@@ -115,3 +121,60 @@ class ToxiproxyApi:
             ask_here(self._api + path, method, body, timeout_s=5)
         except OSError as error:
             raise TargetError(f"Toxiproxy refused {path} {body}: {error}") from error
+
+
+class SeverableLinks:
+    """Proxies in all links of each broker: clients to it, brokers to it, and it to each controller.
+
+    What a broker itself asks of other brokers is not severed. That does not keep it in service: the controllers no
+    longer hear from it, fence it and take it out of every in-sync set, and let it come back only once they do.
+    """
+
+    def __init__(self, spec: ClusterSpec, ports: Mapping[str, Mapping[int, int]]) -> None:
+        links = {
+            (broker, listener): ports[listener][broker]
+            for broker in broker_ids(spec)
+            for listener in ("SAMEZONE", "INTERNAL")
+        } | {
+            (broker, f"controller-{voter}"): ports["CONTROLLER"][voter]
+            for broker in broker_ids(spec)
+            for voter in quorum_ids(spec)
+        }
+        self._upstream = links
+        self._listen = dict(zip(links, free_ports(len(links)), strict=True))
+        self._voters = quorum_ids(spec)
+        self.names: dict[int, list[str]] = {
+            broker: [_link_name(link) for link in links if link[0] == broker] for broker in broker_ids(spec)
+        }
+
+    def add_to(self, proxy: ToxiproxyApi) -> None:
+        """Put every proxy up."""
+        for link, upstream in self._upstream.items():
+            proxy.add_plain_proxy(
+                _link_name(link), listen=f"{HOST}:{self._listen[link]}", upstream=f"{HOST}:{upstream}"
+            )
+
+    def advertised(self, broker: int) -> dict[str, str]:
+        """Return where others find the broker, by listener."""
+        return {name: f"{HOST}:{self._listen[broker, name]}" for name in ("SAMEZONE", "INTERNAL")}
+
+    def voters(self, broker: int) -> dict[int, str]:
+        """Return where the broker finds the controllers."""
+        return {voter: f"{HOST}:{self._listen[broker, f'controller-{voter}']}" for voter in self._voters}
+
+
+def _link_name(link: tuple[int, str]) -> str:
+    return f"link-{link[0]}-{link[1].lower()}"
+
+
+def ask_here(
+    url: str, method: str = "GET", body: Mapping[str, object] | None = None, *, timeout_s: float
+) -> requests.Response:
+    """Return the answer, once it is complete. Raises requests.RequestException, for an error status too."""
+    import requests  # takes 0.1 s, and the command line imports the modules that ask
+
+    with requests.Session() as session:
+        session.trust_env = False  # loopback: never by an HTTP proxy
+        reply = session.request(method, url, json=body, timeout=timeout_s)
+    reply.raise_for_status()
+    return reply

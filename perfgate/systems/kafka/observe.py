@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 import time
+from collections.abc import Iterator
+from typing import Any, Literal
 
 from confluent_kafka import KafkaException
 
 from perfgate.model import Settings
 from perfgate.model.errors import BrokersFailedError, TargetError
-from perfgate.model.nodes import ASK_EVERY_S, State
+from perfgate.model.nodes import ASK_EVERY_S, LoggedChange, State
 from perfgate.systems.kafka.client.topics import admin_client
 
 ANSWER_WITHIN_S = 1.0
@@ -78,3 +82,44 @@ def _differs(one: State, other: State) -> bool:
         other.replicas,
         other.brokers,
     )
+
+
+RECORD = re.compile(r"^\|.*?\bCreateTime: (\d+).*?\bpayload: (\{.*\})\s*$")
+NEW_LEADER = re.compile(r"^\|.*?\bCreateTime: (\d+).*?\bLeaderChange: (\{.*\})\s*$")
+RECOVERING = 1
+"""leaderRecoveryState of a leader that was elected although it was not in sync (an unclean election)."""
+
+
+def changes(dump: str, topic: str, clock_s: float) -> list[LoggedChange]:
+    """Return the changes that concern the topic, in order, from what Kafka's dump tool printed of the log.
+
+    `clock_s`: the monotonic clock less the time since 1970. Types and fields are those of Kafka's metadata records.
+    """
+    ids = {data["topicId"] for _, kind, data in _records(dump) if kind == "TOPIC_RECORD" and data["name"] == topic}
+    found = [
+        LoggedChange(int(line[1]) / 1e3 + clock_s, "controller", json.loads(line[2])["leaderId"])
+        for text in dump.splitlines()
+        if (line := NEW_LEADER.match(text))
+    ]
+    for at, kind, data in _records(dump):
+        match kind:
+            case "BROKER_REGISTRATION_CHANGE_RECORD" if data.get("fenced"):
+                what: Literal["fenced", "back"] = "fenced" if data["fenced"] > 0 else "back"
+                found.append(LoggedChange(at + clock_s, what, data["brokerId"]))
+            case "FENCE_BROKER_RECORD":
+                found.append(LoggedChange(at + clock_s, "fenced", data["id"]))
+            case "UNFENCE_BROKER_RECORD":
+                found.append(LoggedChange(at + clock_s, "back", data["id"]))
+            case "PARTITION_RECORD" | "PARTITION_CHANGE_RECORD" if (
+                data["topicId"] in ids and data.get("leader", -2) > -2
+            ):
+                unclean = data.get("leaderRecoveryState") == RECOVERING
+                found.append(LoggedChange(at + clock_s, "leader", data["partitionId"], data["leader"], unclean))
+    return sorted(found, key=lambda change: change.at)
+
+
+def _records(dump: str) -> Iterator[tuple[float, str, dict[str, Any]]]:
+    for text in dump.splitlines():
+        if line := RECORD.match(text):
+            payload = json.loads(line[2])
+            yield int(line[1]) / 1e3, payload["type"], payload["data"]
