@@ -1,4 +1,4 @@
-"""The counters of broker containers: from the kernel where they are of this machine, else from the Docker engine."""
+"""Counters of broker containers: from the kernel where they run on this machine, else from the Docker engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from perfgate.metrics.process import compiling
 from perfgate.metrics.usage import CounterSampler, Usage
 
 CLOCK_OFF_S = 0.01
-"""The engine's clock is as good as this machine's up to here."""
+"""The engine's clock is as good as this machine's up to this difference."""
 UNTOLD = "neither the kernel nor the engine tells it of containers"
 """The engine's counters of interfaces come up to a second late, of short windows a quarter of what was sent (20.10)."""
 
@@ -26,8 +26,7 @@ UNTOLD = "neither the kernel nor the engine tells it of containers"
 def container_sampler(ids: Mapping[int, str]) -> CounterSampler:
     """Return a sampler of the containers with these ids, by broker id.
 
-    Of containers of this machine the kernel tells at once. An engine elsewhere is asked, which takes it a second
-    (20.10, one-shot or not): what it says of a short window is not of that window, and is unavailable then.
+    An engine elsewhere takes a second for an answer (20.10, one-shot or not), which is unavailable for short windows.
     """
     engine = docker.from_env().api
     groups = {broker: group for broker, id_ in ids.items() if (group := _group_of(engine, id_))}
@@ -65,9 +64,8 @@ def _group_of(engine: Any, id_: str) -> ControlGroup | None:
 def usage_of(stats: Mapping[str, Any], clocks_apart_s: float = 0.0) -> Usage:
     """Return the counters in one answer of the engine's stats call (one-shot).
 
-    The engine dates them by the wall clock, which may be set between two of them: `clocks_apart_s`, by how much it is
-    ahead of this machine's monotonic clock now, is taken off.
-    Memory is what the container holds less the page cache that the kernel can take back, as `docker stats` shows it.
+    `clocks_apart_s`: by how much the engine's wall clock, which may be set, is ahead of this machine's monotonic one.
+    Memory is less the page cache that the kernel can take back, as `docker stats` shows it.
     """
     memory = stats["memory_stats"]
     detail = memory.get("stats", {})
@@ -82,7 +80,7 @@ def usage_of(stats: Mapping[str, Any], clocks_apart_s: float = 0.0) -> Usage:
 
 
 def clock_ahead_s(engine: Any) -> float:
-    """Return by how much the engine's clock is ahead of this machine's, in s; 0 when less than half a round trip."""
+    """Seconds by which the engine's clock is ahead of this machine's; 0 when less than half a round trip."""
     before = time.time()
     there = _seconds(engine.info()["SystemTime"])
     after = time.time()
@@ -93,15 +91,14 @@ def clock_ahead_s(engine: Any) -> float:
 def dated(usage: Usage, asked: float, answered: float) -> Usage:
     """Return counters with a moment at which they can have been read, between question and answer.
 
-    A clock of the engine's that has been set since dates them outside: then they are as late as they can be, so that
-    late ones do not look like those of the window.
+    An engine's clock that was set since dates them outside: then they count as read at the latest possible moment.
     """
     possible = asked - CLOCK_OFF_S <= usage.at <= answered + CLOCK_OFF_S
     return usage if possible else replace(usage, at=answered)
 
 
 def _seconds(text: str) -> float:
-    """Return a moment as the engine writes it (ISO 8601) in s since 1970."""
+    """Seconds since 1970 of an ISO 8601 text."""
     return datetime.fromisoformat(text).timestamp()
 
 
@@ -120,10 +117,9 @@ class ControlGroup:
     """Where the kernel's files of processes are."""
 
     def usage(self, *, whole: bool = True) -> Usage | None:
-        """Return the counters, those of a JVM's compiler threads if it is to be the `whole`.
+        """Return the counters, with those of a JVM's compiler threads if `whole`; None when the group is gone.
 
-        None when the group is no longer there. Memory is what the group holds less the page cache that the kernel can
-        take back, as `docker stats` shows it.
+        Memory is less the page cache that the kernel can take back, as `docker stats` shows it.
         """
         try:
             found = self._first_version() if self.version == 1 else self._second_version()
@@ -142,7 +138,7 @@ class ControlGroup:
         )
 
     def _written(self) -> int | None:
-        """Return what the first process has written; None where the kernel tells that to its owner alone.
+        """Bytes that the first process wrote; None where the kernel shows them to its owner alone.
 
         The first version's own counters leave out what the page cache writes later: they stay 0.
         """
@@ -164,10 +160,9 @@ class ControlGroup:
 
 
 def control_group(pid: int, container: str, proc: Path = Path("/proc")) -> ControlGroup | None:
-    """Return the control group of the container whose first process this is.
+    """Return the control group of the container with this id, whose first process is `pid`.
 
-    None where the process is another machine's, or the kernel does not show the group's counters here. `container`: its
-    id, which is part of the group's name. `proc`: where the kernel's files are.
+    None where the process is another machine's, or the kernel does not show the group's counters here.
     """
     try:
         lines = (proc / str(pid) / "cgroup").read_text().splitlines()

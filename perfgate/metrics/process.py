@@ -1,4 +1,8 @@
-"""The counters of broker processes of this machine, from the kernel (psutil)."""
+"""Counters of broker processes of this machine, from the kernel: psutil, /proc and netlink.
+
+Linux counts the bytes of TCP connections and gives them over netlink (sock_diag(7), as `ss -i` prints) without
+privileges; a process' own connections are those whose sockets are among its open files.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +45,7 @@ def process_sampler(pids: Callable[[], Mapping[int, int]]) -> CounterSampler:
 
 
 def _usage(pid: int) -> Usage | None:
-    """Return the counters of a process, without its threads; None when there is none of this id, or it has ended."""
+    """Counters of a process without its threads; None when it does not exist or has ended."""
     try:
         process = psutil.Process(pid)
         with process.oneshot():
@@ -59,7 +63,7 @@ def _usage(pid: int) -> Usage | None:
 
 
 def compiling(pid: int) -> dict[int, float] | None:
-    """Return the seconds of CPU of each of a JVM's compiler threads, by thread id; None where that cannot be read.
+    """Seconds of CPU of each of a JVM's compiler threads, by thread id; None where they cannot be read.
 
     From /proc/<pid>/task/<tid>/stat (proc(5)): the name stands in brackets, utime and stime are fields 14 and 15.
     """
@@ -94,7 +98,7 @@ Traffic = Mapping[int, tuple[int, int]]
 
 
 def traffic_of(pids: Iterable[int]) -> dict[int, Traffic]:
-    """Return the traffic of every process that can be looked at, by its id; nothing where the kernel does not tell."""
+    """Return the traffic of every process whose files can be read, by its id; nothing where the kernel gives none."""
     try:
         everybody = {inode: told for family in (socket.AF_INET, socket.AF_INET6) for inode, told in _dump(family)}
     except (OSError, struct.error):
@@ -108,7 +112,7 @@ def traffic_of(pids: Iterable[int]) -> dict[int, Traffic]:
 
 
 def _sockets(pid: int) -> list[int] | None:
-    """Return the inodes of a process' sockets; None where its open files cannot be looked at."""
+    """Inodes of a process' sockets; None where its open files cannot be read."""
     found = []
     try:
         for entry in Path(f"/proc/{pid}/fd").iterdir():
@@ -124,7 +128,7 @@ def _sockets(pid: int) -> list[int] | None:
 
 
 def _dump(family: int) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Yield the traffic of every TCP connection of this network namespace. Raises OSError where it is not told."""
+    """Yield the traffic of every TCP connection of this network namespace. Raises OSError where that is denied."""
     wanted = struct.pack(
         "=BBBxI48x", family, socket.IPPROTO_TCP, 1 << (INET_DIAG_INFO - 1), EVERY_STATE & ~(TIME_WAIT | LISTEN)
     )
@@ -145,7 +149,6 @@ def _dump(family: int) -> Iterator[tuple[int, tuple[int, int]]]:
 
 
 def _connection(message: bytes) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Yield the inode and the traffic in one message, if both are in it."""
     (inode,) = struct.unpack_from("=I", message, INODE_AT)
     at = MESSAGE_BYTES
     while inode and at < len(message):

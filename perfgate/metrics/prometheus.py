@@ -1,4 +1,4 @@
-"""Asks a Prometheus."""
+"""Client of one Prometheus: queries, its scrape interval and its clock."""
 
 from __future__ import annotations
 
@@ -25,37 +25,32 @@ from perfgate.model.secret import Secret, redacted
 
 REQUEST_TIMEOUT_S = 10
 EXCHANGES, CLOSE_S = 3, 0.02
-"""Of so many exchanges the one with the shortest round trip tells of its clock, or the first that leaves so little."""
+"""Of this many exchanges the one with the shortest round trip gives the clock, or the first that is this short."""
 MOVED_S, DRIFT = 0.25, 1e-3
 """Less than this is no step of a clock; two that are slewed part by up to 1 ms/s (500 ppm each, adjtimex(2))."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Series:
-    """One series: its labels and (time in s, value) pairs."""
-
     labels: Mapping[str, str]
     values: Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClockLook:
-    """By how much Prometheus' clock was ahead of this machine's monotonic one `at` a moment of that (s).
-
-    Give or take `bound_s`.
-    """
+    """Seconds by which Prometheus' clock was ahead of this machine's monotonic one at a moment, +- `bound_s`."""
 
     at: float
     ahead_s: float
     bound_s: float = 0.0
 
     def ahead_until(self, later: ClockLook, moment: float) -> float:
-        """Return by how much it was ahead at a moment, when it had gone evenly from this look to the later one."""
+        """Seconds by which it was ahead at a moment, had it drifted evenly from this look to the later one."""
         share = (moment - self.at) / (later.at - self.at) if later.at > self.at else 0.0
         return self.ahead_s + min(1.0, max(0.0, share)) * (later.ahead_s - self.ahead_s)
 
     def moved_by(self, later: ClockLook) -> float:
-        """Return by how much one of the two clocks was set between the looks, in s; 0 when none certainly was."""
+        """Seconds by which one of the two clocks was set between the looks; 0 when none certainly was."""
         moved = later.ahead_s - self.ahead_s
         even = self.bound_s + later.bound_s + MOVED_S + DRIFT * (later.at - self.at)
         return moved if abs(moved) > even else 0.0
@@ -86,21 +81,22 @@ class Prometheus:
         here = is_this_machine(urlsplit(url).hostname or "")
         session.mount(url, (_Direct if here else _AsOthers)(max_retries=retry))
         self.exporter = source.preset
-        """The preset whose series are asked for; empty: of each window those that have any, in the presets' order."""
+        """The preset whose series are asked for; empty: in each window the first that has any, in the presets' order.
+        """
         self.first = self.look()
-        """Of its clock, when the run began."""
+        """The clock when the run began."""
 
     def of(self, source: PrometheusSource) -> Prometheus:
-        """Return the same Prometheus, not asked anew, for other brokers that it scrapes; `source` has its URL."""
+        """Return the same connection for other brokers that this Prometheus scrapes; `source` has its URL."""
         other = copy.copy(self)
         other.source, other.exporter = source, source.preset
         return other
 
     def look(self) -> ClockLook:
-        """Return by how much its clock is ahead now. Raises ConfigurationError.
+        """Compare the clocks now. Raises ConfigurationError.
 
-        Where it is not ahead of this machine's wall clock by more than a round trip explains, the two are taken for
-        one: time services keep clocks closer than a slow answer tells.
+        A difference from this machine's wall clock that a round trip explains counts as none: time services keep clocks
+        closer than a slow answer shows.
         """
         found: list[ClockLook] = []
         while len(found) < EXCHANGES and min((one.bound_s for one in found), default=1.0) > CLOSE_S:
@@ -114,15 +110,15 @@ class Prometheus:
         return min(found, key=lambda one: one.bound_s)
 
     def instant(self, query: str, at: float | None = None) -> list[Series]:
-        """Return what an instant query gives: one pair per series, or many for a range selector."""
+        """Return the series of an instant query: one pair each, or many for a range selector."""
         params = {"time": f"{at:.3f}"} if at is not None else None
         return [_series(entry) for entry in self._ask(lambda: self._client.custom_query(query, params=params), query)]
 
     def scrape_interval_s(self) -> float:
-        """Return the longest scrape interval of its targets, in s; 0 when it does not tell (no such API, none yet).
+        """Longest scrape interval of the brokers' targets, in s; 0 when not known (no such API, none yet).
 
-        Where the source says which series are the brokers', of the targets that give those: a shared one may have
-        slow jobs beside them.
+        Where the source does not select the brokers' series, of all targets: a shared Prometheus may have slow jobs
+        too.
         """
         try:
             targets = self._client.get_targets(state="active")["activeTargets"]
@@ -133,7 +129,7 @@ class Prometheus:
         return max((duration_s(one.get("scrapeInterval", "0s")) for one in of_brokers or targets), default=0.0)
 
     def _selected(self) -> set[tuple[str, str]]:
-        """Return job and instance of the targets that give what the source selects; none where it selects nothing."""
+        """Job and instance of the targets that have the selected series; none where the source selects nothing."""
         source, found = self.source, set()
         for name in [source.preset] if source.preset else PRESETS:
             match = ",".join(filter(None, (PRESETS[name].match, source.match)))
@@ -165,10 +161,9 @@ class Prometheus:
 
 
 class _AsOthers(HTTPAdapter):
-    """Takes the certificates that other clients take.
+    """Accepts the certificates that other clients accept.
 
-    From Python 3.13 on its default refuses authorities that they accept, as those that state no key usage
-    (VERIFY_X509_STRICT).
+    From Python 3.13 on the default refuses authorities that state no key usage (VERIFY_X509_STRICT).
     """
 
     def init_poolmanager(self, *given: Any, **named: Any) -> None:

@@ -1,8 +1,7 @@
-"""The sampler of a Prometheus that scrapes the brokers: what they used, by the scrapes inside the window themselves.
+"""Sampler of a Prometheus that scrapes the brokers: their CPU by the scrapes inside the window.
 
-PromQL's rate() stretches the increase between the scrapes it finds to the window's edges, as if nothing had changed
-there; in a window of four scrapes that is a quarter of the answer. Here cores are the increase between the first and
-the last scrape inside the window over the time between those two.
+PromQL's rate() extrapolates the increase to the window's edges; in a window of four scrapes that is a quarter of the
+answer. Here cores are the increase between the first and the last scrape inside over the time between them.
 """
 
 from __future__ import annotations
@@ -19,41 +18,39 @@ from perfgate.metrics.usage import CPU, Looks, OverTime, cpu_metrics, of_gauges,
 from perfgate.model.errors import ConfigurationError
 
 FEWEST_SCRAPES = 4
-"""Fewer inside a window do not tell what was used in it."""
+"""Fewer inside a window do not show what was used in it."""
 OF_A_PROCESS = "process_cpu_seconds_total"
-"""What every exporter tells of its own process, that of a broker or another one."""
+"""Every exporter exports this of its own process, a broker's or another one."""
 OF_JVMS = ("jvm_threads_current", "jvm_info", "jvm_gc_collection_seconds_count", "jvm_memory_bytes_used")
-"""What the JMX exporter tells of the JVM that it runs in, by its versions."""
+"""Series of the JMX exporter about its JVM, by its versions."""
 LOOKS_BACK_S = 60.0
-"""At the start brokers are looked for in so long a time, and two scrape intervals."""
+"""At the start brokers are searched in this time and two scrape intervals."""
 LATE_SCRAPES_S = 3.0
-"""A scrape takes a moment to arrive; so long is waited for those that belong to the window."""
+"""How long the scrapes that belong to the window may take to arrive."""
 ByBroker = dict[int, list[list[tuple[float, float]]]]
-"""Of each broker, its series as (time, value) pairs."""
 
 
 def least_window_s(scrape_interval_s: float, looks_back_s: float = 0.0) -> float:
-    """Return the shortest window that surely holds enough scrapes, after what a query looks back."""
+    """Shortest window that surely holds enough scrapes, after the time that a query looks back."""
     return (FEWEST_SCRAPES + 1) * scrape_interval_s + looks_back_s
 
 
 def inside(values: Pairs, opens: float, closes: float) -> list[tuple[float, float]]:
-    """Return the pairs of which the time lies in the window."""
     return [(at, value) for at, value in values if opens <= at <= closes]
 
 
 class PrometheusSampler:
-    """Tells the brokers' cores over windows; see :class:`perfgate.metrics.usage.Sampler`."""
+    """Brokers' cores over windows; see :class:`perfgate.metrics.usage.Sampler`."""
 
     gives: Sequence[str] = (*CPU, *(evidence.metric for evidence in EVIDENCE))
     read: Callable[[], Looks] | None = None
     untold = "a Prometheus is asked for CPU, and for traffic and health where exporters give them their usual names"
 
     def __init__(self, prometheus: Prometheus, brokers: Mapping[int, str], scrape_interval_s: float = 0.0) -> None:
-        """`brokers`: the addresses (host:port) that the brokers advertise, by broker id.
+        """`brokers`: the advertised addresses (host:port) by broker id.
 
-        `scrape_interval_s`: where it is known, no scrapes are waited for that a window has no room for.
-        Its clock is looked at now, before a round, and again after the window.
+        `scrape_interval_s`: where it is known, windows that are too short for enough scrapes are not waited for. The
+        clocks are compared now, before a round, and again after the window.
         """
         self._prometheus = prometheus
         self._before = self._look_before()
@@ -61,15 +58,15 @@ class PrometheusSampler:
         self._roomy_s = (FEWEST_SCRAPES - 1) * scrape_interval_s + self._looks_back_s
         self._brokers = brokers
         self._edges: list[float] = []
-        """On this machine's monotonic clock, by which they are counted on, whatever its wall clock is set to."""
+        """On this machine's monotonic clock."""
         self._after: ClockLook | None = None
         self.unavailable = ""
         """Why there are no metrics, once they were asked for."""
         self._answered = ""
-        """The preset whose series were the brokers' when they were asked for last; empty of a query."""
+        """The preset whose series were the brokers' in the last answer; empty of a query."""
 
     def settle(self) -> str:
-        """Ask now for every broker, keep the exporter that tells of them for the whole run, and return it in words.
+        """Ask for every broker now, keep the exporter that has them for the whole run, and return its description.
 
         Raises ConfigurationError where there is none, or a broker is missing.
         """
@@ -95,7 +92,7 @@ class PrometheusSampler:
         return f"brokers' CPU: {preset.counter} ({self._answered}), that of {preset.of}"
 
     def edge(self, at: float | None = None) -> None:
-        """Note the moment: Prometheus is asked for what is past, however late this is called."""
+        """Note the moment: Prometheus is asked about the past, however late this is called."""
         self._edges.append(time.monotonic() if at is None else at)
         self._after = None
 
@@ -103,7 +100,6 @@ class PrometheusSampler:
         """Do nothing: Prometheus looks by itself."""
 
     def over_time(self) -> OverTime:
-        """Return each broker's cores from one scrape to the next inside the last window; nothing when not known."""
         try:
             opens, closes = map(self._there, self._edges[-2:])
             found = self._by_broker(self._prometheus.source, opens, closes)
@@ -112,7 +108,6 @@ class PrometheusSampler:
         return (of_gauges if self._prometheus.source.query else of_scrapes)(found, opens)
 
     def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
-        """Return the cores of every broker, the busiest and all; nothing, with the reason, when they are not known."""
         edges = [(self._edges[2 * window], self._edges[2 * window + 1]) for window in windows]
         self.unavailable = ""
         shortest_s = min(closes - opens for opens, closes in edges)
@@ -141,7 +136,7 @@ class PrometheusSampler:
             return self._prometheus.first  # whether it moved since then is seen after the round, or nothing is
 
     def _there(self, moment: float) -> float:
-        """Return a moment on Prometheus' clock. Raises Unavailable where that has moved since before the round."""
+        """Return a moment on Prometheus' clock. Raises Unavailable where that was set since before the round."""
         self._after = self._after or self._prometheus.look()
         if moved_s := self._before.moved_by(self._after):
             raise Unavailable(
@@ -151,7 +146,7 @@ class PrometheusSampler:
         return moment + self._before.ahead_until(self._after, moment)
 
     def _health(self, spans: Sequence[tuple[float, float]]) -> dict[str, float]:
-        """Return what there is of the evidence over these spans; nothing where the Prometheus does not answer that."""
+        """The evidence over these spans; nothing where the Prometheus does not answer."""
         found = {}
         for evidence in EVIDENCE:
             values: list[list[tuple[float, float]]] = []
@@ -166,10 +161,10 @@ class PrometheusSampler:
         return found
 
     def _evidence(self, names: Sequence[str], seconds: int, at: float) -> list[Series]:
-        """Return the series of these names that are of these brokers: a Prometheus may scrape other clusters too.
+        """Return the series of these names that are these brokers': a Prometheus may scrape other clusters too.
 
-        Those that `match` selects; where it is not stated, or is of another exporter, those with the brokers' hosts.
-        Where there is one for all topics, those of single topics are parts of it.
+        Those that `match` selects; where it selects none, those with the brokers' hosts. A series for all topics
+        replaces those of single topics.
         """
         named = f'__name__=~"{"|".join(names)}"'
         matched = self._prometheus.source.match
@@ -186,7 +181,6 @@ class PrometheusSampler:
         return whole or found
 
     def _cores(self, opens: float, closes: float) -> dict[int, float]:
-        """Return each broker's cores between two moments. Raises Unavailable with the number of scrapes."""
         source = self._prometheus.source
 
         def scraped() -> ByBroker:
@@ -241,9 +235,9 @@ class PrometheusSampler:
         )
 
     def _of_jvms(self, series: Sequence[Series], label: str, closes: float, *, certain: bool) -> list[Series]:
-        """Return those of the series of processes that are a JVM's: other exporters on a broker's host have them too.
+        """Return the series of processes that are JVMs: other exporters on a broker's host have them too.
 
-        Where no JVM shows itself: all of them if it is `certain` that they are the brokers', else none.
+        Where no JVM is known: all of them if it is `certain` that they are the brokers', else none.
         """
         found = self._prometheus.instant(f'{{__name__=~"{"|".join(OF_JVMS)}"}}', closes)
         jvms = {one.labels.get(label, "") for one in found}

@@ -1,4 +1,4 @@
-"""A Prometheus as it is stated: where it is, and how brokers are told apart there."""
+"""Source of a Prometheus as stated: its address, how brokers are told apart there, and how far its query looks back."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from perfgate.model.errors import ConfigurationError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preset:
-    """How an exporter counts CPU: the counter of CPU seconds, what selects its series, the labels of the broker.
+    """How an exporter counts CPU: the counter of CPU seconds, what selects its series, the label of the broker.
 
-    `of`: whose CPU that is. `also`: the label that tells the broker where the usual one is missing.
+    `of`: whose CPU that is. `also`: the broker's label where the usual one is missing.
     """
 
     counter: str
@@ -27,7 +27,9 @@ class Preset:
     """Labels, as a regular expression, in which the series of one broker may differ: these add up to its CPU."""
 
     def apart(self, series: Sequence[Mapping[str, str]]) -> str:
-        """Return in which other labels these differ, with their values: they are of several, and not of one broker."""
+        """The other labels in which these differ, with their values: then they are of several sources, not of one
+        broker.
+        """
         names = sorted({name for labels in series for name in labels if not re.fullmatch(self.parts, name)})
         values = {name: sorted({labels.get(name, "") for labels in series}) for name in names}
         return "; ".join(f"{name} {', '.join(map(repr, of))}" for name, of in values.items() if len(of) > 1)
@@ -75,7 +77,7 @@ LEGAL = ("url", "source", "query", "match", "broker-label", "brokers", "username
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PrometheusSource:
-    """Where to ask, and how brokers are told apart there. `query`: own PromQL that gives cores per broker."""
+    """Address of a Prometheus, and how brokers are told apart. `query`: own PromQL that gives cores per broker."""
 
     url: str
     preset: str = ""
@@ -92,12 +94,12 @@ class PrometheusSource:
 
     @property
     def looks_back_s(self) -> float:
-        """The longest time that its query looks back: each of its points tells of so many seconds before it."""
+        """Seconds before each of its points that the query covers."""
         return looks_back_s(self.query)
 
 
 def check_url(url: str, told: str) -> str:
-    """Return `url` if it can be a Prometheus'. Raises ConfigurationError, with what was `told`."""
+    """Return `url` if it can be a Prometheus'. Raises ConfigurationError that begins with `told`."""
     if "@" in url.partition("?")[0]:
         raise ConfigurationError(f"{told}: a user and a password belong into username and password of [prometheus]")
     if not re.match(r"https?://[^\s/]+", url):
@@ -152,29 +154,28 @@ def source_of(table: Mapping[str, Any]) -> PrometheusSource:
 
 UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0, "y": 31_536_000.0}
 OF_LAST_TWO = ("irate", "idelta")
-"""Functions that go by the last two scrapes of their range, however long that is."""
+"""Functions that use the last two scrapes of their range, however long that is."""
 NOT_READ = re.compile(r"\"(\\.|[^\"\\])*\"|'(\\.|[^'\\])*'|`[^`]*`|#[^\n]*")
 TOKEN = re.compile(r"\[[^]]*\]|[A-Za-z_:][\w:]*|\d[\w.]*|\S")
 
 
 @dataclass(slots=True)
 class _Bracket:
-    """An open parenthesis: the function that it belongs to, and how far what stands in it looks back (s)."""
+    """An open parenthesis: its function, and the longest look-back inside it (s)."""
 
     function: str = ""
     longest_s: float = 0.0
     last_s: float = 0.0
-    """The same of the operand that was read last, which a range or an offset behind it makes longer."""
+    """Look-back of the last operand, which a range or an offset behind it makes longer."""
 
     def next_operand(self) -> None:
         self.longest_s, self.last_s = max(self.longest_s, self.last_s), 0.0
 
 
 def looks_back_s(query: str) -> float:
-    """Return how many seconds the expression looks back at most: nested ranges and offsets add up.
+    """Longest look-back of the expression in s: nested ranges and offsets add up; that of recording rules is not known.
 
-    What a recording rule looks back cannot be seen. Raises ConfigurationError for what tells of no time before a point:
-    `@`, an offset into the future, a duration that is computed.
+    Raises ConfigurationError where it does not end before a point: `@`, an offset into the future, a computed duration.
     """
     text = re.sub(r"\{[^}]*\}", "", NOT_READ.sub("", query))  # label values and comments may have brackets
     tokens = TOKEN.findall(text)
@@ -204,13 +205,13 @@ def looks_back_s(query: str) -> float:
 
 
 def duration_s(text: str) -> float:
-    """Return a Prometheus duration such as 1m30s in s; 0 for what is none."""
+    """Return a Prometheus duration such as 1m30s in s; 0 for other texts."""
     parts = re.findall(r"([\d.]+)(ms|[smhdwy])", text)
     return sum(float(number) * UNITS[unit] for number, unit in parts) if "".join(map("".join, parts)) == text else 0.0
 
 
 def _is_offset(token: str, after: str) -> bool:
-    """Return whether the token is the keyword, which a metric may be called, too."""
+    """Whether the token is the keyword; a metric may have the same name."""
     return token.lower() == "offset" and (after[:1].isdigit() or after in ("-", "+", "("))
 
 

@@ -1,4 +1,4 @@
-"""Several samplers of brokers as one, and beside them what the run's own clients were held back by."""
+"""Several samplers of brokers as one, with the CPU quota of the run's own clients, as in a container of CI."""
 
 from __future__ import annotations
 
@@ -11,19 +11,17 @@ HELD_BACK = "client_held_back_share"
 
 
 class OwnQuota:
-    """Notes the quota's periods at each edge of windows; window i lies between the edges 2 i and 2 i + 1."""
+    """Periods of the quota at each edge of windows; window i lies between the edges 2 i and 2 i + 1."""
 
     def __init__(self) -> None:
         self._edges: list[Sequence[tuple[int, int]]] = []
 
     def edge(self) -> None:
-        """Note that a window opens or closes."""
         self._edges.append(periods_of_groups())
 
     def metrics(self, windows: Sequence[int]) -> dict[str, float]:
-        """Return the share of the periods in these windows that held the clients back; nothing without a quota.
-
-        Of several quotas, one above another, that of the one that did so most.
+        """Share of the periods in these windows that held the clients back, of nested quotas the largest; none without
+        a quota.
         """
         pairs = [(self._edges[2 * window], self._edges[2 * window + 1]) for window in windows]
         shares = []
@@ -35,10 +33,10 @@ class OwnQuota:
 
 
 class Samplers:
-    """Several samplers as one: a metric is the first's that knows it."""
+    """Several samplers as one: the first that knows a metric gives it."""
 
     def __init__(self, samplers: Sequence[Sampler], unavailable: str = "", quota: OwnQuota | None = None) -> None:
-        """`unavailable`: why there are none, when there are none. `quota`: what is noted beside them of the clients."""
+        """`unavailable`: why there are none. `quota`: that of the clients, noted at the same edges."""
         self._samplers, self._quota = samplers, quota
         self.gives: Sequence[str] = tuple(dict.fromkeys(name for sampler in samplers for name in sampler.gives))
         self.unavailable = unavailable
@@ -46,23 +44,20 @@ class Samplers:
         self.read = next((sampler.read for sampler in samplers if sampler.read), None)
 
     def edge(self, at: float | None = None) -> None:
-        """Note the moment with every sampler."""
         if self._quota:
             self._quota.edge()
         for sampler in self._samplers:
             sampler.edge(at)
 
     def glance(self) -> None:
-        """Let every sampler look."""
         for sampler in self._samplers:
             sampler.glance()
 
     def over_time(self) -> OverTime:
-        """Return what the first knows that knows anything."""
         return next((found for sampler in self._samplers if (found := sampler.over_time())), {})
 
     def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
-        """Return what all of them know together; a reason only of one whose metrics no other one knows."""
+        """Metrics of all samplers; the reason of one counts only where no other one knows its metrics."""
         found: dict[str, float] = {}
         for sampler in self._samplers:
             found = {**sampler.metrics(records_per_s, windows), **found}

@@ -17,7 +17,7 @@ from perfgate.model.errors import TargetError
 
 WATCH_EVERY_S = 0.5
 LEAST_COMPILING_CORES = 0.03
-"""Warm brokers go on compiling so much for minutes (seen: 0.01 to 0.02 cores each at 500 records/s)."""
+"""Warm brokers go on compiling this much for minutes (seen: 0.01 to 0.02 cores each at 500 records/s)."""
 SETTLED_S = 0.5
 """Brokers that did not compile for this long have settled: a second of warm-up has room for two looks."""
 CPU = ("broker_cpu_cores.max", "broker_cpu_cores.sum", "broker_cpu_us_per_record")
@@ -27,19 +27,18 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
     "disk": ("broker_disk_write_mib_per_s",),
     "network": ("broker_network_in_mib_per_s", "network_in_mib_per_s"),
 }
-"""What is to be told of the brokers in every round, each by one of these metrics, or why it is not."""
+"""Reported in every round by one of these metrics, or with the reason why it lacks."""
 LATE_SHARE, LATE_S = 0.1, 0.3
-"""Counters that an engine read later than an edge of a window, by more than this share of it and so long, are not of
-it. Those of this machine are: what delays a thread that reads them delays the load as well."""
+"""An engine's counters that were read later than a window's edge, by this share of it and this many s, are not the
+window's. This machine's are: a delay of the reading thread delays the load as well."""
 LEAST_CPU_CORES = 0.05
 """Less CPU than this is a handful of the kernel's ticks of 10 ms: a share of it means nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """One broker's counters at one moment (s): seconds of CPU, bytes resident, bytes written to disk.
+    """One broker's counters at one moment (s): seconds of CPU, bytes resident, bytes written to disk (None: not known).
 
-    `written_bytes`: None where it is not known.
     `compiling_s`: seconds of CPU of each of its JVM's compiler threads, by thread id; None where it is not known.
     `traffic`: bytes received and sent over each of its connections; None where that is not known.
     """
@@ -53,11 +52,11 @@ class Usage:
 
 
 Looks = Mapping[int, Usage]
-"""The counters of every broker by its id."""
+"""Counters of every broker by its id."""
 
 
 class Sampler(Protocol):
-    """Tells what the brokers used. Window i lies between the edges 2 i and 2 i + 1; -1 is the last."""
+    """Source of what the brokers used. Window i lies between the edges 2 i and 2 i + 1; -1 is the last."""
 
     def edge(self, at: float | None = None) -> None:
         """Note that a window opens or closes, was to do so `at` this moment (s on the monotonic clock; None: now).
@@ -69,19 +68,19 @@ class Sampler(Protocol):
         """Note what the brokers have used so far; called again and again while a window is open."""
 
     def over_time(self) -> OverTime:
-        """Return each broker's cores over the time of the last window; empty where nobody can tell."""
+        """Each broker's cores over the time of the last window; empty where they are not known."""
 
     def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
         """Return the broker metrics over these windows, in which `records_per_s` were acknowledged.
 
-        Afterwards `unavailable` says why what lacks is not known.
+        Afterwards `unavailable` says why missing ones are not known.
         """
 
     gives: Sequence[str]
-    """The metrics that it tells, unless something is `unavailable`."""
+    """Its metrics, unless something is `unavailable`."""
     unavailable: str
     untold: str
-    """Why those of FIGURES lack that lack although nothing is `unavailable`."""
+    """Why some of FIGURES lack although nothing is `unavailable`."""
     read: Callable[[], Looks] | None
     """Reads every broker's counters now; None where these cannot be had at any moment."""
 
@@ -104,8 +103,8 @@ class CounterSampler:
     ) -> None:
         """`read` leaves out the brokers that are gone; at an edge all `brokers` have to be there.
 
-        `glance` reads no more than a glance needs, where that is cheaper; `edge` reads what is needed there alone.
-        `untold`: why traffic is not known, where it is not. `elsewhere`: somebody else reads them, when they get to it.
+        `glance` reads only what a glance needs, where that is cheaper; `edge` reads what is needed there alone.
+        `untold`: why traffic is not known. `elsewhere`: another machine's engine reads them, perhaps late.
         """
         self.read: Callable[[], Looks] | None = read
         self._read_whole, self._read_little = edge or read, glance or read
@@ -118,7 +117,6 @@ class CounterSampler:
         self._quick = True  # otherwise a glance could make the next edge late
 
     def edge(self, at: float | None = None) -> None:
-        """Read every broker's counters now."""
         began = time.monotonic()
         self._edges_at.append(began if at is None else at)
         looks = self._read_whole()
@@ -137,11 +135,10 @@ class CounterSampler:
             self._glanced_at = time.monotonic()
 
     def over_time(self) -> OverTime:
-        """Return each broker's cores from one look to the next in the last window."""
         return of_looks(self._glances) if self._glances else {}
 
     def metrics(self, records_per_s: float, windows: Sequence[int]) -> dict[str, float]:
-        """Return the broker metrics over these windows; none where counters of elsewhere came too late for them."""
+        """Return the broker metrics over these windows; none where an engine's counters came too late for them."""
         spans = [(self._looks[2 * window], self._looks[2 * window + 1]) for window in windows]
         edges = [(self._edges_at[2 * window], self._edges_at[2 * window + 1]) for window in windows]
         self.unavailable = read_late(spans, edges) if self._elsewhere else ""
@@ -149,7 +146,7 @@ class CounterSampler:
 
 
 class Settled:
-    """Says whether brokers have stopped compiling their code; called again and again while they are loaded."""
+    """Whether brokers have stopped compiling their code; called again and again while they are loaded."""
 
     def __init__(self, read: Callable[[], Looks], most: float, now: Callable[[], float] = time.monotonic) -> None:
         """`most`: share of a broker's CPU that its compiler threads may use."""
@@ -159,7 +156,7 @@ class Settled:
         self._settled = False
 
     def __call__(self) -> bool:
-        """Return what the last SETTLED_S showed of every broker; False before, True where it cannot be told."""
+        """Judge the last SETTLED_S of every broker; False before, True where it is not known."""
         if self._now() - self._looked_at >= SETTLED_S:
             before, self._looks, self._looked_at = self._looks, self._read(), self._now()
             unknown = all(usage.compiling_s is None for usage in self._looks.values())
@@ -169,16 +166,15 @@ class Settled:
 
 
 class UsageWatch:
-    """Reads counters again and again, in a thread of its own while the context is open; brokers may come and go."""
+    """Reads counters again and again in a thread while the context is open; brokers may come and go."""
 
     def __init__(self, read: Callable[[], Looks] | None) -> None:
-        """Without `read` nothing is known."""
         self._read = read
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._read_again, daemon=True)
         self._failed: Exception | None = None
         self.cpu: list[tuple[float, dict[str, float]]] = []
-        """When (s on the monotonic clock), and the seconds of CPU of every broker that was there, by its id."""
+        """Moments (s on the monotonic clock), each with the CPU seconds of every broker that was there, by its id."""
         self.memory: list[tuple[float, dict[str, float]]] = []
         """The same of the bytes that it held in memory."""
 
@@ -208,7 +204,7 @@ class UsageWatch:
 
 
 def read_late(spans: Sequence[tuple[Looks, Looks]], edges: Sequence[tuple[float, float]]) -> str:
-    """Return why counters are not of the windows that opened and closed at these moments (s); empty where they are."""
+    """Why counters are not of the windows that opened and closed at these moments (s); empty where they are."""
     late = max(
         usage.at - at
         for span, pair in zip(spans, edges, strict=True)
@@ -222,7 +218,7 @@ def read_late(spans: Sequence[tuple[Looks, Looks]], edges: Sequence[tuple[float,
 
 
 def broker_metrics(spans: Sequence[tuple[Looks, Looks]], records_per_s: float) -> dict[str, float]:
-    """Return cores, memory, disk and network, of each broker or in all, and CPU and network per record, over all spans.
+    """Return cores, memory, disk and network of the brokers, and CPU and network per record, over all spans.
 
     Cores are CPU seconds per second between that broker's own readings.
     """
@@ -246,7 +242,7 @@ def broker_metrics(spans: Sequence[tuple[Looks, Looks]], records_per_s: float) -
 
 
 def _written_per_s(spans: Sequence[tuple[Looks, Looks]], seconds: Mapping[int, float]) -> float | None:
-    """Return the bytes/s that all brokers together wrote to disk; None unless every look at every broker tells."""
+    """Bytes/s that all brokers together wrote to disk; None unless they are known at every look."""
     total = 0.0
     for before, after in spans:
         for broker, early in before.items():
@@ -258,7 +254,7 @@ def _written_per_s(spans: Sequence[tuple[Looks, Looks]], seconds: Mapping[int, f
 
 
 def not_told(metrics: Mapping[str, float], sampler: Sampler) -> dict[str, str]:
-    """Return which of FIGURES are not among a round's metrics, each with the reason."""
+    """Return those of FIGURES that are not among a round's metrics, each with the reason."""
     lacking, never = sampler.unavailable or sampler.untold, sampler.untold or sampler.unavailable
     return {
         what: lacking if set(names) & set(sampler.gives) else never
@@ -268,9 +264,9 @@ def not_told(metrics: Mapping[str, float], sampler: Sampler) -> dict[str, str]:
 
 
 def _traffic_per_s(spans: Sequence[tuple[Looks, Looks]], seconds: Mapping[int, float]) -> tuple[float, float] | None:
-    """Return the bytes/s received and sent by all brokers together; None unless every look at every broker tells.
+    """Bytes/s received and sent by all brokers together; None unless they are known at every look.
 
-    A connection that began inside a span counts from its beginning; what one carried that ended inside it is not known.
+    A connection that began inside a span counts from its beginning; the traffic of one that ended inside is not known.
     """
     received = sent = 0.0
     for before, after in spans:
@@ -286,9 +282,9 @@ def _traffic_per_s(spans: Sequence[tuple[Looks, Looks]], seconds: Mapping[int, f
 
 
 def compile_shares(*spans: tuple[Looks, Looks]) -> dict[int, float]:
-    """Return the share of each broker's CPU that its JVM spent on compiling in these spans together, where known.
+    """Share of each broker's CPU that its JVM spent on compiling in these spans together, where known.
 
-    A broker that used less than LEAST_CPU_CORES says nothing; LEAST_COMPILING_CORES of compiling count as none.
+    A broker that used less than LEAST_CPU_CORES has none; LEAST_COMPILING_CORES of compiling count as none.
     """
     shares = {}
     for broker in spans[-1][1]:
@@ -307,7 +303,7 @@ def compile_shares(*spans: tuple[Looks, Looks]) -> dict[int, float]:
 
 
 def cpu_metrics(cores: Mapping[int, float], records_per_s: float) -> dict[str, float]:
-    """Return the CPU metrics from each broker's cores; CPU per record only when records were acknowledged."""
+    """CPU metrics from each broker's cores; CPU per record only when records were acknowledged."""
     metrics = {f"broker_cpu_cores.{broker}": value for broker, value in cores.items()}
     metrics["broker_cpu_cores.max"] = max(cores.values())
     metrics["broker_cpu_cores.sum"] = sum(cores.values())
@@ -318,14 +314,14 @@ def cpu_metrics(cores: Mapping[int, float], records_per_s: float) -> dict[str, f
 
 GLANCE_EVERY_S = 1.0
 LEAST_APART_S = 0.5
-"""Two looks that are closer than this tell little: the kernel counts CPU in ticks of 10 ms."""
+"""Two looks closer than this show little: the kernel counts CPU in ticks of 10 ms."""
 
 OverTime = Mapping[str, tuple[tuple[float, float], ...]]
 """By broker id: pairs of the moment at which a part of the window ends, in s since it opened, and the cores in it."""
 
 
 def of_looks(looks: Sequence[Looks]) -> dict[str, tuple[tuple[float, float], ...]]:
-    """Return the cores of each broker from one look to the next; the first opens the window, the last closes it."""
+    """Cores of each broker from one look to the next; the first opens the window, the last closes it."""
     found: dict[str, tuple[tuple[float, float], ...]] = {}
     for broker, opened in looks[0].items():
         seen = [(usage.at - opened.at, usage.cpu_s) for look in looks if (usage := look.get(broker))]
@@ -338,13 +334,13 @@ def of_looks(looks: Sequence[Looks]) -> dict[str, tuple[tuple[float, float], ...
 
 
 def of_scrapes(series: Mapping[int, Sequence[Pairs]], opens: float) -> dict[str, tuple[tuple[float, float], ...]]:
-    """Return the same of each broker's counters as they were scraped, those of one broker added up."""
+    """The same from each broker's scraped counters, those of one broker added up."""
     moved = {b: [[(at - opens, value) for at, value in pairs] for pairs in every] for b, every in series.items()}
     return {str(broker): _steps(every) for broker, every in moved.items()}
 
 
 def of_gauges(series: Mapping[int, Sequence[Pairs]], opens: float) -> dict[str, tuple[tuple[float, float], ...]]:
-    """Return the same of values that are cores already."""
+    """The same from values that are cores already."""
     found = {}
     for broker, every in series.items():
         sums: dict[float, float] = defaultdict(float)

@@ -29,9 +29,7 @@ def test_a_controller_has_one_folder() -> None:
 @pytest.mark.parametrize(("folders", "told"), [(1, "/data"), (2, "/data/disk-1,/data/disk-2")])
 def test_the_brokers_are_told_of_them(folders: int, told: str) -> None:
     at = {"CONTROLLER": "h:1", "IN": "h:2"}
-    settings = node_settings(
-        ClusterSpec(log_dirs=folders), 1, listeners=at, advertised=at, inter_broker="IN", voters={}, log_dir="/data"
-    )
+    settings = node_settings(ClusterSpec(log_dirs=folders), 1, listeners=at, advertised=at, voters={}, log_dir="/data")
     assert settings["log.dirs"] == told
 
 

@@ -1,4 +1,4 @@
-"""A cluster of containers: KRaft nodes from an image with the official apache/kafka image's contract."""
+"""A cluster of containers with its faults: KRaft nodes from an image with the contract of apache/kafka."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from testcontainers.core.network import Network
 from perfgate.host.alive import mark_of_this_process
 from perfgate.host.ports import HOST, free_ports
 from perfgate.host.signals import interrupted_later
-from perfgate.model import CROSS_ZONE, ClusterSpec, Settings
+from perfgate.model import CROSS_ZONE, ClusterSpec
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.systems.kafka.managed.brokers import (
     HEAP,
@@ -42,13 +42,13 @@ from perfgate.systems.kafka.managed.monitoring import (
     wait_for_prometheus,
 )
 from perfgate.systems.kafka.managed.own_cluster import LISTENERS, NOT_MONITORED, Monitoring, OwnCluster, listener_ports
-from perfgate.systems.kafka.managed.readiness import check_while_starting, wait_until_ready
+from perfgate.systems.kafka.managed.readiness import check_while_starting
 from perfgate.systems.kafka.managed.secured import ContainerKeys
 from perfgate.systems.kafka.managed.toxiproxy import ToxiproxyApi
 
 OFFICIAL_IMAGE = "apache/kafka"
 CHECK_EVERY_S = 0.5
-"""Asking the Docker engine about three containers takes some milliseconds of its CPU, which is the brokers' too."""
+"""Asking the Docker engine about three containers takes some milliseconds of CPU, which the brokers share."""
 OWNER = "kafka-perf-gate.owner"
 """Label of everything that a run makes: the mark of its process."""
 DATA = "/var/lib/kafka/data"
@@ -58,7 +58,7 @@ AGENT_PORT, AGENT_JAR, AGENT_RULES = 9404, Path("/opt/jmx-exporter/agent.jar"), 
 ANY = "0.0.0.0"  # noqa: S104 - inside a container; its ports are published on loopback only
 LOG_LINE = 300
 TELLS_VERSION = re.compile(r"Kafka version: (\d[\w.-]*)")
-"""What Kafka's AppInfoParser logs when a broker starts."""
+"""Log line of Kafka's AppInfoParser when a broker starts."""
 WITHOUT_RYUK = (
     "; where the Ryuk image cannot be had set TESTCONTAINERS_RYUK_DISABLED=true, what a killed run leaves is then "
     "removed at the next start"
@@ -67,7 +67,7 @@ DockerErrors = (docker.errors.DockerException, requests.RequestException)
 
 
 def image_of(spec: ClusterSpec) -> str:
-    """Return the image of these brokers: the named one, or the official one of their version."""
+    """The named image, or the official one of the version."""
     return spec.image or f"{OFFICIAL_IMAGE}:{spec.kafka_version}"
 
 
@@ -78,8 +78,7 @@ class ContainersCluster(OwnCluster):
         self, spec: ClusterSpec, *, logs: Path, toxiproxy_image: str | None, monitoring: Monitoring = NOT_MONITORED
     ) -> None:
         ports = iter(free_ports(len(LISTENERS) * spec.brokers + 2))
-        super().__init__(spec, listener_ports(spec, monitoring, ports), monitoring)
-        self._logs = logs
+        super().__init__(spec, listener_ports(spec, monitoring, ports), monitoring, logs)
         self._toxiproxy_image = toxiproxy_image
         self._proxy_api_port, self._prometheus_port = next(ports), next(ports)
         self._network = Network(docker_network_kw={"labels": {OWNER: mark_of_this_process()}})
@@ -91,22 +90,20 @@ class ContainersCluster(OwnCluster):
             data=DATA,
             bootstrap=",".join(f"{node_name(spec, broker)}:{PORTS['INTERNAL']}" for broker in self._ids),
         )
-        """What can be done to its nodes."""
         self._nodes: dict[int, DockerContainer] = {}
         self._others: dict[str, DockerContainer] = {}
-        """What runs beside the brokers, by its name in words."""
+        """Containers next to the brokers, by name."""
         self._checked = 0.0
-        self._started_s = 0.0
         self._keys: ContainerKeys | None = None
         self._version = spec.kafka_version
 
     def start(self) -> None:
-        """Make the network, start every container and wait until all brokers are ready."""
         begin = time.monotonic()
         cluster_id = new_cluster_id()
         self._logs.mkdir(parents=True, exist_ok=True)
         if self.spec.security != ClusterSpec().security:
             self._keys = ContainerKeys(self.spec.security)
+            self._secured = self._keys.secured
         try:
             self._network.create()
             for node in (*controller_ids(self.spec), *self._ids):
@@ -119,11 +116,10 @@ class ContainersCluster(OwnCluster):
         except DockerErrors as error:
             ryuk = "" if testcontainers_config.ryuk_disabled else WITHOUT_RYUK
             raise TargetError(f"a container did not start: {words_of(error)}{ryuk}") from None
-        addresses = self._addresses("SAMEZONE", "CROSSZONE").split(",")
-        check = partial(check_while_starting, self.check, self.spec.config)
         if self._keys:
+            check = partial(check_while_starting, self.check, self.spec.config)
             self._keys.add_user(self.faults, check=check, logged=lambda: self.log_tail(1))
-        wait_until_ready(self, addresses, check=check, logged=lambda: self.log_tail(1))
+        self._wait_until_ready("SAMEZONE", "CROSSZONE", logged=lambda: self.log_tail(1))
         self._started_s = time.monotonic() - begin
         self._version = self._version_told() or self.spec.kafka_version
         if self._monitoring.own:
@@ -148,18 +144,14 @@ class ContainersCluster(OwnCluster):
             if self._keys:
                 self._keys.close()
 
-    def client_settings(self) -> Settings:
-        """Return what secured listeners ask of a client; nothing where they are plain text."""
-        return self._keys.secured.client_settings() if self._keys else ()
-
     def agents(self) -> Mapping[str, int]:
-        """Return the broker of every JMX exporter, by its address as the Prometheus calls it."""
+        """The broker of every JMX exporter, by its address as the Prometheus calls it."""
         if not self._monitoring.own:
             return super().agents()
         return {f"{node_name(self.spec, broker)}:{AGENT_PORT}": broker for broker in self._ids}
 
     def container_ids(self) -> Mapping[int, str]:
-        """Return the container of every broker by broker id."""
+        """Container of every broker by broker id."""
         return {broker: self._nodes[broker].get_container_id() for broker in self._ids}
 
     def check(self) -> None:
@@ -183,12 +175,14 @@ class ContainersCluster(OwnCluster):
                 failed = TargetError if name in self._others else BrokersFailedError
                 raise failed(f"{name}: its container {how}; end of its log:\n{_tail(container, 15)}")
 
-    def log_tail(self, lines: int = 40) -> str:
-        """Return the last lines of every broker's log."""
-        return "\n".join(f"--- {node_name(self.spec, n)}\n{_tail(one, lines)}" for n, one in self._nodes.items())
+    @property
+    def node_logs(self) -> Mapping[int, str]:
+        return {node: node_name(self.spec, node) for node in self._nodes}
+
+    def tail(self, node: int, lines: int) -> str:
+        return _tail(self._nodes[node], lines)
 
     def facts(self) -> Mapping[str, object]:
-        """Return what run.json says of this cluster."""
         return {
             "kind": "containers",
             "name": "containers",
@@ -201,7 +195,7 @@ class ContainersCluster(OwnCluster):
         }
 
     def _version_told(self) -> str:
-        """Return the version that the first broker has logged as its own; empty where its log has none."""
+        """Version in the first broker's log; empty where it has none."""
         with suppress(*DockerErrors):
             logged = self._nodes[self._ids[0]].get_wrapped_container().logs().decode(errors="replace")
             if found := TELLS_VERSION.search(logged):
@@ -220,7 +214,6 @@ class ContainersCluster(OwnCluster):
                 "CROSSZONE": f"{HOST}:{self._ports[cross].get(node)}",
                 "INTERNAL": f"{name}:{PORTS['INTERNAL']}",
             },
-            inter_broker="INTERNAL",
             voters={n: f"{node_name(self.spec, n)}:{PORTS['CONTROLLER']}" for n in quorum_ids(self.spec)},
             log_dir=DATA,
         )
@@ -296,7 +289,7 @@ def _publish(container: DockerContainer, inside: int, outside: int) -> None:
 
 
 def _variable(setting: str) -> str:
-    """Return the variable that the image turns into this setting: dots become _, _ becomes __, - becomes ___."""
+    """The variable that the image turns into this setting: dots become _, _ becomes __, - becomes ___."""
     return "KAFKA_" + setting.replace("_", "__").replace("-", "___").replace(".", "_").upper()
 
 
@@ -329,21 +322,21 @@ class ContainerFaults(NodeFaults):
         data: str,
         bootstrap: str,
     ) -> None:
-        """`containers` by node; `alias`: what a node is called in the `network`; `data`: the log folder inside;
-        `bootstrap`: the brokers as they are found there.
+        """`containers` by node; `alias`: a node's name in the `network`; `data`: the log folder inside; `bootstrap`:
+        the brokers' addresses there.
         """
+        does = self._does
         super().__init__(
             {
-                "kill": self._does("killing the container of node {}", lambda one, _: one.kill()),
-                "stop": self._does("stopping the container of node {}", lambda one, _: one.kill(signal="SIGTERM")),
+                "kill": does("killing the container of node {}", lambda one, _: one.kill()),
+                "stop": does("stopping the container of node {}", lambda one, _: one.kill(signal="SIGTERM")),
                 # Its ports are fixed, its data still there.
-                "start": self._does("starting the container of node {}", lambda one, _: one.start()),
-                "pause": self._does("pausing the container of node {}", lambda one, _: one.pause()),
-                "resume": self._does("resuming the container of node {}", lambda one, _: one.unpause()),
-                "cut-off": self._does("taking broker {} out of the network", lambda one, _: network().disconnect(one)),
-                "heal": self._does(
-                    "putting broker {} back into the network",
-                    lambda one, node: network().connect(one, aliases=[alias(node)]),
+                "start": does("starting the container of node {}", lambda one, _: one.start()),
+                "pause": does("pausing the container of node {}", lambda one, _: one.pause()),
+                "resume": does("resuming the container of node {}", lambda one, _: one.unpause()),
+                "cut-off": does("taking broker {} out of the network", lambda one, _: network().disconnect(one)),
+                "heal": does(
+                    "putting broker {} back into the network", lambda one, n: network().connect(one, aliases=[alias(n)])
                 ),
             }
         )
@@ -364,18 +357,11 @@ class ContainerFaults(NodeFaults):
         return bool(container.attrs["State"]["Running"])
 
     def active_controller(self) -> int:
-        """Return the leader that the voters' own files name."""
         return agreed_leader({node: self._state(node) for node in self._voters if node not in self.absent}, self.absent)
 
     def run_script(self, script: str, variables: Mapping[str, str]) -> str:
-        """Run it in the active controller's container."""
-        environment = {
-            "java": "java",
-            "classpath": CLASSPATH,
-            "bootstrap": self._bootstrap,
-            "metadata": f"{self._data}/{METADATA}",
-            **variables,
-        }
+        given = {"java": "java", "classpath": CLASSPATH, "bootstrap": self._bootstrap}
+        environment = {**given, "metadata": f"{self._data}/{METADATA}", **variables}
         with _told("running one of Kafka's tools in a container"):
             container = self._containers()[self.active_controller()]
             code, output = container.exec_run(["/bin/bash", "-c", script], environment=environment)
@@ -398,5 +384,5 @@ class ContainerFaults(NodeFaults):
 def _told(doing: str) -> Iterator[None]:
     try:
         yield
-    except (docker.errors.DockerException, requests.RequestException) as error:
+    except DockerErrors as error:
         raise TargetError(f"{doing}: {error}") from None

@@ -1,6 +1,6 @@
-"""The containers target: KRaft nodes from an image with the official apache/kafka image's contract.
+"""The containers target: starts clusters of containers by a Docker engine of this machine.
 
-That contract: every setting as an environment variable KAFKA_<NAME>, CLUSTER_ID, KAFKA_HEAP_OPTS and KAFKA_OPTS
+The image's contract: every setting as an environment variable KAFKA_<NAME>, CLUSTER_ID, KAFKA_HEAP_OPTS and KAFKA_OPTS
 (kafka.apache.org/documentation, "Docker"). Setting any of them replaces all of the image's own defaults.
 """
 
@@ -24,12 +24,10 @@ from perfgate.systems.kafka.managed.monitoring import exporter_jar
 from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, Monitoring, OwnTarget
 
 ENGINE_TIMEOUT_S = 8
-"""An engine that does not answer a ping within this time is none."""
+"""For the answer to a ping."""
 
 
 class ContainersTarget(OwnTarget[ContainersCluster]):
-    """Starts clusters of containers."""
-
     kind = "containers"
 
     def __init__(
@@ -41,16 +39,16 @@ class ContainersTarget(OwnTarget[ContainersCluster]):
         note: Callable[[str], None],
         monitoring: Monitoring = NOT_MONITORED,
     ) -> None:
-        """`note` is told what was cleaned up. `toxiproxy_image`: what makes the cross-zone link; None when no scenario
-        needs one.
+        """`note` reports what was cleaned up. `toxiproxy_image`: for the cross-zone link; None when no scenario needs
+        one.
         """
         super().__init__(log_folder=log_folder, say=say, monitoring=monitoring)
         self._toxiproxy_image, self._note = toxiproxy_image, note
 
     def check_room(self, at_a_time: float, in_all: float) -> None:
-        """Raise ConfigurationError when the engine's folder has too little room, if the engine runs on this machine.
+        """Raise ConfigurationError when the engine's folder on this machine has too little room.
 
-        What a killed run left is removed before: it may be what fills that folder.
+        Leftovers of a killed run are removed before: they may fill that folder.
         """
         engine = docker_engine()
         for what in remove_leftovers(engine):
@@ -60,7 +58,6 @@ class ContainersTarget(OwnTarget[ContainersCluster]):
             check_disk(at_a_time, folder)
 
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:
-        """Find the Docker engine, and have every image there."""
         specs = list(specs)
         if any(spec.home for spec in specs):
             raise ConfigurationError(
@@ -78,7 +75,6 @@ class ContainersTarget(OwnTarget[ContainersCluster]):
             self._have(engine, image)
 
     def start(self, spec: ClusterSpec, logs: Path) -> ContainersCluster:
-        """Return a cluster that has started."""
         self._say(f"{image_of(spec)}: starting {spec.brokers} brokers in containers")
         cluster = ContainersCluster(spec, logs=logs, toxiproxy_image=self._toxiproxy_image, monitoring=self._monitoring)
         try:
@@ -105,7 +101,7 @@ class ContainersTarget(OwnTarget[ContainersCluster]):
 def docker_engine() -> docker.DockerClient:
     """Return the Docker engine. Raises ConfigurationError when none answers, or it is on another machine.
 
-    The brokers' ports are published on the loopback of the machine that the engine is on.
+    The brokers' ports are published on the loopback of the engine's machine.
     """
     try:
         engine = docker.from_env(timeout=ENGINE_TIMEOUT_S)
@@ -133,10 +129,10 @@ def refuse_elsewhere(base_url: str) -> None:
 
 
 def remove_leftovers(engine: docker.DockerClient) -> list[str]:
-    """Remove containers and networks whose run is no longer alive on this machine; return what they were.
+    """Remove containers and networks whose run is no longer alive on this machine; return their names.
 
-    Ryuk does the same within seconds where it is allowed to run: what it removes just now the engine removes for nobody
-    else (409), nor a network that its containers still have (403).
+    Ryuk does the same within seconds where it is allowed to run: what it is removing the engine refuses to others
+    (409), and a network that its containers still have (403).
     """
     removed = []
     for container in engine.containers.list(all=True, filters={"label": OWNER}, ignore_removed=True):

@@ -23,7 +23,7 @@ START_TRIES = 2
 
 
 def check_no_containers(specs: Iterable[ClusterSpec]) -> None:
-    """Raise ConfigurationError where one of these clusters can be had in containers alone."""
+    """Raise ConfigurationError where one of these clusters needs containers."""
     if any(spec.image or spec.memory_mib_per_broker for spec in specs):
         raise ConfigurationError(
             "images (--kafka-image, [cluster] image) and --broker-memory need --target containers; "
@@ -32,8 +32,6 @@ def check_no_containers(specs: Iterable[ClusterSpec]) -> None:
 
 
 class EmbeddedTarget(OwnTarget[EmbeddedCluster]):
-    """Starts clusters on this machine."""
-
     kind = "embedded"
 
     def __init__(
@@ -45,17 +43,17 @@ class EmbeddedTarget(OwnTarget[EmbeddedCluster]):
         monitoring: Monitoring = NOT_MONITORED,
         compared: bool = False,
     ) -> None:
-        """`cross_zone` puts Toxiproxy up. `compared`: clusters are held against one another, not scenarios."""
+        """`cross_zone` puts Toxiproxy up. `compared`: clusters are judged against one another, not scenarios."""
         super().__init__(log_folder=log_folder, say=say, monitoring=monitoring)
         self._cross_zone, self._compared = cross_zone, compared
         self._paired = False
         self._warm_start = True
-        """Whether brokers start with what Java learnt of them before."""
+        """Whether brokers start with Java's cache of earlier ones."""
 
     def check_room(self, at_a_time: float, in_all: float) -> None:
         """Raise ConfigurationError when the folder for temporary files has too little room.
 
-        Brokers' data of a run that was killed with its guard is deleted before: it may be what fills that folder.
+        Brokers' data of a run that was killed with its guard is deleted before: it may fill that folder.
         """
         delete_left_over(DATA)
         check_disk(at_a_time, Path(tempfile.gettempdir()))
@@ -63,7 +61,7 @@ class EmbeddedTarget(OwnTarget[EmbeddedCluster]):
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:
         """Fetch and verify all that these clusters need. Raises ConfigurationError when something cannot be had.
 
-        Memory is one: where it runs out the kernel ends a broker, which is then blamed for it.
+        Memory counts: where it runs out the kernel kills a broker, which is then blamed for it.
         """
         specs = list(specs)
         check_no_containers(specs)
@@ -90,10 +88,7 @@ class EmbeddedTarget(OwnTarget[EmbeddedCluster]):
             exporter_jar()
 
     def beside(self, spec: ClusterSpec) -> EmbeddedCluster:
-        """Return another cluster beside the one now alive. Raises ConfigurationError where memory would run out.
-
-        The kernel would end a broker of either side, and that side would be blamed for it.
-        """
+        """Start another cluster next to the one now alive. Raises ConfigurationError where memory would run out."""
         needed, free = _needed_mib(spec), psutil.virtual_memory().available / MIB
         first, self._paired = not self._paired, True
         if first and needed > free:  # what was measured is not given up for what is less later
@@ -104,7 +99,7 @@ class EmbeddedTarget(OwnTarget[EmbeddedCluster]):
         return super().beside(spec)
 
     def keep_aot_cache(self) -> None:
-        """Keep what Java learnt of the brokers that are alive, where no run has done so; they end then."""
+        """Keep the recording of the brokers that are alive, where no run has done so; they end then."""
         if self._alive is not None and self._alive.recording:
             self._say("keeping what Java learnt of the brokers, once: later runs warm up sooner")
             self._alive.keep_aot_cache()

@@ -6,14 +6,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 from perfgate.host.cpu_quota import limit_cpu
 from perfgate.host.guard import Guard
 from perfgate.host.locked_folder import LockedFolder
 from perfgate.host.ports import HOST, free_ports
-from perfgate.model import CROSS_ZONE, ClusterSpec, Link, Settings
+from perfgate.model import CROSS_ZONE, ClusterSpec, Link
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.systems.kafka.java import KafkaJars, digest_of_build
 from perfgate.systems.kafka.managed.brokers import (
@@ -34,7 +33,7 @@ from perfgate.systems.kafka.managed.brokers import (
 from perfgate.systems.kafka.managed.faults import METADATA, ProcessFaults
 from perfgate.systems.kafka.managed.monitoring import AGENT_CONFIG, agent_option, exporter_jar, start_prometheus
 from perfgate.systems.kafka.managed.own_cluster import LISTENERS, NOT_MONITORED, Monitoring, OwnCluster, listener_ports
-from perfgate.systems.kafka.managed.readiness import check_while_starting, start_error, wait_until_ready
+from perfgate.systems.kafka.managed.readiness import start_error
 from perfgate.systems.kafka.managed.secured import Secured
 from perfgate.systems.kafka.managed.toxiproxy import SeverableLinks, start_toxiproxy
 
@@ -42,7 +41,7 @@ FORMAT_TIMEOUT_S = 300
 """A bound on a hang."""
 LOG_LINE = 300
 DATA = "kafka-perf-gate-data-"
-"""What the names of folders with brokers' data begin with."""
+"""Prefix of the names of folders with brokers' data."""
 
 
 def _tail(log: Path, lines: int) -> str:
@@ -52,8 +51,6 @@ def _tail(log: Path, lines: int) -> str:
 
 
 class EmbeddedCluster(OwnCluster):
-    """One cluster of broker processes; see :class:`perfgate.model.target.Cluster`."""
-
     def __init__(
         self,
         spec: ClusterSpec,
@@ -65,18 +62,17 @@ class EmbeddedCluster(OwnCluster):
         monitoring: Monitoring = NOT_MONITORED,
         warm_start: bool = True,
     ) -> None:
-        """`warm_start`: with what Java learnt of such brokers before, or to record that."""
+        """`warm_start`: use, or record, what Java learnt of such brokers."""
         nodes = (*controller_ids(spec), *broker_ids(spec))
         ports = iter(free_ports((len(LISTENERS) + 1) * spec.brokers + len(nodes) + 2))
         between = {
             "INTERNAL": {broker: next(ports) for broker in broker_ids(spec)},
             "CONTROLLER": {node: next(ports) for node in nodes},
         }
-        super().__init__(spec, listener_ports(spec, monitoring, ports) | between, monitoring)
+        super().__init__(spec, listener_ports(spec, monitoring, ports) | between, monitoring, logs)
         self._severable = SeverableLinks(spec, self._ports) if spec.severable else None
         self._java = java
         self._jars = jars
-        self._logs = logs
         self._cross_zone = cross_zone
         self._nodes = nodes
         self._proxy_api_port, self._prometheus_port = next(ports), next(ports)
@@ -85,8 +81,8 @@ class EmbeddedCluster(OwnCluster):
         self._data = self._folder.path
         self._guard.owns(self._data)
         try:
-            secured = spec.security != "plaintext"
-            self._secured = Secured(spec.security, java=java, folder=self._data) if secured else None
+            if spec.security != "plaintext":
+                self._secured = Secured(spec.security, java=java, folder=self._data)
         except BaseException:
             self._guard.close()
             self._folder.delete()
@@ -94,12 +90,11 @@ class EmbeddedCluster(OwnCluster):
         self._pids: dict[int, int] = {}
         self._proxy_pid = 0
         self._proxy_log = logs / "toxiproxy.log"
-        self._started_s = 0.0
         # Agents and options of a run's own make another JVM; a cache for each would be made once and never used.
         plain = warm_start and not (spec.jvm_options or monitoring.wanted)
         self._aot = cache_path(java, jars, JVM_OPTIONS) if plain else None
         self._recorder: tuple[int, Path] | None = None
-        """The process that records a cache, and where to."""
+        """The process that records a cache, and its file."""
         self.faults: ProcessFaults = ProcessFaults(
             self._guard,
             self._pids,
@@ -108,10 +103,8 @@ class EmbeddedCluster(OwnCluster):
             metadata={node: self._data / node_name(spec, node) / METADATA for node in quorum_ids(spec)},
             tools={"java": str(java), "classpath": jars.classpath, "bootstrap": self._addresses("SAMEZONE")},
         )
-        """What can be done to its nodes."""
 
     def start(self) -> None:
-        """Format the log folders, start every process and wait until all brokers are registered."""
         self._logs.mkdir(parents=True, exist_ok=True)
         (self._data / "log4j2.properties").write_text(LOG4J)
         for node in self._nodes:
@@ -133,10 +126,7 @@ class EmbeddedCluster(OwnCluster):
                 )
             if self._severable:
                 self._severable.add_to(self.proxy)
-        addresses = self._addresses("SAMEZONE", "CROSSZONE", "INTERNAL").split(",")
-        wait_until_ready(
-            self, addresses, check=partial(check_while_starting, self.check, self.spec.config), logged=self._logged
-        )
+        self._wait_until_ready("SAMEZONE", "CROSSZONE", "INTERNAL", logged=self._logged)
         self._started_s = time.monotonic() - begin
         if self._monitoring.own:
             self.prometheus_url = start_prometheus(
@@ -154,10 +144,6 @@ class EmbeddedCluster(OwnCluster):
             return ",".join(self._severable.advertised(broker)["SAMEZONE"] for broker in self._ids)
         return super().bootstrap(link)
 
-    def client_settings(self) -> Settings:
-        """Return what clients are let in with; nothing where the listeners are plain text."""
-        return self._secured.client_settings() if self._secured else ()
-
     def close(self) -> None:
         """Kill every process and remove the data; the logs stay."""
         self._guard.close()
@@ -168,11 +154,11 @@ class EmbeddedCluster(OwnCluster):
 
     @property
     def recording(self) -> bool:
-        """Whether one of its brokers records what Java learns of it."""
+        """Whether one of its brokers records a cache."""
         return self._recorder is not None
 
     def keep_aot_cache(self) -> None:
-        """End the broker that records what Java learnt, and keep that for later runs. It is missing afterwards."""
+        """End the broker that records, and keep its cache for later runs. It is missing afterwards."""
         assert self._recorder is not None
         assert self._aot is not None
         pid, part = self._recorder
@@ -215,11 +201,10 @@ class EmbeddedCluster(OwnCluster):
         return [f"-XX:AOTCacheOutput={self._recorder[1]}"]
 
     def broker_pids(self) -> Mapping[int, int]:
-        """Return the process id of every broker by broker id."""
         return {broker: self._pids[broker] for broker in self._ids}
 
     def log_dirs(self) -> Sequence[Path]:
-        """Return the folders of every broker's partitions."""
+        """Folders of every broker's partitions."""
         return [Path(at) for n in self._ids for at in log_dirs(self.spec, n, self._data / node_name(self.spec, n))]
 
     def check(self) -> None:
@@ -238,12 +223,14 @@ class EmbeddedCluster(OwnCluster):
                 failed = TargetError if pid == self._proxy_pid else BrokersFailedError
                 raise failed(f"{name} (pid {pid}) {how}; end of its log:\n{_tail(log, 15)}")
 
-    def log_tail(self, lines: int = 40) -> str:
-        """Return the last lines of every broker's log."""
-        return "\n".join(f"--- {self._log(node)}\n{_tail(self._log(node), lines)}" for node in self._nodes)
+    @property
+    def node_logs(self) -> Mapping[int, Path]:
+        return {node: self._log(node) for node in self._nodes}
+
+    def tail(self, node: int, lines: int) -> str:
+        return _tail(self._log(node), lines)
 
     def facts(self) -> Mapping[str, object]:
-        """Return what run.json says of this cluster."""
         return {
             "kind": "embedded",
             "name": "embedded",
@@ -263,8 +250,8 @@ class EmbeddedCluster(OwnCluster):
         return [agent_option(f"{HOST}:{self._ports['AGENT'][node]}", exporter_jar(), config)]
 
     def _logged(self) -> int:
-        """Return how many bytes all nodes have logged."""
-        return sum(log.stat().st_size for node in self._nodes if (log := self._log(node)).exists())
+        """Bytes that all nodes have logged."""
+        return sum(log.stat().st_size for log in self.node_logs.values() if log.exists())
 
     def _log(self, node: int) -> Path:
         return self._logs / f"{node_name(self.spec, node)}.log"
@@ -275,11 +262,8 @@ class EmbeddedCluster(OwnCluster):
     def _node_properties(self, node: int) -> str:
         at = {listener: f"{HOST}:{by_node[node]}" for listener, by_node in self._ports.items() if node in by_node}
         cross = "PROXY" if self._cross_zone else "CROSSZONE"
-        advertised = {
-            "SAMEZONE": at.get("SAMEZONE", ""),
-            "CROSSZONE": at.get(cross, ""),
-            "INTERNAL": at.get("INTERNAL", ""),
-        }
+        reached_at = {"SAMEZONE": "SAMEZONE", "CROSSZONE": cross, "INTERNAL": "INTERNAL"}
+        advertised = {name: at.get(listener, "") for name, listener in reached_at.items()}
         voters = {voter: f"{HOST}:{self._ports['CONTROLLER'][voter]}" for voter in quorum_ids(self.spec)}
         if self._severable and node in self._ids:
             advertised |= self._severable.advertised(node)
@@ -289,7 +273,6 @@ class EmbeddedCluster(OwnCluster):
             node,
             listeners={name: at.get(name, "") for name in ("SAMEZONE", "CROSSZONE", "INTERNAL", "CONTROLLER")},
             advertised=advertised,
-            inter_broker="INTERNAL",
             voters=voters,
             log_dir=self._data / node_name(self.spec, node),
         )
@@ -298,24 +281,13 @@ class EmbeddedCluster(OwnCluster):
         return "".join(f"{name}={value}\n" for name, value in settings.items())
 
     def _format_storage(self) -> None:
-        cluster_id = new_cluster_id()
+        tool: list[object] = [self._java, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", self._jars.classpath]
+        tool += [f"-Dlog4j2.configurationFile={self._data}/log4j2.properties", "kafka.tools.StorageTool", "format"]
+        tool += ["--cluster-id", new_cluster_id(), "--config"]
+        options = self._secured.format_options() if self._secured else []
         formats = [
             subprocess.Popen(
-                [
-                    self._java,
-                    "-Xmx128m",
-                    "-XX:TieredStopAtLevel=1",
-                    "-cp",
-                    self._jars.classpath,
-                    f"-Dlog4j2.configurationFile={self._data}/log4j2.properties",
-                    "kafka.tools.StorageTool",
-                    "format",
-                    "--cluster-id",
-                    cluster_id,
-                    "--config",
-                    self._properties(node),
-                    *(self._secured.format_options() if self._secured else ()),
-                ],
+                [*map(str, tool), self._properties(node), *options],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,

@@ -1,4 +1,4 @@
-"""Faults of nodes that are processes of this machine."""
+"""Faults of nodes that this suite has started, and Kafka's own tools next to them for what no client can ask for."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ class KafkaTools(ABC):
 
     @abstractmethod
     def run_script(self, script: str, variables: Mapping[str, str]) -> str:
-        """Run it by bash where a controller runs, with `java`, `classpath`, `metadata` (the folder of the controllers'
-        log), `bootstrap` and these variables set; return what it printed. Raises TargetError when it fails.
+        """Run a script by bash where a controller runs; return its output. Raises TargetError when it fails.
+
+        Set are `java`, `classpath`, `metadata` (the folder of the controllers' log), `bootstrap` and these variables.
         """
 
     def metadata_log(self) -> str:
-        """Return the controllers' log as Kafka's dump tool prints it."""
         return self.run_script(DUMP, {})
 
     def changes(self, topic: str) -> list[LoggedChange] | None:
-        """Return what the controllers' log says of this topic and the brokers; None where the dump is empty."""
+        """Return the changes in the controllers' log of this topic and the brokers; None where the dump is empty."""
         clock_s = time.monotonic() - time.time()
         dump = self.metadata_log()
         return changes(dump, topic, clock_s) if dump else None
 
     def add_user(self, user: str, credential: str) -> None:
-        """Have the brokers know a user by this SCRAM credential. Raises TargetError."""
+        """Register a user by this SCRAM credential. Raises TargetError."""
         self.run_script(USER, {"user": user, "credential": credential})
 
     def move_replicas(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
@@ -81,7 +81,7 @@ def _late(reason: str) -> BrokersFailedError:
 
 
 class NodeFaults(KafkaTools):
-    """Faults of nodes that this suite has started, by what each action does to one."""
+    """Actions on nodes that this suite has started, by a function each."""
 
     allowed: Collection[int] = ()
 
@@ -91,7 +91,7 @@ class NodeFaults(KafkaTools):
         """Nodes that are meant to have ended."""
 
     def do(self, action: Action, node: int) -> None:
-        """Do this to a node, and go on; one that is to end is no longer missed until it is started again."""
+        """Act on a node, and go on; one that is to end is expected to be absent until it is started again."""
         if action in ("kill", "stop"):
             self.absent.add(node)
         self._actions[action](node)
@@ -99,11 +99,9 @@ class NodeFaults(KafkaTools):
             self.absent.discard(node)
 
     def session_s(self) -> None:
-        """Return nothing: its nodes have what was declared."""
+        """None: its nodes have the declared session."""
 
     def wait_until_ended(self, node: int) -> None:
-        """Wait until a node that was asked to end has ended."""
-
         def ended() -> None:
             if self.runs(node):
                 raise NotYet("it still runs")
@@ -112,13 +110,14 @@ class NodeFaults(KafkaTools):
         poll_until(failure, ended, within_s=STOP_TIMEOUT_S, every_s=ASK_EVERY_S, error=_late)
 
     @abstractmethod
+    def active_controller(self) -> int: ...
+
+    @abstractmethod
     def runs(self, node: int) -> bool:
         """Return whether the node has not ended yet."""
 
 
 class ProcessFaults(NodeFaults):
-    """Faults of nodes that are processes of this machine."""
-
     def __init__(
         self,
         guard: Guard,
@@ -132,7 +131,7 @@ class ProcessFaults(NodeFaults):
         """`pids` by node, which `spawn` renews; `proxies` of each broker, when its links can be severed.
 
         `metadata`: the folder of the controllers' log by controller; `tools`: java, classpath and bootstrap for Kafka's
-        own tools.
+        tools.
         """
         super().__init__(
             {
@@ -177,8 +176,8 @@ class ProcessFaults(NodeFaults):
 def agreed_leader(states: Mapping[int, str], absent: Collection[int]) -> int:
     """Return the leader that all controllers which know one name: `states` has their files QUORUM_STATE.
 
-    What an absent one wrote last is of before, and that an absent one leads is not known to be over yet. Raises
-    TargetError when they do not agree, or none knows a leader.
+    The file of an absent one is old, and an absent leader may not be replaced yet. Raises TargetError when they do not
+    agree, or none knows a leader.
     """
     leaders = {leader for node, text in states.items() if node not in absent and (leader := _leader(text)) >= 0}
     leaders -= {*absent}
@@ -188,7 +187,7 @@ def agreed_leader(states: Mapping[int, str], absent: Collection[int]) -> int:
 
 
 def _leader(text: str) -> int:
-    """Return the leader that a controller's file names, or -1: it knows none, or is writing the file."""
+    """The leader in a controller's file, or -1: it knows none, or is writing the file."""
     try:
         return int(json.loads(text)["leaderId"])
     except (ValueError, KeyError):

@@ -1,4 +1,4 @@
-"""A Prometheus of the run's own, with a JMX exporter in every broker: what users have beside their brokers."""
+"""A Prometheus of the run's own, with a JMX exporter in every broker: what users run next to their brokers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ START_TIMEOUT_S = 90
 """A bound on a hang: one that has ended is noticed at once."""
 SCRAPE_INTERVAL_S = 1
 AGENT_FIRST_PORT = 7071
-"""Where the first broker's exporter listens for a Prometheus that was there before the run; the next ones follow."""
+"""Port of the first broker's exporter for a Prometheus that was there before the run; the next ones follow."""
 # The names that most dashboards use (lower case, domain_type_name), of what tells a cluster's health and load.
 AGENT_CONFIG = """\
 lowercaseOutputName: true
@@ -44,7 +44,7 @@ rules:
 def exporter_jar() -> Path:
     """Return the JMX exporter's agent, from Maven coordinates on first use. Raises ConfigurationError.
 
-    Asked for once: jgo lays its folder out anew each time, under the feet of a broker that just starts.
+    Cached: jgo lays its folder out anew at each call, while a broker may be starting from it.
     """
     return agent_jar(AGENT)
 
@@ -61,12 +61,12 @@ def prometheus_server() -> Path:
 
 
 def agent_option(address: str, jar: Path, config: Path) -> str:
-    """Return the JVM option that has the exporter `jar` listen at `address` (host:port)."""
+    """The JVM option that has the exporter `jar` listen at `address` (host:port)."""
     return f"-javaagent:{jar}={address}:{config}"
 
 
 def server_config(agents: Iterable[str]) -> str:
-    """Return the settings of a Prometheus that scrapes these exporters (host:port) every second."""
+    """Settings of a Prometheus that scrapes these exporters (host:port) every second."""
     targets = "".join(f"          - {agent}\n" for agent in agents)
     return (
         f"global:\n  scrape_interval: {SCRAPE_INTERVAL_S}s\nscrape_configs:\n  - job_name: kafka\n"
@@ -77,7 +77,7 @@ def server_config(agents: Iterable[str]) -> str:
 def start_prometheus(
     guard: Guard, folder: Path, log: Path, *, port: int, agents: Mapping[int, int], check: Callable[[], None]
 ) -> str:
-    """Start a Prometheus that scrapes the agents (port by broker id) every second; return its URL once it is ready."""
+    """Start a Prometheus that scrapes the agents (port by broker id); return its URL once it is ready."""
     config = folder / "prometheus.yml"
     config.write_text(server_config(f"{HOST}:{agent}" for agent in agents.values()))
     guard.spawn(
@@ -93,9 +93,9 @@ def start_prometheus(
 
 
 def wait_for_prometheus(url: str, agents: int, check: Callable[[], None], evidence: str) -> str:
-    """Return the URL once the Prometheus there has scraped so many exporters, which it begins 5 s after its start.
+    """Return the URL once the Prometheus there has scraped this many exporters, which it begins 5 s after its start.
 
-    Raises TargetError, with where the evidence is.
+    Raises TargetError with `evidence`, the place of its log.
     """
 
     def scraped() -> str:

@@ -1,13 +1,14 @@
-"""Base of the clusters that this suite starts itself: plain-text listeners on loopback, at known ports."""
+"""Bases of the targets and clusters that this suite starts itself: listeners on loopback, at known ports."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -20,7 +21,10 @@ from perfgate.systems.kafka.client.live_settings import LiveSettings
 from perfgate.systems.kafka.client.roundtrip import OF_CLIENTS, client_rtt_ms, request_rtt_ms
 from perfgate.systems.kafka.client.topics import Topics, admin_client
 from perfgate.systems.kafka.managed.brokers import broker_ids
+from perfgate.systems.kafka.managed.faults import NodeFaults
 from perfgate.systems.kafka.managed.monitoring import AGENT_FIRST_PORT
+from perfgate.systems.kafka.managed.readiness import check_while_starting, wait_until_ready
+from perfgate.systems.kafka.managed.secured import Secured
 from perfgate.systems.kafka.managed.toxiproxy import ToxiproxyApi
 from perfgate.systems.kafka.observe import MetadataWatch
 
@@ -35,7 +39,7 @@ class Monitoring:
     own: bool = False
     url: str = ""
     image: str = ""
-    """What the run's own Prometheus is started from where brokers are containers."""
+    """Of the run's own Prometheus, where brokers are containers."""
 
     @property
     def wanted(self) -> bool:
@@ -58,21 +62,26 @@ def listener_ports(spec: ClusterSpec, monitoring: Monitoring, free: Iterator[int
 
 
 class OwnCluster(ABC):
-    """One half of :class:`perfgate.model.target.Cluster`; starting and watching brokers is the other."""
+    """The common half of :class:`perfgate.model.target.Cluster`; starting and watching brokers is the other."""
 
-    own = True
-    dedicated = True
+    own = dedicated = True
     prefix = PREFIX
+    faults: NodeFaults
     most_bytes_per_s = most_read_bytes_per_s = math.inf
     most_failed = 1.0  # these brokers are there to be loaded; sends that fail are judged
 
-    def __init__(self, spec: ClusterSpec, ports: Mapping[str, Mapping[int, int]], monitoring: Monitoring) -> None:
+    def __init__(
+        self, spec: ClusterSpec, ports: Mapping[str, Mapping[int, int]], monitoring: Monitoring, logs: Path
+    ) -> None:
         """`ports` on this machine: of every listener by broker id."""
         self.spec = spec
         self.meter = Meter()
         self._ids = broker_ids(spec)
         self._ports = ports
         self._monitoring = monitoring
+        self._logs = logs
+        self._secured: Secured | None = None
+        self._started_s = 0.0
         self.prometheus_url = monitoring.url
         """The Prometheus that scrapes these brokers, when there is one."""
         self.proxy: ToxiproxyApi | None = None
@@ -80,17 +89,16 @@ class OwnCluster(ABC):
         self._emulated = CROSS_ZONE
 
     def agents(self) -> Mapping[str, int]:
-        """Return the broker of every JMX exporter, by the exporter's address as a Prometheus may call it."""
+        """The broker of every JMX exporter, by the exporter's address as a Prometheus may call it."""
         return {f"{host}:{port}": b for host in (HOST, "localhost") for b, port in self._ports["AGENT"].items()}
 
     def broker_hosts(self) -> Mapping[int, str]:
-        """Return where each broker runs, by broker id."""
         return dict.fromkeys(self._ids, HOST)
 
     def bootstrap(self, link: Link) -> str:
         """Return the listeners' addresses; on a link across zones, those of the proxies, which then add its delay.
 
-        They emulate one link at a time: that which was asked for last.
+        They emulate one link at a time: the last one that was asked for.
         """
         if not link.crosses_zones:
             return self._addresses("SAMEZONE")
@@ -101,31 +109,46 @@ class OwnCluster(ABC):
         return self._addresses("PROXY")
 
     def client_settings(self) -> Settings:
-        """Return nothing: the listeners are plain text on loopback."""
-        return ()
+        return self._secured.client_settings() if self._secured else ()
 
     def watch(self, topic: str, link: Link) -> MetadataWatch:
-        """Return what asks the brokers for the state of a topic while something is done to them."""
         return MetadataWatch(self.bootstrap(link), self.client_settings(), topic)
 
     def topics(self) -> Topics:
-        """Return what creates topics on these brokers."""
         return Topics(self)
 
     def live_settings(self) -> LiveSettings:
-        """Return what changes the brokers' settings while they run."""
         return LiveSettings(admin_client(self.bootstrap(SAME_ZONE), self.client_settings()), list(map(str, self._ids)))
 
     def rtt_ms(self, link: Link) -> float:
-        """Return the median over the brokers of one request's round trip; of a client's where listeners are secured."""
+        """Median over the brokers of one request's round trip; of a client's where listeners are secured."""
         if settings := self.client_settings():
             return client_rtt_ms(self.bootstrap(link), settings, link.name)
         addresses = (address.split(":") for address in self.bootstrap(link).split(","))
         return statistics.median(request_rtt_ms(host, int(port)) for host, port in addresses)
 
+    @property
+    @abstractmethod
+    def node_logs(self) -> Mapping[int, object]:
+        """What the log of each node is called, by node."""
+
+    @abstractmethod
+    def tail(self, node: int, lines: int) -> str:
+        """Return the last lines of a node's log."""
+
+    def log_tail(self, lines: int = 40) -> str:
+        return "\n".join(f"--- {name}\n{self.tail(node, lines)}" for node, name in self.node_logs.items())
+
+    def _wait_until_ready(self, *listeners: str, logged: Callable[[], Hashable]) -> None:
+        check = partial(check_while_starting, self.check, self.spec.config)
+        wait_until_ready(self, self._addresses(*listeners).split(","), check=check, logged=logged)
+
     @abstractmethod
     def check(self) -> None:
         """Raise TargetError when a broker is gone."""
+
+    @abstractmethod
+    def facts(self) -> Mapping[str, object]: ...
 
     @abstractmethod
     def close(self) -> None:
@@ -159,7 +182,6 @@ class OwnTarget(ABC, Generic[Started]):
     left_behind: tuple[str, ...] = ()
 
     def __init__(self, *, log_folder: Path, say: Callable[[str], None], monitoring: Monitoring = NOT_MONITORED) -> None:
-        """Logs of brokers go to `log_folder`; `say` is told what is awaited."""
         self._log_folder, self._say, self._monitoring = log_folder, say, monitoring
         self._alive: Started | None = None
         self._beside: Started | None = None
@@ -170,11 +192,9 @@ class OwnTarget(ABC, Generic[Started]):
         """Return a cluster of this spec that has started. Raises TargetError."""
 
     def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
-        """Return kind, name and version."""
         return {"kind": self.kind, "name": self.kind, "kafka_version": spec.kafka_version}
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return None: it makes the brokers that a scenario asks for."""
         return None
 
     def gone(self) -> str:
@@ -189,7 +209,7 @@ class OwnTarget(ABC, Generic[Started]):
         return self._alive
 
     def beside(self, spec: ClusterSpec) -> Started:
-        """Return another cluster, of this spec, that lives beside the one now alive."""
+        """Start another cluster of this spec next to the one now alive."""
         if self._monitoring.url:
             raise TargetError("two clusters side by side have no room at the fixed ports that a Prometheus scrapes")
         self._beside = self._another(spec)
@@ -200,10 +220,10 @@ class OwnTarget(ABC, Generic[Started]):
         return self.start(spec, self._log_folder / f"cluster-{self._started}")
 
     def keep_aot_cache(self) -> None:
-        """Do nothing: there is nothing to be kept."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """End the clusters that are alive; their logs stay. What an interruption leaves alive the next call ends."""
+        """End the clusters that are alive; their logs stay. After an interruption the next call ends the rest."""
         alive, beside = self._alive, self._beside
         self._alive = self._beside = None
         try:

@@ -1,4 +1,4 @@
-"""When a cluster that was just started can be used: waited for as long as its brokers make progress."""
+"""Readiness of a cluster that was just started: waited for as long as its brokers make progress."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from perfgate.model.target import Cluster
 from perfgate.systems.kafka.client.topics import admin_client
 
 SILENCE_S = 30.0
-"""Brokers that log nothing new and answer nothing new for so long have stopped starting. The longest pause of six nodes
-in their first two minutes was 8 s, with 40 % of two cores that others used too."""
+"""Brokers that log nothing new and answer nothing new for this long have stopped starting. The longest pause of six
+nodes in their first two minutes was 8 s, with 40 % of two cores that others used too."""
 HANG_S = 300.0
-"""Brokers that log but never become ready are given up after so long. Three of them take 6 s on a quiet machine of two
-cores and 13.5 s on a slower one; with three controllers the latter took more than 30."""
+"""Brokers that log but never become ready are given up after this time. Three of them take 6 s on a quiet machine of
+two cores and 13.5 s on a slower one; with three controllers the latter took more than 30."""
 REFUSED = re.compile(
     "ConfigException|Could not create the Java Virtual Machine|Could not find or load main class"
     "|UnsupportedClassVersionError"
 )
-"""What a broker says that was asked to start with what Kafka or Java refuses."""
+"""In the output of a broker that was started with what Kafka or Java refuses."""
 PORT_TAKEN = "Address already in use"
 LAST_LINES = 25
 LOOK_AT_LOGS_EVERY_S = 1.0
@@ -36,8 +36,8 @@ def wait_until_ready(
 ) -> None:
     """Wait until every broker is registered and every address (host:port) takes connections.
 
-    `check` raises when a broker has ended; `logged` returns something that differs once a node has logged more.
-    Raises BrokersFailedError with the last answer and the logs' end.
+    `check` raises when a broker has ended; `logged` returns something that differs once a node has logged more. Raises
+    BrokersFailedError with the last answer and the logs' end.
     """
     admin = admin_client(cluster.bootstrap(SAME_ZONE), cluster.client_settings())
     brokers = cluster.spec.brokers
@@ -61,7 +61,7 @@ def wait_until_ready(
 
 
 def start_error(what: str, evidence: str, config: Settings, failed: type[TargetError] = TargetError) -> Exception:
-    """Return why a cluster did not start: `failed`, unless a setting was refused or a port was taken."""
+    """The reason why a cluster did not start: `failed`, unless a setting was refused or a port was taken."""
     evidence = "\n".join(evidence.splitlines()[-LAST_LINES:])
     stated = f"; broker settings of this run: {dict(config)}" if config else ""
     kind = ConfigurationError if REFUSED.search(evidence) else TargetError if PORT_TAKEN in evidence else failed
@@ -89,8 +89,8 @@ def wait_while_it_progresses(
 ) -> None:
     """Wait until nothing is `missing` any more (it returns what is, in words).
 
-    An answer that differs and a log that grew are progress. Raises TimeoutError with the last of it after `silence_s`
-    without any, or `hang_s` in all; and whatever `check` raises, at once.
+    Another answer and a log that grew are progress. Raises TimeoutError with the last of it after `silence_s` without
+    any, or `hang_s` in all; and whatever `check` raises, at once.
     """
     begin = progressed = looked = now()
     seen, answer, progress = logged(), "no answer yet", "none"

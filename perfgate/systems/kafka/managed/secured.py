@@ -37,7 +37,7 @@ LAST_WORDS = 300
 
 
 class Secured:
-    """The keys of one cluster, and what brokers and clients are told of them."""
+    """Keys of one cluster, and the settings of brokers and clients with them."""
 
     def __init__(self, security: str, *, java: Path, folder: Path) -> None:
         """`security`: one of PROTOCOLS; `java`: whose keytool is used; `folder`: the cluster's own, which ends with it.
@@ -75,19 +75,19 @@ class Secured:
         return found
 
     def credential(self) -> str:
-        """Return the user's SCRAM credential as Kafka's configuration tool takes it; empty where there is no user."""
+        """The user's SCRAM credential as Kafka's configuration tool takes it; empty where there is no user."""
         return f"{MECHANISM}=[password={self._password}]" if self._scram else ""
 
     def format_options(self) -> list[str]:
-        """Return what formats a node's log folder with the user in it.
+        """Options that format a node's log folder with the user in it.
 
-        A command line can be read by others on this machine: the password opens this cluster, on loopback, and ends
-        with it.
+        Other users of this machine can read a command line: the password opens this cluster, on loopback, and ends with
+        it.
         """
         return ["--add-scram", f"{MECHANISM}=[name={USER},password={self._password}]"] if self._scram else []
 
     def client_settings(self) -> Settings:
-        """Return what a client needs, librdkafka's names."""
+        """Return a client's settings by librdkafka's names."""
         told: Mapping[str, object] = {
             "security.protocol": self._protocol,
             "ssl.ca.location": str(self._authority),
@@ -98,11 +98,11 @@ class Secured:
 
 
 INSIDE = "/opt/kafka/config/keys.p12"
-"""Where a broker finds its key store."""
+"""Path of the key store in a broker's container."""
 
 
 class ContainerKeys:
-    """Keys, a user and a password of one cluster."""
+    """Keys of a cluster of containers: made on this machine, mounted into each broker, gone with the cluster."""
 
     def __init__(self, security: str) -> None:
         """Raises TargetError when no certificate can be made.
@@ -129,9 +129,10 @@ class ContainerKeys:
         return self.secured.broker_settings(protocols, INSIDE)
 
     def add_user(self, tools: KafkaTools, *, check: Callable[[], None], logged: Callable[[], Hashable]) -> None:
-        """Have the brokers know the user of their clients, if there is one: the image formats log folders without any.
+        """Register the clients' user, if there is one: the image formats log folders without any.
 
-        `check` and `logged` as for :func:`wait_while_it_progresses`. Raises BrokersFailedError when they never do.
+        `check` and `logged` as for :func:`wait_while_it_progresses`. Raises BrokersFailedError when the brokers never
+        do.
         """
         if not (credential := self.secured.credential()):
             return
@@ -150,5 +151,4 @@ class ContainerKeys:
             raise BrokersFailedError(reason, perhaps_late=True) from error
 
     def close(self) -> None:
-        """Remove the keys."""
         self._guard.close()

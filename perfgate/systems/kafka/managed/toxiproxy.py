@@ -1,4 +1,4 @@
-"""The cross-zone link: Toxiproxy in front of every broker's second listener, adding a fixed delay."""
+"""Emulated links by Toxiproxy: a fixed delay in front of every broker's second listener, and links that can be cut."""
 
 from __future__ import annotations
 
@@ -90,8 +90,7 @@ class ToxiproxyApi:
     def add_proxy(self, name: str, *, listen: str, upstream: str, added_rtt_ms: int) -> None:
         """Forward `listen` to `upstream` (both host:port), delaying what the broker answers by `added_rtt_ms`.
 
-        The delay sits on one direction only: Toxiproxy counts whole milliseconds, and a delay of d on one
-        direction adds d to the round trip.
+        The delay is on one direction only: Toxiproxy counts whole milliseconds.
         """
         self.add_plain_proxy(name, listen=listen, upstream=upstream)
         toxic = {"type": "latency", "stream": "downstream", "attributes": {"latency": added_rtt_ms, "jitter": 0}}
@@ -102,7 +101,7 @@ class ToxiproxyApi:
         self._ask("/proxies", {"name": name, "listen": listen, "upstream": upstream, "enabled": True})
 
     def sever(self, name: str) -> None:
-        """Let nothing through a proxy any more, in either direction; connections stay open, as when a cable is cut."""
+        """Let nothing through a proxy, in either direction; connections stay open, as when a cable is cut."""
         for stream in ("upstream", "downstream"):
             toxic = {"name": f"cut-{stream}", "type": "timeout", "stream": stream, "attributes": {"timeout": 0}}
             self._ask(f"/proxies/{name}/toxics", toxic)
@@ -113,7 +112,7 @@ class ToxiproxyApi:
             self._ask(f"/proxies/{name}/toxics/cut-{stream}", None, "DELETE")
 
     def set_added_rtt(self, name: str, added_rtt_ms: int) -> None:
-        """Change the delay of a proxy, for what is answered from now on."""
+        """Change the delay of a proxy, for later answers."""
         self._ask(f"/proxies/{name}/toxics/latency_downstream", {"attributes": {"latency": added_rtt_ms, "jitter": 0}})
 
     def _ask(self, path: str, body: Mapping[str, object] | None, method: str = "POST") -> None:
@@ -124,10 +123,11 @@ class ToxiproxyApi:
 
 
 class SeverableLinks:
-    """Proxies in all links of each broker: clients to it, brokers to it, and it to each controller.
+    """Proxies in all links of each broker of the embedded target: clients to it, brokers to it, and it to each
+    controller.
 
-    What a broker itself asks of other brokers is not severed. That does not keep it in service: the controllers no
-    longer hear from it, fence it and take it out of every in-sync set, and let it come back only once they do.
+    Requests of a broker itself to other brokers are not severed. That does not keep it in service: the controllers
+    fence it and take it out of every in-sync set, until its heartbeats come again.
     """
 
     def __init__(self, spec: ClusterSpec, ports: Mapping[str, Mapping[int, int]]) -> None:
@@ -148,18 +148,17 @@ class SeverableLinks:
         }
 
     def add_to(self, proxy: ToxiproxyApi) -> None:
-        """Put every proxy up."""
         for link, upstream in self._upstream.items():
             proxy.add_plain_proxy(
                 _link_name(link), listen=f"{HOST}:{self._listen[link]}", upstream=f"{HOST}:{upstream}"
             )
 
     def advertised(self, broker: int) -> dict[str, str]:
-        """Return where others find the broker, by listener."""
+        """Addresses by which others find the broker, by listener."""
         return {name: f"{HOST}:{self._listen[broker, name]}" for name in ("SAMEZONE", "INTERNAL")}
 
     def voters(self, broker: int) -> dict[int, str]:
-        """Return where the broker finds the controllers."""
+        """Addresses by which the broker finds the controllers."""
         return {voter: f"{HOST}:{self._listen[broker, f'controller-{voter}']}" for voter in self._voters}
 
 
@@ -170,7 +169,10 @@ def _link_name(link: tuple[int, str]) -> str:
 def ask_here(
     url: str, method: str = "GET", body: Mapping[str, object] | None = None, *, timeout_s: float
 ) -> requests.Response:
-    """Return the answer, once it is complete. Raises requests.RequestException, for an error status too."""
+    """Ask a server of this run on this machine; return the whole answer.
+
+    Raises requests.RequestException, for an error status too.
+    """
     import requests  # takes 0.1 s, and the command line imports the modules that ask
 
     with requests.Session() as session:
