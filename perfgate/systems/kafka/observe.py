@@ -1,4 +1,4 @@
-"""Leaders, in-sync replicas and brokers over time, asked of the brokers again and again."""
+"""State of a topic and its cluster over time: asked of brokers every 100 ms, and from the controllers' own log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IMPATIENT = tuple(
 
 
 class MetadataWatch:
-    """Asks in a thread of its own while the context is open; keeps every state that differs from the one before."""
+    """Asks in a thread while the context is open; keeps every state that differs from the one before."""
 
     def __init__(self, bootstrap: str, security: Settings, topic: str) -> None:
         self._admin = admin_client(bootstrap, (*security, *IMPATIENT))
@@ -44,7 +44,9 @@ class MetadataWatch:
 
     @property
     def last(self) -> State:
-        """The newest state. Raises BrokersFailedError when they have never answered, TargetError when nobody asks."""
+        """The newest state. Raises BrokersFailedError when there was no answer yet, TargetError when the thread has
+        ended.
+        """
         if not self._thread.is_alive():
             raise TargetError(f"the brokers are no longer asked for the state of topic {self.topic}")
         if not self.states:
@@ -91,7 +93,7 @@ RECOVERING = 1
 
 
 def changes(dump: str, topic: str, clock_s: float) -> list[LoggedChange]:
-    """Return the changes that concern the topic, in order, from what Kafka's dump tool printed of the log.
+    """Return the changes that concern the topic, in order, from the output of Kafka's dump tool.
 
     `clock_s`: the monotonic clock less the time since 1970. Types and fields are those of Kafka's metadata records.
     """

@@ -1,4 +1,4 @@
-"""A target file's `[client]`: what librdkafka takes, and no number of which it would drop a part."""
+"""A target file's `[client]`: its secrets, numbers and PEM files, and whether librdkafka takes its settings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def refuse_unknown_settings(client: Mapping[str, str]) -> None:
 def refuse_what_is_no_client(client: Mapping[str, str], bootstrap: str) -> None:
     """Raise ConfigurationError where these settings together make no client, without a secret's value.
 
-    One with tokens is not made here: it would ask the network for the first one at once. Of AWS_MSK_IAM one is made.
+    A client with tokens is not made here: it would ask the network for the first one at once. Of AWS_MSK_IAM one is
+    made.
     """
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
@@ -44,7 +45,7 @@ def refuse_what_is_no_client(client: Mapping[str, str], bootstrap: str) -> None:
 
 
 def no_client(client: Mapping[str, str], words: str) -> str:
-    """Return why no client can be made of these settings, in librdkafka's `words`, and what to do."""
+    """The reason why no client can be made of these settings, by librdkafka's `words`, and the remedy."""
     words = words.removeprefix("Failed to create admin client: ")
     mechanism = mechanism_of(client)
     if "No provider for SASL mechanism" in words or "Unsupported SASL mechanism" in words:
@@ -81,14 +82,14 @@ SECRET_SETTINGS = re.compile(
 )
 SECRET_HEADERS = re.compile(r".*(authorization|token|key|secret|password|cookie).*", re.IGNORECASE)
 PUBLIC = re.compile(r"security\.protocol|sasl\.mechanisms?|bootstrap\.servers|properties-file")
-"""Wherever they stand: names of a protocol, addresses by which a person knows the cluster, a path."""
+"""Never secrets: names of a protocol, addresses by which a person knows the cluster, a path."""
 USER_OF_A_URL = re.compile(r"[a-z][a-z0-9+.-]*://([^/?#@\s:]*(?::([^/?#@\s]*))?)@", re.IGNORECASE)
 
 
 def as_stated(name: str, value: str, *, elsewhere: bool) -> str:
     """Return a client's setting, as a Secret where it is one.
 
-    It is by its name, by a user in its URL, and, whatever its name, where it stands `elsewhere`: in the environment or
+    It is by its name, by a user in its URL, and, whatever its name, where it is kept `elsewhere`: in the environment or
     in a file of its own.
     """
     if SECRET_SETTINGS.fullmatch(name):
@@ -101,12 +102,12 @@ def as_stated(name: str, value: str, *, elsewhere: bool) -> str:
 
 
 def is_elsewhere(value: object) -> bool:
-    """Return whether a value of the file says where another one stands: { env = "NAME" } or { file = "PATH" }."""
+    """Whether a value of the file refers to another place: { env = "NAME" } or { file = "PATH" }."""
     return isinstance(value, dict)
 
 
 def resolved(folder: Path, name: str, value: object, where: str = "[client]") -> str:
-    """Return a setting's value; { env = "NAME" } and { file = "PATH" } say where it stands.
+    """Return a setting's value, read from { env = "NAME" } or { file = "PATH" } where it refers to one.
 
     Raises ConfigurationError, with `where` and the name.
     """
@@ -154,7 +155,7 @@ PROBE = "probe"
 
 
 def inlined(client: Settings, path: Path) -> Settings:
-    """Return the settings with no file in them: a load host has none of this machine's files.
+    """Return the settings with the text of their files: a load host has none of this machine's files.
 
     `path`: the target file. Raises ConfigurationError for a file that cannot be read, or that no setting can hold.
     """

@@ -1,4 +1,4 @@
-"""A cluster that is not ours: what may be done there, and how it is put back."""
+"""A cluster of other owners: what may be done there, and how it is put back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client
 from perfgate.systems.kafka.observe import MetadataWatch
 
 BACK_S = 120.0
-"""So long replicas may take to be in sync again once this run has brought a broker back; then a shrunken set counts."""
+"""Replicas may take this long to be in sync again once this run has brought a broker back; then a shrunken set counts.
+"""
 HEALTH_EVERY_S = 2.0
 HEALTH_AT_MOST_S = 15.0
 HEALTH_SHARE = 0.05
@@ -42,12 +43,11 @@ HEALTH_SHARE = 0.05
 every HEALTH_AT_MOST_S."""
 
 AWAY_ASK_S = 2.0
-"""So long an answer is waited for while a broker is away, which may be the one that is asked: what follows the fault
-waits too."""
+"""Wait for an answer while a broker is away, which may be the one that is asked: what follows the fault waits too."""
 
 
 class _Changed(NamedTuple):
-    """A broker's setting that was changed: what was set dynamically (None: nothing), what counted, the run's own."""
+    """A broker's setting that was changed: its dynamic value (None: none), what took effect, the run's own value."""
 
     broker: str
     name: str
@@ -73,10 +73,7 @@ class ExternalCluster:
         ends_at: float = math.inf,
         note: Callable[[str], None] = print,
     ) -> None:
-        """`ends_at`: when the run has lasted as long as the file allows, in s of the monotonic clock.
-
-        `note` tells what a person should know, and need not do anything about.
-        """
+        """`ends_at`: when the run has lasted as long as the file allows, in s of the monotonic clock."""
         self._tell = note
         self.spec = spec
         self._described = described
@@ -89,7 +86,7 @@ class ExternalCluster:
         self._ends_at = ends_at
         self._manifest = manifest
         self.addresses = brokers
-        """What the brokers advertise (host:port), by broker id."""
+        """Advertised addresses (host:port), by broker id."""
         self._facts = facts
         self._admin = admin_client(described.bootstrap, described.client)
         self.faults = CommandFaults(
@@ -103,15 +100,14 @@ class ExternalCluster:
             seen=self._answers,
             session_s=lambda: session_s(self._admin, str(next(iter(brokers)))),
         )
-        """What the file's commands can do to its nodes."""
         self._topics = JournaledTopics(self, manifest, self._require_same)
         self._checked, self._pause, self._catching_up_until = 0.0, HEALTH_EVERY_S, 0.0
         self._excused: frozenset[int] = frozenset()
-        """Brokers that this run has taken away since all was well, and whose replicas may be missing."""
+        """Brokers that this run has taken away since all was well: their replicas may be missing."""
         self._changed: list[_Changed] = []
 
     def _unwell_before_a_fault(self) -> str:
-        """Return what is wrong before a broker is taken away; where nothing is, what was away excuses no more."""
+        """Return what is wrong before a broker is taken away; where nothing is, earlier faults excuse no more."""
         allowed = self._described.limits.under_replicated
         reason = unwell(self._admin, allowed, (), REQUEST_TIMEOUT_S, self._manifest.cluster_id)
         if not reason:
@@ -121,7 +117,7 @@ class ExternalCluster:
     def _require_same(self, admin: AdminClient) -> None:
         """Stop the run when this client's brokers are another cluster's. Raises TargetError.
 
-        Where the names of the servers lead may change while a run lasts; that nobody tells is no difference.
+        The names of the servers may lead elsewhere while a run lasts; no answer is no difference.
         """
         try:
             require_same(cluster_id_told(admin), self._manifest.cluster_id)
@@ -129,22 +125,20 @@ class ExternalCluster:
             self.meter.stop(f"stopped at once: {error}")
 
     def _answers(self, address: str) -> bool:
-        """Return whether a broker answers a request there: a process that stands still accepts connections too."""
+        """Whether a broker answers a request there: a process that stands still accepts connections too."""
         return bool(cluster_id_at(address, self._described.client))
 
     def watch(self, topic: str, link: Link) -> MetadataWatch:
-        """Return what asks the brokers for the state of a topic while something is done to them."""
         return MetadataWatch(self.bootstrap(link), self.client_settings(), topic)
 
     def topics(self) -> JournaledTopics:
-        """Return what creates topics here, and remembers them."""
         return self._topics
 
     def apply_settings(self) -> None:
         """Set the spec's broker settings, dynamically, having noted what they were.
 
-        Raises ConfigurationError, before any is set, for one that the brokers do not know: they would take it, keep its
-        value to themselves, and nobody could put it back. Also for one that counts at a broker's start only.
+        Raises ConfigurationError, before any is set, for one that the brokers do not know: they would take it and
+        report no value, so that it could not be put back. Also for one that takes effect at a broker's start only.
         """
         if self.spec.config:
             self._require_same(self._admin)
@@ -171,7 +165,7 @@ class ExternalCluster:
     def close(self) -> list[str]:
         """Bring back brokers that are away, put the settings back and delete the topics that are still there.
 
-        Return what could not be done, as what a person has to do; it may be tried again.
+        Return what is left for a person to do; it may be tried again.
         """
         left = self.faults.restore()
         for change in reversed(list(self._changed)):
@@ -194,17 +188,15 @@ class ExternalCluster:
         return left
 
     def bootstrap(self, link: Link) -> str:
-        """Return the file's addresses."""
         if link.crosses_zones:
             return self._described.cross_zone_bootstrap
         return self._described.bootstrap
 
     def client_settings(self) -> Settings:
-        """Return the file's client settings, secrets among them."""
         return self._described.client
 
     def rtt_ms(self, link: Link) -> float:
-        """Return the median time of a connection to a broker over this link: slow brokers make no path longer."""
+        """Median time of a connection to a broker over this link: slow brokers make no path longer."""
         return connect_rtt_ms(self.bootstrap(link), self.client_settings(), link.name)
 
     def check(self) -> None:
@@ -212,9 +204,8 @@ class ExternalCluster:
 
         Also when the brokers are another cluster's, and when the run has lasted longer than the file allows.
 
-        While this run itself has taken brokers away, what these cost is measured; and afterwards until all is well
-        again, for BACK_S at most. That another broker is missing besides ends the run at any time: that is one more
-        than anybody has allowed to be away.
+        Brokers that this run has taken away are excused until all is well again, for BACK_S at most after their return.
+        Another missing broker ends the run at any time.
         """
         begin = time.monotonic()
         if begin > self._ends_at:
@@ -244,16 +235,14 @@ class ExternalCluster:
             self.meter.stop(f"stopped at once, as the target file asks for: {reason}", BrokersFailedError)
 
     def log_tail(self, lines: int = 40) -> str:
-        """Return nothing: the brokers' logs are not at hand."""
+        """Return nothing: the brokers' logs are out of reach."""
         return ""
 
     def facts(self) -> Mapping[str, object]:
-        """Return what run.json says of these brokers."""
         return {**self._facts, "rtt_of": OF_CONNECTIONS}
 
 
 def time_is_up(most_s: float) -> str:
-    """Return why nothing more is done to the brokers."""
     return f"stopped: the run has lasted as long as [limits] minutes allows, {most_s / 60:g} min"
 
 

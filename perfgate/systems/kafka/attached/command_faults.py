@@ -1,4 +1,4 @@
-"""Faults of real brokers, by commands that their file declares; what they did is told by what the cluster reports."""
+"""Faults of real brokers, by the commands of their target file; the cluster's own state shows their effect."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from perfgate.model.secret import redacted
 LAST_WORDS = 5
 WELL_WITHIN_S, BACK_WITHIN_S, LOOK_EVERY_S = 120.0, 60.0, 2.0
 STAYS_S = 4.0
-"""So long a broker has to answer before it counts as back."""
+"""A broker has to answer for this long before it counts as back."""
 CONNECT_S = 5.0
 PLAIN_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*|[0-9A-Fa-f:.]+")
-"""Names and addresses as brokers should advertise them. A shell reads what stands for {host}, and whoever answers as a
-broker says what that is."""
+"""Names and addresses as brokers should advertise them. A shell reads the value of {host}, and any server that answers
+as a broker chooses it."""
 
 
 def lacking(kind: str, commands: Mapping[str, str], brokers: Mapping[int, str] = MappingProxyType({})) -> str | None:
-    """Return why these commands cannot bring the fault about on these brokers (addresses by id); None when they can."""
+    """The reason why these commands cannot cause the fault on these brokers (addresses by id); None when they can."""
     needed = FAULTS[kind].commands
     if needed is None:
         return f"{kind} cannot be brought about on real brokers"
@@ -76,29 +76,28 @@ class CommandFaults:
         seen: Callable[[str], bool] | None = None,
         session_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`brokers`: addresses (host:port) by id; `allowed`: those that may be taken away, all when there are none.
+        """`brokers`: addresses (host:port) by id; `allowed`: those that may be taken away, empty: all.
 
-        `unwell` tells what is wrong with the cluster, its other topics too, before a broker is taken; `at_a_time`: so
-        many may be away; `seen`: whether the broker at an address answers a request (default: something listens);
-        `session_s`: how long a broker may be silent, 0 where nobody tells.
+        `unwell` returns what is wrong with the cluster, its other topics too, before a broker is taken; `at_a_time`:
+        how many may be away; `seen`: whether the broker at an address answers a request (default: something listens);
+        `session_s`: how long a broker may be silent, 0 where that is not known.
         """
         self.session_s = session_s
         self._at_a_time, self._seen = at_a_time, seen
         self._taken: set[int] = set()
-        """Brokers that have gone: what the taking command does is done."""
+        """Brokers that have gone: the taking command has had its effect."""
         self._commands, self._timeout_s, self._brokers, self._journal = commands, timeout_s, brokers, journal
         self._unwell, self.allowed = unwell, allowed
         self._away: dict[int, str] = {}
         self._returning: dict[int, str] = {}
-        """Brokers whose command has been run; that they are back has to be seen."""
+        """Brokers whose command has been run, and which have not been seen to be back."""
 
     @property
     def away(self) -> frozenset[int]:
-        """The brokers that are away by this run's doing."""
+        """Brokers that are away because of this run."""
         return frozenset(self._away)
 
     def do(self, action: Action, node: int) -> None:
-        """Run the file's command of this name; one that stops a broker may wait until it has ended."""
         if action in BACK:
             self._take(action, node)
         else:
@@ -108,7 +107,7 @@ class CommandFaults:
         """Do nothing: the stop command has waited, and the cluster tells the rest."""
 
     def active_controller(self) -> int:
-        """Raise TargetError: nothing tells."""
+        """Raise TargetError: it is not known."""
         raise TargetError("which controller is the active one cannot be told of real brokers")
 
     def changes(self, topic: str) -> None:
@@ -119,9 +118,9 @@ class CommandFaults:
         raise TargetError("replicas are not moved on real brokers")
 
     def restore(self) -> list[str]:
-        """Give back all that is away; return what could not be, as what a person has to do.
+        """Give back all that is away; return what is left for a person to do.
 
-        A command's word is not taken for it: a broker is back when it answers again, and goes on to.
+        A command's exit code is not trusted: a broker is back when it answers again, and goes on to.
         """
         left = []
         for broker, back in {**self._away, **self._returning}.items():
@@ -148,8 +147,8 @@ class CommandFaults:
     def settled(self) -> None:
         """Note that brokers are back which answer; the cluster is well.
 
-        Else the next start would find them away since a run that was killed hours later, and start what somebody has
-        stopped meanwhile.
+        Otherwise a run that is killed hours later would leave them noted, and the next start would start a broker that
+        its owner has stopped meanwhile.
         """
         look = self._seen or (lambda address: listens(address, CONNECT_S))
         for broker in [broker for broker in self._returning if look(self._brokers[broker])]:
@@ -206,7 +205,7 @@ def bring_back(
     ended: bool = False,
     seen: Callable[[str], bool] | None = None,
 ) -> str:
-    """Return why the broker is not back; empty when it is: its command worked, and it answers and goes on to.
+    """Return why the broker is not back; empty when its command worked, and it answers and goes on to.
 
     `run`: the command has not been run yet. It is, whatever is seen: a broker that is being stopped, or is cut off from
     the others, still answers. A `start` that fails although the broker answers was never needed. `ended`: what took it
@@ -241,7 +240,7 @@ def _tried(commands: Mapping[str, str], name: str, broker: int, address: str, ti
 
 
 def still_away(broker: int, address: str, back: str, error: str) -> str:
-    """Return what a person has to do about a broker that a fault took away and that did not come back."""
+    """Instruction for a person about a broker that a fault took away and that did not come back."""
     state = {"start": "DOWN", "resume": "PAUSED", "heal": "CUT OFF"}.get(back, "AWAY")
     words = " ".join(error.split())
     return f"BROKER {broker} ({address}) IS STILL {state}: [faults] {back} has to be run for it; {words}"

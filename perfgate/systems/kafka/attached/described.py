@@ -1,4 +1,4 @@
-"""The file that describes real brokers: read strictly, with its secrets in the environment or in files of their own."""
+"""The target file of real brokers: read strictly, with its secrets in the environment or in separate files."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ CONNECTION = re.compile(
     r"|connections\.max\.idle\.ms|api\.version\..+|broker\.version\.fallback|request\.timeout\.ms"
     r"|log\.connection\.close|metadata\.recovery\..+|enable\.metrics\.push|https\..+"
 )
-"""What a client needs to get to the brokers, in librdkafka's names."""
+"""Settings that a client needs to connect, in librdkafka's names."""
 CLIENT_ID = "kafka-perf-gate"
-"""What the suite's clients call themselves unless the file says otherwise: a quota can be put on it."""
+"""The suite's clients unless the file says otherwise: a quota can be put on it."""
 CLEAR_URL = re.compile(r"http://(?!(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]*)?(/|\Z))", re.IGNORECASE)
-"""A way over which everybody can read along; this machine's own loopback is none, but a name that begins like it is."""
+"""Clear text over a network; this machine's own loopback is none, but a name that begins like it is."""
 FAULT_TIMEOUT_S = 60.0
 MOST_BROKERS = 10_000
 USUAL_PARTITIONS = 300
@@ -86,13 +86,11 @@ USUAL_PARTITIONS = 300
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """What a run may do to the brokers, replicas counted: bytes in all, bytes/s; and when it stops at once.
+    """Limits of a run, replicas counted: bytes in all, bytes/s, how long; and when it stops at once.
 
-    `read_bytes_per_s`: what its consumers may be sent. `partitions`: of one topic, replicas counted. `most_s`: how long
-    it may go on.
-    `under_replicated`: more under-replicated partitions than that, anywhere in the cluster. `error_rate`: a larger
-    share of failed sends. `transactions`: whether it may write in transactions, whose ids the brokers keep for days.
-    `time_outs`: whether scenarios may run that offer more than the brokers take.
+    `read_bytes_per_s`: of its consumers. `partitions`: of one topic. `under_replicated`: partitions anywhere in the
+    cluster. `error_rate`: share of failed sends. `transactions`: whether it may write in transactions, whose ids the
+    brokers keep for days. `time_outs`: whether scenarios may run that offer more than the brokers take.
     """
 
     total_bytes: float
@@ -116,49 +114,49 @@ class DescribedTarget:
     client: Settings
     limits: Limits
     cluster_id: str = ""
-    """What the brokers' own must be; empty: any."""
+    """Required id of the cluster; empty: any."""
     brokers: int = 0
-    """How many brokers there must be; 0: any number."""
+    """Required number of brokers; 0: any."""
     profile: str = ""
     kafka_version: str = ""
     stated_on_this_host: bool | None = None
-    """What the file says where addresses tell nothing, as those of containers; None: nothing."""
+    """Stated where addresses do not show it, as those of containers; None: not stated."""
     dedicated: bool = False
-    """Whether the brokers serve nobody else while a run lasts: what they fail to do is their doing then."""
+    """Whether the brokers have no other clients while a run lasts: their failures are their own then."""
     topic_prefix: str = ""
-    """What comes in front of PREFIX in the names of topics, groups and transactional ids, for users of one prefix."""
+    """In front of PREFIX in the names of topics, groups and transactional ids, for users of one prefix."""
     cross_zone_bootstrap: str = ""
     broker_config_allowed: bool = False
     prometheus: Mapping[str, Any] = field(default_factory=dict)
     faults: Mapping[str, str] = field(default_factory=dict)
-    """Command lines by what they do to a broker; {host}, {port} and {broker} stand in for it."""
+    """Command lines by action on a broker, with {host}, {port} and {broker}."""
     fault_timeout_s: float = FAULT_TIMEOUT_S
     fault_brokers: tuple[int, ...] = ()
     """Those that faults may take away; empty: any."""
     two_down_allowed: bool = False
     left_out: tuple[str, ...] = ()
-    """What of a Java client's properties is not used, with the reason."""
+    """Unused settings of a Java client's properties, with the reason."""
 
     @property
     def prefix(self) -> str:
-        """What the names of topics, groups and transactional ids of runs begin with."""
+        """Of the names of topics, groups and transactional ids of runs."""
         return f"{self.topic_prefix}{PREFIX}"
 
     @property
     def identity(self) -> str:
-        """What is known of the cluster before it is connected: this file, and the servers that it names."""
+        """Identity of the cluster before it is connected: this file, and the servers that it names."""
         return f"{self.path.resolve()} {self.bootstrap}"
 
     @property
     def connection_digest(self) -> str:
-        """Stands for how clients get to the brokers, secrets left out: figures of another way are others."""
+        """Digest of how clients connect, secrets left out: figures of another way are not comparable."""
         client = [(key, value) for key, value in self.client if not SECRET_SETTINGS.fullmatch(key)]
         ways = (self.bootstrap, self.cross_zone_bootstrap, self.on_this_host, client)
         return hashlib.sha256(repr(ways).encode()).hexdigest()[:12]
 
     @property
     def weaknesses(self) -> tuple[str, ...]:
-        """What its connections do not make sure of, for a person."""
+        """Checks that its connections lack, for a person."""
         client, found = dict(self.client), []
         protocol = client.get("security.protocol", "plaintext").lower()
         for part in ("sasl", "ssl"):
@@ -181,7 +179,7 @@ class DescribedTarget:
 
 
 def load_target(path: Path, convert: Convert) -> DescribedTarget:
-    """Return what the file says. Raises ConfigurationError naming file, table and key; never with a secret's value."""
+    """Return the described target. Raises ConfigurationError naming file, table and key, never a secret's value."""
     document = toml_of(path, f"target file {path}", missing="docs/targets.md has an example")
     try:
         return _described(path, document, convert)
@@ -235,7 +233,7 @@ def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> Des
 def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the client's settings: those of a Java properties file, then those stated here, which win.
 
-    Beside them, what of that file is not used.
+    Second, notes on what of that file is not used.
     """
     values = {name: resolved(folder, name, value) for name, value in table.items()}
     found = Translated({})
@@ -264,7 +262,7 @@ def _client(folder: Path, table: Mapping[str, Any], convert: Convert) -> tuple[d
 
 
 def _prometheus(folder: Path, table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the table with its secrets resolved; what it may say is up to :mod:`perfgate.metrics.prometheus`."""
+    """Return the table with its secrets resolved; :mod:`perfgate.metrics.prometheus_source` checks the rest."""
     found = dict(table)
     for key in ("username", "password", "token"):
         if key in table:
@@ -386,7 +384,6 @@ def text_of(key: str, value: object, *, empty: bool = False) -> str:
 
 
 def prefix_of(key: str, value: object) -> str:
-    """Return what topics' names may begin with. Raises ConfigurationError."""
     if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9._-]{0,60}", value):
         raise ConfigurationError(f"{key} = {value!r} must be up to 60 letters, digits, dots, hyphens and underscores")
     return value
@@ -416,7 +413,6 @@ def flag_of(key: str, value: object) -> bool:
 
 
 def count_of(key: str, value: object, at_most: int) -> int:
-    """Return a whole number from 1. Raises ConfigurationError."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= at_most:
         raise ConfigurationError(f"{key} = {value!r} must be a whole number from 1 to {at_most}")
     return value

@@ -1,7 +1,7 @@
-"""Diagnosis of brokers that cannot be reached, one line per cause with its remedy: step by step, as a person asks.
+"""Diagnosis of brokers that cannot be reached: name, port, TLS and log-in tried in order, one line per cause and
+remedy.
 
-librdkafka retries whatever goes wrong and then reports that time ran out; here name, port, TLS and log-in are tried one
-after another, so that the first step that fails is the answer.
+librdkafka retries whatever goes wrong and then reports a time-out only.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def reachable(bootstrap: str, settings: Mapping[str, str]) -> tuple[AdminClient,
 
 
 def _problem(server: str, settings: Mapping[str, str]) -> str:
-    """Return why this server cannot be used before anyone logs in; empty when it can."""
+    """The reason why this server cannot be used before anyone logs in; empty when it can."""
     host, _, port = server.rpartition(":")
     host = host.strip("[]")
     try:

@@ -1,4 +1,4 @@
-"""Real brokers: other people's cluster; a run leaves nothing behind there and does no more than its file allows."""
+"""Real brokers as targets, one cluster or two: a run leaves nothing behind there and keeps the limits of its file."""
 
 from __future__ import annotations
 
@@ -61,9 +61,7 @@ class ExternalTarget:
         """`manifests`: folder of what runs have made; `unhealthy_is_fine`: start although partitions are not well.
 
         `parallel_is_fine`: start although another run is on the cluster, unless broker settings may be changed;
-        `others_ended`: runs of other hosts have, so that what they left can be put back.
-
-        `broker_config_allowed`, `faults_allowed`: the person said so too, not only the file.
+        `others_ended`: runs of other hosts have, so that their leftovers can be put back.
         """
         self._described = self._usable = described
         self.dedicated = described.dedicated
@@ -81,7 +79,7 @@ class ExternalTarget:
         self._alive: ExternalCluster | None = None
         self._not_put_back: list[ExternalCluster] = []
         self.left_behind: tuple[str, ...] = ()
-        """What could not be put back, as what a person has to do."""
+        """What could not be put back, as instructions for a person."""
         self._brokers: Mapping[int, str] = {}
         self._racks: Mapping[int, str | None] = {}
         self._cluster_id = ""
@@ -105,7 +103,7 @@ class ExternalTarget:
             )
 
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:
-        """Reach the brokers, remove what killed runs left there, and refuse a cluster that is not well.
+        """Connect, remove the leftovers of killed runs, and refuse a cluster that is not well.
 
         Raises ConfigurationError with cause and remedy.
         """
@@ -123,9 +121,10 @@ class ExternalTarget:
             raise ConfigurationError(f"{self._described.name}: {error}") from error
 
     def clean_up(self, run_id: str = "") -> tuple[str, ...]:
-        """Put back what runs that have ended left here, of the one named or of all; return what cannot be.
+        """Put back what ended runs have left here, of the one named or of all; return what cannot be.
 
-        What another host's run left is put back when that run is named, or `others_ended`. Raises ConfigurationError.
+        Leftovers of another host's run are put back when that run is named, or `others_ended`. Raises
+        ConfigurationError.
         """
         try:
             admin = self._reached(run_id)
@@ -143,8 +142,8 @@ class ExternalTarget:
     def _reached(self, run_id: str = "") -> AdminClient:
         """Return an admin client of brokers that answer, and learn which cluster they are.
 
-        Where they do not, a run that was killed may have taken away the only one that the file names, or so many that
-        the others cannot tell.
+        Where they do not, a run that was killed may have taken away the only one that the file names, or too many for
+        the others to answer.
         """
         try:
             return self._connected()
@@ -212,7 +211,7 @@ class ExternalTarget:
                 ) from None
 
     def _attach(self, admin: AdminClient) -> None:
-        """Clean up after killed runs, learn what these brokers are, and look whether a run may start."""
+        """Clean up after killed runs, learn what these brokers are, and check whether a run may start."""
         self._enter()
         found = list(leftovers(self._manifests, self._cluster_id))
         ended = [one for one in found if one.has_ended or self._others_ended]
@@ -261,11 +260,10 @@ class ExternalTarget:
 
     @property
     def brokers(self) -> Mapping[int, str]:
-        """The addresses (host:port) that the brokers advertise, by id; empty before `prepare`."""
+        """Advertised addresses (host:port) by id; empty before `prepare`."""
         return self._brokers
 
     def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
-        """Return what the brokers have told of themselves."""
         return {
             "kind": self.kind,
             "name": self._described.name,
@@ -281,8 +279,7 @@ class ExternalTarget:
     def cannot(self, scenario: Scenario) -> str | None:
         """Return why these brokers cannot run the scenario, or None when they can.
 
-        A scenario with a fault reads all that it wrote in the end. Asked before the brokers are known, it tells what
-        the target file and the run's options alone decide.
+        Before the brokers are known, by the target file and the run's options alone.
         """
         if self._brokers and (lacking := lacks_brokers(scenario, len(self._brokers))):
             return lacking
@@ -298,7 +295,7 @@ class ExternalTarget:
         return self._trial.refusal(scenario.topic) if self._trial and tried else reason
 
     def gone(self) -> str:
-        """Return which brokers of the start do not answer any more, or that none tells; empty where all do."""
+        """Return which brokers of the start do not answer any more; empty where all do."""
         return gone(self._described, self._brokers) if self._brokers else ""
 
     def cluster(self, spec: ClusterSpec) -> ExternalCluster:
@@ -333,11 +330,11 @@ class ExternalTarget:
         return self._alive
 
     def beside(self, spec: ClusterSpec) -> ExternalCluster:
-        """Raise TargetError: real brokers are there, and nobody starts more of them."""
+        """Raise TargetError: real brokers are not started."""
         raise TargetError("real brokers cannot be started beside others")
 
     def keep_aot_cache(self) -> None:
-        """Do nothing: the JVMs are those of real brokers."""
+        """Do nothing."""
 
     def close(self) -> None:
         """Bring brokers back, put settings back and delete what the run has made: every step, whatever fails.
@@ -356,7 +353,7 @@ class ExternalTarget:
 
 
 class TwoTargets:
-    """See :class:`perfgate.model.target.Target`; `beside` gives the other cluster."""
+    """Two clusters that exist, each with the limits of its own file; `beside` gives the other one."""
 
     kind = ExternalTarget.kind
     own = False
@@ -366,7 +363,6 @@ class TwoTargets:
         self._first, self._other, self._described = first, other, described
         self.dedicated = first.dedicated and other.dedicated
         self.left_behind: tuple[str, ...] = ()
-        """What could not be put back on either."""
 
     def check_room(self, at_a_time: float, in_all: float) -> None:
         """Raise ConfigurationError when either file does not allow all of it: the faster side writes more."""
@@ -374,7 +370,7 @@ class TwoTargets:
         self._other.check_room(at_a_time, in_all)
 
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:
-        """Reach both, clean up after killed runs there, and refuse one cluster that both files describe."""
+        """Prepare both, and refuse one cluster that both files describe."""
         specs = list(specs)
         self._first.prepare(specs)
         one = self._first.facts(specs[0])["cluster_id"]
@@ -385,12 +381,11 @@ class TwoTargets:
             raise ConfigurationError(f"{self._described.path} describes cluster {one}, as --target does: name another")
 
     def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
-        """Return the first one's, without usage where either tells none."""
+        """Return the first one's, without usage where either has none."""
         first, other = self._first.facts(spec), self._other.facts(spec)
         return {**first, "no_usage": first["no_usage"] or other["no_usage"]}
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why either cannot run the scenario, or None when both can."""
         if reason := self._first.cannot(scenario):
             return reason
         reason = self._other.cannot(scenario)
@@ -400,22 +395,18 @@ class TwoTargets:
         return kind(f"{self._described.name}: {reason}")
 
     def gone(self) -> str:
-        """Return which brokers of either are not there any more."""
         return "; ".join(filter(None, (self._first.gone(), self._other.gone())))
 
     def cluster(self, spec: ClusterSpec) -> ExternalCluster:
-        """Return the first cluster."""
         return self._first.cluster(spec)
 
     def beside(self, spec: ClusterSpec) -> ExternalCluster:
-        """Return the other cluster."""
         return self._other.cluster(spec)
 
     def keep_aot_cache(self) -> None:
-        """Do nothing: the JVMs are those of real brokers."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Put everything back on both, whatever fails on one of them."""
         try:
             self._first.close()
         finally:

@@ -1,4 +1,4 @@
-"""Identity of real brokers: all servers that a target file names have to be of the cluster that it means."""
+"""Identity of real brokers: one cluster, the one that the file means, all its brokers, and a digest of its settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class OtherClusterError(TargetError):
 
 
 def require_same(told: str | None, meant: str) -> None:
-    """Raise OtherClusterError when brokers tell another cluster's id than the one meant; that none is told is none."""
+    """Raise OtherClusterError when brokers report another cluster's id than the one meant; no answer is accepted."""
     if told and meant and told != meant:
         raise OtherClusterError(
             f"these brokers are of cluster {told}, and the run began on cluster {meant}: the names of its servers lead "
@@ -48,10 +48,9 @@ def refuse_other_clusters(described: DescribedTarget, cluster_id: str) -> None:
 
 
 def refuse_a_silent_zone(described: DescribedTarget, cluster_id: str) -> None:
-    """Raise ConfigurationError when a server of the other zone does not tell its cluster, not even when it is well.
+    """Raise ConfigurationError when a server of the other zone does not report this cluster.
 
-    Asked last: it may be one that a killed run had taken away, or one of a cluster that is not well, which is the
-    better answer.
+    Asked last: it may be one that a killed run had taken away, or one of an unwell cluster, which is the better answer.
     """
     servers = [at for at in described.cross_zone_bootstrap.split(",") if at]
     if silent := [at for at in servers if cluster_id_at(at, described.client) != cluster_id]:
@@ -61,9 +60,9 @@ def refuse_a_silent_zone(described: DescribedTarget, cluster_id: str) -> None:
 
 
 def those_that_tell(described: DescribedTarget, cluster_id: str, note: Callable[[str], None]) -> DescribedTarget:
-    """Return the target with those servers alone that tell that they are of this cluster.
+    """Return the target with only those servers that report this cluster.
 
-    The name of one that is silent may lead to another cluster when it is not. Raises ConfigurationError when all are.
+    The name of a silent one may lead to another cluster later. Raises ConfigurationError when all are silent.
     """
     found = _ids(described, described.bootstrap)
     if not (telling := [server for server, id_ in found.items() if id_ == cluster_id]):
@@ -74,14 +73,14 @@ def those_that_tell(described: DescribedTarget, cluster_id: str, note: Callable[
 
 
 def _ids(described: DescribedTarget, addresses: str) -> dict[str, str]:
-    """Return the id of the cluster that each server (host:port, commas between) is of; empty for one that is silent."""
+    """Return the id of the cluster of each server (host:port, commas between); empty for one that is silent."""
     servers = [at for at in addresses.split(",") if at]
     with ThreadPoolExecutor(max_workers=len(servers)) as pool:
         return dict(zip(servers, pool.map(lambda at: cluster_id_at(at, described.client), servers), strict=True))
 
 
 THERE_WITHIN_S = 10.0
-"""So long a broker may take to register again, as after a rolling restart by others."""
+"""Time for a broker to register again, as after a rolling restart by others."""
 ASK_EVERY_S = 0.5
 
 
@@ -95,9 +94,9 @@ def refuse_another_number(described: DescribedTarget, brokers: Mapping[int, str]
 
 
 def gone(described: DescribedTarget, brokers: Mapping[int, str]) -> str:
-    """Return which of the `brokers` of the start the cluster has no longer, or that none tells; empty where it has all.
+    """Return how the cluster's brokers differ from those of the start, or that no answer came; empty where they do not.
 
-    More of them than at the start are named too: the scenarios were not all measured on the same cluster.
+    New ones count too: the scenarios were not all measured on the same cluster.
     """
 
     def same() -> None:
@@ -119,14 +118,11 @@ def _listed(brokers: Mapping[int, str] | set[int]) -> str:
 
 
 OF_ONE = re.compile(r"(broker|node)\.id|broker\.rack|(.+\.)?listeners|(metadata\.)?log\.dirs?|zookeeper\.connect")
-"""Settings that differ from broker to broker, or move with one, and change nothing of how fast they are."""
+"""Settings that differ from broker to broker, or move with one, and do not change their speed."""
 
 
 def settings_digest(admin: AdminClient, brokers: Iterable[int]) -> str:
-    """Return a digest of what is set otherwise than by default on these brokers; empty where one does not tell.
-
-    Secrets are not told by brokers, and take no part.
-    """
+    """Digest of what is not set by default on these brokers, without secrets; empty where one gives no answer."""
     found: set[tuple[str, str]] = set()
     try:
         for broker in brokers:

@@ -1,4 +1,4 @@
-"""A Java client's properties in librdkafka's words: what means the same is translated, and what is not is told."""
+"""A Java client's properties, JAAS line and key stores in librdkafka's settings; what is not used is reported."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ OF_IAM = re.compile(r"software\.amazon\.msk\.auth\.iam\.\w+")
 IAM_LOGIN = re.compile(rf"\s*{OF_IAM.pattern}\s+required\s*(awsDebugCreds\s*=\s*\"?(true|false)\"?\s*)?;\s*")
 """The vendor's classes, all of which stand for its mechanism."""
 ELSEWHERE = re.compile(r"\$\{[^}]*\}")
-"""A value that a configuration provider of Java, or a template, is to put in."""
+"""A placeholder of a Java configuration provider or a template."""
 
 Convert = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """What a Java client's properties come to: librdkafka's settings, and notes on what was left out."""
+    """librdkafka's settings, and notes on what was left out."""
 
     settings: dict[str, str]
     notes: tuple[str, ...] = ()
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """Return what a Java properties file says. Raises ConfigurationError; the message never holds a value."""
+    """Read a Java properties file. Raises ConfigurationError; the message never holds a value."""
     try:
         content = path.read_bytes().removeprefix(BOM_UTF8)  # some editors put it in front
         return dict(javaproperties.load(BytesIO(content)))
@@ -56,9 +56,9 @@ def read_properties(path: Path) -> dict[str, str]:
 def translated(properties: Mapping[str, str], convert: Convert) -> Translated:
     """Return the same in librdkafka's settings.
 
-    `convert` is given the store settings (location, password, type of trust store and key store, and the key's
-    password) and returns librdkafka's. Raises ConfigurationError naming the property that cannot be translated; the
-    message never holds a value.
+    `convert` takes the store settings (location, password, type of trust store and key store, and the key's password)
+    and returns librdkafka's. Raises ConfigurationError naming the property that cannot be translated, never with a
+    value.
     """
     found: dict[str, str] = {}
     stores: dict[str, str] = {}
@@ -101,7 +101,6 @@ def translated(properties: Mapping[str, str], convert: Convert) -> Translated:
 
 
 def _one(name: str, value: str) -> dict[str, str]:
-    """Return librdkafka's settings for one that is translated by itself."""
     if name in RENAMED:
         return {RENAMED[name]: value}
     if name == "sasl.jaas.config":
@@ -122,7 +121,7 @@ def _one(name: str, value: str) -> dict[str, str]:
 
 
 def _is_iam_login(jaas: str) -> bool:
-    """Return whether the line is the log-in of AWS_MSK_IAM. Raises ConfigurationError where it states whose."""
+    """Whether the line is the log-in of AWS_MSK_IAM. Raises ConfigurationError for options."""
     if not OF_IAM.match(jaas.strip()):
         return False
     if not IAM_LOGIN.fullmatch(jaas):
@@ -154,7 +153,11 @@ READS_LIKE = 'property \'sasl.jaas.config\' does not read like: <login module> r
 
 
 def login_of(jaas: str) -> dict[str, str]:
-    """Return librdkafka's settings for a log-in. Raises ConfigurationError; the message never holds a value."""
+    """Return librdkafka's settings for a log-in by `sasl.jaas.config`, read as Kafka's Java client reads it.
+
+    Its JaasConfig class uses a StreamTokenizer: words, texts in single or double quotes with the escapes of Java, and
+    comments of both kinds. Raises ConfigurationError; the message never holds a value.
+    """
     tokens = list(_tokens(jaas))
     if len(tokens) < 3 or tokens[-1] != ("mark", ";") or len(tokens) % 3:
         raise ConfigurationError(READS_LIKE)
@@ -179,7 +182,7 @@ def login_of(jaas: str) -> dict[str, str]:
 
 
 def _tokens(jaas: str) -> Iterator[tuple[str, str]]:
-    """Return kind (mark, word or text) and value of each token. Raises ConfigurationError."""
+    """Yield kind (mark, word or text) and value of each token. Raises ConfigurationError."""
     at = 0
     while at < len(jaas):
         token = TOKEN.match(jaas, at)
@@ -203,14 +206,14 @@ KEYTOOL_TIMEOUT_S = 60
 STORE_PASSWORD, KEY_PASSWORD, NEW_PASSWORD = "KPG_STORE_PASSWORD", "KPG_KEY_PASSWORD", "KPG_NEW_PASSWORD"
 """Environment variables of the keytool process: passwords never stand in a command line, where `ps` shows them."""
 GUARDS: list[Guard] = []
-"""Of the folders with converted stores: each ends, and its folder with it, when nobody holds it."""
+"""Of the folders with converted stores: a folder ends with its guard, which this list keeps alive."""
 
 
 class KeyStores:
-    """Converts the stores of one client into `folder`, which must be nobody else's and go away with the run."""
+    """Converts one client's stores by the JDK's keytool to PEM and PKCS#12, which librdkafka reads."""
 
     def __init__(self, keytool: Callable[[], Path], folder: Callable[[], Path]) -> None:
-        """Both are asked for only when a store has to be converted."""
+        """Asked only when a store has to be converted. `folder` must be private and go away with the run."""
         self._keytool, self._folder = keytool, functools.cache(folder)
 
     def __call__(self, stores: Mapping[str, str]) -> dict[str, str]:
@@ -312,7 +315,7 @@ class KeyStores:
 
 
 def key_stores_of_a_run() -> KeyStores:
-    """Return what converts stores into a folder that goes away with this process, however it ends."""
+    """Return a converter into a folder that goes away with this process, however it ends."""
 
     def folder() -> Path:
         made = Path(tempfile.mkdtemp(prefix="kafka-perf-gate-keys-"))  # of mode 700

@@ -1,4 +1,4 @@
-"""Every setting of Kafka's Java clients, and what a target file makes of it: a table, and the page that shows it.
+"""Table of every setting of Kafka's Java clients and its treatment in a target file, for the code and for docs.
 
 Sources: the clients' configuration references (kafka.apache.org/documentation, 4.3), librdkafka's CONFIGURATION.md.
 """
@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 
 class Treatment(enum.Enum):
-    """What becomes of a setting."""
-
     TRANSLATED = "translated"
     SCENARIO = "left out: each scenario states it"
     IGNORED = "left out"
@@ -201,7 +199,7 @@ SETTINGS: Mapping[str, Setting] = {
 
 
 def page_lines() -> Iterator[str]:
-    """Return the table of all settings as Markdown, for docs/client-files.md."""
+    """Yield the table of all settings as Markdown, for docs/client-files.md."""
     yield "| setting of a Java client | what becomes of it |"
     yield "|---|---|"
     for name, one in sorted(SETTINGS.items()):

@@ -1,4 +1,9 @@
-"""Limits of real brokers and their target file: which scenarios keep them, as far as that is known beforehand."""
+"""Limits on real brokers: which scenarios keep those of the target file, and which settings may be changed there at
+all.
+
+The tables of settings stand in docs/safety.md too. Every setting that Kafka 4.3 changes while a broker runs, and every
+one of its topics, is in one of them (tests/harness/systems/test_shared_settings.py); others are not changed.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +18,11 @@ from perfgate.systems.kafka.attached.command_faults import lacking
 from perfgate.systems.kafka.attached.described import DescribedTarget, Limits
 
 MOST_KEPT_H = 8
-"""So long what a run wrote may be kept where its topic cannot be deleted: twice as long as endurance-4h lasts."""
+"""Retention where the topic cannot be deleted: twice as long as endurance-4h lasts."""
 
 
 def lacks_brokers(scenario: Scenario, brokers: int) -> OfCluster | None:
-    """Return why the scenario says nothing on a cluster of so many brokers; None when it does."""
+    """The reason why the scenario means nothing on a cluster of this many brokers; None when it does."""
     replicas = scenario.topic.replication_factor
     asked = dict(scenario.factor).get("cluster.brokers", brokers)
     if int(asked) != brokers:
@@ -32,7 +37,7 @@ def lacks_brokers(scenario: Scenario, brokers: int) -> OfCluster | None:
 def no_fault(
     scenario: FaultScenario, described: DescribedTarget, brokers: Mapping[int, str], *, allowed: bool, blind: bool
 ) -> str | None:
-    """Return why these brokers may not be done such a fault; None when they may. `blind`: other topics are not seen."""
+    """The reason why these brokers may not get such a fault; None when they may. `blind`: other topics are not seen."""
     if scenario.fault.about.harmless:
         return None
     if not allowed:
@@ -53,7 +58,7 @@ def no_fault(
 
 
 def lacks_permission(scenario: Scenario, described: DescribedTarget, *, broker_config_allowed: bool) -> str | None:
-    """Return which zone or broker setting the target file and the run's options do not give; None when they do."""
+    """The zone or broker setting that the target file and the run's options do not give; None when they do."""
     if scenario.link.crosses_zones and not described.cross_zone_bootstrap:
         return "no client in the other zone: the target file states no [zones] cross-zone"
     if scenario.link.crosses_zones and scenario.link != CROSS_ZONE:
@@ -73,7 +78,7 @@ def lacks_permission(scenario: Scenario, described: DescribedTarget, *, broker_c
 
 
 def beyond(limits: Limits, scenario: Scenario) -> str | None:
-    """Return which limit the scenario would not keep, or what it asks of the brokers; None when it keeps all.
+    """The limit that the scenario would exceed, or what else it asks of the brokers; None when it keeps all.
 
     The rate of a capped load and of a ramp is lowered to the limits instead.
     """
@@ -117,7 +122,7 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Settings by name (`*` stands for anything), the smallest and the largest value that is harmless, and why."""
+    """Settings by name (`*`: anything), the smallest and the largest value that is harmless, and why."""
 
     names: tuple[str, ...]
     why: str
@@ -125,7 +130,6 @@ class Rule:
     most: float = math.inf
 
     def has(self, name: str) -> bool:
-        """Return whether the setting is one of these."""
         return any(fnmatchcase(name, pattern) for pattern in self.names)
 
 
@@ -235,7 +239,7 @@ BOUNDED_OF_TOPICS = (
 JITTER = Rule(
     ("segment.jitter.ms",), "has the brokers begin file after file: a segment lasts segment.ms less this", most=0
 )
-"""Its most follows from `segment.ms` of the topic: what is left of that has to be no less than segment.ms may be."""
+"""Its largest value follows from the topic's `segment.ms`: the rest has to be no less than segment.ms may be."""
 OWN_OF_TOPICS = Rule(
     (
         "cleanup.policy",
@@ -250,11 +254,11 @@ OWN_OF_TOPICS = Rule(
     "concerns the run's own records alone, which go with the topic",
 )
 SEGMENT_MS = 7 * 24 * HOUR_MS
-"""What Kafka has where a topic states none."""
+"""Kafka's default."""
 
 
 def never_of_brokers(name: str, value: str) -> str | None:
-    """Return why a run never sets a broker setting to this value on brokers that others share."""
+    """The reason why a run never sets a broker setting to this value on brokers that others share."""
     if rule := next((rule for rule in NEVER_OF_BROKERS if rule.has(name)), None):
         return f"{name} is never changed on real brokers: {rule.why}"
     rule = next((rule for rule in BOUNDED_OF_BROKERS if rule.has(name)), None)
@@ -266,7 +270,7 @@ def never_of_brokers(name: str, value: str) -> str | None:
 
 
 def never_of_topics(config: Mapping[str, str]) -> str | None:
-    """Return why a topic with these settings is never made on brokers that others share."""
+    """The reason why a topic with these settings is never made on brokers that others share."""
     for name, value in config.items():
         rule = next((rule for rule in NEVER_OF_TOPICS if rule.has(name)), None)
         if rule and value.strip().lower() not in ("false", ""):
@@ -275,7 +279,7 @@ def never_of_topics(config: Mapping[str, str]) -> str | None:
 
 
 def wears_out(config: Mapping[str, str]) -> Iterator[str]:
-    """Give what a topic with these settings does to brokers that others share, outside of the bounds."""
+    """Yield the harm of a topic with these settings to brokers that others share, outside of the bounds."""
     for name, value in config.items():
         rule = next((rule for rule in BOUNDED_OF_TOPICS if rule.has(name)), None)
         if rule and outside(rule, value):
@@ -287,7 +291,7 @@ def wears_out(config: Mapping[str, str]) -> Iterator[str]:
 
 
 def bounds(rule: Rule) -> str:
-    """Return the values that are harmless, for a person."""
+    """The values that are harmless, for a person."""
     least, most = (f"{number:,.15g}" for number in (rule.least, rule.most))
     if math.isinf(rule.most):
         return f"{least} or more"
@@ -295,7 +299,7 @@ def bounds(rule: Rule) -> str:
 
 
 def outside(rule: Rule, value: str) -> bool:
-    """Return whether a value is outside of the bounds; a text, which the brokers refuse, is not."""
+    """Whether a value is outside of the bounds; a text, which the brokers refuse, is not."""
     number = _number(value)
     return number < rule.least or number > rule.most
 

@@ -1,4 +1,4 @@
-"""Reads of a topic in use what a scenario can be like: requests that describe it, and a bounded sample of its records.
+"""Observation of a topic in use for --like: requests that describe it, and a bounded sample of its records.
 
 Nothing is written, no group is joined and no offset is committed.
 """
@@ -56,7 +56,7 @@ Offsets = Mapping[int, int]
 
 
 def observe_topic(described: DescribedTarget, topic: str) -> ObservedTopic:
-    """Return what the topic is like. Takes RATE_OVER_S and up to SAMPLE_S.
+    """Observe the topic. Takes RATE_OVER_S and up to SAMPLE_S.
 
     Raises ConfigurationError with the cause: no such topic, no permission, an empty topic, brokers out of reach.
     """
@@ -97,7 +97,7 @@ def settings_that_matter(config: Mapping[str, Any]) -> Settings:
 
 
 def sampled_records(records: Iterable[tuple[bytes | None, bytes | None]]) -> SampledRecords:
-    """Return what these records, (key, value) each, are like: sizes and counts alone."""
+    """Return sizes and counts of these records, (key, value) each."""
     values, keyed, keys = [], 0, set()
     for key, value in records:
         values.append(value or b"")
@@ -135,7 +135,7 @@ def _offsets(
     partitions: Sequence[int],
     spec: OffsetSpec | None = None,
 ) -> Offsets:
-    """Return each partition's end offset, or that of another `spec`."""
+    """Each partition's end offset, or that of another `spec`."""
     wanted = {TopicPartition(topic, number): spec or OffsetSpec.latest() for number in partitions}
     replies = admin.list_offsets(
         wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=REQUEST_TIMEOUT_S
@@ -200,7 +200,7 @@ def _sampled(described: DescribedTarget, topic: str, begins: Offsets, ends: Offs
 
 
 def packed(statistics: Mapping[str, Any]) -> float | None:
-    """Return how many bytes of records there were in each byte from the brokers, by librdkafka's statistics."""
+    """Bytes of records in each byte from the brokers, by librdkafka's statistics."""
     parts = [one for topic in statistics["topics"].values() for one in topic["partitions"].values()]
     records, received = sum(one["rxbytes"] for one in parts), sum(b["rxbytes"] for b in statistics["brokers"].values())
     return records / received if records and received else None

@@ -1,7 +1,7 @@
-"""Topics as scenarios declare them, tried on real brokers at the start: refused ones, and settings not in force.
+"""Trials on real brokers at the start: permissions for all that a run does with a topic, and topics as declared.
 
 A policy of the brokers' may refuse a number of replicas or a setting, and some brokers take a setting and ignore it: a
-scenario about just that would be invalid in every run, or measure nothing of what it is about.
+scenario about just that would be invalid in every run, or would not measure what it is about.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ REFUSALS = (
     KafkaError.INVALID_REQUEST,
     KafkaError.INVALID_REPLICA_ASSIGNMENT,
 )
-"""What brokers that are well answer to a topic that they are not to have. Too few replicas is none: a broker may be
-away, and how many the cluster has is asked for itself."""
+"""Answers of healthy brokers to a topic that they are not to have. Too few replicas is none: a broker may be away, and
+the size of the cluster is checked separately."""
 NOT_THERE_YET = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 
 
@@ -40,13 +40,13 @@ class TopicTrial:
     def __init__(
         self, admin: AdminClient, name: str, manifest: Callable[[], Manifest], note: Callable[[str], None]
     ) -> None:
-        """`name` begins that of each topic that is made for a trial; `manifest` is where it is noted."""
+        """`name`: prefix of each topic that is made for a trial, noted in a `manifest`."""
         self._admin, self._name, self._manifest, self._note = admin, name, manifest, note
         self._found: dict[TopicSpec, OfCluster | None] = {}
         self._made, self._blind = 0, False
 
     def refusal(self, topic: TopicSpec) -> OfCluster | None:
-        """Return why these brokers do not have such a topic; None when they do, or do not tell.
+        """Return why these brokers do not have such a topic; None when they do, or when that is not known.
 
         Raises ConfigurationError where one that was made cannot be deleted.
         """
@@ -55,7 +55,7 @@ class TopicTrial:
         return self._found[topic]
 
     def _refused(self, topic: TopicSpec) -> OfCluster | None:
-        """Ask for the topic without having it made. What is no refusal a run meets too, and says whose it is."""
+        """Ask for the topic without having it made. Other failures a run meets too, and then reports."""
         name, manifest, refusal = f"{self._name}-0", self._manifest(), None
         manifest.plans(name)
         try:
@@ -93,7 +93,7 @@ class TopicTrial:
         return OfCluster(f"the brokers take settings of its topic and do not have them in force: {words}")
 
     def _in_force(self, name: str) -> Mapping[str, str]:
-        """Return the topic's settings; none where this client may not see them."""
+        """The topic's settings; none where this client may not see them."""
         resource = ConfigResource(ResourceType.TOPIC, name)
 
         def described() -> Mapping[str, str]:
@@ -139,7 +139,7 @@ def _new(name: str, topic: TopicSpec) -> NewTopic:
 
 
 def _same(stated: str, now: str | None) -> bool:
-    """Return whether a setting has its stated value: as a number, a list or a text."""
+    """Whether a setting has its stated value: as a number, a list or a text."""
     if now is None:
         return False
     try:
@@ -156,7 +156,7 @@ TOPIC_ACTIONS: Mapping[AclOperation, str] = {
 }
 DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 REPLICAS = (1, 3, -1)
-"""How many the topic may have, the first that the brokers let it: as scenarios have them, and the brokers' default."""
+"""Of the topic, the first that the brokers let it: as scenarios have them, and the brokers' default."""
 OTHER_REPLICAS = (KafkaError.POLICY_VIOLATION, KafkaError.INVALID_REPLICATION_FACTOR)
 
 
@@ -165,8 +165,8 @@ def check_permissions(
 ) -> None:
     """Make the topic `name` and delete it. Raises ConfigurationError with what `user` may not do.
 
-    A topic that may be made but not deleted stays, empty: no request tells that of a topic that does not exist. Then
-    the message names it. `note` is told of one that may stay because the trial ended early, as by Ctrl-C.
+    A topic that may be made but not deleted stays, empty, and the message names it: permission to delete cannot be
+    asked of a topic that does not exist. `note` reports one that may stay because the trial ended early, as by Ctrl-C.
     """
     denied: list[str] = []
     prefix = f"{name.partition(PREFIX)[0]}{PREFIX}"
@@ -214,7 +214,7 @@ def _allowed(admin: AdminClient, name: str) -> NewTopic:
 
 
 def _create(admin: AdminClient, topic: NewTopic) -> None:
-    """Create it, unless it is there: Kafka 2.8 in KRaft mode does what it was only asked whether it would."""
+    """Create it, unless it is there: Kafka 2.8 in KRaft mode creates what was only to be validated."""
     try:
         admin.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)[topic.topic].result()
     except KafkaException as error:
@@ -227,7 +227,7 @@ def _delete(admin: AdminClient, name: str) -> None:
 
 
 def _delete_after_all(admin: AdminClient, name: str, manifest: Manifest, note: Callable[[str], None]) -> None:
-    """Delete the topic of a trial that ended early; tell of it where that fails, or is interrupted too."""
+    """Delete the topic of a trial that ended early; report it where that fails, or is interrupted too."""
     try:
         _delete(admin, name)
         manifest.gone(name)
@@ -251,7 +251,7 @@ def _noting(action: str, denied: list[str]) -> Iterator[None]:
 
 
 def _denied(admin: AdminClient, name: str) -> list[str]:
-    """Return what this client may not do with the topic that it has just made."""
+    """Actions that this client may not do with the topic that it has just made."""
 
     def described() -> list[str]:
         reply = admin.describe_topics(

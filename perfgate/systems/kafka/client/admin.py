@@ -1,4 +1,6 @@
-"""Single requests to brokers: every failure is a TargetError that says what was tried."""
+"""Single requests to brokers about the cluster and its settings: every failure is a TargetError that says what was
+tried.
+"""
 
 from __future__ import annotations
 
@@ -27,29 +29,26 @@ CONNECT_S = 5.0
 TAKEN_WITHIN_S = 30.0
 ASK_EVERY_S = 0.02
 TAKING_S = 2.0
-"""For so long the value that a broker tells may be that of before, with the source of one that it is just taking (seen
-once in 60 runs that were interrupted, Kafka 4.3.1): what looks like somebody else's is looked at again until then."""
+"""For this long a broker may report the old value with the source of one that it is just taking (seen once in 60 runs
+that were interrupted, Kafka 4.3.1): another value than the run's is read again until then."""
 ASKED_AT_MOST = 5
-"""A broker that makes its network threads fewer closes the connections of those that end: a request that was on its way
-there is asked again, so often at the most."""
+"""A broker that reduces its network threads closes the connections of those that end: a request that was on its way
+there is sent again, up to this often."""
 POOLS = re.compile(
     r"num\.io\.threads|(.+\.)?num\.network\.threads|num\.replica\.fetchers|num\.recovery\.threads\.per\.data\.dir"
     r"|background\.threads|log\.cleaner\.threads|remote\.log\.(reader\.threads|manager\..*thread\.pool\.size)"
 )
-"""Settings that Kafka changes to at least half and at most twice their size at a time: pools of threads, as its source
-has it (DynamicThreadPool, SocketServer, LogCleaner, DynamicRemoteLogConfig)."""
+"""Pools of threads: Kafka changes them to at least half and at most twice their size at a time (DynamicThreadPool,
+SocketServer, LogCleaner, DynamicRemoteLogConfig)."""
 TOO_FAR = re.compile(r"(?P<more>double)|half the current value")
-"""What Kafka says of such a change that goes too far: up, or down."""
+"""Kafka's words for such a change that goes too far: up, or down."""
 MOST_THREADS = 1024
-"""On its way to a default that nobody tells a pool is not made larger than that."""
+"""A pool on its way to an unknown default is not made larger than this."""
 REFUSALS = (KafkaError.INVALID_CONFIG, KafkaError.INVALID_REQUEST)
 
 
 def cluster_id_at(server: str, client: Settings) -> str:
-    """Return the id of the cluster that this server (host:port) is of; empty when it does not tell.
-
-    Nor does it where no client can be made, as when the file of its certificates is gone.
-    """
+    """Id of the cluster of this server (host:port); empty when there is no answer, or no client can be made."""
     try:
         return cluster_id_told(admin_client(server, client))
     except KafkaException:
@@ -57,7 +56,7 @@ def cluster_id_at(server: str, client: Settings) -> str:
 
 
 def cluster_id_told(admin: AdminClient) -> str:
-    """Return the id of the cluster that this client talks with; empty when no broker tells it within CONNECT_S."""
+    """Return the id of the client's cluster; empty when no broker answers within CONNECT_S."""
     try:
         asked = admin.describe_cluster(request_timeout=CONNECT_S)
         return str(answer(asked, "asking for the cluster").cluster_id or "")
@@ -66,7 +65,7 @@ def cluster_id_told(admin: AdminClient) -> str:
 
 
 def topic_ids(admin: AdminClient, names: Iterable[str]) -> dict[str, str]:
-    """Return the ids of those topics that exist, by name."""
+    """Ids of those topics that exist, by name."""
     names = list(names)
     if not names:
         return {}
@@ -81,7 +80,7 @@ def topic_ids(admin: AdminClient, names: Iterable[str]) -> dict[str, str]:
 
 
 def sees_all_topics(admin: AdminClient) -> bool:
-    """Return whether this client may describe topics of any name: brokers deny it even one that does not exist."""
+    """Whether this client may describe topics of any name: brokers deny it even one that does not exist."""
     name = "kafka-perf-gate-may-i-see-this"
     reply = admin.describe_topics(TopicCollection([name]), request_timeout=REQUEST_TIMEOUT_S)[name]
     try:
@@ -92,7 +91,7 @@ def sees_all_topics(admin: AdminClient) -> bool:
 
 
 def version_of(admin: AdminClient, broker: int) -> str:
-    """Return the brokers' Kafka line as far as they tell it (until 3.9), else "unknown": state kafka-version then."""
+    """Return the brokers' Kafka line as far as they report it (until 3.9), else "unknown": state kafka-version then."""
     try:
         entry = broker_config(admin, str(broker)).get("inter.broker.protocol.version")
     except TargetError:
@@ -101,7 +100,7 @@ def version_of(admin: AdminClient, broker: int) -> str:
 
 
 def broker_config(admin: AdminClient, broker: str) -> Mapping[str, Any]:
-    """Return a broker's settings by name."""
+    """A broker's settings by name."""
     resource = ConfigResource(ResourceType.BROKER, broker)
 
     def ask() -> Future[Any]:
@@ -112,7 +111,7 @@ def broker_config(admin: AdminClient, broker: str) -> Mapping[str, Any]:
 
 
 def session_s(admin: AdminClient, broker: str) -> float:
-    """Return how long brokers may be silent before they are fenced, in s; 0 where this one does not tell."""
+    """Session of brokers before they are fenced, in s; 0 where this one does not report it."""
     try:
         told = broker_config(admin, broker)
     except TargetError:
@@ -125,7 +124,7 @@ def session_s(admin: AdminClient, broker: str) -> float:
 def told_of(described: Mapping[str, Any], broker: str, name: str) -> tuple[str | None, str]:
     """Return what was set for this broker dynamically (None: nothing), and what takes effect.
 
-    Raises ConfigurationError for a value that brokers keep to themselves: nobody could put it back.
+    Raises ConfigurationError for a value that brokers do not report: it could not be put back.
     """
     entry = described.get(name)
     if entry is not None and entry.is_sensitive:
@@ -139,7 +138,6 @@ def told_of(described: Mapping[str, Any], broker: str, name: str) -> tuple[str |
 
 
 def dynamic_value(admin: AdminClient, broker: str, name: str) -> str | None:
-    """Return what was set for this broker dynamically, or None when nothing was. Raises ConfigurationError."""
     return told_of(broker_config(admin, broker), broker, name)[0]
 
 
@@ -151,12 +149,11 @@ def set_broker(
     effective: str = "",
     go_on: Callable[[], None] = lambda: None,
 ) -> None:
-    """Set one dynamic setting of one broker; None takes it away, so that what is `effective` then counts again.
+    """Set one dynamic setting of one broker; None removes it, so that what is `effective` then counts again.
 
-    A pool of threads that refuses goes there in the steps that Kafka takes. `go_on` is called before each, and raises
-    where there is to be none. What counts once it is taken away may be another default by now: the refusal says whether
-    that is more or less.
-    Raises ConfigurationError for a value that the broker refuses.
+    A pool of threads that refuses goes there in Kafka's steps. `go_on` is called before each, and raises to stop. A
+    default may be another by now: the refusal says whether that is more or less. Raises ConfigurationError for a value
+    that the broker refuses.
     """
     go_on()
     try:
@@ -182,9 +179,9 @@ def set_broker(
 
 
 def put_back(admin: AdminClient, broker: str, name: str, before: str | None, effective: str) -> None:
-    """Have what was set dynamically `before`, and wait until the broker says so. Raises as `set_broker`, TargetError.
+    """Set what was dynamic `before`, and wait until the broker reports it. Raises as `set_broker`, TargetError.
 
-    What takes effect is not asked for: a default of the whole cluster may have been changed meanwhile.
+    What takes effect is not compared: a default of the whole cluster may have been changed meanwhile.
     """
     set_broker(admin, broker, name, before, effective)
 
@@ -197,10 +194,9 @@ def put_back(admin: AdminClient, broker: str, name: str, before: str | None, eff
 
 
 def put_back_own(admin: AdminClient, broker: str, name: str, before: str | None, effective: str, value: str) -> str:
-    """Put back what a run has set to `value`, unless somebody has changed it since: that is theirs.
+    """Put back what a run has set to `value`, unless another client has changed it since.
 
-    Return what to say where it was left alone, or may have been somebody's; empty where it was put back. Raises as
-    :func:`put_back`.
+    Return a note where it was left alone, or may have been another's. Raises as :func:`put_back`.
     """
     now = value_now(admin, broker, name, lambda told: is_own(name, told, before, effective, value))
     if not is_own(name, now, before, effective, value):
@@ -210,7 +206,7 @@ def put_back_own(admin: AdminClient, broker: str, name: str, before: str | None,
 
 
 def value_now(admin: AdminClient, broker: str, name: str, own: Callable[[str | None], bool]) -> str | None:
-    """Return what is set for this broker dynamically: the run's `own`, or what has been another for TAKING_S."""
+    """Return this broker's dynamic value: the run's `own`, or one that has been another for TAKING_S."""
     ends = time.monotonic() + TAKING_S
     while not own(now := dynamic_value(admin, broker, name)) and time.monotonic() < ends:
         time.sleep(ASK_EVERY_S)
@@ -218,9 +214,9 @@ def value_now(admin: AdminClient, broker: str, name: str, own: Callable[[str | N
 
 
 def steps(now: str, wanted: str) -> Iterator[str]:
-    """Give the sizes between two of a pool of threads, each at most twice and at least half the one before.
+    """Yield the sizes between two of a pool of threads, each at most twice and at least half the one before.
 
-    None where these are no whole numbers above 0, or are not so far from one another.
+    None where these are no whole numbers above 0, or are close enough.
     """
     if not (now.isdecimal() and wanted.isdecimal() and int(now) > 0 and int(wanted) > 0):
         return
@@ -231,14 +227,14 @@ def steps(now: str, wanted: str) -> Iterator[str]:
 
 
 def left_alone(broker: str, name: str, now: str | None, before: str | None, value: str) -> str:
-    """Return what to say of a setting that somebody has changed since a run set `value`."""
+    """Note about a setting that another client has changed since a run set `value`."""
     somebody = "somebody has removed it" if now is None else f"somebody has set it to {now}"
     was = "not set" if before is None else before
     return f"left {name} of broker {broker} alone: {somebody} since it was set to {value}; before that it was {was}"
 
 
 def perhaps_own(broker: str, name: str, now: str | None, before: str | None, *values: str) -> str:
-    """Return what to say of a size that is overwritten; empty where the run set it last, or found it."""
+    """Note about a size that is overwritten; empty where the run set it last, or found it."""
     if any(same_value(now, known) for known in (before, *values)):
         return ""
     was = "not set" if before is None else before
@@ -249,10 +245,10 @@ def perhaps_own(broker: str, name: str, now: str | None, before: str | None, *va
 
 
 def is_own(name: str, told: str | None, before: str | None, effective: str, value: str) -> bool:
-    """Return whether a run that sets `value` may have set what brokers tell is set dynamically now.
+    """Whether a run that sets `value` may have set this dynamic value; else another client has since, and it is theirs.
 
-    Else somebody has meanwhile, and it is theirs. `before`, `effective`: as `told_of` gave them before the run's first
-    change. A run that was broken off may have left a pool of threads at any size on its way.
+    `before`, `effective`: as `told_of` gave them before the run's first change. A run that was broken off may have left
+    a pool of threads at any size on its way.
     """
     sizes: set[str] = set()
     ahead = {effective, value} if POOLS.fullmatch(name) else set()
@@ -264,7 +260,7 @@ def is_own(name: str, told: str | None, before: str | None, effective: str, valu
 
 
 def await_broker(admin: AdminClient, broker: str, wanted: Mapping[str, str]) -> None:
-    """Wait until a broker says that these values, by name, take effect. Raises TargetError."""
+    """Wait until a broker reports that these values, by name, take effect. Raises TargetError."""
 
     def ask() -> None:
         described = broker_config(admin, broker)
@@ -277,7 +273,7 @@ def await_broker(admin: AdminClient, broker: str, wanted: Mapping[str, str]) -> 
 
 
 def same_value(told: str | None, wanted: str | None) -> bool:
-    """Return whether two texts are one value: brokers tell 0.50 as 0.5, True as true, and "a, b" as "a,b"."""
+    """Whether two texts are one value: brokers report 0.50 as 0.5, True as true, and "a, b" as "a,b"."""
     if told is None or wanted is None:
         return told is wanted
     try:
@@ -299,7 +295,7 @@ def _alter(admin: AdminClient, broker: str, name: str, value: str | None) -> Non
 
 
 def _answer(ask: Callable[[], Future[Any]], doing: str) -> Any:
-    """Return the reply to what may be asked twice, asked again where the connection broke. Raises TargetError."""
+    """Return the reply to a repeatable request, sent again where the connection broke. Raises TargetError."""
     for _ in range(ASKED_AT_MOST - 1):
         try:
             return answer(ask(), doing)

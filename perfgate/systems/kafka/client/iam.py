@@ -1,7 +1,7 @@
-"""Log-in by AWS_MSK_IAM: what clients of librdkafka need for it, tokens for OAUTHBEARER by the vendor's signer.
+"""Log-in by AWS_MSK_IAM for clients of librdkafka: tokens for OAUTHBEARER by the vendor's signer.
 
 The brokers of the service take such a token for its own mechanism. It is a signed address that is made from AWS
-credentials where the client runs, without asking anybody, and lasts 15 min (aws-msk-iam-sasl-signer-python).
+credentials where the client runs, without any request, and lasts 15 min (aws-msk-iam-sasl-signer-python).
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ def mechanism_of(settings: Mapping[str, str]) -> str:
 
 
 def logs_in_by_iam(settings: Mapping[str, str]) -> bool:
-    """Return whether clients with these settings log in by AWS_MSK_IAM."""
     return mechanism_of(settings) == MECHANISM
 
 
@@ -48,9 +47,9 @@ def with_tokens(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tokens(settings: Mapping[str, str]) -> Callable[[], Token]:
-    """Return what makes a token for the brokers that the settings name. Raises ConfigurationError.
+    """Return a maker of tokens for the brokers that the settings name.
 
-    So does that: where AWS credentials are missing, or do not do.
+    Both raise ConfigurationError, the maker where AWS credentials are missing or refused.
     """
     region = _region(settings.get("bootstrap.servers", ""))
     try:

@@ -24,9 +24,9 @@ from perfgate.systems.kafka.client.admin import (
 )
 
 SECRETS = ("password", "passphrase", "secret", "key", "jaas", "certificate")
-"""Settings whose names contain one of these are secrets: brokers tell no value of them."""
+"""In the names of secrets, whose values brokers do not report."""
 Noted = Callable[[str, str, "str | None", str, str], None]
-"""Called before a setting is first changed: broker, name, what was set dynamically, what took effect, the new value."""
+"""Called before a setting is first changed: broker, name, dynamic value, effective value, new value."""
 
 
 class LiveSettings:
@@ -42,21 +42,20 @@ class LiveSettings:
         *,
         shared: bool = False,
     ) -> None:
-        """`brokers`: their ids; `require` raises TargetError when the client talks with others than those meant.
+        """`brokers`: their ids; `require` raises TargetError when the client's brokers are not those meant.
 
-        `say` tells of a value that may have been somebody else's. `shared`: others can change the brokers too.
+        `say` reports a value that may have been another client's. `shared`: others can change the brokers too.
         """
         self._shared = shared
         self._admin, self._brokers, self._noted, self._require, self._say = admin, brokers, noted, require, say
         self._before: dict[str, dict[str, tuple[str | None, str]]] = {broker: {} for broker in brokers}
         self._own: dict[str, set[str]] = {}
-        """What this object may have set each setting to, by name."""
+        """Values to which this object may have set each setting, by name."""
 
     def fixed(self, names: Iterable[str]) -> list[str]:
         """Return those that take effect at a broker's start only.
 
-        Raises ConfigurationError for one that the brokers do not know: of another version, whose value Kafka would
-        read and forget.
+        Raises ConfigurationError for one that the brokers do not know, whose value Kafka would read and forget.
         """
         described = broker_config(self._admin, self._brokers[0])
         if unknown := [name for name in names if name not in described or _only_stated(name, described[name])]:
@@ -64,9 +63,9 @@ class LiveSettings:
         return [name for name in names if described[name].is_read_only]
 
     def change(self, values: Settings) -> float:
-        """Have every broker take these values; return how long it took until the last one said so, in s.
+        """Set these values on every broker; return the s until the last one reported them.
 
-        Raises ConfigurationError for a value that brokers refuse, and for a setting that they keep to themselves;
+        Raises ConfigurationError for a value that brokers refuse, and for a setting that they do not report;
         TargetError where one does not take it.
         """
         self._require(self._admin)
@@ -82,7 +81,7 @@ class LiveSettings:
         return self._bring({broker: {name: (value, value) for name, value in values} for broker in self._brokers})
 
     def still(self, values: Settings) -> float:
-        """Raise InterferedError where brokers that others can change do not have these values; return the s it took."""
+        """Raise InterferedError where shared brokers do not have these values; return the s that this took."""
 
         def look(broker: str) -> None:
             described = broker_config(self._admin, broker)
@@ -102,9 +101,9 @@ class LiveSettings:
         return time.monotonic() - begin if self._shared else 0.0
 
     def restore(self) -> float:
-        """Have every setting as it was before it was first changed; return how long that took, in s.
+        """Set every setting as it was before its first change; return the s that this took.
 
-        Raises TargetError, as `change`, where somebody else has changed one meanwhile: that one stays.
+        Raises TargetError, as `change`, where another client has changed one meanwhile: that one stays.
         """
         self._require(self._admin)
         return self._bring(self._before)
@@ -140,14 +139,14 @@ class LiveSettings:
 
 
 def _is_one(name: str, now: str | None, *, before: tuple[str | None, str], own: Collection[str]) -> bool:
-    """Return whether this may be one of the `own` values that a run sets, or the one `before`."""
+    """Whether this may be one of the `own` values that a run sets, or the one `before`."""
     return any(is_own(name, now, *before, value) for value in own)
 
 
 def _only_stated(name: str, found: ConfigEntry) -> bool:
-    """Return whether the brokers know no more of a setting than that they were started with it.
+    """Whether the brokers know only that they were started with this setting.
 
-    Of one without a type they tell no value, as of a secret (seen: Kafka 4.3.1, log.message.downconversion.enable).
+    Of one without a type they report no value, as of a secret (seen: Kafka 4.3.1, log.message.downconversion.enable).
     """
     secret = any(word in name for word in SECRETS)
     return bool(found.is_sensitive and found.is_read_only and found.value is None and not secret)

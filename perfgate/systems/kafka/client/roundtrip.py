@@ -1,7 +1,6 @@
 """Round trips to brokers: of a Kafka request, which they answer, and of a connection, which their kernel does.
 
-Slow brokers answer a request late, so that they look far away. Where a path is to be told from slow brokers it is the
-connection that is timed.
+Slow brokers answer a request late and look far away. To tell a long path from slow brokers the connection is timed.
 """
 
 from __future__ import annotations
@@ -42,8 +41,7 @@ def request_rtt_ms(host: str, port: int) -> float:
 def client_rtt_ms(bootstrap: str, client: Settings, link: str) -> float:
     """Return the median time of a request that describes the cluster, by a client with these settings, in ms.
 
-    Not of one for a topic's metadata: brokers may be set up to create the topic that is asked for. `link`: for the
-    message of the TargetError that is raised where brokers do not answer.
+    A request for a topic's metadata might create the topic. `link` is named in the TargetError of no answer.
     """
     admin, times = admin_client(bootstrap, client), []
     for _ in range(1 + CLIENT_SAMPLES):
@@ -54,9 +52,9 @@ def client_rtt_ms(bootstrap: str, client: Settings, link: str) -> float:
 
 
 def connect_rtt_ms(bootstrap: str, client: Settings, link: str) -> float:
-    """Return the median over the brokers of the time that a TCP connection to one takes, in ms; each is closed at once.
+    """Return the median over the brokers of the time of a TCP connection, in ms; each is closed at once.
 
-    Raises BrokersFailedError when brokers do not say where they are, or take no connection.
+    Raises BrokersFailedError when brokers do not give their addresses, or take no connection.
     """
     admin = admin_client(bootstrap, client)
     told = answer(admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S), f"a round trip over the {link} link")
@@ -64,7 +62,7 @@ def connect_rtt_ms(bootstrap: str, client: Settings, link: str) -> float:
 
 
 def _connect_ms(host: str, port: int) -> float:
-    """Return the median time of a connection, without the look-up of the host's name, in ms."""
+    """Median time of a connection, without the look-up of the host's name, in ms."""
     times = []
     try:
         *kind, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

@@ -1,4 +1,4 @@
-"""Kafka settings that may be named (--set, a change, scenarios): of topics and brokers theirs, else librdkafka's."""
+"""Kafka settings that scenarios and changes may name: legal names, plain numbers, no foreign code, room for records."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ _ALIASES = {
 _CONNECTION = re.compile(
     r"security\.protocol|(enable\.)?(sasl|ssl)[._].+|https\..+|bootstrap\.servers|metadata\.broker\.list"
 )
-"""Which brokers clients talk with, and what they prove and check: a scenario's word would count before the target's,
-whose passwords would then go where its file would not have let them, and one stated here would stand in run.json."""
+"""Which brokers clients use, and what they prove and check: a scenario's value would replace the target's, whose
+passwords would then go elsewhere, and one stated here would appear in run.json."""
 
 
 def checked(path: str, value: object, told: str = "", *, code_allowed: bool = False) -> tuple[str, Any]:
@@ -77,7 +77,7 @@ def checked(path: str, value: object, told: str = "", *, code_allowed: bool = Fa
 def check_settings(scenario: Scenario, *, code_allowed: bool = False) -> None:
     """Raise ConfigurationError for a Kafka setting of this scenario that `--set` would refuse or call by another name.
 
-    An alias beside the usual name, which each scenario has from the suite, would leave it to chance which one counts.
+    An alias besides the usual name, which the suite sets, would leave it to chance which one counts.
     """
     consumers = scenario.consumers.config if scenario.consumers else ()
     if not code_allowed:
@@ -93,7 +93,7 @@ def check_settings(scenario: Scenario, *, code_allowed: bool = False) -> None:
 
 
 def _usual(scope: str, name: str, value: str, told: str) -> str:
-    """Return the setting's usual name. Raises ConfigurationError, with what was `told`, for one that is refused."""
+    """Return the setting's usual name. Raises ConfigurationError that begins with `told`."""
     if scope in ("producer", "consumer") and _CONNECTION.fullmatch(name):
         raise ConfigurationError(  # without the value, which may be a password
             f"{told.partition('=')[0].rstrip()}: it belongs in the target file's [client]; the suite's own brokers are "
@@ -111,7 +111,6 @@ def _usual(scope: str, name: str, value: str, told: str) -> str:
 
 
 def _check_consumer(key: str, value: str, told: str) -> None:
-    """Refuse what librdkafka's consumer refuses, or reads in part. Raises ConfigurationError, with what was `told`."""
     legal = "librdkafka's consumer settings"
     _check(key, value, told, legal, lambda other: _refusal_of_consumer(key, other))
 
@@ -157,14 +156,15 @@ def _words(error: Exception) -> str:
 PLAIN = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
 LIKE_A_NUMBER = re.compile(r"\s*[-+]?(0x|\d[\d_,]*\.?\d*(?:e[-+]?\d+)?|\.\d+|nan)\s*(.*)", re.IGNORECASE | re.DOTALL)
 MOST = 2**31 - 1
-"""What librdkafka keeps; of a larger number the lower 32 bits remain."""
+"""librdkafka's; of a larger number the lower 32 bits remain."""
 MILLISECONDS = {"ms": 1.0, "s": 1e3, "sec": 1e3, "m": 6e4, "min": 6e4, "h": 3.6e6}
 
 
 def not_plain(name: str, value: str, takes: Callable[[str], bool]) -> str:
-    """Return why a client's setting is another number than it looks like, and which to write; empty where it is not.
+    """Return why librdkafka reads another number, and which to write; empty for a plain number or a text.
 
-    `takes`: whether the client takes this other value of the setting, which tells texts from numbers.
+    librdkafka reads the digits in front and drops the rest (16k is 16, 010 is 8). `takes`: whether the client takes
+    this other value of the setting, which tells texts from numbers.
     """
     if (plain := PLAIN.fullmatch(value)) and abs(float(value)) <= MOST and not float(plain[2] or 0):
         return ""
@@ -176,7 +176,7 @@ def not_plain(name: str, value: str, takes: Callable[[str], bool]) -> str:
 
 
 def _meant(name: str, value: str) -> str:
-    """Return `, as in 16384` of "16k": what somebody may have meant by it."""
+    """Return `, as in 16384` for "16k"."""
     found = LIKE_A_NUMBER.fullmatch(value)
     assert found is not None
     try:
@@ -190,7 +190,7 @@ def _meant(name: str, value: str) -> str:
 
 
 def _unit(name: str, unit: str) -> float:
-    """Return how many of the setting's own unit this one is. Raises KeyError for one that does not go with it."""
+    """Return the size of this unit in the setting's own. Raises KeyError for one that does not go with it."""
     if not unit:
         return 1.0
     if name.endswith(".ms"):
@@ -212,7 +212,7 @@ OF_BROKERS = re.compile(
 )
 """A login module is a class, too; a token endpoint's or assertion's address may be a file of this machine."""
 KAFKAS_OWN = re.compile(r"org\.apache\.kafka\.[\w.$]+|uniform|range|simple")
-"""A class of Kafka itself, which its jars hold, or an assignor by its short name."""
+"""A class of Kafka itself, or an assignor by its short name."""
 OF_SCOPES = {"producer": OF_CLIENTS, "consumer": OF_CLIENTS, "broker": OF_BROKERS}
 HARMLESS_JVM = re.compile(
     r"-X(m[snx]|ss)\d+[kmgtKMGT]?|-X(int|comp|mixed|batch|rs)|-server|-verbose(:\w+)?|-Xlog:(?!.*file=)[^/\\]*"
@@ -223,7 +223,7 @@ PERMISSION = "--allow-commands"
 
 
 def loads_code(path: str, value: object) -> str:
-    """Return which part of a change loads code or runs a command; empty where none does."""
+    """Return the part of a change that loads foreign code or runs a command; empty where none does."""
     scope, _, name = path.partition(".")
     if path == "cluster.jvm":
         return next((one for one in _options(value) if not HARMLESS_JVM.fullmatch(one)), "")
@@ -234,7 +234,7 @@ def loads_code(path: str, value: object) -> str:
 
 
 def refuse_code(path: str, value: object, told: str) -> None:
-    """Raise ConfigurationError, with what was `told`, for a change that loads code or runs a command."""
+    """Raise ConfigurationError that begins with `told` for a change that loads code or runs a command."""
     if found := loads_code(path, value):
         raise ConfigurationError(
             f"{told}: {found} loads code or runs a command on this machine or its brokers: read where it is from, then "
@@ -243,7 +243,7 @@ def refuse_code(path: str, value: object, told: str) -> None:
 
 
 def refuse_code_of_clients(names: Iterable[str], told: str) -> None:
-    """Raise ConfigurationError for settings of clients that do so, of a target file that somebody else named."""
+    """The same for settings of clients in a target file that another person named."""
     for name in names:
         refuse_code(f"producer.{name}", "", f"{told}: [client] {name}")
 
@@ -259,7 +259,7 @@ AROUND_BYTES = 1024
 CLIENT, TOPIC = "message.max.bytes", "max.message.bytes"
 TAKEN: Mapping[str, int] = {CLIENT: 1_000_000, TOPIC: 1_048_588}
 BUFFER, BUFFERED_KIB, BUFFERED = "queue.buffering.max.kbytes", 32_768, 4
-"""What a producer buffers unless stated, and how many of the largest records it must hold at least."""
+"""A producer's buffer unless stated, and how many of the largest records it must hold at least."""
 FETCHED, RECEIVED = 50 * MIB, 100_000_000
 """What a consumer asks for at a time, and the largest answer that it takes, unless stated."""
 REQUEST, TAKEN_IN_REQUEST = "socket.request.max.bytes", 100 * MIB
@@ -268,7 +268,8 @@ REQUEST, TAKEN_IN_REQUEST = "socket.request.max.bytes", 100 * MIB
 def made_room(scenario: Scenario) -> Scenario:
     """Return the scenario with limits of its clients and topic that its records fit in, where it states none.
 
-    Raises ConfigurationError for a stated limit, and for brokers' own, that its records do not fit in.
+    Raises ConfigurationError for stated limits, and for brokers' own, that its records do not fit in. Names and
+    defaults: librdkafka's CONFIGURATION.md and Kafka's documentation.
     """
     needed = _largest(scenario) + AROUND_BYTES
     if needed <= TAKEN[CLIENT]:
@@ -301,7 +302,7 @@ def made_room(scenario: Scenario) -> Scenario:
 
 
 def _largest(scenario: Scenario) -> int:
-    """Return the bytes of the scenario's largest record, its key included."""
+    """Bytes of the scenario's largest record, its key included."""
     beside = scenario.logged_bytes - scenario.record_bytes
     if scenario.payload.kind != "lines":
         return scenario.record_bytes + beside

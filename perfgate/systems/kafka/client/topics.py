@@ -32,7 +32,7 @@ LEADER_MOVING = {
 
 
 def admin_client(bootstrap: str, security: Settings) -> AdminClient:
-    """Return an admin client that keeps quiet about brokers which come and go."""
+    """Return an admin client that logs nothing about brokers which come and go."""
     # The backoff's default maximum of 10 s would hide for so long that a starting broker is there.
     quick = {"reconnect.backoff.ms": "50", "reconnect.backoff.max.ms": "200"}
     fixed = {"bootstrap.servers": bootstrap, "log_level": "0", "allow.auto.create.topics": "false"}
@@ -60,14 +60,14 @@ UNANSWERED = {
 
 
 def is_answer(error: BaseException | None) -> bool:
-    """Return whether the error is the brokers' own refusal, and not that nobody knows what they did."""
+    """Whether the error is the brokers' own refusal, and not a missing answer."""
     cause = error.__cause__ if error else None
     return isinstance(cause, KafkaException) and cause.args[0].code() not in UNANSWERED
 
 
 def failure_of(error: KafkaException | TimeoutError, doing: str, *, asked: bool = False) -> TargetError:
-    """Return the failure of a request: the brokers' own where no answer came, and of one that only `asked` any error
-    that they named.
+    """Return the failure of a request: BrokersFailedError without an answer, and for any error of one that only
+    `asked`.
     """
     code = error.args[0].code() if isinstance(error, KafkaException) else KafkaError._TIMED_OUT
     if code in UNANSWERED:
@@ -77,7 +77,7 @@ def failure_of(error: KafkaException | TimeoutError, doing: str, *, asked: bool 
 
 
 def assignment(spec: TopicSpec) -> list[list[int]]:
-    """Return each partition's replicas on the first brokers, led by one after another."""
+    """Each partition's replicas on the first brokers, led by one after another."""
     return [
         [(partition + n) % spec.on_brokers + 1 for n in range(spec.replication_factor)]
         for partition in range(spec.partitions)
@@ -96,8 +96,6 @@ _LATE = partial(BrokersFailedError, perhaps_late=True)
 
 
 class Topics:
-    """Creates, inspects and deletes topics on one cluster."""
-
     def __init__(self, cluster: Reachable) -> None:
         self._cluster = cluster
         self._admin = self._new_client()
@@ -126,7 +124,6 @@ class Topics:
         self.end_offsets(name, spec.partitions)
 
     def exists(self, name: str) -> bool:
-        """Return whether the brokers have a topic of this name. Raises TargetError when they do not answer."""
         try:
             return name in self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
         except KafkaException as error:
@@ -135,7 +132,7 @@ class Topics:
     def end_offsets(self, name: str, partitions: int) -> tuple[int, ...]:
         """Return every partition's end offset (records since the topic was created).
 
-        A broker that has not yet heard of its leadership is asked again, for READY_TIMEOUT_S at most.
+        A broker that does not know yet that it leads is asked again, for READY_TIMEOUT_S at most.
         """
         wanted = {TopicPartition(name, number): OffsetSpec.latest() for number in range(partitions)}
 
