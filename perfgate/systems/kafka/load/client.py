@@ -1,4 +1,4 @@
-"""One librdkafka client: made from settings, connected, woken by its own queue. It ends with its process."""
+"""One librdkafka client and its transactions: made from settings, connected, woken by its own queue."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def precise_timers() -> None:
 
 
 def _failed(reason: str, code: int) -> KafkaClientError:
-    """Return that brokers gave no answer, or that one; what librdkafka itself could not do is not theirs."""
+    """Return the error: that of brokers by name, or one of librdkafka itself."""
     name = clib.error_name(code)
     theirs = not name.startswith("_") or name in NO_ANSWERS
     return UnansweredError(reason, name) if theirs else KafkaClientError(reason)
 
 
 class Client:
-    """A producer or consumer of one topic. Not thread-safe: one thread per client."""
+    """A producer or consumer of one topic; it ends with its process. Not thread-safe: one thread per client."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Client:
         self.errors: dict[str, str] = {}
         self.failed: Counter[str] = Counter()
         self.throttled_ms = 0
-        """For how long brokers held their answers back because of a quota."""
+        """Time for which brokers held their answers back because of a quota."""
         text = ctypes.create_string_buffer(clib.TEXT_BYTES)
         conf = lib.rd_kafka_conf_new()
         self._token = tokens(settings) if (by_iam := logs_in_by_iam(settings)) else None
@@ -123,7 +123,6 @@ class Client:
         self.errors.setdefault(clib.error_name(code), text)
 
     def count_failure(self, code: int, records: int) -> None:
-        """Count records that ended in this error."""
         self.failed[clib.error_name(code)] += records
         self.note_error(code, clib.error_text(code))
 
@@ -154,11 +153,11 @@ class Client:
 INIT_TIMEOUT_MS = 30_000
 ABORT_TIMEOUT_MS = 5_000
 FLUSH_MS = 1
-"""How long one look whether all is flushed takes at most: an acknowledgement may be heard so much late then."""
+"""Longest wait of one check whether all is flushed: an acknowledgement may be dated this late then."""
 
 
 def id_of(spec: Mapping[str, Any], number: int) -> dict[str, str]:
-    """Return the setting that names this client to the transaction coordinator; none without transactions."""
+    """The setting that names this client to the transaction coordinator; none without transactions."""
     return {"transactional.id": f"{spec['transactional_id']}-{number}"} if spec["transaction_ms"] else {}
 
 
@@ -166,11 +165,11 @@ class Transactions:
     """Keeps one transaction open for `open_s`, commits it, begins the next; with 0 s there are none.
 
     A commit writes one control record, a marker, into each partition that the transaction wrote to. All records of a
-    transaction that is committed were acknowledged, so that these are the partitions whose count of them has grown.
+    committed transaction were acknowledged, so that these are the partitions whose count of them has grown.
     """
 
     def __init__(self, client: Client, open_s: float, acked_by_partition: npt.NDArray[np.int64]) -> None:
-        """`acked_by_partition`: the records acknowledged so far, which somebody else counts up."""
+        """`acked_by_partition`: the records acknowledged so far, counted by the caller."""
         self._client, self._open_s, self._acked = client, open_s, acked_by_partition
         self._acked_before = acked_by_partition.copy()
         self.used = open_s > 0
@@ -183,14 +182,12 @@ class Transactions:
             self._must(lib.rd_kafka_init_transactions(self._client.handle, INIT_TIMEOUT_MS), "registering its id")
 
     def begin(self) -> None:
-        """Begin the next one. Raises TransactionError."""
         if self.used:
             self._must(lib.rd_kafka_begin_transaction(self._client.handle), "beginning")
             self._acked_before[:] = self._acked
             self._ends = now() + self._open_s
 
     def due(self, moment: float) -> bool:
-        """Return whether the open one is to be committed."""
         return moment >= self._ends
 
     def commit(self, hear: Callable[[], int], within_s: float) -> bool:

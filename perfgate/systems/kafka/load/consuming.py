@@ -1,4 +1,4 @@
-"""One consumer client: reads in batches and checks every record it is given."""
+"""Consumer clients: one that reads in batches, and the checks of every record that any of them is given."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import ctypes
 import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +26,14 @@ from perfgate.systems.kafka.load.client import Client, precise_timers
 from perfgate.systems.kafka.load.errors import NO_ANSWER, KafkaClientError, UnansweredError
 
 CRC_EVERY = 64
-"""Of every so many records the CRC of the body is computed and compared; the header of each is checked."""
+"""Of each such number of records one body's CRC is compared; the header of each is checked."""
 
 New = Callable[[Numbers, Numbers, Numbers, Numbers], int]
-"""Takes producer, partition, offset and sequence of records; returns how many of them are given for the first time."""
+"""Takes producer, partition, offset and sequence of records; returns how many of them come for the first time."""
 
 
 class Receipts:
-    """Counts one client's records, and writes each down where the spec asks for it."""
+    """Counts one client's records, and journals each where the spec asks for it."""
 
     def __init__(self, spec: dict[str, Any], number: int, window: Window, new: New) -> None:
         self._window, self._new = window, new
@@ -121,8 +123,38 @@ GROUP_TIMEOUT_S = 30
 SEEK_TIMEOUT_MS = 10_000
 
 
-class Reader:
-    """Reads one client's share of a topic: what is foreign, damaged, twice or out of order is counted, not believed."""
+class Receiving:
+    """Common part of the clients that read; see :class:`perfgate.systems.kafka.load.worker.LoadClient`."""
+
+    def __init__(
+        self, spec: dict[str, Any], receipts: Receipts, failed: Counter[str], errors: Mapping[str, str]
+    ) -> None:
+        """`failed`: errors by name, which the client counts; `errors`: the first words of each."""
+        self._receipts, self._failed, self.errors = receipts, failed, errors
+        self._start = 0.0
+        self._headers = reading(spec, lambda: self._start - receipts.ahead)
+        self._stopped = False
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    def progress(self) -> dict[str, int]:
+        tally = self._receipts
+        failed = tally.foreign + tally.corrupt + self._failed.total()
+        return {"attempted": tally.read, "done": tally.received, "failed": failed}
+
+    def recorders(self) -> dict[str, LatencyRecorder]:
+        return {"latency": self._receipts.latency}
+
+    def result(self) -> dict[str, Any]:
+        return {**self._receipts.result(), "failed": dict(self._failed), "errors": self.errors, **self._counts()}
+
+    def _counts(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+class Reader(Receiving):
+    """Reads one client's share of a topic; foreign, damaged, repeated and reordered records are counted."""
 
     def __init__(self, spec: dict[str, Any], number: int, window: Window, resting: threading.Event) -> None:
         """While `resting` is set it asks the brokers for nothing. Raises KafkaClientError when a setting is refused."""
@@ -136,17 +168,15 @@ class Reader:
         followed = self._assigned is not None and not spec["transactions"]
         self._positions = Positions(self._partitions) if followed else None
         self._pointers = np.zeros(BATCH, np.uint64)
-        self._receipts = Receipts(spec, number, window, self._sequences.check)
-        self._start = 0.0
-        self._headers = reading(spec, lambda: self._start - self._receipts.ahead)
-        self._read_values = clib.reader(np.dtype(f"V{self._headers.bytes}"))
-        self._stopped = False
         self._fetches = 0
         self._fetch_ms = 0.0
         self.client = Client(clib.CONSUMER, spec["client"], spec["topic"], on_stats=self._take_stats)
+        receipts = Receipts(spec, number, window, self._sequences.check)
+        super().__init__(spec, receipts, self.client.failed, self.client.errors)
+        self._read_values = clib.reader(np.dtype(f"V{self._headers.bytes}"))
 
     def connect(self) -> None:
-        """Take up the partitions: those assigned, or those that the group gives. Raises KafkaClientError."""
+        """Take the partitions: those assigned, or those that the group gives. Raises KafkaClientError."""
         self.client.connect(self._partitions)
         if self._assigned is not None:
             with _Partitions(self.client.topic, self._assigned, clib.OFFSET_BEGINNING) as partitions:
@@ -164,28 +194,29 @@ class Reader:
                 raise UnansweredError(reason, NO_ANSWER)
 
     def assignment(self) -> int:
-        """Return how many partitions this client has at present."""
-        found = ctypes.POINTER(TopicPartitionList)()
-        self._must(lib.rd_kafka_assignment(self.client.handle, ctypes.byref(found)), "reading the assignment")
-        count = int(found.contents.cnt)
-        lib.rd_kafka_topic_partition_list_destroy(found)
-        return count
+        """Number of partitions that this client has at present."""
+        with self._assigned_now() as partitions:
+            return int(partitions.contents.cnt)
+
+    @contextmanager
+    def _assigned_now(self) -> Iterator[Any]:
+        partitions = ctypes.POINTER(TopicPartitionList)()
+        self._must(lib.rd_kafka_assignment(self.client.handle, ctypes.byref(partitions)), "reading the assignment")
+        try:
+            yield partitions
+        finally:
+            lib.rd_kafka_topic_partition_list_destroy(partitions)
 
     def _rest_or_go_on(self) -> None:
-        """Fetch no more while told to rest, from where this client is; what it had fetched ahead is given back."""
+        """Fetch no more while resting, from the present position; records fetched ahead are given back."""
         if self._rests == self._resting.is_set():
             return
         self._rests = not self._rests
-        found = ctypes.POINTER(TopicPartitionList)()
-        self._must(lib.rd_kafka_assignment(self.client.handle, ctypes.byref(found)), "reading the assignment")
         turn = lib.rd_kafka_pause_partitions if self._rests else lib.rd_kafka_resume_partitions
-        try:
-            self._must(turn(self.client.handle, found), "resting" if self._rests else "reading on")
-        finally:
-            lib.rd_kafka_topic_partition_list_destroy(found)
+        with self._assigned_now() as partitions:
+            self._must(turn(self.client.handle, partitions), "resting" if self._rests else "reading on")
 
     def run(self, start: float) -> None:
-        """Read until told to stop."""
         precise_timers()
         self._start = start
         time.sleep(max(0.0, start - now()))
@@ -196,42 +227,19 @@ class Reader:
         if self._assigned is None:
             lib.rd_kafka_consumer_close(self.client.handle)  # leaves the group
 
-    @property
-    def errors(self) -> Mapping[str, str]:
-        """The first words of each kind of error."""
-        return self.client.errors
-
-    def stop(self) -> None:
-        """Let `run` return soon."""
-        self._stopped = True
-
-    def progress(self) -> dict[str, int]:
-        """Return what was done so far."""
-        tally = self._receipts
-        failed = tally.foreign + tally.corrupt + self.client.failed.total()
-        return {"attempted": tally.read, "done": tally.received, "failed": failed}
-
-    def recorders(self) -> dict[str, LatencyRecorder]:
-        """Return the latencies by name."""
-        return {"latency": self._receipts.latency}
-
-    def result(self) -> dict[str, Any]:
-        """Return the counts of this client."""
+    def _counts(self) -> dict[str, Any]:
         return {
-            **self._receipts.result(),
             "duplicated": self._sequences.duplicated,
             "reordered": self._sequences.reordered,
             "redelivered": self._sequences.redelivered,
             "missed": self._positions.missed if self._positions else 0,
             "throttled_ms": self.client.throttled_ms,
-            "failed": dict(self.client.failed),
-            "errors": self.client.errors,
             "fetches": self._fetches,
             "fetch_ms": self._fetch_ms,
         }
 
     def _take_batch(self) -> int:
-        """Read what is there, without waiting; return how many messages it was, errors included."""
+        """Read what is there, without waiting; return the number of messages, errors included."""
         count = int(lib.rd_kafka_consume_batch_queue(self.client.queue, 0, self._pointers.ctypes.data, BATCH))
         if count <= 0:
             return 0
@@ -288,7 +296,7 @@ class Reader:
                 raise UnansweredError(f"partition {partition} could not be read from its start again", NO_ANSWER)
 
     def _take_stats(self, statistics: dict[str, Any]) -> None:
-        """Note how long the brokers took to answer since the last statistics (their `rtt`; mostly fetches here)."""
+        """Add the brokers' time for answers since the last statistics (their `rtt`; mostly fetches here)."""
         if not self._window.holds(now()):
             return
         for broker in statistics["brokers"].values():
@@ -301,7 +309,7 @@ class Reader:
 
 
 class _Partitions:
-    """A list of partitions as librdkafka takes it, for the length of one call."""
+    """librdkafka's list of partitions for one call."""
 
     def __init__(self, topic: bytes, partitions: list[int], offset: int | None = None) -> None:
         self._list = lib.rd_kafka_topic_partition_list_new(len(partitions))

@@ -1,10 +1,10 @@
-"""What a librdkafka client cannot do. Imports no library: which one is a scenario's to say."""
+"""Errors of librdkafka clients. Imports no library: which version is loaded is the scenario's choice."""
 
 from __future__ import annotations
 
 NO_ANSWER = "_TIMED_OUT"
 NO_ANSWERS = (NO_ANSWER, "_TRANSPORT", "_ALL_BROKERS_DOWN")
-"""librdkafka's names of it."""
+"""librdkafka's names of missing answers."""
 
 
 class KafkaClientError(Exception):

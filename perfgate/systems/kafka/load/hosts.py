@@ -1,4 +1,4 @@
-"""Load hosts' shares of a round: the results of each one's processes added up."""
+"""Load hosts: each one's share of a round, and its round trip to the brokers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ def host_reports(
 ) -> tuple[HostReport, ...]:
     """Return a report for each host; `machines` by its name, all others by that of a process. Empty where `clocks` is.
 
-    `began`: s after the agreed moment, as translated by the offset that was used. A process that the run has killed
-    has no result.
+    `began`: s after the agreed moment, by the offset that was used. A process that the run has killed has no result.
     """
     sends = any("acked_in_window" in result for result in results.values())
     names: dict[HostClock, list[str]] = {}
@@ -85,7 +84,7 @@ TIMEOUT_S = 60.0
 def host_rtt_ms(transport: Transport, link: Link, bootstrap: str, security: Settings) -> float:
     """Return the median over the transport's hosts of the round trip that each has to the brokers, in ms.
 
-    Raises LoadError when a host does not tell.
+    Raises LoadError when a host gives none.
     """
     spec: Mapping[str, object] = {
         "role": ROUND_TRIP,

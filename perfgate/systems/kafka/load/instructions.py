@@ -1,4 +1,4 @@
-"""Instructions for generator processes: their clients' settings and their share of a scenario's load."""
+"""Instructions for generator processes: their clients' version and settings, and their share of a scenario's load."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from perfgate.model.load import LoadSpec
 READY_TIMEOUT_S = 45
 DRAIN_MARGIN_S = 10
 MARGIN_S = 900.0
-"""A load that nobody ends lasts so much longer than it should, and no more."""
+"""A load that is never ended lasts this much longer than it should, and no more."""
 STATISTICS_MS = 500
 PRODUCE, CONSUME = "producer", "consumer"
 
@@ -56,21 +56,21 @@ END_WAIT_MS = "10"
 """How long brokers may hold a fetch at the end of a backlog, which is read over and over. A client asks for nothing
 else of that broker until it is answered: with Kafka's 500 ms a lap of 300,000 records was mostly a pause."""
 STORE_KIB, STORE_RECORDS = 131_072, 300_000
-"""What a consumer fetches ahead, over all its partitions: as much as stays under 300 MiB of memory in all."""
+"""A consumer's fetch-ahead over all its partitions: as much as stays under 300 MiB of memory in all."""
 
 
 def producer_settings(producer: Settings) -> dict[str, str]:
-    """Return the full client settings of a scenario's producer."""
+    """Full client settings of a scenario's producer."""
     return dict(with_settings(SAME_AS_JAVA, dict(producer)))
 
 
 def drain_s_of(scenario: Scenario) -> float:
-    """Return how long a producer waits for the outcomes of its records in the end, in s."""
+    """Time for the outcomes of a producer's records in the end, in s."""
     return float(producer_settings(scenario.producer)["delivery.timeout.ms"]) / 1e3 + 5
 
 
 def producers_of(spec: LoadSpec) -> dict[str, dict[str, object]]:
-    """Return what each producer process is told, by its name."""
+    """Instructions of each producer process, by its name."""
     scenario = spec.scenario
     client = producer_settings(scenario.producer)
     if scenario.transaction_ms:
@@ -98,7 +98,7 @@ def producers_of(spec: LoadSpec) -> dict[str, dict[str, object]]:
 
 
 def consumers_of(spec: LoadSpec) -> dict[str, dict[str, object]]:
-    """Return what each consumer process is told, by its name; those of a group follow one another."""
+    """Instructions of each consumer process, by its name; those of a group follow one another."""
     scenario, consumers = spec.scenario, spec.scenario.consumers
     if consumers is None:
         return {}
@@ -138,7 +138,7 @@ def paired(producers: Mapping[str, dict[str, object]], consumers: Mapping[str, d
     """Have each producer process write what the consumer process of its number reads; return whether that is possible.
 
     It is where both are as many, partitions are assigned, as many to each, and no keys choose them. The load is the
-    same, and where processes are dealt out to hosts, each reads what it wrote: end-to-end latency needs one clock then.
+    same; dealt out to hosts, each host reads what it wrote: end-to-end latency needs one clock then.
     """
     shares = [_read_by(consumer) for consumer in consumers.values()]
     if len(producers) != len(consumers) or len(set(map(len, shares))) != 1:
@@ -160,7 +160,7 @@ def _read_by(consumer: Mapping[str, object]) -> list[int]:
 
 
 def group_of(topic: str, number: int) -> str:
-    """Return the name of a topic's consumer group: the topic's own, with a number from the second group on."""
+    """Name of a topic's consumer group: the topic's own, with a number from the second group on."""
     return f"{topic}-{number + 1}" if number else topic
 
 
@@ -187,13 +187,16 @@ INSTALL_TIMEOUT_S = 300
 
 
 def folder_of(wanted: str) -> Path:
-    """Return the folder that holds this version, once it :func:`cannot_have` no reason against it."""
+    """Folder of this version of the Kafka client, once :func:`cannot_have` has fetched it.
+
+    A generator process puts it first on its path, and fails when it has loaded a library from elsewhere.
+    """
     return cache_dir() / "clients" / f"{PACKAGE}-{wanted}-{sys.implementation.cache_tag}"
 
 
 @cache
 def cannot_have(wanted: str) -> str | None:
-    """Fetch this version if it is not here yet; return why it cannot be had, or None when it can."""
+    """Fetch this version with pip, from its registry, once; return why it cannot be had, or None when it can."""
     folder = folder_of(wanted)
     if folder.is_dir():
         return None

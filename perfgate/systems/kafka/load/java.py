@@ -1,8 +1,8 @@
 """The driver `java`: the official ProducerPerformance and ConsumerPerformance, a process per client, side by side.
 
-Their window is this suite's: it opens once the load has run for the warm-up's bound, what was sent in it is the
-change of the topic's end offsets, and CPU is read at its edges. The tools are told a number of records, not a time; a
-round in which one of them ended too early is run again with more.
+The suite times the window: it opens once the load has run for the warm-up's bound, the records sent in it are the
+change of the topic's end offsets, and CPU is read at its edges. The tools take a number of records, not a time; a round
+in which one of them ended too early is run again with more.
 """
 
 from __future__ import annotations
@@ -42,25 +42,26 @@ ENGLISH = ("-Duser.language=en", "-Duser.country=US")
 TRIES = 4
 FIRST_GUESS = 20_000
 TAIL_S = 1.5
-"""How much longer than its window a tool is given records for: its rate is not even."""
+"""A tool gets records for this much more than its window: its rate is not even."""
 START_TIMEOUT_S = 30
 END_MARGIN_S = 30
 SLOWEST = 20
-"""A tool may take so many times longer for its records than expected: the first guess of its rate may be that wrong."""
+"""A tool may take this many times longer for its records than expected: the first guess of its rate may be that wrong.
+"""
 LOOK_EVERY_S = 0.1
 REPORT_EVERY_MS = 250
 
 
 class _EndedEarly(Exception):
-    """A tool had sent all it was to send before the window closed."""
+    """A tool had sent all its records before the window closed."""
 
 
 class _Ended(LoadError):
-    """A tool ended while something was awaited of it."""
+    """A tool ended before the awaited event."""
 
 
 class JavaDriver:
-    """See :class:`perfgate.model.load.Driver`. Remembers the rates it has seen, to tell the tools enough records."""
+    """See :class:`perfgate.model.load.Driver`. Remembers the rates it has seen, to give the tools enough records."""
 
     name = "java"
     takes_turns = False
@@ -79,18 +80,15 @@ class JavaDriver:
         return f"the java driver cannot express it: {reason}" if reason else None
 
     def latency_basis(self, load: Load) -> str:
-        """Return from which moment the tools count latency."""
         return "none" if load.kind == "backlog" else "actual-send"
 
     def rtt_ms(self, link: Link, bootstrap: str, security: Settings) -> None:
-        """Return None: the tools run on this machine."""
+        """None: the tools run on this machine."""
 
     def by_hand(self, scenario: Scenario) -> str:
-        """Return the official command that makes the same load, or why there is none."""
         return by_hand(scenario)
 
     def run(self, spec: LoadSpec, observer: Observer) -> LoadResult:
-        """Run one round of the official tools."""
         if spec.scenario.load.kind == "backlog":
             return self._read(spec, observer)
         outputs: list[ProducerOutput] = []
@@ -104,7 +102,7 @@ class JavaDriver:
         raise LoadError(f"ProducerPerformance ended before its window in {TRIES} tries")
 
     def _rate(self, spec: LoadSpec) -> float:
-        """Return how many records a second each client is expected to send."""
+        """Records a second that each client is expected to send."""
         clients = spec.scenario.producers * spec.scenario.threads
         return min(spec.scenario.load.rate / clients, self._rates.get(spec.scenario.name, FIRST_GUESS))
 
@@ -216,7 +214,7 @@ class JavaDriver:
         )
 
     def _at_next_line(self, tools: Tools, observer: Observer) -> tuple[ReadSoFar, float]:
-        """Wait until every tool has reported once more; return what they have read together, and when that was."""
+        """Wait until every tool has reported once more; return their records together, and when that was."""
         seen = [len(lines) for lines in read_so_far(tools)]
         self._await(
             lambda: all(len(lines) > n for lines, n in zip(read_so_far(tools), seen, strict=True)),
@@ -232,7 +230,7 @@ class JavaDriver:
         return [self._java, HEAP, *ENGLISH, "-cp", self._classpath, f"org.apache.kafka.tools.{tool}", *arguments]
 
     def _where(self, spec: LoadSpec, folder: Path, old_option: str) -> list[object]:
-        """Return the arguments that say where the brokers are; how to log in goes into a file, out of `ps`."""
+        """Arguments for the brokers' addresses and the log-in, which goes into a file, out of `ps`."""
         new = release_numbers(self._version) >= NEW_OPTIONS
         config = folder / "client.properties"
         settings = revealed(spec.security)
@@ -302,7 +300,7 @@ def _sent(
     asked: int,
     record_bytes: int,
 ) -> Sent:
-    """Return the counts; `everything` includes tries that ended early, whose records lie in the topic too."""
+    """Return the counts; `everything` includes tries that ended early, whose records are in the topic too."""
     acked = sum(output.total.records for output in everything)
     lost = asked * len(last) - sum(output.total.records for output in last)
     failed = Counter[str]()
@@ -330,7 +328,7 @@ def _sent(
 
 
 def _percentiles(outputs: Sequence[ProducerOutput]) -> dict[str, float]:
-    """Return what several clients' summaries still say together: average and maximum; percentiles only of one."""
+    """Average and maximum of several clients together; percentiles only of one."""
     summaries = [output.steady or output.total for output in outputs]
     records = sum(summary.records for summary in summaries)
     found = {
@@ -353,30 +351,28 @@ LAST_WORDS = 5
 
 @dataclass
 class Tools:
-    """Some processes of one official tool, each with its output in a file."""
+    """Processes of one official tool, each with its output in a file."""
 
     guard: Guard
     folder: Path
     pids: list[int] = field(default_factory=list)
 
     def start(self, command: Sequence[object]) -> None:
-        """Start one more."""
         self.pids.append(self.guard.spawn(command, log=self._log(len(self.pids))))
 
     def outputs(self) -> list[str]:
-        """Return what each has said so far."""
         return [self._log(number).read_text(errors="replace") for number in range(len(self.pids))]
 
     def running(self) -> bool:
-        """Return whether all of them are."""
+        """Whether all of them run."""
         return all(self.guard.exit_status(pid) is None for pid in self.pids)
 
     def ended(self) -> bool:
-        """Return whether all of them have ended."""
+        """Whether all of them have ended."""
         return all(self.guard.exit_status(pid) is not None for pid in self.pids)
 
     def ended_well(self) -> bool:
-        """Return whether each has ended with exit code 0, or runs still."""
+        """Whether each has ended with exit code 0, or runs still."""
         return not any(self.guard.exit_status(pid) for pid in self.pids)
 
     def _log(self, number: int) -> Path:

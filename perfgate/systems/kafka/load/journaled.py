@@ -1,4 +1,4 @@
-"""A load whose every record is written down, and a fresh read of all that the brokers hold afterwards."""
+"""A load that journals every record, and a fresh read of all records that the brokers hold afterwards."""
 
 from __future__ import annotations
 
@@ -44,19 +44,18 @@ READ_BYTES_PER_S = 5e6
 LEAST_READ_S = 30.0
 END_LEAD_S = 0.5
 END_LEADS = 4
-"""Times the transport's lead. It costs no more than that time: two cores with 39 threads ready to run told a host of an
-end 0.75 s ahead when 134 records had been sent after it."""
+"""Times the transport's lead. It costs no more than that time: on two cores with 39 threads ready to run a host learned
+of an end 0.75 s ahead when 134 records had been sent after it."""
 MOST_S = 3600.0
-"""No round with a fault takes so much longer than the fault is held: what a load may last when nobody ends it."""
+"""Bound on a load that is never ended: a round with a fault lasts less than this longer than the fault is held."""
 
 
 class JournaledGenerators:
     """See :class:`perfgate.model.load.JournaledLoad`."""
 
     def __init__(self, spec: LoadSpec, folder: Path, observer: Observer, transport: Transport | None = None) -> None:
-        """What happens to each record goes into files in `folder`; see :mod:`perfgate.load.history`.
-
-        `transport`: where the processes run; None: on this host.
+        """Journals (:mod:`perfgate.load.history`) go into `folder`. `transport`: where the processes run; None: this
+        host.
         """
         self._spec, self._folder, self._observer = spec, folder, observer
         self._transport = transport or LocalTransport()
@@ -67,7 +66,7 @@ class JournaledGenerators:
         self.end = 0.0
         """When the last one was."""
         self.hosts: tuple[HostReport, ...] = ()
-        """What each load host did, once the load is finished."""
+        """Report of each load host, once the load is finished."""
 
     def __enter__(self) -> JournaledGenerators:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -101,7 +100,6 @@ class JournaledGenerators:
         self._running.listen_until(moment, phase, self._observer)
 
     def kill(self, name: str) -> None:
-        """Kill one generator process."""
         self._running.kill(name)
 
     def rest_readers(self) -> None:
@@ -113,11 +111,11 @@ class JournaledGenerators:
         self._running.tell_each(self._first_group, rest=False)
 
     def slow_down(self, name: str, dwell_s: float) -> None:
-        """Have a member of a share group take so long over what each poll gives it; 0: no longer."""
+        """Have a member of a share group take this long over the records of each poll; 0: no longer."""
         self._running.tell_each([name], dwell_s=dwell_s)
 
     def unread(self) -> int:
-        """Return how many acknowledged records the first group's consumers have not been given, by the last reports."""
+        """Acknowledged records that the first group's consumers have not been given, by the last reports."""
         return self._running.done(PRODUCE) - self._running.done_by(self._first_group)
 
     @property
@@ -126,11 +124,11 @@ class JournaledGenerators:
         return frozenset(f"{CONSUME}-{n + 1}" for n in range(consumers.processes)) if consumers else frozenset()
 
     def collect(self) -> None:
-        """Have all that was written down so far in the folder. Raises LoadError."""
+        """Fetch all journals so far into the folder. Raises LoadError."""
         self._transport.collect(self._folder)
 
     def finish(self) -> list[Doubt]:
-        """Offer no more records, wait until each has its outcome, and return what was wrong with the load itself.
+        """Offer no more records, wait until each has its outcome, and return the load's own flaws.
 
         Raises LoadError when that takes too long, or when a journal is not whole.
         """
@@ -149,7 +147,7 @@ class JournaledGenerators:
         return load_flaws(self._spec.scenario, sent, read)
 
     def _collect_all(self) -> None:
-        """Have all journals here, and see that each is whole. Raises LoadError."""
+        """Fetch all journals, and check that each is whole. Raises LoadError."""
         self.collect()
         began = {name: said["at"] - self.start for name, said in self._running.said("started").items()}
         clocks, results = self._transport.clocks(self.start), self._running.said("result")
@@ -162,10 +160,10 @@ class JournaledGenerators:
 
 
 def load_flaws(row: Scenario, sent: Sequence[Message], read: Sequence[Message]) -> list[Doubt]:
-    """Return what was wrong with the load, by the results of producers and consumers.
+    """Return flaws of the load, by the results of producers and consumers.
 
-    An outage stands where a buffer was full: it was, because a partition took nothing. So it does where records are
-    missing at the load's end, but for the time in which they were due.
+    Of a full buffer outages are not flawed: a partition that took nothing filled it. Nor where records are missing at
+    the load's end, but for the time in which they were due.
     """
     found: list[Doubt] = []
     if blocked := sum(result["pushback_s"] for result in sent):
@@ -196,7 +194,7 @@ def load_flaws(row: Scenario, sent: Sequence[Message], read: Sequence[Message]) 
 
 
 def not_whole(folder: Path, worker: Mapping[str, Any], result: Message) -> str:
-    """Return how a process's journals lack something of what it has counted; empty: they do not."""
+    """Return what a process's journals lack of its counts; empty: nothing."""
     numbers = range(worker["first"], worker["first"] + worker["clients"])
     if worker["role"] == "produce":
         sends = sum(int(read_journal(sends_path(folder, n), SEND)["count"].sum()) for n in numbers)
@@ -216,7 +214,7 @@ def not_whole(folder: Path, worker: Mapping[str, Any], result: Message) -> str:
 
 
 def read_everything(spec: LoadSpec, folder: Path, ends: Sequence[int], observer: Observer) -> Rows:
-    """Return what a fresh consumer is given of every partition from its start to its end offset, in the log's order.
+    """Return the records that a fresh consumer is given of every partition up to its end offset, in the log's order.
 
     Raises LogUnreadError when it does not get there.
     """

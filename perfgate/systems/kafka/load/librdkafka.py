@@ -56,7 +56,6 @@ class LibrdkafkaDriver:
         self._transport = transport or LocalTransport()
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why this driver cannot express the scenario, or None when it can."""
         if scenario.client_version and not self._transport.here:
             return "another release of the client is fetched to the machine of the run alone; run it without --hosts"
         if reason := self._transport.cannot(scenario.link):
@@ -72,24 +71,20 @@ class LibrdkafkaDriver:
         return cannot_have(scenario.client_version) if scenario.client_version else None
 
     def latency_basis(self, load: Load) -> str:
-        """Return from which moment the latency of this load is counted."""
         return "intended-send" if load.open_loop else {"capped": "buffer-acceptance", "backlog": "none"}[load.kind]
 
     def by_hand(self, scenario: Scenario) -> str:
-        """Return the official command that makes the same load, or why there is none."""
         return by_hand(scenario)
 
     def rtt_ms(self, link: Link, bootstrap: str, security: Settings) -> float | None:
-        """Return the median over the load hosts of this link of a request's round trip, in ms; None: no other machine.
-
-        Raises LoadError when a host cannot tell.
+        """Median over the load hosts of this link of their round trips, in ms; None: no other machine. Raises
+        LoadError.
         """
         if self._transport.here or self._transport.cannot(link):
             return None
         return host_rtt_ms(self._transport.on(link), link, bootstrap, security)
 
     def run(self, spec: LoadSpec, observer: Observer) -> LoadResult:
-        """Run one round in new generator processes."""
         transport, drain_s = self._transport.on(spec.scenario.link), drain_s_of(spec.scenario)
         transport = transport.first(spec.hosts) if spec.hosts else transport
         backlog = spec.scenario.load.kind == "backlog"
@@ -135,7 +130,7 @@ class LibrdkafkaDriver:
     def take_turns(
         self, specs: Mapping[str, LoadSpec], order: str, at: Pace, observer: Observer
     ) -> tuple[dict[str, LoadResult], Mapping[str, Late]]:
-        """Run two loads in turns; return each side's result and how many of its turns were late.
+        """Run two loads in turns; return each side's result and the number of its late turns.
 
         `specs` by side, "A" and "B". The observer's `edge` is called as each measured turn opens and closes.
         """
@@ -208,16 +203,14 @@ class LibrdkafkaDriver:
         raise SendsFailedError(reason, attempted=not_taken, failed=sum(failed.values()), code=code)
 
     def journaled(self, spec: LoadSpec, folder: Path, observer: Observer) -> JournaledGenerators:
-        """Return a load that writes down in `folder` what happens to each record."""
         return JournaledGenerators(spec, folder, observer, self._transport.on(spec.scenario.link))
 
     def read_everything(self, spec: LoadSpec, folder: Path, ends: Sequence[int], observer: Observer) -> Rows:
-        """Return what a fresh consumer is given of every partition up to its end offset, in the log's order."""
         return read_everything(spec, folder, ends, observer)
 
 
 def _wake_probe(load: Load) -> AbstractContextManager[WakeProbe | None]:
-    """Return what measures the machine's wake-up delay where a schedule depends on it."""
+    """A probe of the machine's wake-up delay where a schedule depends on it."""
     return WakeProbe() if load.kind == "paced" else nullcontext()
 
 
@@ -226,7 +219,7 @@ def _times(turns: Sequence[Turn], side: str) -> list[list[float]]:
 
 
 def _late(turns: Sequence[Turn], side: str, sent: Sequence[Message]) -> Late:
-    """Return how many of a side's turns that the other side's measured one follows were late, by any of its clients."""
+    """Number of a side's turns, followed by the other side's measured one, that were late by any of its clients."""
     own = [number for number, turn in enumerate(turns) if turn.side == side]
     followed = [
         index
@@ -250,7 +243,7 @@ def _load_result(
 ) -> LoadResult:
     """Return the processes' results added up; they worked for `share` of the time that their CPU was read over.
 
-    `groups`: so many groups, of equally many processes each, received.
+    `groups`: number of groups, of equally many processes each, that received.
     """
     everything = [*sent, *received]
     return LoadResult(
@@ -320,7 +313,7 @@ def _received(results: Sequence[Message], groups: int) -> Received:
 
 
 def _counts(kind: type[Sent | Received], results: Sequence[Message]) -> dict[str, Any]:
-    """Return the sums of all that is counted: whatever is declared as an int, or as one within bounds."""
+    """Return the sums of all counts: those declared as an int, or as one within bounds."""
     counted = [name for name, declared in get_type_hints(kind).items() if declared is int]
     return {name: sum(result[name] for result in results) for name in counted}
 

@@ -1,6 +1,6 @@
-"""The official tools' command lines and output: how a scenario reads in their terms, and what they say of it. Pure.
+"""Command lines and output of the official tools: a scenario in their terms, and their results. Pure.
 
-Their exit code is not believed: both end with 0 when nothing was sent or read.
+Both tools end with 0 when nothing was sent or read: the exit code does not count.
 """
 
 from __future__ import annotations
@@ -61,17 +61,17 @@ JAVA_DEFAULTS = {
     "linger.ms": "0",
     "max.in.flight.requests.per.connection": "5",
 }
-"""Said in every command: between Java's releases, and between Java and librdkafka, these defaults differ."""
+"""In every command: between Java's releases, and between Java and librdkafka, these defaults differ."""
 BY_HAND_S = 30.0
-"""How long the command that repeats a scenario by hand runs when it reaches the scenario's rate."""
+"""Duration of the command that repeats a scenario by hand, at the scenario's rate."""
 
 
 class OutputError(Exception):
-    """A tool's output does not say what a finished run says; the message says what is wrong with it."""
+    """A tool's output is not that of a finished run; the message says why."""
 
 
 def java_settings(scenario: Scenario) -> dict[str, str]:
-    """Return the scenario's producer settings by the Java client's names. Raises ValueError for one without."""
+    """The scenario's producer settings by the Java client's names. Raises ValueError for one without."""
     found = {}
     for name, value in with_settings((), {**JAVA_DEFAULTS, **dict(scenario.producer)}):
         if name in RENAMED:
@@ -121,7 +121,7 @@ def inexpressible(scenario: Scenario) -> str | None:
 def producer_arguments(
     scenario: Scenario, *, version: str, topic: str, records: int, rate: float, warmup: int = 0
 ) -> list[str]:
-    """Return ProducerPerformance's arguments, without those that say where the brokers are and how to log in."""
+    """ProducerPerformance's arguments, without addresses and log-in."""
     what = ["--topic", topic, "--num-records", str(records), "--throughput", str(math.ceil(rate))]
     if scenario.payload.kind == "lines":
         what += ["--payload-file", scenario.payload.path]
@@ -135,7 +135,7 @@ def producer_arguments(
 
 
 def consumer_arguments(scenario: Scenario, *, version: str, topic: str, group: str, records: int) -> list[str]:
-    """Return ConsumerPerformance's arguments, without those that say where the brokers are and how to log in."""
+    """ConsumerPerformance's arguments, without addresses and log-in."""
     count = "--num-records" if release_numbers(version) >= NEW_OPTIONS else "--messages"
     return ["--topic", topic, "--group", group, count, str(records)]
 
@@ -181,7 +181,7 @@ class Sending:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProducerOutput:
-    """What ProducerPerformance said: all records, those after its warm-up, errors by class, and time blocked.
+    """Output of ProducerPerformance: all records, those after its warm-up, errors by class, and time blocked.
 
     `throttled_ms`: the longest that brokers held an answer back because of a quota.
     """
@@ -208,7 +208,7 @@ _THROTTLED = re.compile(r"^producer-metrics:produce-throttle-time-max:\S+\s*: (\
 
 
 def parse_producer(text: str, *, warmed_up: bool = False) -> ProducerOutput:
-    """Return what the tool reported. Raises OutputError unless there is one whole summary (with `warmed_up`, two)."""
+    """Return the tool's report. Raises OutputError unless there is one whole summary (with `warmed_up`, two)."""
     errors = Counter(_ERROR.findall(text))
     cause = "; ".join(f"{count} x {name}" for name, count in errors.items())
     found: dict[bool, Sending] = {}

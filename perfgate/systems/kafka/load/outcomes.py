@@ -1,4 +1,4 @@
-"""Outcomes of a producer's records: every one is counted, timed and, where asked for, journalled."""
+"""Outcomes of a producer's records: taken out of librdkafka's queue, counted, timed and, where asked for, recorded."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from perfgate.systems.kafka.load.client import Client
 
 Messages = npt.NDArray[np.void]
 MOST_APART = 8
-"""A ring of times has room for so many times the records that may be under way: 64 MiB a client."""
+"""A ring of times has room for this many times the records that may be under way: 64 MiB a client."""
 
 
 class Outcomes:
     """Counts the records of one producer: attempted = acked + failed + withdrawn + unresolved.
 
-    Sequence numbers go with the records through librdkafka and come back with their acknowledgements, so that
-    their times are looked up here: `due` when a record was to be sent, `sent` when librdkafka accepted it.
+    Sequence numbers go with the records through librdkafka and come back with their acknowledgements, so that their
+    times are looked up here: `due` when a record was to be sent, `sent` when librdkafka accepted it.
     """
 
     def __init__(self, spec: dict[str, Any], number: int, window: Window, client: Client, under_way: int) -> None:
-        """`under_way`: so many records may be without an outcome at a time."""
+        """`under_way`: most records without an outcome at a time."""
         self._window, self._client = window, client
         self._partitions: int = spec["partitions"]
         self._paced = spec["load"] == "paced"
         self._passed: list[float] = []
-        """Edges of the windows of earlier turns: what was due in them may have its outcome yet."""
+        """Edges of the windows of earlier turns: records due in them may have their outcome yet."""
         # Records go to the partitions in turn: while one of them stands still the others' go on, so that the oldest
         # and the newest that are under way lie so many times as many numbers apart.
         ring = 1 << (under_way * min(self._partitions, MOST_APART)).bit_length()
@@ -51,12 +51,11 @@ class Outcomes:
         self.journal = _Journals(Path(spec["history"]), number) if spec.get("history") else None
 
     def recorders(self) -> dict[str, LatencyRecorder]:
-        """Return the latencies by name."""
         paced = {"send_latency": self._send_latency, "schedule_delay": self._schedule_delay}
         return {"latency": self._latency, **(paced if self._paced else {})}
 
     def counts(self) -> dict[str, Any]:
-        """Return the counts of all records, and of those in the window."""
+        """Counts of all records, and of those in the window."""
         return {
             "attempted": self.attempted,
             "acked": self.acked,
@@ -82,8 +81,8 @@ class Outcomes:
     def held(self, since: float, until: float, due: float) -> None:
         """Note that nothing could be handed over between these moments: that is no delay of the generator's.
 
-        `due`: when the first record that waited then was due. Where it had waited already, what came in between is
-        part of catching up.
+        `due`: when the first record that waited then was due. Where it had waited already, the time in between is part
+        of catching up.
         """
         self._held = (self._held[0] if due <= self._held[1] else since, until)
 
@@ -145,13 +144,12 @@ class Outcomes:
         return found
 
     def count_failures(self, codes: npt.NDArray[np.int32]) -> None:
-        """Count a failed record for each of these codes."""
         for code, records in zip(*np.unique(codes, return_counts=True), strict=True):
             self._client.count_failure(int(code), int(records))
 
 
 class _Journals:
-    """What one producer writes down: records before they are handed over, and their outcomes."""
+    """Journals of one producer: records before they are handed over, and their outcomes."""
 
     def __init__(self, folder: Path, producer: int) -> None:
         self._sends = Journal(str(sends_path(folder, producer)))
@@ -175,9 +173,9 @@ class _Journals:
 
 MOST_RECORDS = 32_768
 MOST_S = 0.002
-"""Reports are taken for so long at a time, and no longer: a producer has to offer records as well. Without
-acknowledgements there is one for every request, and a burst of them passed for a generator that stands still. Records
-that are told of together are dated together, so that this is how late they may be dated."""
+"""Reports are taken for this long at a time: a producer has to offer records as well. Without acknowledgements there is
+one for every request, and a burst of them passed for a generator that stands still. Records reported together are dated
+together, so that this is how late they may be dated."""
 POINTERS = 65_536
 
 
@@ -190,7 +188,7 @@ class Reports:
         self._pointers = np.zeros(POINTERS, np.uint64)
 
     def take(self) -> int:
-        """Take what is there, bounded; return of how many records."""
+        """Take available reports, bounded; return their number of records."""
         queue, pointers = self._client.queue, self._pointers.ctypes.data
         events, count, taken = [], 0, 0
         until = now() + MOST_S

@@ -1,4 +1,4 @@
-"""One producer client: offers its records as its load says and hears what became of each of them."""
+"""One producer client: offers its records as its load says, and has the outcome of each counted."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Sender:
         self._transactions = Transactions(self.client, spec["transaction_ms"] / 1e3, self.outcomes.acked_by_partition)
 
     def connect(self) -> None:
-        """Learn where the topic's partitions are, and register for transactions: the first record waits for neither."""
+        """Learn the topic's partitions and register for transactions: the first record waits for neither."""
         self.client.connect(self._partitions)
         self._transactions.init()
 
@@ -127,23 +127,19 @@ class Sender:
 
     @property
     def errors(self) -> Mapping[str, str]:
-        """The first words of each kind of error."""
         return self.client.errors
 
     def stop(self) -> None:
         """Do nothing: a producer ends with its window, or with its records."""
 
     def progress(self) -> dict[str, int]:
-        """Return what was done so far."""
         done = self.outcomes
         return {"attempted": done.attempted, "done": done.acked, "failed": self.client.failed.total()}
 
     def recorders(self) -> dict[str, LatencyRecorder]:
-        """Return the latencies by name."""
         return self.outcomes.recorders()
 
     def result(self) -> dict[str, Any]:
-        """Return the counts of this client."""
         return {
             **self.outcomes.counts(),
             "markers_by_partition": self._transactions.markers_by_partition.tolist(),
@@ -345,7 +341,10 @@ with it in the other side's turn. A buffer drains in a quarter of the gap, and w
 
 
 class Withdrawing:
-    """Of one client of a capped load: at the window's end, or in the gap (s) after each turn."""
+    """Withdraws what waits in a client's buffer at the window's end, or in the gap (s) after each turn.
+
+    Such records never left, so none of them is in the log; those in flight get their answer.
+    """
 
     def __init__(self, client: Client, window: Window, outcomes: Outcomes, gap_s: float) -> None:
         self._client, self._window, self._outcomes, self._gap_s = client, window, outcomes, gap_s
@@ -375,7 +374,7 @@ CHUNKS_PER_PARTITION = 8
 
 
 def chunk_of(client: Mapping[str, str], record_bytes: int, partitions: int) -> int:
-    """Return how many records are handed over at a time, all to one partition.
+    """Number of records that are handed over at a time, all to one partition.
 
     Few enough that a small buffer holds records for every partition: with chunks of its own size one partition at a
     time would be served (seen: 40 % of the rate over a slow link with 64 KiB of buffer).

@@ -14,18 +14,14 @@ from confluent_kafka import KafkaException, Message, ShareConsumer, TopicPartiti
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from perfgate.load.checks import Distinct
-from perfgate.load.headers import reading
 from perfgate.load.history import ACCEPT, Journal, accepts_path
 from perfgate.load.window import Window, now
-from perfgate.model.histogram import LatencyRecorder
 from perfgate.systems.kafka.client.iam import with_tokens
 from perfgate.systems.kafka.load.client import precise_timers
-from perfgate.systems.kafka.load.consuming import Receipts
+from perfgate.systems.kafka.load.consuming import GROUP_TIMEOUT_S, PATIENCE_S, Receipts, Receiving
 from perfgate.systems.kafka.load.errors import NO_ANSWER, KafkaClientError, UnansweredError
 
-PATIENCE_S = 0.05
 ADMIN_TIMEOUT_S = 20
-GROUP_TIMEOUT_S = 30
 STATISTICS_MS = 200
 FROM_THE_START = "share.auto.offset.reset"
 REFUSED = ("allow.auto.create.topics",)
@@ -33,8 +29,8 @@ REFUSED = ("allow.auto.create.topics",)
 GROUP = "group.id"
 
 
-class ShareReader:
-    """Reads whatever records the brokers hand out to it; see :class:`perfgate.systems.kafka.load.worker.LoadClient`."""
+class ShareReader(Receiving):
+    """Reads the records that the brokers give it; see :class:`perfgate.systems.kafka.load.worker.LoadClient`."""
 
     def __init__(
         self,
@@ -44,25 +40,21 @@ class ShareReader:
         given: Distinct,
         dwell_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """Asks to become a member at once: each hears of its partitions with its second heartbeat, 5 s later.
+        """Asks to become a member at once: each learns of its partitions with its second heartbeat, 5 s later.
 
-        So all members of a process wait together. `given`: what they were given. `dwell_s`: how long this member takes
-        over the records of a poll before it accepts them. Raises KafkaClientError.
+        So all members of a process wait together. `given`: records that they were given. `dwell_s`: how long this
+        member takes over the records of a poll before it accepts them. Raises KafkaClientError.
         """
         self._dwell_s = dwell_s
         history = spec.get("history")
         self._accepts = Journal(str(accepts_path(Path(history), number))) if history else None
         self._topic: str = spec["topic"]
         self._settings: dict[str, str] = {k: v for k, v in spec["client"].items() if k not in REFUSED}
-        self._receipts = Receipts(spec, number, window, given.check)
-        self._start = 0.0
-        self._headers = reading(spec, lambda: self._start - self._receipts.ahead)
-        self._stopped = False
+        self._first_words: dict[str, str] = {}
+        super().__init__(spec, Receipts(spec, number, window, given.check), Counter(), self._first_words)
         self._redelivered = self._answers = 0
-        self._failed: Counter[str] = Counter()
-        self._errors: dict[str, str] = {}
         self._partitions = 0
-        """How many the group has given this member."""
+        """Number that the group has given this member."""
         told = {"statistics.interval.ms": str(STATISTICS_MS), "stats_cb": self._take_stats}
         try:
             self._consumer = ShareConsumer({**with_tokens(self._settings), **told})
@@ -85,7 +77,7 @@ class ShareReader:
             raise KafkaClientError(f"joining the share group: {error}") from None
 
     def connect(self) -> None:
-        """Wait until the group gives partitions: what is sent before would wait for that. Raises KafkaClientError."""
+        """Wait until the group gives partitions: records sent before would wait for that. Raises KafkaClientError."""
         deadline = now() + GROUP_TIMEOUT_S
         while not self._partitions:
             try:
@@ -93,12 +85,12 @@ class ShareReader:
             except KafkaException as error:
                 self._note(error.args[0])
             if now() > deadline:
-                cause = "; ".join(self._errors.values())
+                cause = "; ".join(self.errors.values())
                 reason = f"the share group gave no partition in {GROUP_TIMEOUT_S} s {cause}".rstrip()
                 raise UnansweredError(reason, NO_ANSWER)
 
     def run(self, start: float) -> None:
-        """Read until told to stop; what was read last is accepted as the member leaves."""
+        """Read until stopped; the last records are accepted as the member leaves."""
         precise_timers()
         self._start = start
         while not self._stopped:
@@ -109,49 +101,27 @@ class ShareReader:
                 self._note(error.args[0])
         self._consumer.close()
 
-    @property
-    def errors(self) -> Mapping[str, str]:
-        """The first words of each kind of error."""
-        return self._errors
-
-    def stop(self) -> None:
-        """Let `run` return soon."""
-        self._stopped = True
-
-    def progress(self) -> dict[str, int]:
-        """Return what was done so far."""
-        tally = self._receipts
-        failed = tally.foreign + tally.corrupt + self._failed.total()
-        return {"attempted": tally.read, "done": tally.received, "failed": failed}
-
-    def recorders(self) -> dict[str, LatencyRecorder]:
-        """Return the latencies by name."""
-        return {"latency": self._receipts.latency}
-
-    def result(self) -> dict[str, Any]:
-        """Return the counts; in a share group records have no order, and positions go to whoever asks."""
+    def _counts(self) -> dict[str, Any]:
+        # In a share group records have no order, and positions go to any member.
         return {
-            **self._receipts.result(),
             "duplicated": 0,
             "reordered": 0,
             "redelivered": self._redelivered,
             "missed": 0,
             "throttled_ms": 0,
-            "failed": dict(self._failed),
-            "errors": self._errors,
             "fetches": 0,
             "fetch_ms": 0.0,
             "accepts": self._answers,
         }
 
     def _dwell(self) -> None:
-        """Be as slow as told: the group goes on hearing of this member meanwhile, as of any that works."""
+        """Be slow: meanwhile the group gets heartbeats of this member, as of any that works."""
         began = now()
         while not self._stopped and (left := began + self._dwell_s() - now()) > 0:
             time.sleep(min(left, PATIENCE_S))
 
     def _note_accepts(self, offsets: Mapping[TopicPartition, Collection[int]], refused: KafkaException | None) -> None:
-        """Write down what the brokers said to the acceptance of these records."""
+        """Journal the brokers' answers to the acceptance of these records."""
         rows = np.zeros(sum(map(len, offsets.values())), ACCEPT)
         rows["at"], rows["error"] = now(), refused.args[0].code() if refused else 0
         rows["partition"] = [partition.partition for partition, taken in offsets.items() for _ in taken]
@@ -161,7 +131,7 @@ class ShareReader:
         self._answers += len(rows)
 
     def _take(self, messages: Iterable[Message[bytes, bytes]]) -> int:
-        """Take in what a poll gave; return how many records that are."""
+        """Take the messages of a poll; return how many records that are."""
         heard, records = now(), []
         for message in messages:
             if (error := message.error()) is None:
@@ -191,4 +161,4 @@ class ShareReader:
 
     def _note(self, error: Any) -> None:
         self._failed[error.name()] += 1
-        self._errors.setdefault(error.name(), error.str())
+        self._first_words.setdefault(error.name(), error.str())

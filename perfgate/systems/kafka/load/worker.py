@@ -1,9 +1,8 @@
 """A generator process: runs the clients of one spec, a thread each. ``python -m perfgate.systems.kafka.load.worker``.
 
-Talks JSON lines with the run: first the spec comes in, then `start`, `window` and (consumers) `rest`, `dwell_s` and
-`stop`; `ready`, `progress` and `result` go out. When its standard input closes, the run is gone and so is this process;
-when the run says nothing for SILENT_S, or the spec's `most_s` are over, nobody watches what the load does, and it ends
-too.
+Exchanges JSON lines with the run: first the spec comes in, then `start`, `window` and (consumers) `rest`, `dwell_s` and
+`stop`; `ready`, `progress` and `result` go out. The process ends when its standard input closes, as the run is gone
+then; when the run is silent for SILENT_S; and when the spec's `most_s` are over.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ PROGRESS_EVERY_S = 0.1
 SWITCH_INTERVAL_S = 0.0005
 RUN_IS_GONE, RUN_IS_SILENT = 70, 71
 SILENT_S = 10
-"""The run says something at least every BEAT_S, from a thread of its own; one that was stopped (Ctrl-Z) does not."""
+"""The run writes at least every BEAT_S, from a thread of its own; one that was stopped (Ctrl-Z) does not."""
 
 
 def emit(event: str, **fields: Any) -> None:
-    """Tell the run something: one JSON object on a line of standard output."""
+    """Write one JSON object on a line of standard output."""
     sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
     sys.stdout.flush()
 
 
 class LoadClient(Protocol):
-    """What runs in a thread of its own: a producer or a consumer."""
+    """A producer or a consumer in a thread of its own."""
 
     @property
     def errors(self) -> Mapping[str, str]:
-        """Return the first words of each kind of error."""
+        """The first words of each kind of error."""
 
     def connect(self) -> None:
         """Make everything ready. Raises KafkaClientError."""
@@ -55,7 +54,7 @@ class LoadClient(Protocol):
         """Let `run` return soon; called from another thread."""
 
     def progress(self) -> Mapping[str, int]:
-        """Return what was done so far; called from another thread."""
+        """Counts so far; called from another thread."""
 
     def result(self) -> Mapping[str, Any]:
         """Return the counts."""
@@ -65,14 +64,14 @@ class LoadClient(Protocol):
 
 
 class Control:
-    """What the run has said so far; a thread hears it."""
+    """Messages of the run so far, read by a thread."""
 
     def __init__(self) -> None:
         self.spec: dict[str, Any] = json.loads(sys.stdin.readline())
         self.window = Window()
         self.rest, self.stop = threading.Event(), threading.Event()
         self.dwell_s = 0.0
-        """How long a member of a share group takes over what one poll gave it."""
+        """How long a member of a share group takes over the records of one poll."""
         self._start = 0.0
         self._started = threading.Event()
         self._heard, self._ends_at = 0, now() + self.spec["most_s"]
@@ -80,7 +79,7 @@ class Control:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def wait_for_start(self) -> float:
-        """Wait for the time at which the run wants the load to start, and return it."""
+        """Wait for the run to name the time at which the load starts, and return it."""
         self._started.wait()
         return self._start
 
@@ -131,12 +130,12 @@ class Edges:
         self.usage = Usage([os.getpid()])
 
     def look(self) -> None:
-        """Read the counters when an edge has come; to be called again and again."""
+        """Read the counters when an edge has come; called again and again."""
         if not self.next_in():
             self.usage.look()
 
     def next_in(self) -> float:
-        """Return how many seconds away the next edge is."""
+        """Seconds until the next edge."""
         due = (self._window.opens, self._window.closes, math.inf)
         return max(0.0, due[self.usage.looks] - now())
 
@@ -216,7 +215,7 @@ def run(control: Control, clients: Sequence[LoadClient]) -> None:
 
 
 def _code_of(error: Exception) -> str:
-    """Return the brokers' error, or that they gave no answer; empty where the load failed of itself."""
+    """The brokers' error, or that they gave no answer; empty where the load failed of itself."""
     return error.code if isinstance(error, UnansweredError) else ""
 
 
