@@ -17,28 +17,12 @@ from perfgate.model.errors import ConfigurationError
 # (listeners, ids, racks, log folders).
 _DESCRIBED: dict[str, list[str]] = json.loads(Path(__file__).with_suffix(".json").read_text())
 # librdkafka has no list to ask for; these are the ones a scenario usually varies.
-USUAL_PRODUCER_SETTINGS = (
-    "acks",
-    "batch.num.messages",
-    "batch.size",
-    "client.id",
-    "compression.level",
-    "compression.type",
-    "delivery.timeout.ms",
-    "enable.idempotence",
-    "linger.ms",
-    "max.in.flight.requests.per.connection",
-    "message.max.bytes",
-    "queue.buffering.max.kbytes",
-    "queue.buffering.max.messages",
-    "request.timeout.ms",
-    "retries",
-    "retry.backoff.ms",
-    "socket.nagle.disable",
-    "socket.send.buffer.bytes",
-    "socket.timeout.ms",
-    "sticky.partitioning.linger.ms",
-)
+USUAL_PRODUCER_SETTINGS = """
+    acks batch.num.messages batch.size client.id compression.level compression.type delivery.timeout.ms
+    enable.idempotence linger.ms max.in.flight.requests.per.connection message.max.bytes queue.buffering.max.kbytes
+    queue.buffering.max.messages request.timeout.ms retries retry.backoff.ms socket.nagle.disable
+    socket.send.buffer.bytes socket.timeout.ms sticky.partitioning.linger.ms
+"""
 # Two names for one setting in one client would leave it to chance which of them counts.
 _ALIASES = {
     "compression.codec": "compression.type",
@@ -99,10 +83,8 @@ def _usual(scope: str, name: str, value: str, told: str) -> str:
             f"{told.partition('=')[0].rstrip()}: it belongs in the target file's [client]; the suite's own brokers are "
             "secured by cluster.security"
         )
-    if scope == "producer":
-        _check_producer(name, value, told)
-    elif scope == "consumer":
-        _check_consumer(name, value, told)
+    if scope in ("producer", "consumer"):
+        _check_client(scope, name, value, told)
     elif name not in (known := _DESCRIBED[scope]):
         stem = name.partition(".")[0]
         near = [other for other in known if other.startswith(f"{stem}.")] or known
@@ -110,47 +92,29 @@ def _usual(scope: str, name: str, value: str, told: str) -> str:
     return _ALIASES.get(name, name) if scope in ("producer", "consumer") else name
 
 
-def _check_consumer(key: str, value: str, told: str) -> None:
-    legal = "librdkafka's consumer settings"
-    _check(key, value, told, legal, lambda other: _refusal_of_consumer(key, other))
-
-
-def _check_producer(key: str, value: str, told: str) -> None:
-    legal = f"librdkafka's producer settings, among them {', '.join(USUAL_PRODUCER_SETTINGS)}"
-    _check(key, value, told, legal, lambda other: _refusal_of_producer(key, other))
-
-
-def _check(key: str, value: str, told: str, legal: str, refusal: Callable[[str], str]) -> None:
-    if words := refusal(value):
-        raise ConfigurationError(f"{told}: {words}; legal: {legal}")
-    if words := not_plain(key, value, lambda other: not refusal(other)):
+def _check_client(scope: str, key: str, value: str, told: str) -> None:
+    """Raise ConfigurationError that begins with `told` for a setting that librdkafka refuses, or reads in part."""
+    usual = f", among them {', '.join(USUAL_PRODUCER_SETTINGS.split())}" if scope == "producer" else ""
+    if words := _refusal(scope, key, value):
+        raise ConfigurationError(f"{told}: {words}; legal: librdkafka's {scope} settings{usual}")
+    if words := not_plain(key, value, lambda other: not _refusal(scope, key, other)):
         raise ConfigurationError(f"{told}: {key} {words}")
 
 
-def _refusal_of_consumer(key: str, value: str) -> str:
-    from confluent_kafka import Consumer, KafkaException  # only settings that were named need librdkafka
+def _refusal(scope: str, key: str, value: str) -> str:
+    from confluent_kafka import Consumer, KafkaException, Producer  # only settings that were named need librdkafka
 
+    config: dict[str, Any] = {key: value, "bootstrap.servers": "", "log_level": 0}
     try:
-        Consumer({key: value, "group.id": "check", "bootstrap.servers": "", "log_level": 0}).close()
-    except (KafkaException, TypeError, ValueError) as error:
-        return _words(error)
+        if scope == "producer":
+            Producer(config)
+        else:
+            Consumer({**config, "group.id": "check"}).close()
+    except KafkaException as error:
+        return str(error.args[0].str())
+    except (TypeError, ValueError) as error:
+        return str(error)
     return ""
-
-
-def _refusal_of_producer(key: str, value: str) -> str:
-    from confluent_kafka import KafkaException, Producer
-
-    try:
-        Producer({key: value, "bootstrap.servers": "", "log_level": 0})
-    except (KafkaException, TypeError, ValueError) as error:
-        return _words(error)
-    return ""
-
-
-def _words(error: Exception) -> str:
-    from confluent_kafka import KafkaException
-
-    return str(error.args[0].str()) if isinstance(error, KafkaException) else str(error)
 
 
 PLAIN = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")

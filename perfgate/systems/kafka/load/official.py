@@ -26,34 +26,14 @@ RENAMED = {
 }
 # Those that only say how librdkafka is to do what the Java client does anyway.
 WITHOUT_COUNTERPART = {"socket.nagle.disable", "queue.buffering.max.messages", "partitioner"}
-JAVA_PRODUCER_SETTINGS = {
-    "acks",
-    "batch.size",
-    "buffer.memory",
-    "client.id",
-    "compression.gzip.level",
-    "compression.lz4.level",
-    "compression.type",
-    "compression.zstd.level",
-    "connections.max.idle.ms",
-    "delivery.timeout.ms",
-    "enable.idempotence",
-    "linger.ms",
-    "max.block.ms",
-    "max.in.flight.requests.per.connection",
-    "max.request.size",
-    "metadata.max.age.ms",
-    "receive.buffer.bytes",
-    "reconnect.backoff.max.ms",
-    "reconnect.backoff.ms",
-    "request.timeout.ms",
-    "retries",
-    "retry.backoff.max.ms",
-    "retry.backoff.ms",
-    "send.buffer.bytes",
-    "transaction.timeout.ms",
-    "transactional.id",
-}
+_JAVA_PRODUCER_SETTINGS = """
+    acks batch.size buffer.memory client.id compression.gzip.level compression.lz4.level compression.type
+    compression.zstd.level connections.max.idle.ms delivery.timeout.ms enable.idempotence linger.ms max.block.ms
+    max.in.flight.requests.per.connection max.request.size metadata.max.age.ms receive.buffer.bytes
+    reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms retries retry.backoff.max.ms retry.backoff.ms
+    send.buffer.bytes transaction.timeout.ms transactional.id
+"""
+JAVA_PRODUCER_SETTINGS = _JAVA_PRODUCER_SETTINGS.split()
 JAVA_DEFAULTS = {
     "acks": "1",
     "batch.size": "16384",
