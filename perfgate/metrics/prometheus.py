@@ -135,7 +135,7 @@ class Prometheus:
             match = ",".join(filter(None, (PRESETS[name].match, source.match)))
             if source.query or not (source.preset or source.match):
                 break
-            with suppress(ConfigurationError):  # asked for the brokers' sake at the start, and told then
+            with suppress(ConfigurationError):  # the start asks for the brokers, and reports it
                 found |= {_place(one.labels) for one in self.instant(f"{PRESETS[name].counter}{{{match}}}")}
         return found
 

@@ -199,7 +199,7 @@ class UsageWatch:
                 at = time.monotonic()
                 self.cpu.append((at, {str(broker): usage.cpu_s for broker, usage in looks.items()}))
                 self.memory.append((at, {str(broker): float(usage.rss_bytes) for broker, usage in looks.items()}))
-        except Exception as error:  # a thread's error is nobody's until it is handed over
+        except Exception as error:  # a thread's error, handed over at the end
             self._failed = error
 
 

@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Literal
 
 from confluent_kafka import KafkaException
@@ -73,17 +74,8 @@ class MetadataWatch:
             replicas=tuple(tuple(one.replicas) for one in partitions),
             brokers=tuple(sorted(found.brokers)),
         )
-        if not self.states or _differs(state, self.states[-1]):
+        if not self.states or state != replace(self.states[-1], at=state.at):
             self.states.append(state)
-
-
-def _differs(one: State, other: State) -> bool:
-    return (one.leaders, one.in_sync, one.replicas, one.brokers) != (
-        other.leaders,
-        other.in_sync,
-        other.replicas,
-        other.brokers,
-    )
 
 
 RECORD = re.compile(r"^\|.*?\bCreateTime: (\d+).*?\bpayload: (\{.*\})\s*$")

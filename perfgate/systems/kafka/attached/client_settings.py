@@ -69,7 +69,7 @@ def _refusal(name: str, value: str) -> str:
         AdminClient({**revealed({name: value}), "log_level": "0"})
     except KafkaException as error:
         words = str(error.args[0].str())
-        # A setting that needs another beside it is not refused for itself.
+        # A setting that needs another one too is not refused for itself.
         own = words.startswith(("No such configuration property", "Invalid value", "Configuration property"))
         return words if own else ""
     except (TypeError, ValueError) as error:

@@ -104,7 +104,7 @@ class CommandFaults:
             self._give_back(action, node)
 
     def wait_until_ended(self, node: int) -> None:
-        """Do nothing: the stop command has waited, and the cluster tells the rest."""
+        """Do nothing: the stop command has waited, and the cluster shows the rest."""
 
     def active_controller(self) -> int:
         """Raise TargetError: it is not known."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,40 +31,16 @@ from perfgate.systems.kafka.attached.client_settings import (
 from perfgate.systems.kafka.attached.java_properties import Convert, Translated, read_properties, translated
 from perfgate.systems.kafka.client import iam
 
-LEGAL: Mapping[str, tuple[str, ...]] = {
-    "": (
-        "name",
-        "bootstrap-servers",
-        "cluster-id",
-        "brokers",
-        "insecure",
-        "profile",
-        "kafka-version",
-        "on-this-host",
-        "dedicated",
-        "topic-prefix",
-        "client",
-        "zones",
-        "limits",
-        "broker-config",
-        "prometheus",
-        "faults",
-    ),
-    "zones": ("cross-zone",),
-    "faults": (*ACTIONS, "timeout-s", "brokers", "two-down"),
-    "limits": (
-        "bytes",
-        "mib-per-s",
-        "read-mib-per-s",
-        "partitions",
-        "minutes",
-        "under-replicated-partitions",
-        "produce-error-rate",
-        "transactions",
-        "time-outs",
-    ),
-    "broker-config": ("allowed",),
+_LEGAL = {
+    "": "name bootstrap-servers cluster-id brokers insecure profile kafka-version on-this-host dedicated topic-prefix "
+    "client zones limits broker-config prometheus faults",
+    "zones": "cross-zone",
+    "faults": f"{' '.join(ACTIONS)} timeout-s brokers two-down",
+    "limits": "bytes mib-per-s read-mib-per-s partitions minutes under-replicated-partitions produce-error-rate "
+    "transactions time-outs",
+    "broker-config": "allowed",
 }
+LEGAL: Mapping[str, Sequence[str]] = {table: keys.split() for table, keys in _LEGAL.items()}
 AT_THE_TOP = "at the top of the file, before any [table]"
 PROPERTIES_FILE = "properties-file"
 CONNECTION = re.compile(
@@ -322,18 +298,18 @@ def _limits(table: Mapping[str, Any]) -> Limits:
     size = SIZE.fullmatch(str(table["bytes"]))
     if not size:
         raise ConfigurationError(f'[limits] bytes = {table["bytes"]!r} must be a size, as in "20 GB"')
+
+    def number(key: str, default: float, at_least: float, at_most: float) -> float:
+        return number_of(f"[limits] {key}", table[key], at_least, at_most) if key in table else default
+
     return Limits(
         total_bytes=float(size[1]) * UNITS[size[2]],
-        bytes_per_s=number_of("[limits] mib-per-s", table["mib-per-s"], 0.001, 1e6) * MIB,
-        read_bytes_per_s=number_of("[limits] read-mib-per-s", table["read-mib-per-s"], 0.001, 1e6) * MIB
-        if "read-mib-per-s" in table
-        else math.inf,
-        partitions=int(number_of("[limits] partitions", table.get("partitions", USUAL_PARTITIONS), 1, 1e6)),
-        most_s=number_of("[limits] minutes", table["minutes"], 1, 1e5) * 60 if "minutes" in table else math.inf,
-        under_replicated=int(
-            number_of("[limits] under-replicated-partitions", table.get("under-replicated-partitions", 0), 0, 1e6)
-        ),
-        error_rate=number_of("[limits] produce-error-rate", table.get("produce-error-rate", 0), 0, 1),
+        bytes_per_s=number("mib-per-s", 0, 0.001, 1e6) * MIB,
+        read_bytes_per_s=number("read-mib-per-s", math.inf, 0.001, 1e6) * MIB,
+        partitions=int(number("partitions", USUAL_PARTITIONS, 1, 1e6)),
+        most_s=number("minutes", math.inf, 1, 1e5) * 60,
+        under_replicated=int(number("under-replicated-partitions", 0, 0, 1e6)),
+        error_rate=number("produce-error-rate", 0, 0, 1),
         transactions=flag_of("[limits] transactions", table.get("transactions", False)),
         time_outs=flag_of("[limits] time-outs", table.get("time-outs", False)),
     )
@@ -357,17 +333,7 @@ def for_load_hosts(described: DescribedTarget, file: HostsFile | None) -> Descri
 
 
 SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(B|KB|MB|GB|TB|KiB|MiB|GiB|TiB)\s*")
-UNITS = {
-    "B": 1,
-    "KB": 1e3,
-    "MB": 1e6,
-    "GB": 1e9,
-    "TB": 1e12,
-    "KiB": 2**10,
-    "MiB": 2**20,
-    "GiB": 2**30,
-    "TiB": 2**40,
-}
+UNITS = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
 def table_of(document: Mapping[str, Any], name: str) -> dict[str, Any]:

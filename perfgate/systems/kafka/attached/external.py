@@ -374,11 +374,16 @@ class TwoTargets:
         specs = list(specs)
         self._first.prepare(specs)
         one = self._first.facts(specs[0])["cluster_id"]
-        if cluster_id_at(self._described.bootstrap.partition(",")[0], self._described.client) == one:
-            raise ConfigurationError(f"{self._described.path} describes cluster {one}, as --target does: name another")
+
+        def refuse_the_same(other: object) -> None:
+            if other == one:
+                raise ConfigurationError(
+                    f"{self._described.path} describes cluster {one}, as --target does: name another"
+                )
+
+        refuse_the_same(cluster_id_at(self._described.bootstrap.partition(",")[0], self._described.client))
         self._other.prepare(specs)
-        if self._other.facts(specs[0])["cluster_id"] == one:
-            raise ConfigurationError(f"{self._described.path} describes cluster {one}, as --target does: name another")
+        refuse_the_same(self._other.facts(specs[0])["cluster_id"])
 
     def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
         """Return the first one's, without usage where either has none."""

@@ -254,28 +254,12 @@ class KeyStores:
             return {"ssl.keystore.location": str(path), "ssl.keystore.password": password}
         target = self._folder() / "own.p12"
         # In PKCS#12 key and store have one password.
-        self._run(
-            "ssl.keystore",
-            [
-                "-importkeystore",
-                "-noprompt",
-                "-srckeystore",
-                path,
-                "-destkeystore",
-                target,
-                "-deststoretype",
-                "PKCS12",
-                "-srckeypass:env",
-                KEY_PASSWORD,
-                "-deststorepass:env",
-                NEW_PASSWORD,
-                "-destkeypass:env",
-                NEW_PASSWORD,
-                *self._only_alias(path, password),
-            ],
-            {STORE_PASSWORD: password, KEY_PASSWORD: key_password, NEW_PASSWORD: password},
-            store_option="-srcstorepass:env",
-        )
+        arguments: list[object] = ["-importkeystore", "-noprompt", "-srckeystore", path, "-destkeystore", target]
+        arguments += ["-deststoretype", "PKCS12", "-srckeypass:env", KEY_PASSWORD]
+        arguments += ["-deststorepass:env", NEW_PASSWORD, "-destkeypass:env", NEW_PASSWORD]
+        secrets = {STORE_PASSWORD: password, KEY_PASSWORD: key_password, NEW_PASSWORD: password}
+        arguments += self._only_alias(path, password)
+        self._run("ssl.keystore", arguments, secrets, store_option="-srcstorepass:env")
         target.chmod(0o600)
         return {"ssl.keystore.location": str(target), "ssl.keystore.password": password}
 

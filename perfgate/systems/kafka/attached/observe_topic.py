@@ -176,7 +176,7 @@ def _sampled(described: DescribedTarget, topic: str, begins: Offsets, ends: Offs
         {
             **with_tokens(log_in),
             "log_level": "0",
-            "group.id": f"{described.prefix}like",  # librdkafka wants one; with partitions assigned nobody joins it
+            "group.id": f"{described.prefix}like",  # librdkafka wants one; with partitions assigned no client joins it
             "enable.auto.commit": "false",
             "enable.auto.offset.store": "false",
             "enable.partition.eof": "true",

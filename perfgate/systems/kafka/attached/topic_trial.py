@@ -60,8 +60,8 @@ class TopicTrial:
         manifest.plans(name)
         try:
             try:
-                self._ask(_new(name, topic), validate_only=True)
-                self._delete(name)  # brokers may make what they are asked to look at alone (2.8 with KRaft)
+                _ask(self._admin, _new(name, topic), validate_only=True)
+                self._delete(name)  # brokers may create what is only to be validated (2.8 with KRaft)
             except KafkaException as error:
                 if error.args[0].code() in REFUSALS:
                     refusal = OfCluster(f"the brokers refuse its topic: {error.args[0].str()}")
@@ -76,7 +76,7 @@ class TopicTrial:
         name, manifest = f"{self._name}-{self._made}", self._manifest()
         manifest.plans(name)
         try:
-            self._ask(_new(name, replace(topic, partitions=1)))
+            _ask(self._admin, _new(name, replace(topic, partitions=1)))
             found = self._in_force(name)
         except KafkaException:
             return None  # one of as many partitions as it says was not refused
@@ -101,7 +101,7 @@ class TopicTrial:
             try:
                 return {key: str(entry.value) for key, entry in reply.result().items()}
             except KafkaException as error:
-                if error.args[0].code() in NOT_THERE_YET:  # not every broker has heard of it at once
+                if error.args[0].code() in NOT_THERE_YET:  # not every broker knows it at once
                     raise NotYet(error.args[0].str()) from error
                 if not self._blind:
                     self._note(
@@ -117,7 +117,7 @@ class TopicTrial:
     def _delete(self, name: str) -> None:
         def gone() -> None:
             try:
-                self._admin.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S)[name].result()
+                _delete(self._admin, name)
             except KafkaException as error:
                 if error.args[0].code() not in NOT_THERE_YET:  # it is gone, or was never made
                     raise NotYet(error.args[0].str()) from error
@@ -125,9 +125,10 @@ class TopicTrial:
         failure = f"topic {name}, made to try its settings, could not be deleted"
         poll_until(failure, gone, within_s=READY_TIMEOUT_S, every_s=0.5, error=ConfigurationError)
 
-    def _ask(self, topic: NewTopic, *, validate_only: bool = False) -> None:
-        asked = self._admin.create_topics([topic], validate_only=validate_only, request_timeout=REQUEST_TIMEOUT_S)
-        asked[topic.topic].result()
+
+def _ask(admin: AdminClient, topic: NewTopic, *, validate_only: bool = False) -> None:
+    asked = admin.create_topics([topic], validate_only=validate_only, request_timeout=REQUEST_TIMEOUT_S)
+    asked[topic.topic].result()
 
 
 def _new(name: str, topic: TopicSpec) -> NewTopic:
@@ -204,7 +205,7 @@ def _allowed(admin: AdminClient, name: str) -> NewTopic:
             name, num_partitions=1, replication_factor=replicas, config={"retention.ms": str(RETENTION_MS)}
         )
         try:
-            admin.create_topics([topic], validate_only=True, request_timeout=REQUEST_TIMEOUT_S)[name].result()
+            _ask(admin, topic, validate_only=True)
         except KafkaException as error:
             if replicas == REPLICAS[-1] or error.args[0].code() not in OTHER_REPLICAS:
                 raise
@@ -216,7 +217,7 @@ def _allowed(admin: AdminClient, name: str) -> NewTopic:
 def _create(admin: AdminClient, topic: NewTopic) -> None:
     """Create it, unless it is there: Kafka 2.8 in KRaft mode creates what was only to be validated."""
     try:
-        admin.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)[topic.topic].result()
+        _ask(admin, topic)
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
@@ -262,7 +263,7 @@ def _denied(admin: AdminClient, name: str) -> list[str]:
         except KafkaException as error:
             if error.args[0].code() in DENIED:
                 return ["describe"]
-            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:  # not every broker has heard of it at once
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:  # not every broker knows it at once
                 raise NotYet(error.args[0].str()) from error
             raise
         return [word for operation, word in TOPIC_ACTIONS.items() if operation not in allowed]

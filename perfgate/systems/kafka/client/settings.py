@@ -70,7 +70,7 @@ def check_settings(scenario: Scenario, *, code_allowed: bool = False) -> None:
     for scope, pairs in zip(SETTINGS, stated, strict=True):
         for name, value in pairs:
             told = f"{scenario.name}: {scope}.{name}={value}"
-            if not code_allowed:  # librdkafka loads a library as soon as it is asked whether it would
+            if not code_allowed:  # librdkafka loads a library as soon as the setting is tried
                 refuse_code(f"{scope}.{name}", value, told)
             if (usual := _usual(scope, name, str(value), told)) != name:
                 raise ConfigurationError(f"{told}: an alias; write {usual}")
@@ -272,6 +272,6 @@ def _largest(scenario: Scenario) -> int:
         return scenario.record_bytes + beside
     try:
         lines = Path(scenario.payload.path).read_bytes().splitlines()
-    except OSError:  # told where the file is read for its records
+    except OSError:  # reported where the file is read for its records
         return scenario.record_bytes + beside
     return max(map(len, lines), default=0) + beside

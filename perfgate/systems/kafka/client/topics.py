@@ -33,7 +33,7 @@ LEADER_MOVING = {
 
 def admin_client(bootstrap: str, security: Settings) -> AdminClient:
     """Return an admin client that logs nothing about brokers which come and go."""
-    # The backoff's default maximum of 10 s would hide for so long that a starting broker is there.
+    # The backoff's default maximum of 10 s would hide a starting broker for that long.
     quick = {"reconnect.backoff.ms": "50", "reconnect.backoff.max.ms": "200"}
     fixed = {"bootstrap.servers": bootstrap, "log_level": "0", "allow.auto.create.topics": "false"}
     return AdminClient(with_tokens({**fixed, **quick, **revealed(security)}))
@@ -143,7 +143,7 @@ class Topics:
             except (KafkaException, TimeoutError) as error:
                 if error.args and error.args[0].code() not in LEADER_MOVING:
                     raise failure_of(error, f"reading the end offsets of {name}", asked=True) from error
-                # Once librdkafka has cached a new topic as leaderless, the same client says so for ever
+                # Once librdkafka has cached a new topic as leaderless, the same client reports that for ever
                 # (1 topic in 17 on 2.16.0); a new client asks the brokers.
                 self._admin = self._new_client()
                 raise NotYet(str(error)) from error

@@ -200,7 +200,7 @@ class Transactions:
             return False
         deadline = now() + within_s
         hear()
-        # Delivery reports come as events, so that librdkafka's own flush waits for whoever takes them.
+        # Delivery reports come as events, so that librdkafka's own flush waits until they are taken.
         while lib.rd_kafka_flush(self._client.handle, FLUSH_MS) and now() < deadline:
             hear()
         left_ms = max(1, int((deadline - now()) * 1e3))

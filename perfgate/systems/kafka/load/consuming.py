@@ -164,7 +164,7 @@ class Reader(Receiving):
         self._laps: bool = spec["laps"]
         self._sequences = Sequences(spec["producers"], self._partitions)
         # A member of a group takes partitions up where another left off: only the group as a whole misses none. The
-        # markers of transactions are positions that nobody is given.
+        # markers of transactions are positions that no consumer is given.
         followed = self._assigned is not None and not spec["transactions"]
         self._positions = Positions(self._partitions) if followed else None
         self._pointers = np.zeros(BATCH, np.uint64)

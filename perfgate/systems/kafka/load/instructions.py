@@ -25,7 +25,7 @@ MARGIN_S = 900.0
 STATISTICS_MS = 500
 PRODUCE, CONSUME = "producer", "consumer"
 
-# What makes librdkafka mean the same as the Java client's defaults, where the scenario says nothing else:
+# librdkafka's equivalents of the Java client's defaults, where the scenario states nothing else:
 # its own defaults are 1,000,000 requests in flight, linger 5 ms, 1 MB batches, 1 GiB of buffer and 300 s to deliver.
 # The bound on buffered records keeps a generator of small records under 300 MiB: each takes about 250 bytes more.
 SAME_AS_JAVA: Settings = (

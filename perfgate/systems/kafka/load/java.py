@@ -306,9 +306,9 @@ def _sent(
     failed = Counter[str]()
     for output in last:
         failed.update(output.errors)
-    if failed.total() != lost:  # not every error costs a record, not every lost record is told
+    if failed.total() != lost:  # not every error costs a record, not every lost record is reported
         failed = Counter({f"told: {', '.join(failed) or 'nothing'}": lost} if lost else {})
-    # The tools tell how long they were blocked over their whole run; a window's share is taken to be the same.
+    # The tools report their blocked time over their whole run; a window's share is taken to be the same.
     blocked = sum(output.blocked_s / (output.total.records / output.total.records_per_s) for output in last) / len(last)
     return Sent(
         attempted_in_window=written,

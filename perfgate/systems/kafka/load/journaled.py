@@ -151,7 +151,7 @@ class JournaledGenerators:
         self.collect()
         began = {name: said["at"] - self.start for name, said in self._running.said("started").items()}
         clocks, results = self._transport.clocks(self.start), self._running.said("result")
-        # Of a process that was killed there is what it knew until then, and nobody else to ask.
+        # A process that was killed has no result to compare with.
         for name, result in results.items():
             if reason := not_whole(self._folder, self._workers[name], result):
                 at = f" on the load host {clocks[name].host}" if name in clocks else ""
@@ -207,7 +207,7 @@ def not_whole(folder: Path, worker: Mapping[str, Any], result: Message) -> str:
     due = result["read"] - result["foreign"]
     if known != due:
         return f"{known:,} of {due:,} receipts are there"
-    # A member of a share group counts what it was told of its acceptances.
+    # A member of a share group counts the answers to its acceptances.
     told = sum(len(read_journal(accepts_path(folder, n), ACCEPT)) for n in numbers)
     due = result.get("accepts", 0)
     return f"{told:,} of {due:,} answers to acceptances are there" if told != due else ""

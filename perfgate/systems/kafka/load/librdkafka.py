@@ -260,7 +260,7 @@ def _load_result(
 
 
 def _too_small(scenario: Scenario) -> str:
-    """Return why records are too small for what is measured of them; empty when they are not."""
+    """The reason why records are too small for what is measured of them; empty when they are not."""
     if scenario.load.kind == "capped" and scenario.consumers and is_compact(scenario.payload, scenario.record_bytes):
         return (
             f"the latency from send to receipt is not known of records of {scenario.record_bytes} bytes that follow no "

@@ -98,7 +98,7 @@ class Sender:
         self._transactions.init()
 
     def run(self, start: float) -> None:
-        """Send until the window's end (or all records are sent), then hear the outcome of every record, bounded.
+        """Send until the window's end (or all records are sent), then wait for the outcome of every record, bounded.
 
         A capped load withdraws what still waits in its buffer when that would take long to send; in a transaction that
         would abort it, so it is sent. One that takes turns does so in the gap after each of them.
@@ -157,7 +157,7 @@ class Sender:
     def _take_turn(self, starts: float, opens: float, closes: float) -> None:
         """Send from `starts` until `closes` and count from `opens` on; what is then unsent is given up.
 
-        Before, the outcomes of the turn before are heard: a turn whose records were still under way after the gap, in
+        Before, the outcomes of the turn before are taken: a turn whose records were still under way after the gap, in
         which a capped load withdraws what its buffer holds, was late.
         """
         over, busy = self._window.closes + self._gap_s, lib.rd_kafka_outq_len(self.client.handle) > 0
@@ -185,7 +185,7 @@ class Sender:
         self._forget_refused()
 
     def _round_again(self) -> float:
-        """Return the time, and count what of the window this client has stood still for since it last asked."""
+        """Return the time, and count how much of the window this client has stood still since the last call."""
         moment = now()
         if moment - self._came_round > STALL_S:
             self.stalled_in_window_s += self._window.share_of(self._came_round, moment)
@@ -205,8 +205,8 @@ class Sender:
     def _drain(self) -> None:
         """Send what is still owed, then wait for every outcome; both are bounded.
 
-        A paced load that is behind although nothing pushed back is the generator's own fault: it owes for
-        CATCH_UP_S at most, and what is then unsent is told.
+        A paced load that is behind although nothing pushed back is the generator's own fault: it owes for CATCH_UP_S at
+        most, and the rest is reported as unsent.
         """
         deadline = now() + self._drain_s
         while (len(self._refused) or self._unsent() > 0) and (moment := now()) < deadline:
@@ -322,12 +322,12 @@ class Sender:
             self._refused = self._messages[:0]
 
     def _last_slot(self) -> int:
-        """Return how many records a paced load has in all: those due before the window's end."""
+        """Number of records of a paced load in all: those due before the window's end."""
         closes = self._window.closes
         return self._schedule.due_by(closes) if closes < float("inf") else sys.maxsize
 
     def _unsent(self) -> int:
-        """Return how many records are still owed; a capped load owes none."""
+        """Number of records still owed; a capped load owes none."""
         return self._last_slot() - self._next if self._paced and not self._turns else 0
 
 

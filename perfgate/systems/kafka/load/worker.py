@@ -103,7 +103,7 @@ class Control:
         os._exit(RUN_IS_GONE)
 
     def _watch(self) -> None:
-        silent_s = 0  # not by the clock: a process that was stopped itself has heard nothing either
+        silent_s = 0  # not by the clock: a process that was stopped itself has read nothing either
         while True:
             heard = self._heard
             time.sleep(1)
@@ -178,7 +178,7 @@ def run(control: Control, clients: Sequence[LoadClient]) -> None:
             time.sleep(max(0.0, start - now()))
             began.append(now())
             client.run(start)
-        except Exception as error:  # told to the run, which makes the round invalid
+        except Exception as error:  # reported to the run, which makes the round invalid
             failures.append(f"{error.__class__.__name__}: {error}")
             codes.append(_code_of(error))
         done.release()

@@ -77,7 +77,7 @@ def node_settings(
         "transaction.state.log.min.isr": min(2, replication),
         # A round's topic is deleted after it; its files go soon, so that the disk holds one or two rounds.
         "log.segment.delete.delay.ms": 1000,
-        # Preferred leaders are back within seconds of a broker; Kafka looks every 300 s.
+        # Preferred leaders are back within seconds of a broker; Kafka's default is 300 s.
         "leader.imbalance.check.interval.seconds": 5,
         "leader.imbalance.per.broker.percentage": 0,
         **dict(spec.config),

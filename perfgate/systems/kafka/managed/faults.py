@@ -114,7 +114,7 @@ class NodeFaults(KafkaTools):
 
     @abstractmethod
     def runs(self, node: int) -> bool:
-        """Return whether the node has not ended yet."""
+        """Whether the node has not ended yet."""
 
 
 class ProcessFaults(NodeFaults):

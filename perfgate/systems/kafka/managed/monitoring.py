@@ -21,7 +21,7 @@ START_TIMEOUT_S = 90
 SCRAPE_INTERVAL_S = 1
 AGENT_FIRST_PORT = 7071
 """Port of the first broker's exporter for a Prometheus that was there before the run; the next ones follow."""
-# The names that most dashboards use (lower case, domain_type_name), of what tells a cluster's health and load.
+# The names that most dashboards use (lower case, domain_type_name), of a cluster's health and load.
 AGENT_CONFIG = """\
 lowercaseOutputName: true
 rules:
