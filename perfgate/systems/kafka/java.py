@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
-from perfgate.host.cache import cache_dir
+from perfgate.host.disk import cache_dir
 from perfgate.model import DEFAULT_KAFKA_VERSION, ClusterSpec, Scenario
 from perfgate.model.cluster_values import release_numbers
 from perfgate.model.declared import UNKNOWN_VERSION

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.host.paused import PausedChange
+from perfgate.host.outside import PausedChange
 from perfgate.model.errors import ConfigurationError, TargetError
 from tests.harness.run_gate import HANG_BOUND_S, gate
 

@@ -12,11 +12,11 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AclOperation, NewTopic
 
+from perfgate.host.journal import this_machine
 from perfgate.host.ports import HOST
 from perfgate.host.waiting import poll_until
 from perfgate.model import SAME_ZONE
 from perfgate.systems.kafka.attached.described import load_target
-from perfgate.systems.kafka.attached.manifest import this_machine
 from perfgate.systems.kafka.client.admin import cluster_id_at, dynamic_value, set_broker
 from perfgate.systems.kafka.client.topics import PREFIX
 from tests.harness.run_gate import BEGUN_BOUND_S, HANG_BOUND_S, PROBES, ROOT, UNDECIDED, Finished, gate, gate_command

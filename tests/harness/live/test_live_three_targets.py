@@ -11,8 +11,8 @@ import psutil
 import pytest
 from confluent_kafka.admin import NewTopic
 
+from perfgate.host.disk import state_dir
 from perfgate.host.ports import HOST
-from perfgate.host.state import state_dir
 from perfgate.metrics.container import container_sampler
 from perfgate.metrics.process import process_sampler
 from perfgate.model import ClusterSpec

@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from perfgate.host.locked_folder import PREFIX, LockedFolder, delete_left_over
+from perfgate.host.journal import PREFIX, LockedFolder, delete_left_over
 from perfgate.load import collecting
 from perfgate.load.agent import Agent
 from perfgate.load.clocks import Estimate
@@ -139,7 +139,7 @@ def test_what_an_agent_left_that_was_killed_is_deleted_by_the_next_and_a_living_
 ) -> None:
     wrote(own, 1.0)
     dies = (
-        "import os, tempfile; from perfgate.host.locked_folder import LockedFolder\n"
+        "import os, tempfile; from perfgate.host.journal import LockedFolder\n"
         "folder = LockedFolder(); (folder.path / 'x').touch(); print(folder.path, flush=True); os.kill(os.getpid(), 9)"
     )
     env = {"TMPDIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[3])}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.host.locked_folder import PREFIX
+from perfgate.host.journal import PREFIX
 from perfgate.load.agent import Agent
 from perfgate.load.history import OUTCOME, outcomes_path, read_journal
 from perfgate.load.hosts import DaskTransport, dask_hosts

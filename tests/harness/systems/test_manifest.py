@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.host.alive import is_alive, mark_of_this_process
-from perfgate.host.state import state_dir
+from perfgate.host import journal
+from perfgate.host.disk import state_dir
+from perfgate.host.journal import is_alive, mark_of_this_process
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.attached import manifest as module
 from perfgate.systems.kafka.attached.manifest import Manifest, leftovers
 
 
 def here(folder: Path) -> dict[str, str]:
-    return module.this_machine(folder.stat().st_dev)._asdict()
+    return journal.this_machine(folder.stat().st_dev)._asdict()
 
 
 def orphaned(folder: Path, *lines: str) -> Path:
@@ -30,7 +31,7 @@ def orphaned(folder: Path, *lines: str) -> Path:
 def test_a_process_is_alive_until_it_ends() -> None:
     assert is_alive(mark_of_this_process())
     done = subprocess.run(
-        [sys.executable, "-c", "from perfgate.host.alive import *; print(mark_of_this_process())"],
+        [sys.executable, "-c", "from perfgate.host.journal import *; print(mark_of_this_process())"],
         capture_output=True,
         text=True,
         check=True,
@@ -120,8 +121,8 @@ def test_a_run_is_known_to_have_ended_where_the_kernel_tells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was: str, here: str, ended: bool
 ) -> None:
     def at(words: str) -> None:
-        machine = module.Machine(*words.replace("-", "").split(" "))
-        monkeypatch.setattr(module, "this_machine", lambda _path: machine)
+        machine = journal.Machine(*words.replace("-", "").split(" "))
+        monkeypatch.setattr(journal, "this_machine", lambda _path: machine)
 
     at(was)
     manifest = Manifest(tmp_path, cluster_id="c", run_id="r1")
@@ -135,7 +136,7 @@ def test_a_run_is_known_to_have_ended_where_the_kernel_tells(
 def test_a_broker_that_was_brought_back_is_not_brought_back_again(tmp_path: Path) -> None:
     orphaned(tmp_path, '{"away": "2", "address": "b:1", "back": "start"}', '{"topic": "a", "id": "1"}\n{"top')
     (left,) = leftovers(tmp_path, "c")
-    module.came_back(left, 2)
+    left.came_back(2)
     (again,) = leftovers(tmp_path, "c")
     assert (left.away, again.away, again.topics) == ({}, {}, {"a": "1"})
 

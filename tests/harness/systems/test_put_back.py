@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from fixtures import wiring
 from fixtures.live import put_back
 from fixtures.sources import Book
+from perfgate.host.journal import claimed
 from perfgate.host.session import run_in_session
 from perfgate.measure.bench import Bench
 from perfgate.measure.load_watch import LoadWatch
@@ -42,10 +43,9 @@ from perfgate.systems.kafka.attached.cluster import BACK_S, HEALTH_AT_MOST_S, Ex
 from perfgate.systems.kafka.attached.command_faults import run_command
 from perfgate.systems.kafka.attached.described import CLIENT_ID, Limits, load_target
 from perfgate.systems.kafka.attached.external import ExternalTarget
-from perfgate.systems.kafka.attached.journaled_topics import JournaledTopics
 from perfgate.systems.kafka.attached.leftovers import Cleaner
 from perfgate.systems.kafka.attached.limits import beyond, lacks_permission
-from perfgate.systems.kafka.attached.manifest import Away, Manifest, Occupied, leftovers, occupy
+from perfgate.systems.kafka.attached.manifest import Away, JournaledTopics, Manifest, Occupied, leftovers, occupy
 from perfgate.systems.kafka.client import admin as admin_module
 from perfgate.systems.kafka.client import live_settings as live_module
 from perfgate.systems.kafka.client.admin import dynamic_value
@@ -207,6 +207,43 @@ def test_the_start_after_a_kill_knows_the_steps_too(
     assert Cleaner(Mock(), Mock()).put_back(Mock(), list(leftovers(tmp_path, "c"))) == []
     assert broker.values["1", "num.io.threads"] == left
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_setting_that_a_killed_run_changed_twice_is_as_it_was_before_both(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, broker: Broker
+) -> None:
+    """Put back in the order of the notes it stayed at 16: 32 was not the first change's, so that one was left alone."""
+    killed = Manifest(tmp_path, cluster_id="c", run_id="r")
+    killed.changes("1", "num.io.threads", None, "9", "16")
+    killed.changes("1", "num.io.threads", "16", "16", "32")
+    killed.close()
+    broker.values["1", "num.io.threads"] = "32"
+    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.topic_ids", lambda *_: {})
+    assert Cleaner(Mock(), Mock()).put_back(Mock(), list(leftovers(tmp_path, "c"))) == []
+    assert broker.values["1", "num.io.threads"] is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_another_start_is_putting_back_is_left_to_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, broker: Broker
+) -> None:
+    killed = Manifest(tmp_path, cluster_id="c", run_id="r")
+    killed.changes("1", "num.io.threads", None, "9", "16")
+    killed.takes(1, "kafka-1:9093", "start")
+    killed.close()
+    broker.values["1", "num.io.threads"] = "16"
+    brought_back = Mock(return_value="")
+    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.bring_back", brought_back)
+    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.topic_ids", lambda *_: {})
+    found, cleaner = list(leftovers(tmp_path, "c")), Cleaner(Mock(), Mock())
+    with claimed(tmp_path / "r.jsonl"):
+        assert cleaner.put_back(Mock(), found) == cleaner.bring_brokers_back(found[0]) == []
+        assert broker.values["1", "num.io.threads"] == "16"
+        brought_back.assert_not_called()
+    assert cleaner.put_back(Mock(), found) == []
+    assert broker.values["1", "num.io.threads"] is None
+    assert cleaner.put_back(Mock(), found) == [], "what was known of it before is no longer noted"
+    brought_back.assert_called_once()
 
 
 @pytest.mark.parametrize(
@@ -482,8 +519,8 @@ def test_a_topic_of_which_nobody_knows_whether_it_was_made_is_deleted_in_the_end
 
 def full(manifest: Manifest) -> None:
     """Let the disk under the manifest be full from now on."""
-    manifest._file.close()
-    manifest._file = Path("/dev/full").open("w")  # noqa: SIM115
+    manifest.journal.file.close()
+    manifest.journal.file = Path("/dev/full").open("w")  # noqa: SIM115
 
 
 def test_what_cannot_be_noted_is_not_done(tmp_path: Path, cluster: Callable[..., ExternalCluster]) -> None:
@@ -528,7 +565,7 @@ def test_replicas_stay_on_the_brokers_that_a_row_asks_for(tmp_path: Path, monkey
         "perfgate.systems.kafka.client.topics.Topics.create", lambda _self, _name, spec: asked.append(spec)
     )
     monkeypatch.setattr(
-        "perfgate.systems.kafka.attached.journaled_topics.topic_ids", lambda _admin, names: dict.fromkeys(names, "i")
+        "perfgate.systems.kafka.attached.manifest.topic_ids", lambda _admin, names: dict.fromkeys(names, "i")
     )
     manifest = Manifest(tmp_path, cluster_id="c", run_id="r")
     JournaledTopics(Cluster(), manifest).create(  # type: ignore[arg-type]
@@ -1285,7 +1322,7 @@ def test_a_folder_without_locks_is_one_message(tmp_path: Path, monkeypatch: pyte
     def no_locks(*_: object) -> None:
         raise OSError(37, "No locks available")
 
-    monkeypatch.setattr("perfgate.systems.kafka.attached.manifest.fcntl.flock", no_locks)
+    monkeypatch.setattr("perfgate.host.journal.fcntl.flock", no_locks)
     with pytest.raises(ConfigurationError, match=r"No locks available.*XDG_STATE_HOME"):
         occupy(tmp_path, "c")
 

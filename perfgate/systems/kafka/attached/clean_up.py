@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from perfgate.host.state import state_dir
+from perfgate.host.disk import state_dir
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.exit_code import ExitCode
 from perfgate.model.secret import leave_no_core_dump, redacted

@@ -17,8 +17,7 @@ from perfgate.model.meter import Meter
 from perfgate.systems.kafka.attached.command_faults import CommandFaults
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.identity import OtherClusterError, require_same
-from perfgate.systems.kafka.attached.journaled_topics import JournaledTopics
-from perfgate.systems.kafka.attached.manifest import Manifest
+from perfgate.systems.kafka.attached.manifest import JournaledTopics, Manifest
 from perfgate.systems.kafka.client.admin import (
     broker_config,
     cluster_id_at,

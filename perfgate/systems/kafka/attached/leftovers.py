@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from perfgate.host.journal import claimed
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.attached.command_faults import bring_back, still_away
 from perfgate.systems.kafka.attached.described import DescribedTarget
-from perfgate.systems.kafka.attached.manifest import Leftover, came_back
+from perfgate.systems.kafka.attached.manifest import Leftover, read_leftover
 from perfgate.systems.kafka.client.admin import cluster_id_at, put_back, put_back_own, sees_all_topics, topic_ids
 from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S, answer
 
@@ -18,7 +21,7 @@ FAILURES = (TargetError, ConfigurationError, KafkaException, OSError)
 
 
 class Cleaner:
-    """Knows the file's commands, and tells what it does."""
+    """Knows the file's commands, says what it does, and holds the notes of each run while it undoes what they say."""
 
     def __init__(self, described: DescribedTarget, note: Callable[[str], None]) -> None:
         self._described, self._note = described, note
@@ -28,6 +31,27 @@ class Cleaner:
 
         Needs no connection: the broker may be the only one that the file names.
         """
+        with ExitStack() as claims:
+            return [text for mine in _claimed(claims, [leftover]) for text in self._bring_back(mine)]
+
+    def put_back(self, admin: AdminClient, found: Sequence[Leftover]) -> list[str]:
+        """Try every step of every run's; return what could not be done, as what a person has to do.
+
+        Brokers first: settings and topics of brokers that are not all there are left alone.
+        """
+        with ExitStack() as claims:
+            mine = _claimed(claims, found)
+            left = [text for leftover in mine for text in self._bring_back(leftover)]
+            if left:
+                return [*left, "nothing else was done to these brokers while one may be away"]
+            for leftover in mine:
+                failed = self._clean(admin, leftover)
+                left += [f"run {leftover.run_id}: {text}; {_by_hand(leftover)}" for text in failed]
+                if not failed:
+                    leftover.notes.remove()
+            return left
+
+    def _bring_back(self, leftover: Leftover) -> list[str]:
         left = []
         for broker, (address, back, taken) in list(leftover.away.items()):
             self._note(
@@ -50,32 +74,17 @@ class Cleaner:
             if reason:
                 left.append(f"{still_away(broker, address, back, reason)}; {_by_hand(leftover)}")
                 continue
-            came_back(leftover, broker)
+            leftover.came_back(broker)
             self._note(f"ran [faults] {back} for broker {broker}, away since run {leftover.run_id}, which was killed")
         return left
 
-    def put_back(self, admin: AdminClient, found: Sequence[Leftover]) -> list[str]:
-        """Try every step of every run's; return what could not be done, as what a person has to do.
-
-        Brokers first: settings and topics of brokers that are not all there are left alone.
-        """
-        left = [text for leftover in found for text in self.bring_brokers_back(leftover)]
-        if left:
-            return [*left, "nothing else was done to these brokers while one may be away"]
-        for leftover in found:
-            failed = self._clean(admin, leftover)
-            left += [f"run {leftover.run_id}: {text}; {_by_hand(leftover)}" for text in failed]
-            if not failed:
-                leftover.path.unlink(missing_ok=True)
-        return left
-
     def _clean(self, admin: AdminClient, leftover: Leftover) -> list[str]:
-        """Put settings back and delete topics, those known by id, or by name and content.
+        """Put settings back, the last one changed first, and delete topics, those known by id, or by name and content.
 
         A setting that somebody has changed since is theirs; one of a broker that is no more is dropped.
         """
         left = []
-        for change in leftover.configs:
+        for change in reversed(leftover.configs):
             broker, name = str(change["broker"]), str(change["name"])
             try:
                 self._restore(admin, leftover, broker, name, change)
@@ -100,7 +109,7 @@ class Cleaner:
         return left
 
     def _restore(
-        self, admin: AdminClient, leftover: Leftover, broker: str, name: str, change: Mapping[str, str | None]
+        self, admin: AdminClient, leftover: Leftover, broker: str, name: str, change: Mapping[str, Any]
     ) -> None:
         before, effective, value = change["before"], change.get("effective") or "", change.get("value")
         if value is None:  # noted by a version that did not say it
@@ -117,6 +126,12 @@ class Cleaner:
             self._note(f"removed topic {name}, left by run {leftover.run_id}, which was killed")
         else:
             self._note(f"left topic {name} alone: it is not the one that run {leftover.run_id} made")
+
+
+def _claimed(claims: ExitStack, found: Sequence[Leftover]) -> list[Leftover]:
+    """Those that no other process undoes, as they are noted now: none but this one does while the claims last."""
+    held = (read_leftover(claims.enter_context(claimed(each.path))) for each in found)
+    return [each for each in held if each is not None]
 
 
 def may_live(leftover: Leftover) -> str:

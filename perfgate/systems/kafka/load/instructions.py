@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import cast
 
-from perfgate.host.cache import cache_dir
+from perfgate.host.disk import cache_dir
 from perfgate.load.headers import is_compact, run_tag
 from perfgate.model import Scenario, Settings, with_settings
 from perfgate.model.load import LoadSpec

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from perfgate.host.cache import cache_dir
+from perfgate.host.disk import cache_dir
 from perfgate.model import ClusterSpec
 from perfgate.systems.kafka.java import KafkaJars
 

@@ -19,7 +19,7 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.exceptions import ContainerStartException
 from testcontainers.core.network import Network
 
-from perfgate.host.alive import mark_of_this_process
+from perfgate.host.journal import mark_of_this_process
 from perfgate.host.ports import HOST, free_ports
 from perfgate.host.signals import interrupted_later
 from perfgate.model import CROSS_ZONE, ClusterSpec

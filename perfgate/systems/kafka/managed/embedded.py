@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from perfgate.host.disk import check_disk
-from perfgate.host.locked_folder import delete_left_over
+from perfgate.host.journal import delete_left_over
 from perfgate.model import MIB, ClusterSpec
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.java import find_java, jars_of, java_needed

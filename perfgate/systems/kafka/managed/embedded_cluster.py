@@ -10,7 +10,7 @@ from pathlib import Path
 
 from perfgate.host.cpu_quota import limit_cpu
 from perfgate.host.guard import Guard
-from perfgate.host.locked_folder import LockedFolder
+from perfgate.host.journal import LockedFolder
 from perfgate.host.ports import HOST, free_ports
 from perfgate.model import CROSS_ZONE, ClusterSpec, Link
 from perfgate.model.errors import BrokersFailedError, TargetError

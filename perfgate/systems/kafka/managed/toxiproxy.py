@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfgate.host.cache import cache_dir
+from perfgate.host.disk import cache_dir
 from perfgate.host.guard import Guard
 from perfgate.host.ports import HOST, free_ports
 from perfgate.host.waiting import poll_until

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.host.commanded import CommandedChange, revert_what_was_left, run
+from perfgate.host.outside import CommandedChange, revert_what_was_left, run
 from perfgate.model.changes import Commands
 from perfgate.model.errors import ConfigurationError, TargetError
 from tests.harness.run_gate import HANG_BOUND_S, ROOT
@@ -54,7 +54,7 @@ def applied_by_a_killed_run(tmp_path: Path, applied: Path, revert: str) -> Path:
     """Have a run apply the change and be killed; return its note."""
     script = (
         "import os, signal, sys\nfrom pathlib import Path\n"
-        "from perfgate.host.commanded import CommandedChange\nfrom perfgate.model.changes import Commands\n"
+        "from perfgate.host.outside import CommandedChange\nfrom perfgate.model.changes import Commands\n"
         "commands, state = Commands(apply=sys.argv[1], revert=sys.argv[2]), Path(sys.argv[3])\n"
         "CommandedChange(commands, run_id='run-1', folder=state, printed=state / 'log').change(())\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -200,7 +200,7 @@ def test_a_command_that_outlives_its_run_does_not_win_over_the_revert(applied: P
     """It was reverted at once, and applied a little later: for good, and nobody knew."""
     script = (
         "import sys\nfrom pathlib import Path\n"
-        "from perfgate.host.commanded import CommandedChange\nfrom perfgate.model.changes import Commands\n"
+        "from perfgate.host.outside import CommandedChange\nfrom perfgate.model.changes import Commands\n"
         "commands, state = Commands(apply=sys.argv[1], revert=sys.argv[2]), Path(sys.argv[3])\n"
         "CommandedChange(commands, run_id='run-1', folder=state, printed=state / 'log').change(())\n"
     )
@@ -245,7 +245,8 @@ def test_a_full_disk_reverts_no_less(make: Make, applied: Path, monkeypatch: pyt
 def test_a_note_of_an_earlier_version_is_reverted_too(applied: Path, tmp_path: Path) -> None:
     note = applied_by_a_killed_run(tmp_path, applied, f"rm {applied}")
     known = json.loads(note.read_text())
-    del known["folder"]
+    for later in ("folder", "number", "device"):
+        del known[later]
     note.write_text(json.dumps(known))
     revert_what_was_left(tmp_path / "state", lambda _: None)
     assert not applied.exists()
@@ -343,6 +344,15 @@ def test_a_container_reverts_what_one_before_it_left(applied: Path, tmp_path: Pa
     revert_what_was_left(tmp_path / "state", lambda _: None)
     assert not notes(tmp_path)
     assert not applied.exists()
+
+
+def test_a_machine_of_the_same_name_is_another_one(applied: Path, tmp_path: Path) -> None:
+    """Of a folder that machines share: its lock may tell nothing here, and its run may live."""
+    note = applied_by_a_killed_run(tmp_path, applied, f"rm {applied}")
+    note.write_text(json.dumps({**json.loads(note.read_text()), "number": "another", "boot": "another"}))
+    with pytest.raises(ConfigurationError, match=r"or still runs there"):
+        revert_what_was_left(tmp_path / "state", pytest.fail)
+    assert applied.exists()
 
 
 def test_without_a_folder_nothing_is_looked_for(tmp_path: Path) -> None:
