@@ -23,7 +23,7 @@ import psutil
 from benchmarks.hosts_figures import Costs, Started, ratios, tables
 from benchmarks.load_engine import CASES
 from perfgate.host.environment import environment_facts
-from perfgate.host.usage import Usage
+from perfgate.host.machine_use import Usage
 from perfgate.load.hosts import dask_hosts
 from perfgate.load.local import WORKER
 from perfgate.load.transport import Transport

@@ -23,7 +23,7 @@ import psutil
 
 from fixtures.wiring import make_driver
 from perfgate.host.environment import environment_facts
-from perfgate.host.usage import Usage
+from perfgate.host.machine_use import Usage
 from perfgate.judge.statistics import median_interval, spread
 from perfgate.measure.assembly import done_in_window
 from perfgate.measure.validity import accounting_of, flaws

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from perfgate.host.cpu_quota import limit_cpu
 from perfgate.host.guard import Guard
+from perfgate.host.machine_use import limit_cpu
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 
 WORSE = os.environ["WORSE"]

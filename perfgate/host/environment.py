@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import platform
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
-from perfgate.host.cpu_model import cpu_model
+from perfgate.model.hosts import TimeService
 
 ROOT = Path(__file__).parents[2]
+CPUINFO = Path("/proc/cpuinfo")
+IMPLEMENTER, PART = "CPU implementer", "CPU part"
+NAMES = ("model name", "cpu model", "cpu", "uarch")
+"""Where x86, MIPS, POWER and RISC-V have the name of a processor, in the order in which they are looked for."""
+CHRONY = ("chronyc", "-c", "tracking")
+ANSWER_S = 2.0
+FIELDS = 14
+"""Reference (number, name), stratum, its time, system time, last and RMS offset, frequency, residual frequency, skew,
+root delay, root dispersion, update interval, leap status: chronyc(1), "tracking", in the order of its report."""
+NOT_SYNCHRONISED = "Not synchronised"
 
 
 def environment_facts() -> dict[str, object]:
-    """Return the environment part of run.json."""
+    """The environment part of run.json."""
     import confluent_kafka  # only what measures asks for its machine: a replay has the recorded one's facts
     import psutil
 
+    cpuinfo = CPUINFO.read_text(errors="replace") if CPUINFO.exists() else ""
     return {
-        "cpu_model": _cpu_model(),
+        "cpu_model": cpu_model(cpuinfo, platform.machine()),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         "memory_mib": psutil.virtual_memory().total >> 20,
         "kernel": f"{platform.system()} {platform.release()}",
@@ -31,13 +43,25 @@ def environment_facts() -> dict[str, object]:
     }
 
 
-def _cpu_model() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    return cpu_model(cpuinfo.read_text(errors="replace") if cpuinfo.exists() else "", platform.machine())
+def cpu_model(cpuinfo: str, machine: str) -> str:
+    """The processor's name, from the text of /proc/cpuinfo; `machine`, as uname prints it, where that has none.
+
+    ARM's kernels print no name, or one of the architecture alone ("ARMv8 Processor rev 1"), which any two ARM machines
+    share: there it is the implementer and the part of its cores (registers: MIDR_EL1), in hexadecimal.
+    """
+    fields: dict[str, dict[str, None]] = {}
+    for line in cpuinfo.splitlines():
+        name, _, value = line.partition(":")
+        if value.strip():
+            fields.setdefault(name.strip(), {})[value.strip()] = None
+    if IMPLEMENTER in fields:
+        makers, parts = (" + ".join(sorted(fields.get(name, {"unknown": None}))) for name in (IMPLEMENTER, PART))
+        return f"{machine} implementer {makers} part {parts}"
+    return next((next(iter(fields[name])) for name in NAMES if name in fields), machine)
 
 
 def _commit() -> str:
-    """Return the checkout's commit; "unknown" outside a checkout.
+    """The checkout's commit; "unknown" outside a checkout.
 
     Where files that git knows differ from it, `-dirty-` and a hash of how: a run is not continued by other code.
     """
@@ -53,3 +77,32 @@ def _commit() -> str:
 def _git(*arguments: str) -> bytes:
     done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, timeout=10, check=True)
     return done.stdout
+
+
+def time_service() -> TimeService | None:
+    """What chrony says of the wall clock; None where there is none, or it does not answer within ANSWER_S."""
+    try:
+        done = subprocess.run(CHRONY, capture_output=True, text=True, timeout=ANSWER_S, check=True)
+        return parse_tracking(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+
+
+def parse_tracking(text: str) -> TimeService:
+    """Read a line of `chronyc -c tracking`. Raises ValueError for anything else."""
+    fields = text.strip().split(",")
+    if len(fields) != FIELDS:
+        raise ValueError(f"{FIELDS} fields were expected of chronyc, not {text!r}")
+    offset_s, root_delay_s, root_dispersion_s = (float(fields[n]) for n in (4, 10, 11))
+    if not all(map(math.isfinite, (offset_s, root_delay_s, root_dispersion_s))):
+        raise ValueError(f"chronyc gave no number: {text!r}")
+    synchronised = fields[-1] != NOT_SYNCHRONISED
+    bound_s = abs(offset_s) + root_dispersion_s + root_delay_s / 2
+    return TimeService(
+        stratum=int(fields[2]),
+        synchronised=synchronised,
+        offset_ms=offset_s * 1e3,
+        root_delay_ms=root_delay_s * 1e3,
+        root_dispersion_ms=root_dispersion_s * 1e3,
+        bound_ms=bound_s * 1e3 if synchronised else None,
+    )

@@ -1,10 +1,12 @@
-"""Use of this machine as a whole between two looks: processors, network against its speed, segments sent again."""
+"""Use of this machine between two looks, as a whole and by some processes; and a bound on what a process may use."""
 
 from __future__ import annotations
 
 import platform
+import secrets
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,14 +15,18 @@ from typing import Any
 import psutil
 
 from perfgate.model import MIB
+from perfgate.model.errors import ConfigurationError
 from perfgate.model.hosts import MachineUse
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SNMP = Path("/proc/net/snmp")
-GROUPS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/cpu"))
-"""Where control groups are, of version 2 or 1; inside a container its own one stands there."""
+CGROUPS = Path("/sys/fs/cgroup")
+GROUPS = (CGROUPS, CGROUPS / "cpu")
+"""Where control groups are, of version 2 or 1; inside a container its own one is there."""
 OF_THIS_PROCESS = Path("/proc/self/cgroup")
 LOOPBACK = "lo"
+PERIOD_US = 20_000
+"""Short, so that a bounded broker pauses for milliseconds, not for the 100 ms of Linux's default period."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +46,7 @@ class Look:
 
 @cache
 def boot_id() -> str:
-    """Return what all namespaces and containers of one running kernel have in common."""
+    """What all namespaces and containers of one running kernel have in common."""
     return BOOT_ID.read_text().strip() if BOOT_ID.exists() else platform.node()
 
 
@@ -56,7 +62,7 @@ def look() -> Look:
 
 
 def periods_of_groups() -> list[tuple[int, int]]:
-    """Return the periods so far, and those that held this process back, of its control group and of each above it.
+    """Periods so far, and those that held this process back, of its control group and of each above it.
 
     Groups without a quota count none.
     """
@@ -64,9 +70,9 @@ def periods_of_groups() -> list[tuple[int, int]]:
 
 
 def periods() -> tuple[int, int]:
-    """Return the same of all these groups together."""
-    found = periods_of_groups()
-    return sum(every for every, _ in found), sum(held for _, held in found)
+    """The same of all these groups together."""
+    each = periods_of_groups()
+    return sum(every for every, _ in each), sum(held for _, held in each)
 
 
 @cache
@@ -85,12 +91,12 @@ def _cpu_stats() -> tuple[Path, ...]:
 
 
 def speeds() -> dict[str, float]:
-    """Return the speed of each interface that states one, in bytes/s in each direction."""
+    """The speed of each interface that states one, in bytes/s in each direction."""
     return {name: stats.speed * 1e6 / 8 for name, stats in psutil.net_if_stats().items() if stats.speed > 0}
 
 
 def use(before: Look, after: Look, speed: Mapping[str, float], *, with_run: bool) -> MachineUse:
-    """Return what the machine did between two looks; `speed`: of its interfaces, in bytes/s."""
+    """What the machine did between two looks; `speed`: of its interfaces, in bytes/s."""
     seconds = after.at - before.at
     cores = [(now - then) / seconds for then, now in zip(before.cores, after.cores, strict=True)]
     rates = {
@@ -117,22 +123,82 @@ def use(before: Look, after: Look, speed: Mapping[str, float], *, with_run: bool
 
 
 def segments_of(snmp: str) -> tuple[int, int]:
-    """Return the TCP segments sent, and sent again, that a /proc/net/snmp tells of; the first do not hold the second.
+    """TCP segments sent, and sent again, of a /proc/net/snmp; the first do not hold the second.
 
     RFC 1213: tcpOutSegs, tcpRetransSegs.
     """
     names, values = (line.split()[1:] for line in snmp.splitlines() if line.startswith("Tcp: "))
-    found = dict(zip(names, values, strict=True))
-    return int(found["OutSegs"]), int(found["RetransSegs"])
+    counters = dict(zip(names, values, strict=True))
+    return int(counters["OutSegs"]), int(counters["RetransSegs"])
 
 
 def periods_of(stat: str) -> tuple[int, int]:
-    """Return the periods of a quota, and those in which it held its group back, that a cpu.stat tells of."""
-    found = dict(line.split() for line in stat.splitlines())
-    return int(found.get("nr_periods", 0)), int(found.get("nr_throttled", 0))
+    """Periods of a quota, and those in which it held its group back, of a cpu.stat."""
+    counters = dict(line.split() for line in stat.splitlines())
+    return int(counters.get("nr_periods", 0)), int(counters.get("nr_throttled", 0))
 
 
 def _busy(times: Any) -> float:
-    """Return all time but the idle. What a hypervisor stole was wanted; guests are counted in user and nice already."""
+    """All time but the idle. What a hypervisor stole was wanted; guests are counted in user and nice already."""
     idle = times.idle + getattr(times, "iowait", 0.0)
     return float(sum(times) - idle - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0))
+
+
+class Usage:
+    """CPU and memory of some processes, and of the busiest of their threads; two looks make a span."""
+
+    def __init__(self, pids: Sequence[int]) -> None:
+        self._processes = [psutil.Process(pid) for pid in pids]
+        self._looks: list[tuple[float, float, dict[int, float]]] = []
+        self._rss_bytes = 0
+
+    @property
+    def looks(self) -> int:
+        """How often the counters have been read."""
+        return len(self._looks)
+
+    def look(self) -> None:
+        """Read the counters. Raises psutil.NoSuchProcess when a process has ended."""
+        cpu = sum(times.user + times.system for times in (p.cpu_times() for p in self._processes))
+        threads = {t.id: t.user_time + t.system_time for p in self._processes for t in p.threads()}
+        self._rss_bytes = max(self._rss_bytes, *(p.memory_info().rss for p in self._processes))
+        self._looks.append((time.monotonic(), cpu, threads))
+
+    def span(self) -> dict[str, float]:
+        """The cores used by all processes and by the busiest thread between two looks, and the largest memory.
+
+        Raises ValueError unless there were two looks.
+        """
+        (opened, before, earlier), (closed, after, later) = self._looks
+        busiest = max(later[thread] - earlier.get(thread, 0.0) for thread in later)
+        return {
+            "cpu_cores": (after - before) / (closed - opened),
+            "busiest_thread_cores": busiest / (closed - opened),
+            "rss_mib": self._rss_bytes / MIB,
+        }
+
+
+def limit_cpu(pid: int, cores: float) -> Path:
+    """Bound all threads of the process to `cores`, by a Linux control group (version 1 or 2); return its folder.
+
+    The folder has to be removed once the process has ended. Raises ConfigurationError where the suite may set no bound.
+    """
+    is_first = (CGROUPS / "cpu" / "cpu.shares").exists()
+    folder = (CGROUPS / "cpu" if is_first else CGROUPS) / f"kafka-perf-gate-{secrets.token_hex(6)}"
+    quota = max(1000, round(cores * PERIOD_US))
+    try:
+        folder.mkdir()
+        if is_first:
+            (folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+            (folder / "cpu.cfs_quota_us").write_text(str(quota))
+        else:
+            (folder / "cpu.max").write_text(f"{quota} {PERIOD_US}")
+        (folder / "cgroup.procs").write_text(str(pid))
+    except OSError as error:
+        with suppress(OSError):
+            folder.rmdir()
+        raise ConfigurationError(
+            f"a bound on brokers' CPU (--broker-cpus, cluster.cpus) needs the right to make control groups ({error}); "
+            "run as root, or leave it out"
+        ) from error
+    return folder

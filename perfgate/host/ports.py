@@ -1,9 +1,12 @@
-"""Free loopback ports for brokers and proxies."""
+"""Addresses of this machine, and free loopback ports for brokers and proxies."""
 
 from __future__ import annotations
 
+import ipaddress
 import random
 import socket
+
+import psutil
 
 from perfgate.model.errors import ConfigurationError
 
@@ -12,13 +15,13 @@ HOST = "127.0.0.1"
 FIRST, LAST = 20_000, 32_000
 TRIES = 2_000
 _given: set[int] = set()
-"""Handed out by this process: what will listen there may not have begun to."""
+"""Given by this process: what will listen there may not have begun to."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Return `count` distinct ports that nothing listens on now, and that were not handed out before.
+    """Distinct ports that nothing listens on now, and that were not given before.
 
-    Raises ConfigurationError when too few can be had.
+    Raises ConfigurationError when there are too few.
     """
     fresh = [port for port in range(FIRST, LAST) if port not in _given]
     if len(fresh) < TRIES:  # a very long process: what it was given first is free again by now, or does not bind
@@ -39,10 +42,35 @@ def free_ports(count: int) -> list[int]:
 
 
 def listens(address: str, timeout_s: float) -> bool:
-    """Return whether something listens at the address (host:port)."""
+    """Whether something listens at the address (host:port)."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=timeout_s).close()
     except (OSError, ValueError):
         return False
     return True
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a name or an address stands for addresses of this machine's own interfaces alone.
+
+    False for a name that cannot be resolved. Addresses in another network namespace of this machine, such as those of
+    its containers, cannot be told from those of other machines.
+    """
+    try:
+        meant = {_address(str(entry[4][0])) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except (OSError, ValueError):  # ValueError: no name can read so
+        return False
+    own = {
+        _address(each.address)
+        for addresses in psutil.net_if_addrs().values()
+        for each in addresses
+        if each.family in (socket.AF_INET, socket.AF_INET6)
+    }
+    return bool(meant) and all(each.is_loopback or each in own for each in meant)
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    address = ipaddress.ip_address(text.partition("%")[0])  # a link-local one is followed by its interface
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped or address

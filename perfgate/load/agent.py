@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import cast
 
+from perfgate.host.environment import time_service
 from perfgate.host.journal import LockedFolder, delete_left_over
 from perfgate.host.machine_use import boot_id, look, speeds, use
-from perfgate.host.time_service import time_service
 from perfgate.load import boot
 from perfgate.load.local import LocalProcess, LocalTransport, ended
 from perfgate.load.transport import Message

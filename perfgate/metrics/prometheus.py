@@ -18,7 +18,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 from urllib3.util.ssl_ import create_urllib3_context
 
-from perfgate.host.addresses import is_this_machine
+from perfgate.host.ports import is_this_machine
 from perfgate.metrics.prometheus_source import PRESETS, PrometheusSource, duration_s
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret, redacted

@@ -5,7 +5,7 @@ import socket
 import psutil
 import pytest
 
-from perfgate.host.addresses import is_this_machine
+from perfgate.host.ports import is_this_machine
 
 
 def test_every_address_of_an_interface_is_this_machine() -> None:

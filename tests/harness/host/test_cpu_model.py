@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfgate.host.cpu_model import cpu_model
+from perfgate.host.environment import cpu_model
 
 GRAVITON_2 = """processor\t: 0
 BogoMIPS\t: 243.75

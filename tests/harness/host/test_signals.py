@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from perfgate.host.signals import interrupted_later
+from perfgate.host.session import interrupted_later
 
 
 @pytest.fixture(autouse=True)

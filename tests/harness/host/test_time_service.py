@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.host import time_service
+from perfgate.host import environment as time_service
 
 FOLLOWS = (
     "7F000001,127.0.0.1,9,1795499715.301914714,0.000000301,-0.000000036,0.000001998,0.008,-0.001,0.116,"

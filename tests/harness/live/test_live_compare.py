@@ -8,7 +8,7 @@ import jsonschema
 import psutil
 import pytest
 
-from perfgate.host.cpu_quota import GROUPS
+from perfgate.host.machine_use import CGROUPS
 from perfgate.model import ClusterSpec
 from perfgate.report.html import build_report
 from perfgate.report.recorded_pairs import main as record
@@ -193,7 +193,7 @@ def test_rows_with_consumers_alternate_by_whole_rounds(tmp_path: Path) -> None:
 
 
 def test_a_cpu_quota_and_jvm_options_reach_the_brokers_and_leave_nothing(tmp_path: Path) -> None:
-    groups = set(GROUPS.glob("**/kafka-perf-gate-*"))
+    groups = set(CGROUPS.glob("**/kafka-perf-gate-*"))
     spec = ClusterSpec(brokers=1, cpus_per_broker=0.5, jvm_options=("-Dkafka.perf.gate=1",))
     target = EmbeddedTarget(log_folder=tmp_path, cross_zone=False, say=print)
     target.prepare([spec])
@@ -201,11 +201,11 @@ def test_a_cpu_quota_and_jvm_options_reach_the_brokers_and_leave_nothing(tmp_pat
         (pid,) = target.cluster(spec).broker_pids().values()
         process = psutil.Process(pid)
         assert "-Dkafka.perf.gate=1" in process.cmdline()
-        (made,) = set(GROUPS.glob("**/kafka-perf-gate-*")) - groups
+        (made,) = set(CGROUPS.glob("**/kafka-perf-gate-*")) - groups
         assert str(pid) in (made / "cgroup.procs").read_text().split()
     finally:
         target.close()
-    assert set(GROUPS.glob("**/kafka-perf-gate-*")) == groups
+    assert set(CGROUPS.glob("**/kafka-perf-gate-*")) == groups
     assert not psutil.pid_exists(pid)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from perfgate.host.addresses import is_this_machine
+from perfgate.host.ports import is_this_machine
 from perfgate.load.hosts_file import HostsFile
 from perfgate.model import MIB, Settings
 from perfgate.model.errors import ConfigurationError

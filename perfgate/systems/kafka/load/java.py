@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 
 from perfgate.host.guard import Guard
-from perfgate.host.usage import Usage
+from perfgate.host.machine_use import Usage
 from perfgate.model import MIB, ClusterSpec, Link, Load, Scenario, Settings
 from perfgate.model.cluster_values import release_numbers
 from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer, Received, Sent

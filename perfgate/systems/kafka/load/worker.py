@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from perfgate.host.usage import Usage
+from perfgate.host.machine_use import Usage
 from perfgate.load.checks import Distinct
 from perfgate.load.window import Window, now
 from perfgate.model.histogram import LatencyRecorder, Whole, encode, of_counts

@@ -21,7 +21,7 @@ from testcontainers.core.network import Network
 
 from perfgate.host.journal import mark_of_this_process
 from perfgate.host.ports import HOST, free_ports
-from perfgate.host.signals import interrupted_later
+from perfgate.host.session import interrupted_later
 from perfgate.model import CROSS_ZONE, ClusterSpec
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.systems.kafka.managed.brokers import (

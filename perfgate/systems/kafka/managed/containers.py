@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 import docker
 import docker.errors
 
-from perfgate.host.addresses import is_this_machine
 from perfgate.host.disk import check_disk
 from perfgate.host.journal import is_alive
+from perfgate.host.ports import is_this_machine
 from perfgate.model import ClusterSpec
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.managed.container_cluster import OWNER, ContainersCluster, DockerErrors, image_of, words_of

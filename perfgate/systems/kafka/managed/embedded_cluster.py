@@ -8,9 +8,9 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from perfgate.host.cpu_quota import limit_cpu
 from perfgate.host.guard import Guard
 from perfgate.host.journal import LockedFolder
+from perfgate.host.machine_use import limit_cpu
 from perfgate.host.ports import HOST, free_ports
 from perfgate.model import CROSS_ZONE, ClusterSpec, Link
 from perfgate.model.errors import BrokersFailedError, TargetError
