@@ -1,23 +1,41 @@
-"""Faults: what is known of each kind, and the scenario that has one.
+"""Faults: what each kind offers, what its action sees and does, and the scenario that has one.
 
-A kind has an entry here, a script in `measure/faults/scripts.py`, and what it should cost in
-`judge/faults/expectation.py`.
+A kind is one file in `perfgate/faults`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+import pkgutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
+from importlib import import_module
+from types import ModuleType
 from typing import ClassVar
 
 from perfgate.model.declared import Scenario, Tier
 from perfgate.model.doubt import Doubt, Whose
-from perfgate.model.errors import ConfigurationError
+from perfgate.model.errors import BrokersFailedError, ConfigurationError
+from perfgate.model.load import JournaledLoad
 from perfgate.model.metrics import PHASES
-from perfgate.model.nodes import Action
+from perfgate.model.nodes import BACK, Action, Faults, State, Watch
 
+FOLDER = "perfgate.faults"
+"""Its modules are imported by name when a fault is first asked for: this room imports no other one."""
 ROUND_S = 90.0
 """What a round with a fault takes besides the fault: load before and after it, coming back, the final read."""
+BEFORE_S = 10.0
+"""This time before the fault shows what is normal."""
+READ_AGAIN = "consumers read again"
+"""Mark of the moment at which consumers that stayed away come back."""
+NOTHING_DONE = "nothing is done"
+"""Mark of a load that only goes on, until the next mark."""
+BACK_WITHIN_S = 90.0
+"""A node that is started again has to be back, in sync everywhere, within this time."""
+LOOK_EVERY_S = 0.1
+WORDS: Mapping[Action, str] = {"cut-off": "cut off", "heal": "mend the links of"}
+"""What is noted of an action, where that is not its name."""
 TOLD_S = 0.05
 """A load whose gaps without a fault (p99) are shorter tells an outage as exactly as it is stated."""
 LATE = "late load"
@@ -42,43 +60,167 @@ RETRIES = ("retries", "message.send.max.retries")
 """A scenario that sets these may have sends fail by design."""
 
 
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """An outage between `low_s` and `high_s`, and why. Beyond `sure_s` (None: never) it may be too long already."""
+
+    low_s: float
+    high_s: float
+    why: str
+    sure_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """What an outage depends on, in s: when a silent broker is fenced (`first` .. `last`, in words `fenced`), how long
+    the fault is held, and the p99 of the latency before it."""
+
+    first: float
+    last: float
+    fenced: str
+    hold: float
+    usual: float
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A scenario's figure of a metric (None: it has none), and how reports write a number."""
+
+    value: Callable[[str], float | None]
+    number: Callable[[float], str]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FaultKind:
-    """What a kind of fault takes, and leaves.
+    """A kind of fault: what is done, what that should cost, and what is known of it.
+
+    `act` ends once what it took away is given back. `sending`: the longest time in which a partition takes no record;
+    `receiving`: in which nothing of it is received, None where that follows from the former.
 
     `commands`: those of a target file's `[faults]` that bring it about on real brokers; None: no command can.
-    `brokers_down`: so many at a time. `every_broker`: each that holds the topic is taken away in turn. `ends_load`: a
-    part of the load is gone for good, so that nothing gets to be as before. `leaves_unread`: consumers stay away, and
-    have to catch up. `harmless`: nothing is done to anybody, so that real brokers need no permission for it.
+    `brokers_down` at a time. `every_broker`: each that holds the topic is taken away in turn. `ends_load`: a part of
+    the load is gone for good, so that nothing gets to be as before. `leaves_unread`: consumers stay away, and have to
+    catch up. `redelivers`: a share group's records are delivered again, and each is still accepted once. `harmless`:
+    nothing is done, so that real brokers need no permission for it, and what time alone makes worse is judged.
+    `prepared`: brokers are touched before the first mark already. `elects_controller`: another one has to take over.
     """
 
+    name: str
+    act: Callable[[Scene], None]
+    sending: Callable[[Case], Expectation]
+    receiving: Callable[[FaultScenario], Expectation] | None = None
     commands: tuple[Action, ...] | None
     brokers_down: int = 1
     every_broker: bool = False
     ends_load: bool = False
     leaves_unread: bool = False
+    redelivers: bool = False
     harmless: bool = False
+    prepared: bool = False
+    elects_controller: bool = False
     meanwhile: str = "with the fault"
-    """What is said of the time for which it is held."""
+    """Words for the time for which it is held."""
+    no_effect: str = ""
+    """What may be the reason where it had no effect, in words that end with "; "."""
+    note: Callable[[Figures], str] = lambda _figures: ""
+    """What stands below the tables of a scenario with it; empty: nothing."""
 
 
-FAULTS: Mapping[str, FaultKind] = {
-    "kill-leader": FaultKind(commands=("kill", "start")),
-    "stop-leader": FaultKind(commands=("stop", "start")),
-    "pause-leader": FaultKind(commands=("pause", "resume")),
-    "cut-off": FaultKind(commands=("cut-off", "heal")),
-    "slow-follower": FaultKind(commands=None),  # it stands still several times a second
-    "kill-controller": FaultKind(commands=None),  # nothing tells which one is active
-    "rolling-restart": FaultKind(commands=("stop", "start"), every_broker=True),
-    "two-down": FaultKind(commands=("kill", "start"), brokers_down=2),
-    "return": FaultKind(commands=("kill", "start")),
-    "scale-out": FaultKind(commands=None),  # a target file declares no spare broker
-    "consumer-kill": FaultKind(commands=(), brokers_down=0),
-    "consumer-slow": FaultKind(commands=(), brokers_down=0, meanwhile="with a slow consumer"),
-    "consumers-away": FaultKind(commands=(), brokers_down=0, leaves_unread=True, meanwhile="with nobody reading"),
-    "time": FaultKind(commands=(), brokers_down=0, harmless=True, meanwhile="going on"),
-    "client-crash": FaultKind(commands=(), brokers_down=0, ends_load=True),
-}
+class _Folder(Mapping[str, FaultKind]):
+    """Kinds of fault by name: FAULT of each module in the folder that has one."""
+
+    def _kinds(self) -> dict[str, FaultKind]:
+        modules = _modules(tuple(import_module(FOLDER).__path__))
+        kinds: list[FaultKind] = [module.FAULT for module in modules if hasattr(module, "FAULT")]
+        return {kind.name: kind for kind in kinds}
+
+    def __getitem__(self, name: str) -> FaultKind:
+        return self._kinds()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kinds())
+
+    def __len__(self) -> int:
+        return len(self._kinds())
+
+
+@cache
+def _modules(path: tuple[str, ...]) -> list[ModuleType]:
+    return [import_module(f"{FOLDER}.{module.name}") for module in pkgutil.iter_modules(path)]
+
+
+FAULTS: Mapping[str, FaultKind] = _Folder()
+
+
+@dataclass
+class Scene:
+    """What a fault's action can see and do; what it does is noted with its time."""
+
+    row: FaultScenario
+    faults: Faults
+    load: JournaledLoad
+    watch: Watch
+    marks: list[tuple[float, str]] = field(default_factory=list)
+
+    def mark(self, words: str) -> None:
+        """Note that something is done now."""
+        self.marks.append((time.monotonic(), words))
+
+    def do(self, action: Action, node: int, called: str = "broker") -> None:
+        """Do this to a node, and note it."""
+        self.mark(f"{WORDS.get(action, action)} {called} {node}")
+        self.faults.do(action, node)
+
+    def leader(self) -> int:
+        """Return the broker that leads the first partition whose leader may be taken away."""
+        return self.one_of(self.watch.last.leaders)
+
+    def one_of(self, brokers: Sequence[int]) -> int:
+        """Return the first that may be taken away; the first of all where none may: doing the fault then fails."""
+        allowed = self.faults.allowed or brokers
+        return next((broker for broker in brokers if broker in allowed), brokers[0])
+
+    @property
+    def holders(self) -> list[int]:
+        """The ids of the brokers that hold the topic."""
+        return sorted({broker for ids in self.watch.last.replicas for broker in ids})
+
+    def hold(self, seconds: float | None = None) -> None:
+        """Let the load go on for these seconds, or for as long as the fault is to be held."""
+        held_s = self.row.fault.hold_s if seconds is None else seconds
+        self.load.follow_until(time.monotonic() + held_s, self.row.fault.about.meanwhile)
+
+    def until(self, come: Callable[[State], bool], what: str) -> None:
+        """Let the load go on until the brokers report it. Raises BrokersFailedError when they do not in time."""
+        deadline = time.monotonic() + BACK_WITHIN_S
+        while not come(self.watch.last):
+            if time.monotonic() > deadline:
+                reason = f"{what}: not so within {BACK_WITHIN_S:.0f} s; the brokers say {self.watch.last}"
+                raise BrokersFailedError(reason, perhaps_late=True)
+            self.load.follow_until(time.monotonic() + LOOK_EVERY_S, f"waiting until {what}")
+
+    def gone(self, broker: int) -> None:
+        """Wait until the cluster has dropped this broker; otherwise the fault had no effect."""
+        self.until(lambda state: broker not in state.brokers, f"the cluster no longer counts broker {broker}")
+
+    def bring_back(self, node: int) -> None:
+        """Start a node again and wait until it is in sync everywhere."""
+        self.do("start", node, "node")
+        if node in self.holders:
+            self.until(lambda state: node in state.brokers, f"broker {node} is back")
+        self.until(lambda state: state.full, f"all replicas are in sync after node {node} came back")
+
+    def away_for_a_while(self, action: Action) -> None:
+        """Take a leader away by this action, hold the fault, and undo it.
+
+        Where this is broken off the target undoes it: an error in that must not hide what broke it off.
+        """
+        broker = self.leader()
+        self.do(action, broker)
+        self.hold()
+        self.gone(broker)
+        self.do(BACK[action], broker)
+        self.until(lambda state: state.full and broker in state.brokers, f"all replicas are in sync again on {broker}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

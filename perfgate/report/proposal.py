@@ -31,7 +31,7 @@ from perfgate.judge.thresholds import (
     load_profiles,
     match_profile,
 )
-from perfgate.model import FEWEST_READINGS, METRICS, Profile
+from perfgate.model import FEWEST_READINGS, METRICS, Fault, Profile
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
 from perfgate.model.summary import centre
@@ -138,7 +138,7 @@ def _sound(entry: Mapping[str, Any], metric: str) -> bool:
 
 def _recorded(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     if fault := next((entry["declared"]["fault"] for entry in entries if entry["declared"]["fault"]), None):
-        return (*FAULT_METRICS, THROUGHOUT) if fault["kind"] == "time" else FAULT_METRICS
+        return (*FAULT_METRICS, THROUGHOUT) if Fault(**fault).about.harmless else FAULT_METRICS
     if entries and entries[0]["load"].get("times_out"):
         return (RATES[0], CPU_METRIC)
     kind = entries[0]["load"]["kind"] if entries else ""

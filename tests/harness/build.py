@@ -1,13 +1,15 @@
 """Builds model objects for tests: rounds with given rates, and measurements of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import pytest
 
 from perfgate.model import (
+    FAULTS,
     METRICS,
     Accounting,
     GeneratorReport,
@@ -21,6 +23,7 @@ from perfgate.model import (
     Threshold,
     TopicSpec,
 )
+from perfgate.model.faults import Scene
 from perfgate.model.flaw import Flaw
 from perfgate.model.histogram import LatencyRecorder, encode
 from perfgate.model.load import LoadResult, Received, Sent
@@ -43,6 +46,11 @@ def scenario(name: str = "batch-1k", families: tuple[str, ...] = ("batch-size",)
         record_bytes=1024,
         load=Load(kind="capped", rate=1_000_000.0),
     )
+
+
+def does(patch: pytest.MonkeyPatch, kind: str, act: Callable[[Scene], None]) -> None:
+    """Have this kind of fault do this instead."""
+    patch.setattr(f"perfgate.faults.{kind.replace('-', '_')}.FAULT", replace(FAULTS[kind], act=act))
 
 
 def histogram(latencies_s: Sequence[float]) -> str:

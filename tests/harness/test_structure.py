@@ -12,9 +12,10 @@ ROOMS: Mapping[str, set[str]] = {
     "host": {"model"},
     "load": {"model", "host"},
     "metrics": {"model", "host"},
-    "measure": {"model", "load", "metrics"},
-    "judge": {"model"},
-    "report": {"model", "host", "judge"},
+    "faults": {"model"},
+    "measure": {"model", "load", "metrics", "faults"},
+    "judge": {"model", "faults"},
+    "report": {"model", "host", "judge", "faults"},
     "systems": {"model", "host", "load", "metrics"},
 }
 """What each room of perfgate/ may import of the others. None of them imports fixtures/ or pytest."""

@@ -19,7 +19,7 @@ def took_over(row: FaultScenario, measurement: Measurement) -> list[Judgement]:
     Measured on 2 busy cores: 3.2 s, of the 15 s that it is away. In doubt where the log does not tell: no partition
     notices, so that nothing else shows it.
     """
-    if row.fault.kind != "kill-controller" or (row.cluster.controllers or row.cluster.brokers) < FEWEST:
+    if not row.fault.about.elects_controller or (row.cluster.controllers or row.cluster.brokers) < FEWEST:
         return []
     if row.fault.hold_s < LEAST_S:
         return []

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from perfgate.judge.faults.expectation import Expectation
 from perfgate.model import FaultScenario, Judgement, Measurement, Verdict
-from perfgate.model.faults import RETRIES
+from perfgate.model.faults import RETRIES, Expectation
 
 DELIVERY_MS = 120_000.0
 """For how long a producer tries a record again where its settings do not say (delivery.timeout.ms)."""

@@ -5,13 +5,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Collection, Sequence
 
+from perfgate.faults.time import GROWN
 from perfgate.judge.faults.figures import weighed
 from perfgate.model import FaultScenario, Judgement, Measurement, Verdict
 
-GROWN = {"p99_growth": (1.5, 2.0), "cpu_per_record_growth": (1.5, 2.0), "memory_growth": (1.25, 1.5)}
-"""What time alone may make of a figure, in times: more than the first is in doubt, more than the second is red. Speed
-wanders with the machine (by a half within a day: docs/verdict-quality.md), memory does not; measured in 30 min: 0.99,
-1.00 and 1.02. A stored threshold holds less, and one that noise made wider takes neither away."""
 GROWN_OF = {"cpu_per_record_growth": "CPU", "memory_growth": "memory"}
 """Of which of the brokers' figures growth is told; that of the p99 is of the records' own."""
 THROUGHOUT = "latency_during_ms.p99"
@@ -31,7 +28,7 @@ def untold_growth(row: FaultScenario, measurement: Measurement) -> dict[str, str
 
     One that it has, and did not tell this time, is none of these.
     """
-    if row.fault.kind != "time":
+    if not row.fault.about.harmless:
         return {}
     found = {}
     for name, figure in GROWN_OF.items():
@@ -44,7 +41,7 @@ def untold_growth(row: FaultScenario, measurement: Measurement) -> dict[str, str
 
 def lacking_growth(row: FaultScenario, measurement: Measurement, held: Collection[str]) -> list[Judgement]:
     """Return a judgement of each figure whose growth should be known of a long load, and is not."""
-    if row.fault.kind != "time" or row.fault.hold_s < LINE_S:
+    if not row.fault.about.harmless or row.fault.hold_s < LINE_S:
         return []
     unknown = [name for name in GROWN if name not in held and not told_of(measurement, name)]
     return [
@@ -56,7 +53,7 @@ def lacking_growth(row: FaultScenario, measurement: Measurement, held: Collectio
 
 def lacking_level(row: FaultScenario, held: Collection[str]) -> list[Judgement]:
     """Return a judgement where neither a latency nor the rate of a long load is stored, so that only growth is held."""
-    if row.fault.kind != "time" or any(name == RATE or name.startswith("latency_") for name in held):
+    if not row.fault.about.harmless or any(name == RATE or name.startswith("latency_") for name in held):
         return []
     reason = "no threshold: whether it was slow throughout is not known"
     return [Judgement(verdict=Verdict.MISSING, metric=THROUGHOUT, reason=reason)]

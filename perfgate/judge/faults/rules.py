@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+from perfgate.faults.time import GROWN
 from perfgate.judge.faults.controllers import took_over
 from perfgate.judge.faults.expectation import (
-    Expectation,
     expected_outage,
     expected_receiving,
     had_no_effect,
@@ -31,7 +31,6 @@ from perfgate.judge.faults.figures import (
     weighed,
 )
 from perfgate.judge.faults.growth import (
-    GROWN,
     grown,
     growth_unknown,
     lacking_growth,
@@ -44,6 +43,7 @@ from perfgate.judge.rates import at_another_rate
 from perfgate.judge.statistics import many
 from perfgate.judge.thresholds import for_one_look
 from perfgate.model import FaultScenario, Judgement, Measurement, Outcome, Scenario, Threshold, Verdict
+from perfgate.model.faults import Expectation
 
 Durability = Literal["nothing lost, duplicated or reordered", "nothing lost", "losses allowed"]
 BEFORE = "latency_before_ms.p99"
@@ -288,7 +288,7 @@ def _accepted_once(row: FaultScenario, measurement: Measurement) -> list[Judgeme
     Where brokers go on serving and no member dies: a dead one may have accepted more than it could say.
     """
     found = []
-    for metric, what in ACCEPTED.items() if row.fault.kind == "consumer-slow" else ():
+    for metric, what in ACCEPTED.items() if row.fault.about.redelivers else ():
         if most := max((r.metrics.get(metric, 0.0) for r in measurement.rounds), default=0.0):
             reason = f"in one round {most:,.0f} records {what}"
             judged = Judgement(verdict=Verdict.REGRESSED, metric=metric, measured=most, limit=0.0, reason=reason)

@@ -52,7 +52,7 @@ def had_no_effect(row: FaultScenario, written: Written, metrics: Mapping[str, fl
     A slow member that kept none for longer than its lock has cost nothing. One that did has shown that brokers do not
     give locked records back.
     """
-    if row.fault.kind != "consumer-slow" or metrics.get("redelivered_records"):
+    if not row.fault.about.redelivers or metrics.get("redelivered_records"):
         return ()
     longest_s, lock_s = kept_s(written), record_lock_s(row)
     if longest_s >= SURELY_KEPT * lock_s:

@@ -37,8 +37,9 @@ from perfgate.measure.faults.reading import (
     unread_by_second,
 )
 from perfgate.measure.faults.steps import LOGGED, POLLED, first_outage, leader_changes, log_metrics, steps_of
-from perfgate.measure.faults.written import BEFORE_S, Record, Written, by_partition, logs_of, records_of, sends_of
+from perfgate.measure.faults.written import Record, Written, by_partition, logs_of, records_of, sends_of
 from perfgate.model import Accounting, Failover
+from perfgate.model.faults import BEFORE_S
 from perfgate.model.histogram import LatencyRecorder, encode, latency_metrics
 from perfgate.model.nodes import State
 

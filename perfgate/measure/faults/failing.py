@@ -7,10 +7,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from perfgate.measure.faults.written import BEFORE_S, Written
+from perfgate.measure.faults.written import Written
 from perfgate.measure.flaw import of_brokers
 from perfgate.model import FaultScenario
-from perfgate.model.faults import RETRIES
+from perfgate.model.faults import BEFORE_S, RETRIES
 from perfgate.model.flaw import Flaw
 from perfgate.model.load import FAILED
 
@@ -18,9 +18,6 @@ TIMED_OUT = (-192, -166, 7)
 """librdkafka's codes of records that time out: _MSG_TIMED_OUT, _TIMED_OUT_QUEUE, REQUEST_TIMED_OUT."""
 LATE = (*TIMED_OUT, 19, 20)
 """And of what brokers answer that get no processor time: NOT_ENOUGH_REPLICAS, before and after the append."""
-
-DONE_BEFORE = ("return", "scale-out", "slow-follower")
-"""Faults of which the first mark is not the first thing that is done to brokers."""
 
 
 def failures(written: Written) -> dict[str, int]:
@@ -34,7 +31,7 @@ def failed_before(row: FaultScenario, written: Written) -> Flaw | None:
     """Return the flaw of sends that failed while nothing was done to the brokers; None when none did."""
     fault, harmless = written.marks[0][0], row.fault.about.harmless
     codes = _codes(written, -math.inf if harmless else fault - BEFORE_S, math.inf if harmless else fault)
-    if not len(codes) or row.fault.kind in DONE_BEFORE or any(name in dict(row.producer) for name in RETRIES):
+    if not len(codes) or row.fault.about.prepared or any(name in dict(row.producer) for name in RETRIES):
         return None
     kinds = ", ".join(f"{n:,} x error {code}" for code, n in zip(*np.unique(codes, return_counts=True), strict=True))
     reason = f"{len(codes):,} sends failed while nothing was done to the brokers: {kinds} of librdkafka"

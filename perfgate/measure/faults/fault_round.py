@@ -27,15 +27,14 @@ from perfgate.measure.faults.failing import failed_before
 from perfgate.measure.faults.late import brokers_served_too_little, schedule_delay_s, spoilt_latencies
 from perfgate.measure.faults.reading import stayed
 from perfgate.measure.faults.recording import history_path, keep
-from perfgate.measure.faults.scripts import SCRIPTS, Scene
-from perfgate.measure.faults.written import BEFORE_S, Written
+from perfgate.measure.faults.written import Written
 from perfgate.measure.flaw import of_brokers
 from perfgate.measure.host_validity import fault_host_flaws, spoilt_by_clocks
 from perfgate.metrics.usage import UsageWatch
 from perfgate.model import FaultScenario, Round, Scenario
 from perfgate.model.doubt import Doubt
 from perfgate.model.errors import BrokersFailedError, TargetError, TopicRefusedError
-from perfgate.model.faults import LATE, but_outages
+from perfgate.model.faults import BEFORE_S, LATE, Scene, but_outages
 from perfgate.model.flaw import Flaw, from_doubts
 from perfgate.model.load import (
     FAILED,
@@ -88,9 +87,9 @@ def fault_round(
             observer.edge(begin + BEFORE_S)
             over = False
             # What time alone does is asked of its own window too, by sources that tell it afterwards.
-            edge = observer.edge if row.fault.kind == "time" else _nothing
+            edge = observer.edge if row.fault.about.harmless else _nothing
             edge(time.monotonic())
-            SCRIPTS[row.fault.kind](scene)
+            row.fault.about.act(scene)
             edge(time.monotonic())
             over = True
             back = time.monotonic()

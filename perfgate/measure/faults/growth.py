@@ -54,7 +54,7 @@ def growth_metrics(written: Written, records: Record) -> dict[str, float]:
 
 def grown(scenario: FaultScenario, sampler: Sampler) -> dict[str, float]:
     """Return the growth of CPU per record as a source tells it afterwards that cannot be asked at any moment."""
-    if scenario.fault.kind != "time" or sampler.read is not None:
+    if not scenario.fault.about.harmless or sampler.read is not None:
         return {}
     times = growth_of_cores(sampler.over_time())
     return {} if times is None else {"cpu_per_record_growth": times}

@@ -8,10 +8,10 @@ import numpy as np
 
 from perfgate.load.history import Rows
 from perfgate.measure.faults.outage import Times, in_spite_of_s
-from perfgate.measure.faults.written import BEFORE_S, Written
+from perfgate.measure.faults.written import Written
 from perfgate.model import TOLD_S
 from perfgate.model.doubt import Doubt
-from perfgate.model.faults import LATE
+from perfgate.model.faults import BEFORE_S, LATE
 from perfgate.model.metrics import PHASES
 
 SPOILT_SHARE = 0.05

@@ -11,14 +11,8 @@ import numpy.typing as npt
 from perfgate.load.history import Rows
 from perfgate.measure.faults.integrity import ACKED, UNKNOWN, UNSENT, Log, Sends
 from perfgate.measure.faults.outage import Times
+from perfgate.model.faults import NOTHING_DONE, READ_AGAIN
 from perfgate.model.nodes import LoggedChange, State
-
-BEFORE_S = 10.0
-"""So long before the fault says what is normal."""
-READ_AGAIN = "consumers read again"
-"""Marks that those come back who stayed away."""
-NOTHING_DONE = "nothing is done"
-"""Marks that the load only goes on, until the next mark."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

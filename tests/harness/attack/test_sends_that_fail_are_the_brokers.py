@@ -13,12 +13,12 @@ from perfgate.measure.assembly import sends_failed
 from perfgate.measure.faults import fault_round as module
 from perfgate.measure.faults.failing import failed_before
 from perfgate.measure.faults.fault_round import fault_round
-from perfgate.measure.faults.scripts import SCRIPTS
-from perfgate.measure.faults.written import NOTHING_DONE, Written
+from perfgate.measure.faults.written import Written
 from perfgate.model import Fault, FaultScenario, Load, Measurement, Round, Verdict
+from perfgate.model.faults import NOTHING_DONE
 from perfgate.model.load import LoadError, SendsFailedError
 from perfgate.systems.kafka.load import librdkafka
-from tests.harness.build import late_texts, measurement, scenario
+from tests.harness.build import does, late_texts, measurement, scenario
 from tests.harness.load.test_worker_protocol import SPEC, driver, observer
 from tests.harness.measure.test_failover import FAULT, RATE, faulty, history, measured
 
@@ -166,7 +166,7 @@ def test_a_round_with_such_sends_is_broken_on_brokers_of_the_suites_own(
         ("fault_host_flaws", []),
     ):
         monkeypatch.setattr(module, name, lambda *_, given=given: given)
-    monkeypatch.setitem(SCRIPTS, "kill-leader", lambda _scene: None)
+    does(monkeypatch, "kill-leader", lambda _scene: None)
     monkeypatch.setattr(module, "shutil", Mock())
     load = MagicMock(hosts=(), start=0.0, end=1.0)
     load.finish.return_value = []

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfgate.faults.time import GROWN
 from perfgate.judge.faults.growth import GROWN
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.assembly import Finished, unmeasured

@@ -14,21 +14,19 @@ from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load.history import ACCEPT, RECEIPT
 from perfgate.measure.faults import fault_round as module
 from perfgate.measure.faults import rounds as rounds_module
-from perfgate.measure.faults import scripts
 from perfgate.measure.faults.fault_round import fault_round
 from perfgate.measure.faults.late import schedule_delay_s
 from perfgate.measure.faults.rounds import measure_faults
-from perfgate.measure.faults.scripts import SCRIPTS, Scene
 from perfgate.measure.faults.written import Written
 from perfgate.model import Fault, FaultScenario, Load, Measurement, Round, Verdict
 from perfgate.model.doubt import Doubt
 from perfgate.model.errors import BrokersFailedError, TargetError
-from perfgate.model.faults import LATE
+from perfgate.model.faults import LATE, Scene
 from perfgate.model.load import LoadError, LogUnreadError, SendsFailedError
 from perfgate.model.nodes import State
 from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.systems.kafka.load.journaled import load_flaws
-from tests.harness.build import flawed, profile, scenario, threshold
+from tests.harness.build import does, flawed, profile, scenario, threshold
 from tests.harness.load.test_worker_protocol import SPEC
 from tests.harness.measure.test_failover import FAULT, RATE, START, faulty, history, measured, one_fault
 
@@ -62,7 +60,7 @@ def a_round(
     given = {"_settled_ends": [], "_written": written, "_recovered": True, "keep": None, "fault_host_flaws": []}
     for name, value in given.items():
         monkeypatch.setattr(module, name, lambda *_, value=value: value)
-    monkeypatch.setitem(SCRIPTS, row.fault.kind, script)
+    does(monkeypatch, row.fault.kind, script)
     monkeypatch.setattr(module, "shutil", Mock())
     monkeypatch.setattr(module, "AFTER_MOST_S", 0.0)
     load = MagicMock(hosts=(), start=0.0, end=1.0)
@@ -230,7 +228,7 @@ STATE = State(at=0.0, leaders=(1,), in_sync=((1,),), replicas=((1, 2, 3),), brok
 
 
 def test_replicas_that_never_get_in_sync_again_are_the_brokers_doing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scripts, "BACK_WITHIN_S", 0.0)
+    monkeypatch.setattr("perfgate.model.faults.BACK_WITHIN_S", 0.0)
     scene: Any = Scene(ROW, Mock(allowed=()), Mock(), Mock(last=STATE))
     with pytest.raises(BrokersFailedError, match="all replicas are in sync after node 1 came back") as caught:
         scene.bring_back(1)

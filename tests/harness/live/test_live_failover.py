@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
+from perfgate.faults.slow_follower import STILL_S
 from perfgate.judge.phrases import number
-from perfgate.measure.faults.scripts import STILL_S
 from perfgate.measure.faults.steps import LOGGED
 from perfgate.report.html import build_report
 from tests.harness.browser import NEEDS_CHROMIUM, browser, open_test, page, see_picture

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.faults.scale_out import with_newcomer
 from perfgate.host.session import run_in_session
 from perfgate.judge.faults.controllers import took_over
 from perfgate.judge.faults.expectation import expected_outage
@@ -25,7 +26,6 @@ from perfgate.measure.assembly import unmeasured
 from perfgate.measure.faults.analysis import analyse
 from perfgate.measure.faults.late import schedule_delay_s, spoilt_latencies
 from perfgate.measure.faults.recording import history_path, judged_again, keep, recall
-from perfgate.measure.faults.scripts import with_newcomer
 from perfgate.measure.faults.written import Written, cores
 from perfgate.metrics.process import process_sampler
 from perfgate.metrics.usage import WATCH_EVERY_S, UsageWatch

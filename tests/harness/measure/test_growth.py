@@ -20,15 +20,16 @@ from perfgate.measure.faults.fault_round import fault_round
 from perfgate.measure.faults.growth import grown, growth, growth_of_cores
 from perfgate.measure.faults.outage import Times
 from perfgate.measure.faults.recording import keep, recall
-from perfgate.measure.faults.written import NOTHING_DONE, Written
+from perfgate.measure.faults.written import Written
 from perfgate.metrics.prometheus import ClockLook
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.metrics.samplers import Samplers
 from perfgate.model import Fault, FaultScenario, Measurement, Verdict
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.faults import NOTHING_DONE
 from perfgate.model.load import LoadError
-from perfgate.report.fault_tables import growth_notes
+from perfgate.report.fault_tables import kind_notes
 from perfgate.report.proposal import proposed
 from perfgate.report.results import scenario_entry
 from tests.harness.build import threshold
@@ -192,7 +193,7 @@ def test_its_history_gives_the_same_answer_again(tmp_path: Path) -> None:
 
 
 def test_the_note_says_it_in_one_line() -> None:
-    (note,) = growth_notes({"endurance-30m": taken(going_on(p99=2.0))})
+    (note,) = kind_notes({"endurance-30m": taken(going_on(p99=2.0))})
     assert note.startswith("note: endurance-30m: end over start: p99 x 1.5")
     assert note.endswith("CPU per record x 1.00, memory x 1.00")
 

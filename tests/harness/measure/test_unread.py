@@ -11,9 +11,10 @@ from perfgate.load.history import Rows
 from perfgate.measure.faults.analysis import analyse
 from perfgate.measure.faults.reading import stayed
 from perfgate.measure.faults.recording import keep, recall
-from perfgate.measure.faults.written import READ_AGAIN, Written
+from perfgate.measure.faults.written import Written
 from perfgate.model import Fault, FaultScenario, Measurement, Verdict
-from perfgate.report.fault_tables import catch_up_notes
+from perfgate.model.faults import READ_AGAIN
+from perfgate.report.fault_tables import kind_notes
 from perfgate.report.plots import fault_timeline_figure
 from tests.harness.measure.test_failover import END, FAULT, RATE, faulty, history, one_fault
 
@@ -75,7 +76,7 @@ def test_what_unread_records_cost_those_who_send_is_told_apart_from_the_catching
     assert metrics["latency_unread_ms.p99"] == pytest.approx(24.0, abs=0.5)
     assert metrics["latency_before_ms.p99"] == pytest.approx(4.0, abs=0.5)
     assert metrics["latency_during_ms.p99"] == pytest.approx(4.0, abs=0.5)
-    (note,) = catch_up_notes({"backlog-60s": taken(replace(written, outcomes=[slower]))})
+    (note,) = kind_notes({"backlog-60s": taken(replace(written, outcomes=[slower]))})
     assert "p99 of producers 4" in note
     assert " -> 24 with it unread -> 4" in note
 
@@ -151,14 +152,14 @@ def test_the_history_of_several_groups_is_kept_and_an_older_one_is_of_one(tmp_pa
 
 
 def test_the_note_says_what_it_cost_whom() -> None:
-    (note,) = catch_up_notes({"backlog-60s": taken(away(again=True))})
+    (note,) = kind_notes({"backlog-60s": taken(away(again=True))})
     assert note.startswith("note: backlog-60s: 3,9")
     assert "records unread, read in 5." in note
     assert "; p99 of producers 4" in note
     assert "; p99 of other groups 5" in note
-    (never,) = catch_up_notes({"backlog-60s": taken(away(read_per_s=RATE / 2))})
+    (never,) = kind_notes({"backlog-60s": taken(away(read_per_s=RATE / 2))})
     assert "not read to the end" in never
-    assert catch_up_notes({"kill-leader": Measurement(scenario=faulty(), rounds=(), rtt_ms={})}) == []
+    assert kind_notes({"kill-leader": Measurement(scenario=faulty(), rounds=(), rtt_ms={})}) == []
 
 
 def test_the_picture_has_the_unread_records_in_place_of_the_replicas() -> None:

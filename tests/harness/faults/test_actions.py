@@ -1,4 +1,4 @@
-"""Brokers that the scripts of faults choose, with a stand-in for the cluster."""
+"""Brokers that the actions of faults choose, with a stand-in for the cluster."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -7,8 +7,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from perfgate.measure.faults.scripts import SCRIPTS, Scene
 from perfgate.model import Fault, FaultScenario
+from perfgate.model.faults import Scene
 from perfgate.model.nodes import State
 from tests.harness.build import scenario
 
@@ -50,5 +50,5 @@ def test_a_broker_is_taken_that_may_be(kind: str, allowed: Collection[int], take
     """Where the file lists brokers 1 and 2 the scenario was INVALID whenever broker 3 led partition 0."""
     brokers: Any = Brokers(allowed)
     row = FaultScenario.of(scenario(), Fault(kind=kind, hold_s=0.0))
-    SCRIPTS[kind](Scene(row, brokers, Mock(), brokers))
+    row.fault.about.act(Scene(row, brokers, Mock(), brokers))
     assert brokers.taken == taken

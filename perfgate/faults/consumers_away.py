@@ -1,0 +1,61 @@
+"""consumers-away: the first group's consumers read nothing for a while, then come back to what is unread."""
+
+from __future__ import annotations
+
+import time
+
+from perfgate.faults.costs import FIND_S, unmoved
+from perfgate.model.faults import LOOK_EVERY_S, READ_AGAIN, Expectation, FaultKind, FaultScenario, Figures, Scene
+
+CATCH_UP_WITHIN = 1.0
+"""Times the time for which they were away: they read at twice the rate of the load."""
+CAUGHT_UP_RECORDS = 100
+
+
+def _act(scene: Scene) -> None:
+    usual = max(scene.load.unread(), CAUGHT_UP_RECORDS)
+    scene.mark("consumers stop reading")
+    scene.load.rest_readers()
+    scene.hold()
+    scene.mark(READ_AGAIN)
+    scene.load.wake_readers()
+    deadline = time.monotonic() + CATCH_UP_WITHIN * scene.row.fault.hold_s
+    while scene.load.unread() > 2 * usual and time.monotonic() < deadline:
+        scene.load.follow_until(time.monotonic() + LOOK_EVERY_S, "reading what was left unread")
+
+
+def _receiving(row: FaultScenario) -> Expectation:
+    hold = row.fault.hold_s
+    return Expectation(hold, hold + FIND_S, f"they stay away for {hold:g} s, then read on from where they were")
+
+
+def _note(figures: Figures) -> str:
+    """Return what they had before them, how they caught up, and what that cost others."""
+    unread, took, rate = map(figures.value, ("unread_records", "catch_up_s", "catch_up_records_per_s"))
+    if unread is None:
+        return ""
+    note = f"{unread:,.0f} records unread, " + ("not read to the end" if took is None else f"read in {took:.1f} s")
+    note += "" if rate is None else f" ({figures.number(rate)}/s)"
+    return note + _p99_of("producers", "latency", figures) + _p99_of("other groups", "end_to_end", figures)
+
+
+def _p99_of(clients: str, stem: str, figures: Figures) -> str:
+    before, unread, during = (figures.value(f"{stem}_{phase}_ms.p99") for phase in ("before", "unread", "during"))
+    if before is None or during is None:
+        return ""
+    number = figures.number
+    between = "" if unread is None else f" -> {number(unread)} with it unread"
+    return f"; p99 of {clients} {number(before)}{between} -> {number(during)} ms meanwhile"
+
+
+FAULT = FaultKind(
+    name="consumers-away",
+    act=_act,
+    sending=unmoved,
+    receiving=_receiving,
+    commands=(),
+    brokers_down=0,
+    leaves_unread=True,
+    meanwhile="with nobody reading",
+    note=_note,
+)

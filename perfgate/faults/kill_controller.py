@@ -1,0 +1,22 @@
+"""kill-controller: the active controller crashes (SIGKILL), another takes over, and it comes back."""
+
+from __future__ import annotations
+
+from perfgate.faults.costs import unmoved
+from perfgate.model.faults import FaultKind, Scene
+
+
+def _act(scene: Scene) -> None:
+    node = scene.faults.active_controller()
+    scene.do("kill", node, "controller")
+    scene.hold()
+    scene.bring_back(node)
+
+
+FAULT = FaultKind(
+    name="kill-controller",
+    act=_act,
+    sending=unmoved,
+    commands=None,  # no source says which one is active
+    elects_controller=True,
+)

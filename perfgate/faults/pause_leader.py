@@ -1,0 +1,13 @@
+"""pause-leader: the broker that leads the first partition stands still (SIGSTOP), and goes on."""
+
+from __future__ import annotations
+
+from perfgate.faults.costs import still
+from perfgate.model.faults import FaultKind
+
+FAULT = FaultKind(
+    name="pause-leader",
+    act=lambda scene: scene.away_for_a_while("pause"),
+    sending=still,
+    commands=("pause", "resume"),
+)
