@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from perfgate.measure.assembly import measured_by, unhealthy
 from perfgate.measure.blocks import blocks
 from perfgate.measure.canary import read_canary
-from perfgate.measure.faults.rounds import measure_faults
+from perfgate.measure.faults.fault_round import measure_faults
 from perfgate.measure.rounds import Rounds
 from perfgate.measure.setup import Setup
 from perfgate.model import FEWEST_READINGS, Measurement, Relation, Scenario, parted

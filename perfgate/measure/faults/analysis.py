@@ -1,19 +1,28 @@
-"""Analysis of a round with a fault: from what was written down to metrics, phases, integrity and timeline. Pure."""
+"""Analysis of a round with a fault: from its history to metrics, phases, steps, integrity and timeline. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from perfgate.load.history import Rows
-from perfgate.measure.faults.accepting import accepting_metrics
-from perfgate.measure.faults.failing import failures
+from perfgate.measure.faults.flaws import AT_ONCE_S, failures, in_spite_of_late_s, lateness, schedule_delay_s
 from perfgate.measure.faults.growth import growth_metrics
+from perfgate.measure.faults.history import (
+    Record,
+    Written,
+    by_partition,
+    cores,
+    history_path,
+    logs_of,
+    recall,
+    records_of,
+    sends_of,
+)
 from perfgate.measure.faults.integrity import ACKED, UNSENT, Integrity, Sends, check_integrity
-from perfgate.measure.faults.late import in_spite_of_late_s, lateness, schedule_delay_s
 from perfgate.measure.faults.outage import (
     BIN_S,
     LAST_S,
@@ -29,6 +38,8 @@ from perfgate.measure.faults.outage import (
 )
 from perfgate.measure.faults.reading import (
     Lag,
+    accepting_metrics,
+    encoded,
     end_to_end,
     lag_of,
     others_gap_s,
@@ -36,38 +47,38 @@ from perfgate.measure.faults.reading import (
     received,
     unread_by_second,
 )
-from perfgate.measure.faults.steps import LOGGED, POLLED, first_outage, leader_changes, log_metrics, steps_of
-from perfgate.measure.faults.written import Record, Written, by_partition, logs_of, records_of, sends_of
-from perfgate.model import Accounting, Failover
+from perfgate.model import Accounting, Failover, Measurement, Round
 from perfgate.model.faults import BEFORE_S
-from perfgate.model.histogram import LatencyRecorder, encode, latency_metrics
-from perfgate.model.nodes import State
+from perfgate.model.histogram import latency_metrics
+from perfgate.model.nodes import ASK_EVERY_S, LoggedChange, State
 
 CATCHING_UP = "catching up"
-AT_ONCE_S = 1.0
-"""A send that took no longer succeeded while its phase lasted, not because the client waited for the next one."""
-
+POLLED, LOGGED = "asked of the brokers every 100 ms", "from the controllers' metadata log"
 INTEGRITY = ("lost_records", "duplicated_records", "reordered_records", "unknown_records", "vanished_records")
-"""Metrics that only the whole log tells."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Seconds:
-    """The timeline second by second, as in Failover."""
-
-    acknowledged: Mapping[str, tuple[int, ...]]
-    p99_ms: tuple[float | None, ...]
+"""Metrics that need the whole log."""
+MAY_LACK = (
+    "recovery_s",
+    "rate_recovery_s",
+    "catch_up_s",
+    "lag_drained_s",
+    "full_isr_s",
+    "preferred_leaders_s",
+    "controller_changes",
+    "unclean_elections",
+    "others_receive_outage_s.max",
+)
+"""Metrics whose absence is a result: the recorded figure is of an earlier analysis."""
 
 
 def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
     """Return what happened, the round's metrics, and where its records went.
 
-    Raises ValueError when the load before the fault does not say what is normal.
+    Raises ValueError when the load before the fault does not show what is normal.
     """
     producers = [sends_of(s, o) for s, o in zip(written.sends, written.outcomes, strict=True)]
     integrity = check_integrity(producers, logs_of(written.log, written.partitions))
     records = records_of(written.start, written.rate, producers, written.outcomes)
-    fault, begin = written.marks[0][0], written.marks[0][0] - BEFORE_S
+    fault, begin = written.fault, written.fault - BEFORE_S
     served = by_partition(records.heard[records.acknowledged], records.partition[records.acknowledged], written)
     lost_service = outage(served, begin, fault, written.end)
     lag = lag_of(written, records, begin, fault, integrity.lost.total)
@@ -77,11 +88,11 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
         **_outage_metrics(lost_service, received(written, begin, fault)),
         **others_gap_s(written, begin, fault),
         "outage_resolution_s": max(lost_service.resolution_s, schedule_delay_s(written)),
-        "late_sends_s": lost_service.max_s - in_spite_of_late_s(written, served, fault),
+        "late_sends_s": lost_service.max_s - in_spite_of_late_s(written, served),
         **_recovery_metrics(written, records, begin, fault),
         **_latency_metrics(records, fault, spans),
         **_integrity_metrics(integrity),
-        **(reading_metrics(written, records, fault, lag) if lag else {}),
+        **(reading_metrics(written, fault, lag) if lag else {}),
         **accepting_metrics(written),
         **end_to_end(written, spans),
         **_cpu_metrics(written, spans),
@@ -89,30 +100,28 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
         **log_metrics(written, fault),
         "leader_changes": float(leader_changes(written.states, fault)),
     }
-    at_once = records.acknowledged & (records.heard - records.due <= AT_ONCE_S)
-    in_time = shares(records.due, records.partition, at_once, phases)
-    in_the_end = shares(records.due, records.partition, records.acknowledged, phases)
-    seconds = _timeline(written, records, begin)
+    at_once = records.acknowledged & (records.latency <= AT_ONCE_S)
+    acknowledged, p99_ms = _timeline(written, records, begin)
     return (
         Failover(
             marks=tuple((at - fault, words) for at, words in written.marks),
             phases={name: (opens - fault, closes - fault) for name, (opens, closes) in phases.items()},
-            shares={name: {str(n): s.share for n, s in found.items()} for name, found in in_the_end.items()},
-            shares_at_once={name: {str(n): s.share for n, s in found.items()} for name, found in in_time.items()},
+            shares=shares(records.due, records.partition, records.acknowledged, phases),
+            shares_at_once=shares(records.due, records.partition, at_once, phases),
             split=steps_of(written, lost_service, fault),
             split_source=POLLED if written.changes is None else LOGGED,
             down={
-                str(n): tuple((opens - fault, closes - fault) for opens, closes in one.down)
-                for n, one in lost_service.partitions.items()
+                str(n): tuple((opens - fault, closes - fault) for opens, closes in partition.down)
+                for n, partition in lost_service.partitions.items()
             },
             leaders=tuple((state.at - fault, state.leaders) for state in written.states),
             in_sync=tuple((state.at - fault, tuple(map(len, state.in_sync))) for state in written.states),
-            integrity={kind: found.total for kind, found in integrity.faults.items()}
+            integrity={kind: finding.total for kind, finding in integrity.faults.items()}
             | {"unknown": integrity.unknown, "appeared": integrity.appeared, **failures(written)},
-            findings={kind: found.first for kind, found in integrity.faults.items() if found.first},
+            findings={kind: finding.first for kind, finding in integrity.faults.items() if finding.first},
             seconds_from=begin - fault,
-            acknowledged=seconds.acknowledged,
-            p99_ms=seconds.p99_ms,
+            acknowledged=acknowledged,
+            p99_ms=p99_ms,
             unread=unread_by_second(written, lag, begin),
         ),
         metrics,
@@ -120,32 +129,63 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
     )
 
 
+def judged_again(measurement: Measurement, folder: Path) -> Measurement:
+    """Return the measurement with every round whose history lies in `folder` analysed anew."""
+    return replace(measurement, rounds=tuple(_analysed(measurement, r, folder) for r in measurement.rounds))
+
+
+def _analysed(measurement: Measurement, r: Round, folder: Path) -> Round:
+    path = history_path(folder, measurement.scenario.name, r.index)
+    if r.failover is None or not path.exists():
+        return r
+    failover, metrics, accounting = analyse(recall(path))
+    known = {name: value for name, value in r.metrics.items() if name not in MAY_LACK}
+    failover = replace(failover, session_s=r.failover.session_s)
+    return replace(r, failover=failover, metrics={**known, **metrics}, accounting=accounting)
+
+
+def without_integrity(failover: Failover, metrics: Mapping[str, float]) -> tuple[Failover, dict[str, float]]:
+    """Return the analysis of a round whose log was not read to its end, without what that says of lost records."""
+    sends = {name: n for name, n in failover.integrity.items() if name in ("failed", "timed_out")}
+    known = {name: value for name, value in metrics.items() if name not in INTEGRITY}
+    return replace(failover, integrity={**dict.fromkeys(failover.integrity, 0), **sends}, findings={}), known
+
+
 def _phases(written: Written, lost: Outage, fault: float, lag: Lag | None) -> dict[str, Interval]:
     """Return when service was as before, lacking (of some partition), with replicas out of sync, and restored.
 
-    Where consumers stayed away instead: as before, with what nobody read, while they caught up, and since. Where
-    nothing was done: before that, while the load went on, and after.
+    Where consumers stayed away instead: as before, with unread records, while they caught up, and since. Where nothing
+    was done: before that, while the load went on, and after.
     """
+    before = {"before": (fault - BEFORE_S, fault)}
     if lag is not None and (again := written.read_again) is not None:
         caught_up = written.end if lag.caught_up is None else lag.caught_up
-        return {
-            "before": (fault - BEFORE_S, fault),
-            "unread": (fault, again),
-            CATCHING_UP: (again, caught_up),
-            "caught up": (caught_up, written.end),
-        }
-    if written.endured is not None:
+        phases = {"unread": (fault, again), CATCHING_UP: (again, caught_up), "caught up": (caught_up, written.end)}
+    elif written.endured is not None:
         end = written.endured[1]
-        return {"before": (fault - BEFORE_S, fault), "going on": (fault, end), "after": (end, written.end)}
-    served_again = max((end for _, end in first_outage(lost, written.marks)), default=fault)
-    full = _first(written.states, max(served_again, written.marks[-1][0]), "full")
-    restored = written.end if full is None else max(full, served_again)
-    return {
-        "before": (fault - BEFORE_S, fault),
-        "no leader": (fault, served_again),
-        "shrunken ISR": (served_again, restored),
-        "restored": (restored, written.end),
-    }
+        phases = {"going on": (fault, end), "after": (end, written.end)}
+    else:
+        served_again = max((end for _, end in first_outage(lost, written.marks)), default=fault)
+        full = _first(written.states, max(served_again, written.marks[-1][0]), "full")
+        restored = written.end if full is None else max(full, served_again)
+        phases = {
+            "no leader": (fault, served_again),
+            "shrunken ISR": (served_again, restored),
+            "restored": (restored, written.end),
+        }
+    return before | phases
+
+
+def _spans(phases: Mapping[str, Interval], begin: float) -> dict[str, Interval]:
+    """Return before, during (from the fault until all is restored, or while readers catch up) and after.
+
+    And, between before and during, while consumers stayed away.
+    """
+    *_, after = phases.values()
+    unread = {"unread": phases["unread"]} if CATCHING_UP in phases else {}
+    fault = phases["before"][1]
+    opens = phases[CATCHING_UP][0] if CATCHING_UP in phases else fault
+    return {"before": (begin, fault), **unread, "during": (opens, after[0]), "after": after}
 
 
 def _first(states: Sequence[State], since: float, wanted: str) -> float | None:
@@ -161,7 +201,8 @@ def _whole_since(written: Written, fault: float, wanted: str) -> float | None:
     held = [state for state in written.states if state.at <= fault][-1:]
     if held and all(getattr(state, wanted) for state in (*held, *(s for s in written.states if s.at > fault))):
         return 0.0
-    return _since(_first(written.states, written.marks[-1][0], wanted), fault)
+    whole = _first(written.states, written.marks[-1][0], wanted)
+    return None if whole is None else whole - fault
 
 
 def _outage_metrics(lost: Outage, received: Outage | None) -> dict[str, float]:
@@ -200,31 +241,31 @@ def _recovery(
     Neither is where the rate was lost again at the end, of a load that was handed over `in_time` then.
     """
     served = records.acknowledged
-    at, latency = records.heard[served], (records.heard - records.due)[served]
+    at, latency = records.heard[served], records.latency[served]
     before = (at >= begin) & (at < fault)
     if not before.any():
         return {}
     after, rate = bins(at, latency, since, end), float(before.sum() / (fault - begin))
     seconds = bins(at, latency, begin, fault).rate
     single = float(seconds.min(initial=rate)), float(seconds.max(initial=rate))
-    found = {
+    times = {
         "recovery_s": recovery(after, rate, float(np.percentile(latency[before], 99.0)), single),
         "rate_recovery_s": recovery(after, rate, single=single),
     }
     offered = float(((records.due >= begin) & (records.due < fault)).sum() / (fault - begin))
     if in_time and not kept(np.sort(at), min(rate, offered), end):
-        found = {}  # it was so for a while, and not for good
-    return {name: value for name, value in found.items() if value is not None} | {"records_per_s": rate}
+        times = {}  # it was so for a while, and not for good
+    return {name: value for name, value in times.items() if value is not None} | {"records_per_s": rate}
 
 
 def _recovery_metrics(written: Written, records: Record, begin: float, fault: float) -> dict[str, float]:
-    found = {
+    times = {
         "full_isr_s": _whole_since(written, fault, "full"),
         "preferred_leaders_s": _whole_since(written, fault, "preferred"),
     }
     sends, late = lateness(written)
     late = late[sends["at"] >= written.end - LAST_S - STEADY_BINS * BIN_S]
-    return {name: value for name, value in found.items() if value is not None} | _recovery(
+    return {name: value for name, value in times.items() if value is not None} | _recovery(
         records,
         begin,
         fault,
@@ -232,21 +273,6 @@ def _recovery_metrics(written: Written, records: Record, begin: float, fault: fl
         fault if written.read_again is None else written.read_again,
         in_time=len(late) > 0 and float(late.max()) <= (1 - RATE_SHARE) * STEADY_BINS * BIN_S,
     )
-
-
-def _spans(phases: Mapping[str, Interval], begin: float) -> dict[str, Interval]:
-    """Return before, during (from the fault until all is restored, or while readers catch up) and after.
-
-    And, between before and during, while nobody read, where consumers stayed away.
-    """
-    *_, after = phases.values()
-    unread = {"unread": phases["unread"]} if CATCHING_UP in phases else {}
-    opens = phases[CATCHING_UP][0] if CATCHING_UP in phases else phases["before"][1]
-    return {"before": (begin, phases["before"][1]), **unread, "during": (opens, after[0]), "after": after}
-
-
-def _since(moment: float | None, fault: float) -> float | None:
-    return None if moment is None else moment - fault
 
 
 def _latency_metrics(records: Record, fault: float, spans: Mapping[str, Interval]) -> dict[str, float]:
@@ -257,15 +283,8 @@ def _latency_metrics(records: Record, fault: float, spans: Mapping[str, Interval
         if name == "before":
             chosen &= records.heard < fault
         if chosen.any():
-            metrics |= latency_metrics([histogram(records, chosen)], f"latency_{name}_ms")
+            metrics |= latency_metrics([encoded(records.latency[chosen])], f"latency_{name}_ms")
     return metrics
-
-
-def histogram(records: Record, chosen: npt.NDArray[np.bool_]) -> str:
-    """Return the encoded histogram of these records' latencies, from the time they were due."""
-    recorder = LatencyRecorder()
-    recorder.record((records.heard - records.due)[chosen])
-    return encode(recorder.histogram())
 
 
 def _integrity_metrics(integrity: Integrity) -> dict[str, float]:
@@ -280,30 +299,22 @@ def _integrity_metrics(integrity: Integrity) -> dict[str, float]:
 
 def _cpu_metrics(written: Written, spans: Mapping[str, Interval]) -> dict[str, float]:
     """Return the cores that all brokers used together in each span."""
-    found = {f"broker_cpu_{name}_cores": written.cores(*span) for name, span in spans.items()}
-    return {name: value for name, value in found.items() if value is not None}
+    used = {f"broker_cpu_{name}_cores": cores(written.cpu, *span) for name, span in spans.items()}
+    return {name: value for name, value in used.items() if value is not None}
 
 
-def without_integrity(failover: Failover, metrics: Mapping[str, float]) -> tuple[Failover, dict[str, float]]:
-    """Return the analysis of a round whose log was not read to its end, without what that says of lost records."""
-    kept = {name: n for name, n in failover.integrity.items() if name in ("failed", "timed_out")}
-    unknown = dict.fromkeys((name for name in failover.integrity if name not in kept), 0)
-    known = {name: value for name, value in metrics.items() if name not in INTEGRITY}
-    return replace(failover, integrity={**unknown, **kept}, findings={}), known
-
-
-def _timeline(written: Written, records: Record, begin: float) -> _Seconds:
-    at, served = records.heard, records.acknowledged
-    everything = bins(at[served], (records.heard - records.due)[served], begin, written.end)
-    per_partition = {
-        str(number): tuple(int(n * BIN_S) for n in bins(at[here], at[here], begin, written.end).rate)
-        for number in range(written.partitions)
-        for here in [served & (records.partition == number)]
+def _timeline(
+    written: Written, records: Record, begin: float
+) -> tuple[dict[str, tuple[int, ...]], tuple[float | None, ...]]:
+    """Return second by second the records acknowledged by partition, and the p99 in ms, as in Failover."""
+    at, latency = records.heard[records.acknowledged], records.latency[records.acknowledged]
+    partitions = by_partition(at, records.partition[records.acknowledged], written)
+    acknowledged = {
+        str(number): tuple(int(n * BIN_S) for n in bins(times, times, begin, written.end).rate)
+        for number, times in partitions.items()
     }
-    return _Seconds(
-        acknowledged=per_partition,
-        p99_ms=tuple(None if np.isinf(p99) else float(p99) * 1e3 for p99 in everything.p99_s),
-    )
+    p99_s = bins(at, latency, begin, written.end).p99_s
+    return acknowledged, tuple(None if np.isinf(p99) else float(p99) * 1e3 for p99 in p99_s)
 
 
 def _accounting(producers: Sequence[Sends], written: Written) -> Accounting:
@@ -317,3 +328,70 @@ def _accounting(producers: Sequence[Sends], written: Written) -> Accounting:
         unresolved=attempted - acked - failed,
         offset_delta=sum(written.end_offsets),
     )
+
+
+def first_outage(lost: Outage, marks: Sequence[tuple[float, str]]) -> list[Interval]:
+    """Return the intervals of the outage that the fault itself brought, in order.
+
+    Later ones are not of it: those after every partition was served again, and those since something else was done.
+    """
+    fault, until = marks[0][0], marks[1][0] if len(marks) > 1 else float("inf")
+    found: list[Interval] = []
+    for begin, closes in sorted(interval for one in lost.partitions.values() for interval in one.down):
+        if begin >= until or (found and begin > max(end for _, end in found)):
+            break
+        if closes > fault:
+            found.append((begin, closes))
+    return found
+
+
+def leader_changes(states: Sequence[State], fault: float) -> int:
+    """Return how often partitions got another leader; to have had none in between is no change."""
+    changes, last = 0, list(states[0].leaders)
+    for state in states:
+        for partition, leader in enumerate(state.leaders):
+            if leader >= 0 and leader != last[partition]:
+                changes += state.at >= fault
+                last[partition] = leader
+    return changes
+
+
+def steps_of(written: Written, lost: Outage, fault: float) -> dict[str, float]:
+    """Return when the fault's steps came about: fenced, elected, first record acknowledged where one had waited."""
+    steps = _steps_polled(written.states, fault) if written.changes is None else _steps_logged(written.changes, fault)
+    elected = steps["elected_s"] or 0.0
+    ends = [end for _, end in first_outage(lost, written.marks) if end >= elected - ASK_EVERY_S]
+    found = {**steps, "first_ack_s": min(ends, default=None)}
+    return {name: at - fault for name, at in found.items() if at is not None}
+
+
+def _steps_polled(states: Sequence[State], fault: float) -> dict[str, float | None]:
+    before = next((s for s in reversed(states) if s.at < fault), states[0])
+    return {
+        "fenced_s": next((s.at for s in states if s.at >= fault and len(s.brokers) < len(before.brokers)), None),
+        "elected_s": next(
+            (s.at for s in states if s.at >= fault and s.leaders != before.leaders and min(s.leaders) >= 0), None
+        ),
+    }
+
+
+def _steps_logged(changes: Sequence[LoggedChange], fault: float) -> dict[str, float | None]:
+    """Elected: the last of the leaders that were elected before any broker came back."""
+    since = [change for change in changes if change.at >= fault]
+    back = min((change.at for change in since if change.what == "back"), default=float("inf"))
+    elected = [change.at for change in since if change.what == "leader" and change.leader >= 0 and change.at < back]
+    return {
+        "controller_s": next((change.at for change in since if change.what == "controller"), None),
+        "fenced_s": next((change.at for change in since if change.what == "fenced"), None),
+        "elected_s": max(elected, default=None),
+    }
+
+
+def log_metrics(written: Written, fault: float) -> dict[str, float]:
+    if written.changes is None:
+        return {}
+    since = [change for change in written.changes if change.at >= fault]
+    found = {"unclean_elections": float(sum(change.unclean for change in since))}
+    if any(change.what == "controller" for change in written.changes):  # a log without the first one tells of none
+        found["controller_changes"] = float(sum(change.what == "controller" for change in since))
+    return found

@@ -1,12 +1,13 @@
-"""One round with a fault, from its topic to the final read."""
+"""Rounds with a fault: all those of a scenario, each from its topic to the final read."""
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perfgate.load.history import (
     ACCEPT,
@@ -20,21 +21,25 @@ from perfgate.load.history import (
     receipts_path,
     sends_path,
 )
-from perfgate.measure.assembly import sends_failed, unmeasured
-from perfgate.measure.faults.accepting import had_no_effect
-from perfgate.measure.faults.analysis import AT_ONCE_S, analyse, recovered, without_integrity
-from perfgate.measure.faults.failing import failed_before
-from perfgate.measure.faults.late import brokers_served_too_little, schedule_delay_s, spoilt_latencies
-from perfgate.measure.faults.reading import stayed
-from perfgate.measure.faults.recording import history_path, keep
-from perfgate.measure.faults.written import Written
+from perfgate.measure.assembly import measured_by, sends_failed, unmeasured
+from perfgate.measure.faults.analysis import analyse, recovered, without_integrity
+from perfgate.measure.faults.flaws import (
+    brokers_served_too_little,
+    failed_before,
+    late_before,
+    not_redelivered,
+    schedule_delay_s,
+    spoilt_latencies,
+    stayed,
+)
+from perfgate.measure.faults.history import Written, history_path, keep
 from perfgate.measure.flaw import of_brokers
 from perfgate.measure.host_validity import fault_host_flaws, spoilt_by_clocks
 from perfgate.metrics.usage import UsageWatch
-from perfgate.model import FaultScenario, Round, Scenario
+from perfgate.model import FaultScenario, Measurement, Round, Scenario
 from perfgate.model.doubt import Doubt
 from perfgate.model.errors import BrokersFailedError, TargetError, TopicRefusedError
-from perfgate.model.faults import BEFORE_S, LATE, Scene, but_outages
+from perfgate.model.faults import BEFORE_S, Scene
 from perfgate.model.flaw import Flaw, from_doubts
 from perfgate.model.load import (
     FAILED,
@@ -49,10 +54,56 @@ from perfgate.model.load import (
 from perfgate.model.nodes import Faults, LoggedChange
 from perfgate.model.target import Cluster, TopicKeeper
 
+if TYPE_CHECKING:  # its bench makes these rounds
+    from perfgate.measure.setup import Setup
+
 AFTER_S, AFTER_MOST_S = 15.0, 30.0
-"""So long the load goes on once everything is back: ten good seconds have to be seen, and are waited for."""
+"""The load goes on for this time once everything is back: ten good seconds have to be seen, and are waited for."""
 LOOK_EVERY_S = 2.0
 SETTLED_S, SETTLED_WITHIN_S = 1.0, 30.0
+WARM_UP = 0.5
+"""Of the tier's warm-up: what a fault costs does not depend on the last percent of what the brokers can do."""
+
+
+def measure_faults(
+    setup: Setup, rows: Sequence[FaultScenario], run_id: str, done: Callable[[str, Measurement], None]
+) -> dict[str, Measurement]:
+    """Return the measurement of every scenario. A cluster that does not get well again is replaced.
+
+    `done` is called with the name and measurement of each before the next one begins.
+    """
+    measured: dict[str, Measurement] = {}
+    for number, row in enumerate(rows, start=1):
+        rounds: list[Round] = []
+        rtt: dict[str, float] = {}
+        log_tail = ""
+        times = row.rounds(setup.tier)
+        cluster: Cluster | None = None
+        try:
+            cluster = setup.cluster(row.cluster)
+            facts = setup.begun(cluster, [row])
+            bench = setup.bench(cluster, f"{run_id}-{number}", WARM_UP)
+            bench.warm_up([row])
+            facts["warm_up"] = bench.warm_up_facts
+            rtt = bench.round_trips([row])
+            for index in range(1, times + 1):
+                doing = f"scenario {number}/{len(rows)}, fault {index}/{times}"
+                rounds.append(bench.fault_round(row, index, doing))
+            log_tail = cluster.log_tail()
+        except TargetError as error:
+            failed = isinstance(error, BrokersFailedError) and setup.target.dedicated
+            late = isinstance(error, BrokersFailedError) and error.perhaps_late
+            reason = f"target unhealthy: {error}"
+            # A command of [faults] that fails is no sick target: what it stops is this scenario alone.
+            stopped = cluster is not None and bool(cluster.meter.stopped) and not cluster.meter.by_limit
+            rounds.append(unmeasured(len(rounds) + 1, reason, broken=failed, perhaps_late=late, unhealthy=stopped))
+            setup.target.close()
+        except Exception:  # whatever it is, no broker stays away while the next test goes on
+            setup.target.close()
+            raise
+        measured |= measured_by(setup.engine, [row], {row.name: rounds}, {}, rtt, log_tail)
+        done(row.name, measured[row.name])
+    return measured
 
 
 def fault_round(
@@ -127,15 +178,17 @@ def fault_round(
         raise BrokersFailedError(where, perhaps_late=error.perhaps_late) from error
     except TargetError as error:
         raise TargetError(f"round {index} of {row.name}: {error}") from error
-    flaws = [*flaws, *unknown, *fault_host_flaws(load.hosts)]
-    flaws += (*stayed(row, metrics), *had_no_effect(row, written, metrics))
+    flaws = [
+        *flaws,
+        *unknown,
+        *fault_host_flaws(load.hosts),
+        *stayed(row, metrics),
+        *not_redelivered(row, written, metrics),
+        *late_before(schedule_delay_s(written)),
+    ]
     early = failed_before(row, written)
-    if (late := schedule_delay_s(written)) > AT_ONCE_S:
-        # Less only widens the resolution of the outage; with so much no send can succeed "at once".
-        text = f"the generator was late before the fault already: p99 of the schedule delay is {late:.3f} s"
-        flaws += but_outages(LATE, "load", text, late)
     spoilt = [*spoilt_latencies(written, metrics), *spoilt_by_clocks(load.hosts, metrics)]
-    found = [*from_doubts(flaws), *unread, *([early] if early else [])]
+    whole = [*from_doubts(flaws), *unread, *([early] if early else [])]
     return Round(
         index=index,
         window_s=load.end - load.start,
@@ -148,7 +201,7 @@ def fault_round(
         failover=failover,
         hosts=load.hosts,
         flaws=(
-            *(replace(flaw, broken=cluster.dedicated) if flaw.kind == FAILED else flaw for flaw in found),
+            *(replace(flaw, broken=cluster.dedicated) if flaw.kind == FAILED else flaw for flaw in whole),
             *from_doubts(spoilt, whole=False),
         ),
     )

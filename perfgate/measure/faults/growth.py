@@ -8,21 +8,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from perfgate.measure.faults.history import Record, Written, cores
 from perfgate.measure.faults.outage import Interval
-from perfgate.measure.faults.written import Record, Written
 from perfgate.metrics.usage import OverTime, Sampler
 from perfgate.model import FaultScenario
 
 PARTS, LEAST_S, FEWEST = 30, 10.0, 3
-"""The time is cut into so many parts, of no less than so many seconds each; fewer than FEWEST make no line."""
+"""The time is cut into at most PARTS parts, of LEAST_S or more each; fewer than FEWEST make no line."""
 
 
 def growth(values: Sequence[float]) -> float | None:
-    """Return how many times the last of positive values at equal distances is the first; None where that has no answer.
+    """Return the last of positive values at equal distances over the first; None where that has no answer.
 
-    By a line through their logarithms with the median of the slopes between all pairs (Theil and Sen), so that single
-    bad values do not bend it, and so that it has an answer however much they grow: a line through the values themselves
-    may begin below zero.
+    By a line through their logarithms with the median of the slopes between all pairs (Theil and Sen): single bad
+    values do not bend it, and a line through the values themselves may begin below zero.
     """
     if len(values) < FEWEST or min(values) <= 0:
         return None
@@ -36,24 +35,24 @@ def growth_metrics(written: Written, records: Record) -> dict[str, float]:
     if (span := written.endured) is None:
         return {}
     parts = _parts(span)
-    due, latency = records.due[records.acknowledged], (records.heard - records.due)[records.acknowledged]
-    found: dict[str, list[float]] = {"p99_growth": [], "cpu_per_record_growth": [], "memory_growth": []}
+    due, latency = records.due[records.acknowledged], records.latency[records.acknowledged]
+    values: dict[str, list[float]] = {"p99_growth": [], "cpu_per_record_growth": [], "memory_growth": []}
     for opens, closes in parts:
         here = (due >= opens) & (due < closes)
-        used = written.cores(opens, closes)
+        used = cores(written.cpu, opens, closes)
         memory = [sum(by_broker.values()) for at, by_broker in written.memory if opens <= at < closes]
         if here.any():
-            found["p99_growth"].append(float(np.percentile(latency[here], 99.0)))
+            values["p99_growth"].append(float(np.percentile(latency[here], 99.0)))
             if used is not None:
-                found["cpu_per_record_growth"].append(used * (closes - opens) / int(here.sum()))
+                values["cpu_per_record_growth"].append(used * (closes - opens) / int(here.sum()))
         if memory:
-            found["memory_growth"].append(float(np.mean(memory)))
-    lines = {name: growth(values) for name, values in found.items() if len(values) == len(parts)}
+            values["memory_growth"].append(float(np.mean(memory)))
+    lines = {name: growth(of_parts) for name, of_parts in values.items() if len(of_parts) == len(parts)}
     return {name: value for name, value in lines.items() if value is not None}
 
 
 def grown(scenario: FaultScenario, sampler: Sampler) -> dict[str, float]:
-    """Return the growth of CPU per record as a source tells it afterwards that cannot be asked at any moment."""
+    """Return the growth of CPU per record by a source that reports a window afterwards, not at any moment."""
     if not scenario.fault.about.harmless or sampler.read is not None:
         return {}
     times = growth_of_cores(sampler.over_time())
@@ -63,7 +62,11 @@ def grown(scenario: FaultScenario, sampler: Sampler) -> dict[str, float]:
 def growth_of_cores(steps: OverTime) -> float | None:
     """Return how the cores of all brokers grew over a window; of a paced load that is their CPU per record.
 
-    `steps`: as a source tells them that cannot be asked at any moment (:data:`perfgate.metrics.usage.OverTime`).
+    <<<<<<< HEAD
+        `steps`: as a source tells them that cannot be asked at any moment (:data:`perfgate.metrics.usage.OverTime`).
+    =======
+        `steps`: as such a source reports them.
+    >>>>>>> 9bcb89e (measure/faults: fifteen modules are eight)
     """
     if not steps or min(map(len, steps.values())) < FEWEST:
         return None

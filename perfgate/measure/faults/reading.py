@@ -1,4 +1,4 @@
-"""Reading during a fault: gaps, lag, catching up, and the latency from send to receipt. Pure."""
+"""Reading during a fault: gaps, lag, catching up, latency from send to receipt, acceptance in a share group. Pure."""
 
 from __future__ import annotations
 
@@ -8,27 +8,24 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from perfgate.load.history import Rows
+from perfgate.load.history import ACCEPT, OUTCOME, RECEIPT, Rows
+from perfgate.measure.faults.history import Record, Written, by_partition, positions
 from perfgate.measure.faults.outage import BIN_S, Interval, Outage, Times, outage
-from perfgate.measure.faults.written import Record, Written, by_partition, positions
-from perfgate.model import FaultScenario
-from perfgate.model.doubt import Doubt
-from perfgate.model.faults import but_outages
 from perfgate.model.histogram import LatencyRecorder, encode, latency_metrics
 
 LAG_EVERY_S = 0.1
 BEHIND_S = 2.0
-"""Who was behind in all of the last so many seconds was behind to the end; one look alone may be a pause."""
-STAYED_AWAY = 0.9
-"""Of the time that consumers are to read nothing: what was under way when they were told so comes a moment later."""
+"""A group that was behind in all of these last seconds was behind to the end; a single sample may be a pause."""
+DUE_S = 5.0
+"""What was acknowledged this long before the load ended has to be accepted; the rest was not waited for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lag:
     """How many acknowledged records the first group's consumers had not been given, at `times`.
 
-    `usual`: twice the most before the fault, and what was lost. `caught_up`: when those who had stayed away were first
-    no further behind than that; None when they never were, or never stayed away.
+    `usual`: twice the most before the fault, and what was lost. `caught_up`: when consumers that had stayed away were
+    first no further behind than that; None when they never were, or never stayed away.
     """
 
     times: Times
@@ -43,12 +40,11 @@ def first_group(written: Written) -> Sequence[Rows]:
 
 
 def received(written: Written, begin: float, fault: float) -> Outage | None:
-    """Return the gaps in what the first group was given; None where nobody read."""
+    """Return the gaps in what the first group was given; None where no group reads."""
     if not written.receipts:
         return None
     rows = np.concatenate(first_group(written))
-    served = by_partition(rows["at"], rows["partition"].astype(np.int64), written)
-    return outage(served, begin, fault, written.end)
+    return outage(by_partition(rows["at"], rows["partition"], written), begin, fault, written.end)
 
 
 def others_gap_s(written: Written, begin: float, fault: float) -> dict[str, float]:
@@ -60,7 +56,7 @@ def others_gap_s(written: Written, begin: float, fault: float) -> dict[str, floa
     longest = []
     for group in range(1, written.groups if each else 0):
         rows = np.concatenate(written.receipts[group * each : (group + 1) * each])
-        for times in by_partition(rows["at"], rows["partition"].astype(np.int64), written).values():
+        for times in by_partition(rows["at"], rows["partition"], written).values():
             known = np.sort(times[(times >= begin) & (times < written.end)])
             marks = np.concatenate(([begin], known, [written.end]))
             longest.append(float(np.diff(marks)[marks[1:] >= fault].max()))
@@ -68,7 +64,7 @@ def others_gap_s(written: Written, begin: float, fault: float) -> dict[str, floa
 
 
 def lag_of(written: Written, records: Record, begin: float, fault: float, lost: int) -> Lag | None:
-    """Return how far the first group was behind from `begin` to the end; None where nobody read."""
+    """Return how far the first group was behind from `begin` to the end; None where no group reads."""
     if not written.receipts:
         return None
     rows = np.concatenate(first_group(written))
@@ -85,7 +81,7 @@ def lag_of(written: Written, records: Record, begin: float, fault: float, lost: 
     return Lag(times=times, behind=behind, usual=usual, caught_up=caught_up)
 
 
-def reading_metrics(written: Written, records: Record, fault: float, lag: Lag) -> dict[str, float]:
+def reading_metrics(written: Written, fault: float, lag: Lag) -> dict[str, float]:
     """Return what the first group was given again, how long it was behind, and how it caught up.
 
     `lag_drained_s` is left out when it was behind to the end, and `catch_up_s` when it never caught up.
@@ -107,16 +103,7 @@ def reading_metrics(written: Written, records: Record, fault: float, lag: Lag) -
     return metrics
 
 
-def stayed(row: FaultScenario, metrics: Mapping[str, float]) -> tuple[Doubt, ...]:
-    """Return that consumers who were to stay away read on: what they cost then is the cost of nothing; else nothing."""
-    gap, hold = metrics.get("receive_outage_s.max", 0.0), row.fault.hold_s
-    if not row.fault.about.leaves_unread or gap >= STAYED_AWAY * hold:
-        return ()
-    text = f"the consumers did not stay away: {gap:.1f} s without a record is the longest that they had, of {hold:g} s"
-    return but_outages("no effect", "load", text)
-
-
-def end_to_end(written: Written, spans: dict[str, Interval]) -> dict[str, float]:
+def end_to_end(written: Written, spans: Mapping[str, Interval]) -> dict[str, float]:
     """Return the latencies of the groups that read all the time, from when a record was due to its receipt, by span."""
     away = len(first_group(written)) if written.read_again is not None else 0
     if not (stayed := written.receipts[away:]):
@@ -127,10 +114,15 @@ def end_to_end(written: Written, spans: dict[str, Interval]) -> dict[str, float]
     metrics: dict[str, float] = {}
     for name, (opens, closes) in spans.items():
         if (chosen := (due >= opens) & (due < closes)).any():
-            recorder = LatencyRecorder()
-            recorder.record((rows["at"] - due)[chosen])
-            metrics |= latency_metrics([encode(recorder.histogram())], f"end_to_end_{name}_ms")
+            metrics |= latency_metrics([encoded((rows["at"] - due)[chosen])], f"end_to_end_{name}_ms")
     return metrics
+
+
+def encoded(latencies_s: Times) -> str:
+    """Return the encoded histogram of these latencies."""
+    recorder = LatencyRecorder()
+    recorder.record(latencies_s)
+    return encode(recorder.histogram())
 
 
 def unread_by_second(written: Written, lag: Lag | None, begin: float) -> tuple[int, ...]:
@@ -140,3 +132,45 @@ def unread_by_second(written: Written, lag: Lag | None, begin: float) -> tuple[i
     ends = np.arange(begin + BIN_S, written.end, BIN_S)
     at = np.minimum(np.searchsorted(lag.times, ends), len(lag.times) - 1)
     return tuple(int(n) for n in np.maximum(lag.behind[at], 0))
+
+
+def accepting_metrics(written: Written) -> dict[str, float]:
+    """Return what a share group was given and accepted; nothing where none read along.
+
+    An acceptance that comes after the lock, once another member has accepted the record, need not be refused (Kafka
+    4.3.1 answered all 101 of one round without an error): two acceptances are no second one. A record is done with
+    when no member is given it any more.
+    """
+    if not any(map(len, written.accepts)):
+        return {}
+    accepts, given = _together(written.accepts, ACCEPT), _together(written.receipts, RECEIPT)
+    taken = np.sort(accepts[accepts["error"] == 0], order="at")
+    outcomes = _together(written.outcomes, OUTCOME)
+    due = outcomes[(outcomes["error"] == 0) & (outcomes["at"] < written.end - DUE_S)]
+    accepted, first = np.unique(positions(taken), return_index=True)
+    given_at = positions(given)
+    at = np.minimum(np.searchsorted(accepted, given_at), max(0, len(accepted) - 1))
+    over = (accepted[at] == given_at) & (given["at"] > taken["at"][first][at]) if len(accepted) else []
+    return {
+        "delivered_records": float(len(given)),
+        "accepted_records": float(len(accepted)),
+        "late_accepts_records": float(len(accepts) - len(accepted)),
+        "given_after_accepted_records": float(np.count_nonzero(over)),
+        "unaccepted_records": float(len(np.setdiff1d(positions(due), accepted))),
+    }
+
+
+def kept_s(written: Written) -> float:
+    """Return the longest time between a record's receipt by a member and that member's acceptance of it, in s."""
+    longest = 0.0
+    for given, accepts in zip(written.receipts, written.accepts, strict=False):
+        at, first = np.unique(positions(given), return_index=True)
+        known = np.isin(positions(accepts), at)
+        if known.any():
+            receipt = given["at"][first][np.searchsorted(at, positions(accepts)[known])]
+            longest = max(longest, float((accepts["at"][known] - receipt).max()))
+    return longest
+
+
+def _together(parts: Sequence[Rows], kind: np.dtype[np.void]) -> Rows:
+    return np.concatenate([*parts, np.zeros(0, kind)])

@@ -11,9 +11,9 @@ from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load import processes
 from perfgate.measure.assembly import sends_failed
 from perfgate.measure.faults import fault_round as module
-from perfgate.measure.faults.failing import failed_before
 from perfgate.measure.faults.fault_round import fault_round
-from perfgate.measure.faults.written import Written
+from perfgate.measure.faults.flaws import failed_before
+from perfgate.measure.faults.history import Written
 from perfgate.model import Fault, FaultScenario, Load, Measurement, Round, Verdict
 from perfgate.model.faults import NOTHING_DONE
 from perfgate.model.load import LoadError, SendsFailedError

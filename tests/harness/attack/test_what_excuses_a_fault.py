@@ -13,11 +13,9 @@ from perfgate.judge.faults.expectation import expected_outage
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load.history import ACCEPT, RECEIPT
 from perfgate.measure.faults import fault_round as module
-from perfgate.measure.faults import rounds as rounds_module
-from perfgate.measure.faults.fault_round import fault_round
-from perfgate.measure.faults.late import schedule_delay_s
-from perfgate.measure.faults.rounds import measure_faults
-from perfgate.measure.faults.written import Written
+from perfgate.measure.faults.fault_round import fault_round, measure_faults
+from perfgate.measure.faults.flaws import schedule_delay_s
+from perfgate.measure.faults.history import Written
 from perfgate.model import Fault, FaultScenario, Load, Measurement, Round, Verdict
 from perfgate.model.doubt import Doubt
 from perfgate.model.errors import BrokersFailedError, TargetError
@@ -254,7 +252,7 @@ def test_brokers_that_do_not_get_well_again_are_broken_and_the_rounds_before_cou
     setup: Any = MagicMock()
     setup.bench.return_value, setup.target.dedicated = bench, own
     monkeypatch.setattr(
-        rounds_module,
+        module,
         "measured_by",
         lambda _driver, rows, rounds, *_: {
             row.name: Measurement(scenario=row, rounds=tuple(rounds[row.name]), rtt_ms={}) for row in rows

@@ -12,7 +12,7 @@ import pytest
 
 from perfgate.faults.slow_follower import STILL_S
 from perfgate.judge.phrases import number
-from perfgate.measure.faults.steps import LOGGED
+from perfgate.measure.faults.analysis import LOGGED
 from perfgate.report.html import build_report
 from tests.harness.browser import NEEDS_CHROMIUM, browser, open_test, page, see_picture
 from tests.harness.live.test_live_red import children, finished, run_folders, running_gate, wait_for

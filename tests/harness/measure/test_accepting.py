@@ -9,10 +9,10 @@ import pytest
 from perfgate.judge.faults.expectation import expected_receiving
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load.history import ACCEPT
-from perfgate.measure.faults.accepting import DUE_S, had_no_effect
 from perfgate.measure.faults.analysis import analyse
-from perfgate.measure.faults.recording import keep, recall
-from perfgate.measure.faults.written import Written
+from perfgate.measure.faults.flaws import not_redelivered
+from perfgate.measure.faults.history import Written, keep, recall
+from perfgate.measure.faults.reading import DUE_S
 from perfgate.model import Fault, FaultScenario, Measurement, Verdict, record_lock_s, settings
 from perfgate.model.load import FAILED
 from tests.harness.measure.test_failover import END, FAULT, RATE, faulty, history, one_fault
@@ -96,11 +96,11 @@ def test_a_record_that_is_given_after_its_acceptance_or_never_accepted_is_red(
 
 def test_a_member_that_was_not_slow_enough_says_nothing() -> None:
     quick = history(down=False)
-    outages, _ = had_no_effect(ROW, quick, {"redelivered_records": 0.0})
+    outages, _ = not_redelivered(ROW, quick, {"redelivered_records": 0.0})
     assert "the slow consumer kept none for longer" in outages.text
     assert outages.kind != FAILED
-    assert had_no_effect(ROW, quick, {"redelivered_records": 3.0}) == ()
-    assert had_no_effect(faulty(), quick, {"redelivered_records": 0.0}) == ()
+    assert not_redelivered(ROW, quick, {"redelivered_records": 3.0}) == ()
+    assert not_redelivered(faulty(), quick, {"redelivered_records": 0.0}) == ()
 
 
 def test_the_lock_is_what_the_brokers_settings_say() -> None:

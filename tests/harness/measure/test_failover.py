@@ -23,10 +23,9 @@ from perfgate.judge.faults.rules import durability_of, judge_fault
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load.history import OUTCOME, RECEIPT, SEND
 from perfgate.measure.assembly import unmeasured
-from perfgate.measure.faults.analysis import analyse
-from perfgate.measure.faults.late import schedule_delay_s, spoilt_latencies
-from perfgate.measure.faults.recording import history_path, judged_again, keep, recall
-from perfgate.measure.faults.written import Written, cores
+from perfgate.measure.faults.analysis import analyse, judged_again
+from perfgate.measure.faults.flaws import schedule_delay_s, spoilt_latencies
+from perfgate.measure.faults.history import Written, cores, history_path, keep, recall
 from perfgate.metrics.process import process_sampler
 from perfgate.metrics.usage import WATCH_EVERY_S, UsageWatch
 from perfgate.model import (

@@ -18,9 +18,8 @@ from perfgate.measure import bench as benches
 from perfgate.measure.faults.analysis import analyse
 from perfgate.measure.faults.fault_round import fault_round
 from perfgate.measure.faults.growth import grown, growth, growth_of_cores
+from perfgate.measure.faults.history import Written, keep, recall
 from perfgate.measure.faults.outage import Times
-from perfgate.measure.faults.recording import keep, recall
-from perfgate.measure.faults.written import Written
 from perfgate.metrics.prometheus import ClockLook
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.prometheus_source import PrometheusSource

@@ -9,9 +9,8 @@ import pytest
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load.history import Rows
 from perfgate.measure.faults.analysis import analyse
-from perfgate.measure.faults.reading import stayed
-from perfgate.measure.faults.recording import keep, recall
-from perfgate.measure.faults.written import Written
+from perfgate.measure.faults.flaws import stayed
+from perfgate.measure.faults.history import Written, keep, recall
 from perfgate.model import Fault, FaultScenario, Measurement, Verdict
 from perfgate.model.faults import READ_AGAIN
 from perfgate.report.fault_tables import kind_notes

@@ -1,9 +1,12 @@
-"""The history of a round with a fault as it was written down, and the fate of each record by it. Pure."""
+"""The history of a round with a fault: what was recorded, kept in one compressed file, and the fate of each record."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +14,17 @@ import numpy.typing as npt
 from perfgate.load.history import Rows
 from perfgate.measure.faults.integrity import ACKED, UNKNOWN, UNSENT, Log, Sends
 from perfgate.measure.faults.outage import Times
+from perfgate.model.errors import ConfigurationError
 from perfgate.model.faults import NOTHING_DONE, READ_AGAIN
 from perfgate.model.nodes import LoggedChange, State
+
+ROWS = ("sends", "outcomes", "receipts", "accepts")
+FACTS = ("start", "rate", "partitions", "end", "groups", "end_offsets", "marks", "cpu", "memory")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Written:
-    """What was written down. Times in s on the monotonic clock; `start`: when the first record was due.
+    """The recording of a round. Times in s on the monotonic clock; `start`: when the first record was due.
 
     `sends` and `outcomes` of every producer; `receipts` of the consumers that read along; `log` of the fresh one.
     `changes`: by the controllers' log, None where it was out of reach; `cpu`: seconds of CPU that every broker had
@@ -43,14 +50,15 @@ class Written:
     accepts: Sequence[Rows] = ()
 
     @property
+    def fault(self) -> float:
+        """When the fault was done."""
+        return self.marks[0][0]
+
+    @property
     def endured(self) -> tuple[float, float] | None:
-        """From when to when the load only went on; None where something was done to it."""
+        """From when to when the load only went on; None where something was done."""
         begin, words = self.marks[0]
         return (begin, self.marks[-1][0]) if words == NOTHING_DONE else None
-
-    def cores(self, begin: float, end: float) -> float | None:
-        """Return the CPU seconds per second of all brokers together; see :func:`cores`."""
-        return cores(self.cpu, begin, end)
 
     @property
     def read_again(self) -> float | None:
@@ -67,11 +75,16 @@ class Record:
     acknowledged: npt.NDArray[np.bool_]
     heard: Times
 
+    @property
+    def latency(self) -> Times:
+        """From when each was due until its outcome was heard, in s."""
+        return self.heard - self.due
+
 
 def cores(cpu: Sequence[tuple[float, Mapping[str, float]]], begin: float, end: float) -> float | None:
-    """Return the CPU seconds per second of all brokers together; None without two looks in that time.
+    """Return the CPU seconds per second of all brokers together; None without two readings in that time.
 
-    A broker counts from the last look at which its counter was read; that of one that was started again begins anew.
+    A broker counts from the last reading of its counter; that of one that was started again begins anew.
     """
     times = [at for at, _ in cpu if begin <= at <= end]
     if len(times) < 2:
@@ -101,14 +114,10 @@ def sends_of(sends: Rows, outcomes: Rows) -> Sends:
 
 def logs_of(log: Rows, partitions: int) -> dict[int, Log]:
     """Return what the final read found, by partition."""
+    by_number = {number: log[log["partition"] == number] for number in range(partitions)}
     return {
-        number: Log(
-            offset=log["offset"][here],
-            producer=log["producer"][here],
-            sequence=log["sequence"][here],
-        )
-        for number in range(partitions)
-        for here in [np.flatnonzero(log["partition"] == number)]
+        number: Log(offset=rows["offset"], producer=rows["producer"], sequence=rows["sequence"])
+        for number, rows in by_number.items()
     }
 
 
@@ -133,9 +142,49 @@ def records_of(start: float, rate: float, producers: Sequence[Sends], heard_of: 
 
 def positions(rows: Rows) -> npt.NDArray[np.int64]:
     """Return one number for the partition and offset of each row."""
-    found: npt.NDArray[np.int64] = rows["partition"].astype(np.int64) << 48 | rows["offset"]
-    return found
+    numbers: npt.NDArray[np.int64] = rows["partition"].astype(np.int64) << 48 | rows["offset"]
+    return numbers
 
 
-def by_partition(times: Times, partition: npt.NDArray[np.int64], written: Written) -> dict[int, Times]:
+def by_partition(times: Times, partition: npt.NDArray[np.integer[Any]], written: Written) -> dict[int, Times]:
     return {number: times[partition == number] for number in range(written.partitions)}
+
+
+def history_path(folder: Path, scenario: str, index: int) -> Path:
+    """Return where the history of a scenario's round is kept."""
+    return folder / f"{scenario}-{index}.npz"
+
+
+def keep(path: Path, written: Written) -> None:
+    """Write the history to `path` (.npz)."""
+    facts = {
+        **{name: getattr(written, name) for name in FACTS},
+        "end_offsets": list(written.end_offsets),
+        "states": [asdict(state) for state in written.states],
+        "changes": None if written.changes is None else [asdict(change) for change in written.changes],
+        **{name: len(getattr(written, name)) for name in ROWS},
+    }
+    arrays = {f"{name}-{n}": rows for name in ROWS for n, rows in enumerate(getattr(written, name))}
+    np.savez_compressed(path, facts=np.array(json.dumps(facts)), log=written.log, **arrays)
+
+
+def recall(path: Path) -> Written:
+    """Return a history that was kept. Raises ConfigurationError when the file is none."""
+    try:
+        with np.load(path) as kept:
+            facts = json.loads(str(kept["facts"]))
+            rows = {name: [kept[f"{name}-{n}"] for n in range(facts.pop(name, 0))] for name in ROWS}
+            log = kept["log"]
+    except (OSError, KeyError, ValueError) as error:
+        raise ConfigurationError(f"{path}: not the history of a round ({error})") from error
+    pairs = {name: list(map(tuple, facts[name])) for name in ("marks", "cpu", "memory") if name in facts}
+    states = [_state(state) for state in facts["states"]]
+    changes = facts["changes"] and [LoggedChange(**change) for change in facts["changes"]]
+    return Written(**{**facts, **pairs, **rows, "states": states, "changes": changes, "log": log})
+
+
+def _state(entry: dict[str, object]) -> State:
+    def tuples(value: object) -> object:
+        return tuple(tuples(item) for item in value) if isinstance(value, list) else value
+
+    return State(**{name: tuples(value) for name, value in entry.items()})  # type: ignore[arg-type]  # as asdict wrote it

@@ -1,0 +1,167 @@
+"""Flaws of a round with a fault: records sent late, sends that failed before it, a fault that had no effect. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from perfgate.load.history import Rows
+from perfgate.measure.faults.history import Written
+from perfgate.measure.faults.outage import Times, in_spite_of_s
+from perfgate.measure.faults.reading import kept_s
+from perfgate.measure.flaw import of_brokers
+from perfgate.model import TOLD_S, FaultScenario, record_lock_s
+from perfgate.model.doubt import Doubt
+from perfgate.model.faults import BEFORE_S, LATE, RETRIES, but_outages
+from perfgate.model.flaw import Flaw
+from perfgate.model.load import FAILED
+from perfgate.model.metrics import PHASES
+
+AT_ONCE_S = 1.0
+"""A send that took no longer succeeded while its phase lasted, not because the client waited for the next one."""
+SPOILT_SHARE = 0.05
+"""The latency of a load that was later than this share of it (p99 of both) is not that of the brokers."""
+FEWEST_SENT = 3
+"""A partition that was sent this many records before the fault should have been served as often."""
+TIMED_OUT = (-192, -166, 7)
+"""librdkafka's codes of records that time out: _MSG_TIMED_OUT, _TIMED_OUT_QUEUE, REQUEST_TIMED_OUT."""
+OF_A_SLOW_BROKER = (*TIMED_OUT, 19, 20)
+"""And of the answers of brokers without processor time: NOT_ENOUGH_REPLICAS, before and after the append."""
+STAYED_AWAY = 0.9
+"""Of the time that consumers are to read nothing: what was under way when they were asked comes a moment later."""
+SURELY_KEPT = 1.5
+"""A record that was accepted this many of its locks' times after its receipt was locked no longer: an answer that took
+long is in that time as well."""
+
+
+def schedule_delay_s(written: Written) -> float:
+    """Return how late records were handed over before the fault, p99 in s: the generator itself paused that long."""
+    sends, late = lateness(written)
+    due = sends["at"] - late
+    before = late[(due >= written.fault - BEFORE_S) & (due < written.fault)]
+    return float(np.percentile(before, 99.0)) if len(before) else 0.0
+
+
+def lateness(written: Written) -> tuple[Rows, Times]:
+    """Return all sends, and how late each was handed over, in s, without the time in which a full buffer held it back.
+
+    A buffer is full because brokers do not take what is in it.
+    """
+    producers = len(written.sends)
+    late = []
+    for number, rows in enumerate(written.sends):
+        due = written.start + (rows["first"] * producers + number) / written.rate
+        late.append(rows["at"] - due - held_back(rows, due))
+    return np.concatenate(written.sends), np.concatenate(late)
+
+
+def held_back(rows: Rows, due: Times) -> Times:
+    """Return for how long a full buffer refused a producer's records between when each was due and its hand-over, in s.
+
+    A row that begins with records of an earlier one hands these over again, because there had been no room for them.
+    """
+    if len(rows) < 2:
+        return np.zeros(len(rows))
+    again = rows["first"][1:] < np.maximum.accumulate(rows["first"] + rows["count"])[:-1]
+    full = np.concatenate(([0.0], np.cumsum(np.where(again, np.diff(rows["at"]), 0.0))))
+    held: Times = np.interp(rows["at"], rows["at"], full) - np.interp(due, rows["at"], full)
+    return np.maximum(held, 0.0)
+
+
+def in_spite_of_late_s(written: Written, served: Mapping[int, Times]) -> float:
+    """Return the longest outage of a partition, less what late sends explain."""
+    sends, late = lateness(written)
+    here, fault, end = late > TOLD_S, written.fault, written.end
+    return max(in_spite_of_s(times, sends["at"][here], late[here], fault, end) for times in served.values())
+
+
+def late_before(late_s: float) -> tuple[Doubt, ...]:
+    """Return the doubts of a generator that was late before the fault, so that no send can succeed "at once".
+
+    Less than AT_ONCE_S only widens the resolution of the outage.
+    """
+    if late_s <= AT_ONCE_S:
+        return ()
+    text = f"the generator was late before the fault already: p99 of the schedule delay is {late_s:.3f} s"
+    return but_outages(LATE, "load", text, late_s)
+
+
+def spoilt_latencies(written: Written, metrics: Mapping[str, float]) -> list[Doubt]:
+    """Return which phases' latencies a late generator made longer, each with by how much."""
+    late = schedule_delay_s(written)
+    if late <= TOLD_S:
+        return []
+    text = f"sent late: p99 of the schedule delay before the fault is {late:.3f} s"
+    kinds = [f"latency_{phase}_ms" for phase in PHASES]
+    spoilt = [kind for kind in kinds if 0 < metrics.get(f"{kind}.p99", 0.0) < late * 1e3 / SPOILT_SHARE]
+    return [Doubt(kind=LATE, whose="load", text=text, offset=late * 1e3, metrics=(kind,)) for kind in spoilt]
+
+
+def brokers_served_too_little(written: Written) -> bool:
+    """Return whether each partition was sent enough in time before the fault to show what is normal.
+
+    If so, the brokers are to blame that it was not served as often.
+    """
+    sends, late = lateness(written)
+    before = (sends["at"] >= written.fault - BEFORE_S) & (sends["at"] < written.fault) & (late <= TOLD_S)
+    known = sends["partition"][before]
+    counts = np.bincount(known[known >= 0], weights=sends["count"][before][known >= 0], minlength=written.partitions)
+    return bool((counts >= FEWEST_SENT).all())
+
+
+def failures(written: Written) -> dict[str, int]:
+    """Return how many sends failed since the fault, those that timed out apart."""
+    codes = _codes(written, written.fault, math.inf)
+    late = int(np.isin(codes, TIMED_OUT).sum())
+    return {"failed": len(codes) - late, "timed_out": late}
+
+
+def failed_before(row: FaultScenario, written: Written) -> Flaw | None:
+    """Return the flaw of sends that failed while nothing was done to the brokers; None when none did."""
+    kind = row.fault.about
+    since, until = (-math.inf, math.inf) if kind.harmless else (written.fault - BEFORE_S, written.fault)
+    codes = _codes(written, since, until)
+    if not len(codes) or kind.prepared or any(name in dict(row.producer) for name in RETRIES):
+        return None
+    kinds = ", ".join(f"{n:,} x error {code}" for code, n in zip(*np.unique(codes, return_counts=True), strict=True))
+    reason = f"{len(codes):,} sends failed while nothing was done to the brokers: {kinds} of librdkafka"
+    return of_brokers(reason, late=bool(np.isin(codes, OF_A_SLOW_BROKER).all()), kind=FAILED)
+
+
+def _codes(written: Written, since: float, until: float) -> npt.NDArray[np.int32]:
+    """Return the errors of the sends whose outcome was heard in this time."""
+    rows = np.concatenate(written.outcomes)
+    heard = (rows["at"] >= since) & (rows["at"] < until)
+    codes: npt.NDArray[np.int32] = rows["error"][heard & (rows["error"] != 0)]
+    return codes
+
+
+def stayed(row: FaultScenario, metrics: Mapping[str, float]) -> tuple[Doubt, ...]:
+    """Return the doubts of consumers that were to stay away and read on: they cost nothing then."""
+    gap, hold = metrics.get("receive_outage_s.max", 0.0), row.fault.hold_s
+    if not row.fault.about.leaves_unread or gap >= STAYED_AWAY * hold:
+        return ()
+    text = f"the consumers did not stay away: {gap:.1f} s without a record is the longest that they had, of {hold:g} s"
+    return but_outages("no effect", "load", text)
+
+
+def not_redelivered(row: FaultScenario, written: Written, metrics: Mapping[str, float]) -> tuple[Doubt, ...]:
+    """Return the doubts of a fault by which records should be delivered again, and none was.
+
+    A slow member that kept none for longer than its lock has cost nothing. One that did has shown that brokers do not
+    give locked records back.
+    """
+    if not row.fault.about.redelivers or metrics.get("redelivered_records"):
+        return ()
+    longest_s, lock_s = kept_s(written), record_lock_s(row)
+    if longest_s >= SURELY_KEPT * lock_s:
+        text = (
+            f"no record was delivered again, although the slow consumer kept some for {longest_s:.1f} s and its lock "
+            f"on them lasts {lock_s:g} s"
+        )
+        return (Doubt(kind=FAILED, whose="brokers", text=text),)
+    text = "no record was delivered again: the slow consumer kept none for longer than its lock on them lasted"
+    return but_outages("no effect", "load", text)
