@@ -9,7 +9,7 @@ from perfgate.judge.faults.expectation import expected_outage, told_session_s
 from perfgate.judge.faults.figures import OUTAGE, told_to_s
 from perfgate.judge.faults.rules import usual_latency_s
 from perfgate.judge.phrases import number
-from perfgate.model import FAULTS, FaultScenario, Measurement, Outcome, Profile
+from perfgate.model import FAULTS, Measurement, Outcome, Profile
 from perfgate.model.faults import FaultScenario, Figures
 from perfgate.model.summary import metric_value
 

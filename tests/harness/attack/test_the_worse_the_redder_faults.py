@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfgate.faults.time import GROWN
-from perfgate.judge.faults.growth import GROWN
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.assembly import Finished, unmeasured
 from perfgate.measure.ramp import UNKNOWN, known_after, ramp_round

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from perfgate.faults.time import GROWN
-from perfgate.judge.faults.growth import GROWN
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.faults.growth import growth
 from perfgate.model import Consumers, Fault, FaultScenario, Measurement, Verdict, settings
