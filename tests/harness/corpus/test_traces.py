@@ -1,0 +1,10 @@
+"""What measurements on fake clusters do is what they did (python -m tests.harness.corpus.traces)."""
+
+import pytest
+
+from tests.harness.corpus.traces import CASES, difference, trace
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_does_what_it_did(name: str) -> None:
+    assert difference(name, trace(name)) == ""
