@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from perfgate.measure.generator_flaws import schedule_delay_p99_ms
@@ -20,9 +20,11 @@ from perfgate.model import (
     Round,
     Scenario,
 )
+from perfgate.model.errors import BrokersFailedError, InterferedError, LimitReachedError, TargetError
 from perfgate.model.flaw import Flaw
 from perfgate.model.histogram import figures_of, latency_metrics
 from perfgate.model.load import Driver, LoadResult, SendsFailedError, Sent
+from perfgate.model.series import Arm, Series
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,58 +35,61 @@ class Finished:
     repeatable: bool
 
 
-def unhealthy(
-    scenarios: Sequence[Scenario],
-    done: Mapping[str, list[Round]],
-    reason: str,
-    *,
-    broken: bool = False,
-    perhaps_late: bool = False,
-    stopped: bool = False,
-) -> dict[str, list[Round]]:
-    """Return the rounds so far, with one more per scenario that holds the reason; only the first one's holds all.
+def break_off(scenarios: Iterable[Iterable[Series]], reason: str, **why: bool) -> None:
+    """Add a round that holds the reason to these series of each scenario; only the first scenario's holds all of it.
 
-    `stopped`: the target was healthy when they began.
+    `why`: see :func:`unmeasured`.
     """
-    first, brief = scenarios[0].name, reason.partition("\n")[0]
-    return {
-        row.name: [
-            *done.get(row.name, []),
-            unmeasured(
-                len(done.get(row.name, [])) + 1,
-                reason if row.name == first else brief,
-                broken=broken,
-                perhaps_late=perhaps_late,
-                unhealthy=stopped,
-            ),
-        ]
-        for row in scenarios
-    }
+    for number, every in enumerate(scenarios):
+        words = reason if not number else reason.partition("\n")[0]
+        for series in every:
+            series.rounds.append(unmeasured(len(series.rounds) + 1, words, **why))
+
+
+def break_off_by(error: TargetError, scenarios: Iterable[Iterable[Series]], *, dedicated: bool) -> None:
+    """Let a target that is no longer healthy, or a limit of the run, end these series of each scenario.
+
+    `dedicated`: its brokers serve only these series, so that their failure is a result.
+    """
+    failed = isinstance(error, BrokersFailedError)
+    words = str(error) if isinstance(error, InterferedError) else f"target unhealthy: {error}"
+    break_off(
+        scenarios,
+        words,
+        broken=dedicated and failed,
+        perhaps_late=isinstance(error, BrokersFailedError) and error.perhaps_late,
+        unhealthy=not isinstance(error, LimitReachedError | InterferedError),
+    )
+
+
+def measurement_of(
+    driver: Driver, series: Series, *, log_tail: str = "", canary: Sequence[CanaryReading] = ()
+) -> Measurement:
+    """Return what `driver` measured of a scenario as the measurement that is judged."""
+    scenario = series.arm.scenario
+    return Measurement(
+        scenario=scenario,
+        rounds=tuple(series.rounds),
+        discarded=tuple(series.discarded),
+        rtt_ms=series.rtt_ms,
+        latency_basis=driver.latency_basis(scenario.load),
+        by_hand=driver.by_hand(scenario),
+        broker_log_tail=log_tail,
+        canary=tuple(canary),
+    )
 
 
 def measured_by(
     driver: Driver,
     scenarios: Sequence[Scenario],
     rounds: Mapping[str, Sequence[Round]],
-    discarded: Mapping[str, Sequence[Round]] | None = None,
-    rtt_ms: Mapping[str, float] | None = None,
+    _discarded: Mapping[str, Sequence[Round]],
+    rtt_ms: Mapping[str, float],
     log_tail: str = "",
-    canary: tuple[CanaryReading, ...] = (),
 ) -> dict[str, Measurement]:
-    """Return the measurement of every scenario, built from the rounds that `driver` loaded."""
-    return {
-        row.name: Measurement(
-            scenario=row,
-            rounds=tuple(rounds[row.name]),
-            discarded=tuple((discarded or {}).get(row.name, ())),
-            rtt_ms=rtt_ms or {},
-            latency_basis=driver.latency_basis(row.load),
-            by_hand=driver.by_hand(row),
-            broker_log_tail=log_tail,
-            canary=canary,
-        )
-        for row in scenarios
-    }
+    """Return the measurement of every scenario with a fault, by its name."""
+    made = [Series(Arm(scenario=row), rounds=list(rounds[row.name]), rtt_ms=rtt_ms) for row in scenarios]
+    return {one.arm.scenario.name: measurement_of(driver, one, log_tail=log_tail) for one in made}
 
 
 def unmeasured(

@@ -17,7 +17,6 @@ from perfgate.measure.faults.fault_round import fault_round
 from perfgate.measure.faults.growth import grown
 from perfgate.measure.ledger import Ledger
 from perfgate.measure.load_watch import LoadWatch
-from perfgate.measure.one_host_fewer import OneHostFewer
 from perfgate.measure.ramp import UNKNOWN, Known, known_after, ramp_round
 from perfgate.measure.refusal import refusal_round
 from perfgate.measure.room import WARM_TIMES
@@ -167,12 +166,11 @@ class Bench:
         doing: str,
         *,
         least_s: float = 0.0,
-        fewer: OneHostFewer | None = None,
+        hosts: int = 0,
     ) -> Finished:
         """Measure one round; what went wrong is a reason in it. Raises TargetError when the target is unhealthy.
 
-        Its window is the tier's, or `least_s` if that is longer. `fewer`: as it runs on one load host fewer; None: on
-        all of them.
+        Its window is the tier's, or `least_s` if that is longer; `hosts`: on the first so many load hosts (0: all).
         """
         progress = self.watch.progress(f"{doing} {scenario.name}", left)
         progress("creating its topic", None)
@@ -188,9 +186,8 @@ class Bench:
                 before = self.topics.ends(topic, scenario)
                 observer = replace(observer, written=self._written(scenario, topic))
                 with self.ledger.during("load start"):
-                    spec = self.load_spec(fewer.scenario if fewer else scenario, topic)
-                    spec = replace(spec, window_s=max(spec.window_s, least_s))
-                    spec = replace(spec, hosts=fewer.hosts) if fewer else spec
+                    spec = self.load_spec(scenario, topic)
+                    spec = replace(spec, window_s=max(spec.window_s, least_s), hosts=hosts)
                     result = self._driver.run(spec, observer)
                 self.watch.hold_outcome(scenario, result)
                 after = self.topics.ends_after(topic, scenario, before, result)

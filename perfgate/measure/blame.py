@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from perfgate.measure.assembly import break_off_by
 from perfgate.measure.parts import Compared
-from perfgate.model.errors import BrokersFailedError, InterferedError, LimitReachedError, TargetError
+from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.target import Cluster
 
 
@@ -21,13 +22,7 @@ def unhealthy_ends(rows: Sequence[Compared], blamed: Callable[[], str], *, dedic
         yield
     except TargetError as error:
         sides = (error.side if isinstance(error, BrokersFailedError) else "") or blamed()
-        broken = dedicated and isinstance(error, BrokersFailedError) and len(sides) == 1
-        late = isinstance(error, BrokersFailedError) and error.perhaps_late
-        for number, row in enumerate(rows):
-            reason = str(error) if not number else str(error).partition("\n")[0]
-            stopped = not isinstance(error, LimitReachedError | InterferedError)
-            words = reason if isinstance(error, InterferedError) else f"target unhealthy: {reason}"
-            row.break_off(words, sides, broken=broken, perhaps_late=late, unhealthy=stopped)
+        break_off_by(error, [row.undecided(sides) for row in rows], dedicated=dedicated and len(sides) == 1)
 
 
 def failing(clusters: Mapping[str, Cluster], order: str) -> str:

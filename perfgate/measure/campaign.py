@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perfgate.measure.assembly import measured_by, unhealthy
+from perfgate.measure.assembly import break_off, measurement_of
 from perfgate.measure.blocks import blocks
 from perfgate.measure.canary import read_canary
 from perfgate.measure.faults.fault_round import measure_faults
@@ -13,6 +13,7 @@ from perfgate.measure.rounds import Rounds
 from perfgate.measure.setup import Setup
 from perfgate.model import FEWEST_READINGS, Measurement, Relation, Scenario, parted
 from perfgate.model.errors import BrokersFailedError, TargetError
+from perfgate.model.series import Arm, Series
 from perfgate.model.stopping import StopRule
 
 AGAIN = -1
@@ -172,14 +173,14 @@ class Campaign:
             failed = isinstance(error, BrokersFailedError)
             with setup.ledger.during("canary"):
                 canary.append(read_canary())
-            rounds = unhealthy(
-                block,
-                {},
+            made = [Series(Arm(scenario=row)) for row in block]
+            break_off(
+                [[series] for series in made],
                 f"the target did not start: {error}",
                 broken=failed and setup.target.dedicated,
                 perhaps_late=isinstance(error, BrokersFailedError) and error.perhaps_late,
             )
-            return measured_by(setup.driver, block, rounds, canary=tuple(canary))
+            return {one.arm.scenario.name: measurement_of(setup.driver, one, canary=canary) for one in made}
         facts = setup.begun(cluster, block, again=again)
         interleaved = Rounds(cluster, setup, run_id=run_id, stop=self.stop, canary=canary)
         measured = interleaved.measure(block)

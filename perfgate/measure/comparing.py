@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from perfgate.load.turns import SIDES
-from perfgate.measure.assembly import measured_by
+from perfgate.measure.assembly import break_off, measurement_of
 from perfgate.measure.bench import Bench
 from perfgate.measure.blame import failing, unhealthy_ends
 from perfgate.measure.comparable import cannot_be_compared
 from perfgate.measure.parts import OVERRUN, QUADS, WARMING_PARTS, Compared, measure_part, next_order, too_short
+from perfgate.measure.runner import run
 from perfgate.measure.setup import Setup
 from perfgate.measure.switching import OF_CONNECTIONS, OF_SEGMENTS, Switch, live_values
 from perfgate.model import AS_USUAL, Change, ClusterSpec, Comparison, Deciding, RecordedPairs, Scenario
@@ -82,7 +83,7 @@ class Comparing:
                         if not here:
                             rows += (here := [self._row(row, pairs=False) for row in names])
                         for row in here:  # what was measured of the others is an answer
-                            row.break_off(str(error), SIDES, broken=False)
+                            break_off([row.undecided(SIDES)], str(error))
             except Exception as error:
                 self._failed = error
                 raise
@@ -183,22 +184,28 @@ class Comparing:
         share = (deadline - time.monotonic()) / len(rows)
         for row in rows:
             self._lengthened(row, share)
-        while open_rows:
-            for row in self._random.sample(open_rows, len(open_rows)):
-                begin = time.monotonic()
-                if begin + row.unit_s > deadline:
-                    return
-                order = measure_part(row, benches, switch, deadline - begin, next_order(row.orders, self._random))
-                row.seconds += time.monotonic() - begin
-                if not order:
-                    return
-                row.orders.append(order)
-                if self._lengthened(row, share):
-                    continue
+
+        def turns() -> Iterator[list[Compared]]:
+            while open_rows:
+                yield self._random.sample(open_rows, len(open_rows))
+
+        def unit(row: Compared) -> bool:
+            begin = time.monotonic()
+            if begin + row.unit_s > deadline:
+                return False
+            order = measure_part(row, benches, switch, deadline - begin, next_order(row.orders, self._random))
+            row.seconds += time.monotonic() - begin
+            if not order:
+                return False
+            row.orders.append(order)
+            if not self._lengthened(row, share):
                 row.planned = row.planned or self._planned(share, row.part_s, row)
                 freed = (deadline - time.monotonic()) / len(open_rows) if len(open_rows) < len(rows) else 0.0
                 if self._decided(row, int(freed / row.part_s)):
                     open_rows.remove(row)
+            return True
+
+        run(turns(), unit)
 
     # --- each side on a cluster that exists
 
@@ -211,8 +218,8 @@ class Comparing:
             benches = {
                 side: self._warm(clusters[side], [row.sides[side] for row in rows], rows, side) for side in SIDES
             }
-            for link, one in rows[0].rtt_ms["A"].items():
-                if (other := rows[0].rtt_ms["B"].get(link)) is not None:  # or the change is of the link
+            for link, one in rows[0].series["A"].rtt_ms.items():
+                if (other := rows[0].series["B"].rtt_ms.get(link)) is not None:  # or the change is of the link
                     told = f"{one:.2f} ms as declared, {other:.2f} ms to the other cluster"
                     self.setup.say.note(f"round trip, {link}: {told}")
             self._until_decided(rows, time.monotonic() + budget_s, benches, Switch())
@@ -262,12 +269,19 @@ class Comparing:
             for row in rows:
                 row.may_warm = WARMING_PARTS
                 self._lengthened(row, deadline - time.monotonic())
-            while left := [row for row in rows if len(orders[row.name]) < row.parts]:
-                for row in self._random.sample(left, len(left)):
-                    order = next_order(orders[row.name], self._random)
-                    orders[row.name].append(measure_part(row, benches, Switch(), deadline - time.monotonic(), order))
-                    if self._lengthened(row, deadline - time.monotonic()):
-                        orders[row.name].clear()
+
+            def turns() -> Iterator[list[Compared]]:
+                while left := [row for row in rows if len(orders[row.name]) < row.parts]:
+                    yield self._random.sample(left, len(left))
+
+            def part(row: Compared) -> bool:
+                order = next_order(orders[row.name], self._random)
+                orders[row.name].append(measure_part(row, benches, Switch(), deadline - time.monotonic(), order))
+                if self._lengthened(row, deadline - time.monotonic()):
+                    orders[row.name].clear()
+                return True
+
+            run(turns(), part)
             for row in rows:
                 row.orders.append(" ".join(orders[row.name]))
             for side, bench in benches.items():
@@ -314,21 +328,17 @@ class Comparing:
             bench.warm_up(forms)
             rtt = bench.round_trips(forms)
         facts["warm_up"] = bench.warm_up_facts
-        for row in rows:
-            row.rtt_ms.update({side: {**row.rtt_ms[side], **rtt} for side in sides})
+        for series in (row.series[side] for row in rows for side in sides):
+            series.rtt_ms = {**series.rtt_ms, **rtt}
         return bench
 
     def _comparison(self, row: Compared) -> Comparison:
         forms = {
-            side: measured_by(
-                self.setup.driver,
-                [replace(form, name=row.name)],
-                {row.name: row.rounds[side]},
-                {row.name: row.discarded[side]},
-                row.rtt_ms[side],
-                row.log_tail,
-            )[row.name]
-            for side, form in row.sides.items()
+            side: replace(
+                measurement_of(self.setup.driver, series, log_tail=row.log_tail),
+                scenario=replace(series.arm.scenario, name=row.name),
+            )
+            for side, series in row.series.items()
         }
         size = row.per_part * row.parts
         recorded = self.recorded.get(row.name, ()) if row.method == "pairs" else ()

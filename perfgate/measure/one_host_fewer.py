@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from perfgate.model import FaultScenario, Scenario
+from perfgate.model.series import Arm
 
 UNPACED = ("capped", "backlog")
 """Loads that take as much as there is: one host more can make more of it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OneHostFewer:
-    """A scenario as it runs on `hosts` load hosts, one fewer than it would use."""
-
-    scenario: Scenario
-    hosts: int
-
-
-def one_host_fewer(row: Scenario, hosts: int) -> OneHostFewer | None:
+def one_host_fewer(row: Scenario, hosts: int) -> Arm | None:
     """Return the scenario on one fewer of so many load hosts; None where :func:`nothing_to_confirm` says why.
 
     The processes of the last host that makes the load are left out with it: a host more comes with its generators.
@@ -33,7 +26,8 @@ def one_host_fewer(row: Scenario, hosts: int) -> OneHostFewer | None:
     used = min(hosts, max(readers, sending))
     if consumers and consumers.groups == 1:
         consumers = replace(consumers, processes=readers - _on(last, readers, hosts))
-    return OneHostFewer(scenario=replace(row, producers=producers, consumers=consumers), hosts=used - 1)
+    fewer = replace(row, producers=producers, consumers=consumers)
+    return Arm(scenario=fewer, form="one host fewer", hosts=used - 1)
 
 
 def nothing_to_confirm(row: Scenario, hosts: int) -> str:

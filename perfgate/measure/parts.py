@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -13,10 +13,12 @@ from perfgate.load.turns import LARGEST_GAP_S, SIDES, pace
 from perfgate.measure.assembly import Finished, unmeasured
 from perfgate.measure.bench import Bench
 from perfgate.measure.bursts import burst
+from perfgate.measure.runner import measured_round
 from perfgate.measure.switching import GAP_TIMES, Switch
 from perfgate.model import AS_USUAL, COMPILING, DECIDES_PACED, Deciding, Round, Scenario
 from perfgate.model.compared import OUTLASTED, WAITED
 from perfgate.model.errors import BrokersFailedError, of_side
+from perfgate.model.series import Arm, Form, Series
 
 REPEATS = 6
 SOUND_PER_REPEAT = 3
@@ -53,8 +55,6 @@ class Compared:
     method: str
     per_part: int
     parts: int = 1
-    rounds: dict[str, list[Round]] = field(default_factory=lambda: {side: [] for side in SIDES})
-    discarded: dict[str, list[Round]] = field(default_factory=lambda: {side: [] for side in SIDES})
     orders: list[str] = field(default_factory=list)
     may_warm: int = WARMING_PARTS
     repeated: int = 0
@@ -74,11 +74,23 @@ class Compared:
     """How long the newest burst or block took, without what was measured again."""
     again_s: float = 0.0
     """How long those rounds of it took that were measured again."""
-    rtt_ms: dict[str, Mapping[str, float]] = field(default_factory=lambda: {side: {} for side in SIDES})
     log_tail: str = ""
     window_s: float = 0.0
     """Turns and rounds are measured for so long at the least."""
     decides: Deciding = AS_USUAL
+    series: dict[str, Series] = field(init=False)
+
+    def __post_init__(self) -> None:
+        forms: dict[str, Form] = {"A": "as declared", "B": "candidate"}
+        self.series = {side: Series(Arm(scenario=row, form=forms[side])) for side, row in self.sides.items()}
+
+    @property
+    def rounds(self) -> dict[str, list[Round]]:
+        return {side: series.rounds for side, series in self.series.items()}
+
+    @property
+    def discarded(self) -> dict[str, list[Round]]:
+        return {side: series.discarded for side, series in self.series.items()}
 
     @property
     def name(self) -> str:
@@ -139,26 +151,16 @@ class Compared:
         What was measured before is not counted.
         """
         self.window_s, self.parts = window_s, min(self.parts, most_parts)
-        for side, rounds in self.rounds.items():
-            self.discarded[side] += rounds
-            rounds.clear()
+        for series in self.series.values():
+            series.discarded += series.rounds
+            series.rounds.clear()
         self.orders.clear()
         self.former.clear()
         self.planned, self.seconds_lost = 0, self.seconds
 
-    def break_off(
-        self, reason: str, sides: Sequence[str], *, broken: bool, perhaps_late: bool = False, unhealthy: bool = False
-    ) -> None:
-        """Note on these sides why nothing more can be measured; `broken`: their own brokers are to blame.
-
-        `perhaps_late`: they may only have been late. `unhealthy`: the target was no longer healthy.
-
-        One that is decided had its answer from brokers that were well.
-        """
-        for side in () if self.decided else sides:
-            number = len(self.rounds[side]) + 1
-            one = unmeasured(number, reason, broken=broken, perhaps_late=perhaps_late, unhealthy=unhealthy)
-            self.rounds[side].append(one)
+    def undecided(self, sides: Iterable[str]) -> list[Series]:
+        """The series of these sides, which a failure ends; one that is decided had its answer from sound brokers."""
+        return [] if self.decided else [self.series[side] for side in sides]
 
 
 def next_order(orders: Sequence[str], chance: random.Random) -> str:
@@ -249,21 +251,31 @@ def _block(
     To give up all four for one of them would spoil most blocks of a machine on which one round in four is sent late.
     """
     number, ends = row.parts_done + 1, time.monotonic() + left
+
+    def again(side: str, finished: Finished, seconds: float) -> bool:
+        in_time = time.monotonic() < ends or row.method == "pairs"
+        if not (in_time and row.spend_repeat()):
+            return False
+        row.discarded[side].append(finished.round)
+        row.again_s += seconds
+        return True
+
     seen = dict.fromkeys(SIDES, 2 * number - 2)
     measured = []
     for side in order:
         seen[side] += 1
         switch.to(side)
         doing = f"block {number}, side {side},"
-        while True:
-            began = time.monotonic()
-            with of_side(side if benches["A"] is not benches["B"] else ""):
-                finished = benches[side].round(row.sides[side], seen[side], ends - began, doing, least_s=row.window_s)
-            in_time = time.monotonic() < ends or row.method == "pairs"
-            if not (finished.repeatable and in_time and row.spend_repeat()):
-                break
-            row.discarded[side].append(finished.round)
-            row.again_s += time.monotonic() - began
+        with of_side(side if benches["A"] is not benches["B"] else ""):
+            finished = measured_round(
+                benches[side],
+                row.series[side].arm,
+                seen[side],
+                lambda: ends - time.monotonic(),
+                doing,
+                partial(again, side),
+                row.window_s,
+            )
         measured.append((side, finished))
     return measured
 

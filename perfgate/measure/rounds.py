@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from perfgate.measure.assembly import measured_by, unhealthy
+from perfgate.measure.assembly import Finished, break_off_by, measurement_of
 from perfgate.measure.blocks import compared_with
 from perfgate.measure.canary import read_canary
 from perfgate.measure.ledger import WINDOWS
-from perfgate.measure.one_host_fewer import OneHostFewer
 from perfgate.measure.room import repeats, with_extra_rounds
+from perfgate.measure.runner import measured_round, run
 from perfgate.measure.setup import Setup
 from perfgate.model import CanaryReading, Measurement, Round, Scenario
-from perfgate.model.errors import BrokersFailedError, LimitReachedError, TargetError
+from perfgate.model.errors import BrokersFailedError, TargetError
+from perfgate.model.series import Arm, Series
 from perfgate.model.stopping import StopRule
 from perfgate.model.target import Cluster
 
@@ -51,9 +52,7 @@ class Rounds:
     ) -> None:
         """`run_id`: of this measurement; the confirmation run of a run has one of its own.
 
-        `stop`: what ends the measurement early, or makes it go on.
-
-        `canary`: the readings that were taken before the cluster started.
+        `stop` ends the measurement early, or makes it go on. `canary`: the readings before the cluster started.
         """
         self._stop = stop
         self._canary = list(canary)
@@ -61,12 +60,10 @@ class Rounds:
         self._driver, self._tier, self._ledger = setup.driver, setup.tier, setup.ledger
         self._random = random.Random(run_id)
         self._bench = setup.bench(cluster, run_id)
-        self._done: dict[str, list[Round]] = {}
-        self._discarded: dict[str, list[Round]] = {}
         self._fewer = setup.fewer
-        self._done_on_fewer: dict[str, list[Round]] = {}
-        self._discarded_on_fewer: dict[str, list[Round]] = {}
-        self._finished = 0
+        self._series: dict[str, list[Series]] = {}
+        """By scenario: as declared, and on one load host fewer where that is asked for."""
+        self._began, self._index, self._total, self._finished = 0.0, 0, 0, 0
 
     @property
     def warm_up_facts(self) -> Mapping[str, object]:
@@ -80,35 +77,32 @@ class Rounds:
         the target is unhealthy nothing is. Rounds of brokers that were still warming up are followed by others, within
         bounds, and are not judged.
         """
-        self._done = {scenario.name: [] for scenario in scenarios}
-        self._discarded = {scenario.name: [] for scenario in scenarios}
-        self._done_on_fewer = {scenario.name: [] for scenario in scenarios}
-        self._discarded_on_fewer = {scenario.name: [] for scenario in scenarios}
-        rtt: dict[str, float] = {}
+        for row in scenarios:
+            arms = [Arm(scenario=row), self._fewer(row)]
+            self._series[row.name] = [Series(arm) for arm in arms if arm]
         try:
             self._bench.warm_up(scenarios)
-            rtt = self._bench.round_trips(scenarios)
-            self._measure_rounds(scenarios)
+            rtt_ms = self._bench.round_trips(scenarios)
+            for declared, *_ in self._series.values():
+                declared.rtt_ms = rtt_ms
+            self._began = time.monotonic()
+            run(self._schedule(scenarios), self._part)
+            self._read_canary()
             self._bench.delete_backlogs()
         except TargetError as error:
-            found = self._cause(error)
-            broken = self._cluster.dedicated and isinstance(found, BrokersFailedError)
-            late = isinstance(found, BrokersFailedError) and found.perhaps_late
-            self._done = unhealthy(
-                scenarios,
-                self._done,
-                f"target unhealthy: {found}",
-                broken=broken,
-                perhaps_late=late,
-                stopped=not isinstance(found, LimitReachedError),
+            break_off_by(
+                self._cause(error), [each[:1] for each in self._series.values()], dedicated=self._cluster.dedicated
             )
-        measured = measured_by(
-            self._driver, scenarios, self._done, self._discarded, rtt, self._cluster.log_tail(), tuple(self._canary)
-        )
-        return {name: self._judged_part(m, scenarios) for name, m in measured.items()}
+        log_tail = self._cluster.log_tail()
+        return {
+            name: self._judged_part(
+                measurement_of(self._driver, each[0], log_tail=log_tail, canary=self._canary), scenarios
+            )
+            for name, each in self._series.items()
+        }
 
     def _cause(self, error: TargetError) -> TargetError:
-        """Return that a broker has ended, when one has: what was asked of it failed for that.
+        """Return the end of a broker, when one has ended: what was asked of it failed for that.
 
         So it did for what lies between: a proxy that has ended is no failure of brokers.
         """
@@ -122,81 +116,79 @@ class Rounds:
 
     def _judged_part(self, measurement: Measurement, scenarios: Sequence[Scenario]) -> Measurement:
         """Return the measurement with the last rounds to be judged, those before them as warm-up."""
-        rows = compared_with(scenarios, [measurement.scenario.name])
-        first = max(0, max(len(self._done[row.name]) for row in rows) - self._tier.rounds)
-        if len(self._done[measurement.scenario.name]) <= first:
+        name = measurement.scenario.name
+        declared, *others = self._series[name]
+        rows = compared_with(scenarios, [name])
+        first = max(0, max(len(self._series[row.name][0].rounds) for row in rows) - self._tier.rounds)
+        if len(declared.rounds) <= first:
             first = 0  # it was ended early: it has no others
         earlier = tuple(r for r in measurement.rounds if r.index <= first and not r.invalid)
         self._ledger.move(sum(r.window_s for r in earlier), WINDOWS, "warm-up")
-        reason = self._warming().get(measurement.scenario.name, "")
-        judged = tuple(r for r in measurement.rounds if r not in earlier)
-        fewer = tuple(r for r in self._done_on_fewer[measurement.scenario.name] if r.index > first or r.invalid)
-        return replace(measurement, rounds=judged, warm_up=earlier, warming=reason, one_host_fewer=fewer)
+        return replace(
+            measurement,
+            rounds=tuple(r for r in measurement.rounds if r not in earlier),
+            warm_up=earlier,
+            warming=self._warming().get(name, ""),
+            one_host_fewer=tuple(r for one in others for r in one.rounds if r.index > first or r.invalid),
+        )
 
     def _warming(self) -> dict[str, str]:
-        return self._stop.still_warming({name: rounds[-self._tier.rounds :] for name, rounds in self._done.items()})
+        rounds = self._tier.rounds
+        return self._stop.still_warming({name: each[0].rounds[-rounds:] for name, each in self._series.items()})
 
-    def _measure_rounds(self, scenarios: Sequence[Scenario]) -> None:
-        begin, rounds = time.monotonic(), self._tier.rounds
+    def _schedule(self, scenarios: Sequence[Scenario]) -> Iterator[list[Scenario]]:
+        """Every scenario in random order, as often as the tier asks, then those that are still warming up."""
+        rounds = self._tier.rounds
         for index in range(1, with_extra_rounds(self._tier, own=self._cluster.own) + 1):
-            warming = self._warming() if index > rounds else {}
-            if index > rounds and not warming:
-                break
+            self._index = index
             if index > rounds:
-                rows = ", ".join(warming)
-                self._bench.note(f"one more round ({index}): the brokers were still warming up at {rows}")
+                if not (warming := self._warming()):
+                    return
+                names = ", ".join(warming)
+                self._bench.note(f"one more round ({index}): the brokers were still warming up at {names}")
                 scenarios = compared_with(scenarios, warming)  # others have had their rounds
+            self._total = sum(len(self._series[row.name]) for row in scenarios) * max(rounds, index)
             self._read_canary()
-            for scenario in self._shuffled(scenarios):
-                earlier = self._done[scenario.name]
-                if nothing_left(earlier, rounds) or self._stop.hopeless(
-                    scenario, [r for r in earlier if not r.invalid]
-                ):
-                    continue
-                total = sum(2 if self._fewer(row) else 1 for row in scenarios) * max(rounds, index)
-                left = self._time_left(begin, total)
-                self._measure_round(scenario, index, left, f"round {index}/{max(rounds, index)}")
-        self._read_canary()
+            yield self._random.sample(list(scenarios), len(scenarios))
 
-    def _measure_round(self, scenario: Scenario, index: int, left: float | None, doing: str) -> None:
-        """Add a round of the scenario, and beside it one on a load host fewer, where there is to be one.
+    def _part(self, scenario: Scenario) -> bool:
+        """Measure a round of every arm of the scenario, unless nothing can come of it.
 
-        That one comes first in every other round, so that brokers that still get faster favour neither.
+        One host fewer comes first in every other round, so that brokers that still get faster favour neither.
         """
-        fewer = self._fewer(scenario)
-        self._add_round(scenario, index, left, doing, fewer if index % 2 == 0 else None)
-        if fewer:
-            self._add_round(scenario, index, left, doing, None if index % 2 == 0 else fewer)
+        index, rounds, every = self._index, self._tier.rounds, self._series[scenario.name]
+        earlier = every[0].rounds
+        if nothing_left(earlier, rounds) or self._stop.hopeless(scenario, [r for r in earlier if not r.invalid]):
+            return True
+        spent_s = time.monotonic() - self._began
+        left_s = spent_s / self._finished * (self._total - self._finished) if self._finished else None
+        for series in every if index % 2 else every[::-1]:
+            if series.arm.hosts and any(r.invalid for each in every for r in each.rounds):
+                continue  # what was invalid is not measured on fewer hosts again
+            self._add_round(series, left_s, f"round {index}/{max(rounds, index)}")
+        return True
 
-    def _add_round(
-        self, scenario: Scenario, index: int, left: float | None, doing: str, fewer: OneHostFewer | None
-    ) -> None:
-        """Add a round, on one load host `fewer` or on all; one that the generator alone spoilt is measured again.
+    def _add_round(self, series: Series, left_s: float | None, doing: str) -> None:
+        """Add a round of an arm; one that the generator alone made flawed is measured again.
 
-        So often for a scenario (:func:`repeats`), and as often where it spoilt no more than some of the round's
-        metrics. What a round on one host fewer found invalid is not measured on fewer hosts again.
+        As often for a scenario as :func:`repeats` says, and as often again where only some metrics were concerned.
         """
-        name, most = scenario.name, repeats(self._tier)
-        done, discarded = self._done[name], self._discarded[name]
-        if fewer:
-            done, discarded = self._done_on_fewer[name], self._discarded_on_fewer[name]
-            if any(r.invalid for r in (*done, *self._done[name])):
-                return
-            doing = f"{doing} on {fewer.hosts} load host{'s' if fewer.hosts > 1 else ''}:"
-        result = self._bench.round(scenario, index, left, doing, fewer=fewer)
-        while result.repeatable and sum(bool(r.invalid) == bool(result.round.invalid) for r in discarded) < most:
-            self._ledger.move(result.round.window_s, WINDOWS, "load start")
-            discarded.append(result.round)
-            result = self._bench.round(scenario, index, left, doing, fewer=fewer)
-        done.append(result.round)
+        hosts, most = series.arm.hosts, repeats(self._tier)
+        if hosts:
+            doing += f" on {hosts} load host{'s' if hosts > 1 else ''}:"
+
+        def again(finished: Finished, _seconds: float) -> bool:
+            invalid = bool(finished.round.invalid)
+            if sum(bool(r.invalid) == invalid for r in series.discarded) >= most:
+                return False
+            self._ledger.move(finished.round.window_s, WINDOWS, "load start")
+            series.discarded.append(finished.round)
+            return True
+
+        finished = measured_round(self._bench, series.arm, self._index, lambda: left_s, doing, again)
+        series.rounds.append(finished.round)
         self._finished += 1
 
     def _read_canary(self) -> None:
         with self._ledger.during("canary"):
             self._canary.append(read_canary(self._bench.brokers_cpu_s))
-
-    def _time_left(self, begin: float, total: int) -> float | None:
-        return (time.monotonic() - begin) / self._finished * (total - self._finished) if self._finished else None
-
-    def _shuffled(self, scenarios: Sequence[Scenario]) -> list[Scenario]:
-        return self._random.sample(list(scenarios), len(scenarios))

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from perfgate.measure.bench import Bench
 from perfgate.measure.ledger import Ledger
-from perfgate.measure.one_host_fewer import OneHostFewer
 from perfgate.measure.say import Say
 from perfgate.metrics.usage import Sampler
 from perfgate.model import Change, ClusterSpec, FaultScenario, Scenario, Tier, changed
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
 from perfgate.model.load import Driver, Engine
+from perfgate.model.series import Arm
 from perfgate.model.target import Cluster, Target
 
 
@@ -39,7 +39,7 @@ class Setup:
     """The shortest window that tells what brokers used; 0: it can be read at any moment, or nobody tells it."""
     shares_cores: bool = True
     """Whether the brokers are on the machine of the run."""
-    fewer: Callable[[Scenario], OneHostFewer | None] = lambda scenario: None
+    fewer: Callable[[Scenario], Arm | None] = lambda scenario: None
     """Returns what confirms that the load hosts do not limit a scenario; None: nobody asks, or nothing does."""
     ledger: Ledger = field(default_factory=Ledger)
     """Where the run's time goes."""

@@ -69,7 +69,7 @@ def test_the_other_cluster_over_another_link_is_no_error(monkeypatch: pytest.Mon
     def warm(_self: Comparing, _cluster: object, _forms: object, rows: list[Compared], side: str) -> MagicMock:
         links = [SAME_ZONE.name, CROSS_ZONE.name] if side == "A" else [SAME_ZONE.name]
         for row in rows:
-            row.rtt_ms[side] = dict.fromkeys(links, 1.0)
+            row.series[side].rtt_ms = dict.fromkeys(links, 1.0)
         return MagicMock()
 
     monkeypatch.setattr(Comparing, "_warm", warm)

@@ -15,12 +15,13 @@ from perfgate.judge.claims.same import judge_comparison
 from perfgate.judge.confirmation import second_look, to_measure_again
 from perfgate.judge.scenario_case import invalid_reasons, judge_scenario
 from perfgate.judge.wording import comparison_message, recommendation, scenario_message
-from perfgate.measure.assembly import round_of, unhealthy, unmeasured
+from perfgate.measure.assembly import break_off, round_of, unmeasured
 from perfgate.measure.faults.fault_round import fault_round, measure_faults
 from perfgate.measure.validity import flaws
 from perfgate.model import Accounting, CanaryReading, Comparison, Effect, Load, Measurement, Round, Verdict
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.flaw import Flaw
+from perfgate.model.series import Arm, Series
 from tests.harness.build import (
     accounting,
     late_texts,
@@ -156,10 +157,10 @@ def test_a_relation_to_a_broken_row_is_not_judged() -> None:
 
 
 def test_every_row_of_a_cluster_that_broke_says_so() -> None:
-    rows = [measurement([1], name).scenario for name in ("one", "two")]
-    found = unhealthy(rows, {"one": [], "two": []}, DIED, broken=True)
-    assert all(rounds[-1].broken for rounds in found.values())
-    assert not any(r.broken for rounds in unhealthy(rows, {}, DIED).values() for r in rounds)
+    for broken in (True, False):
+        every = [[Series(Arm(scenario=measurement([1], name).scenario))] for name in ("one", "two")]
+        break_off(every, DIED, broken=broken)
+        assert [bool(one.rounds[-1].broken) for (one,) in every] == [broken, broken]
 
 
 def compared(baseline: Measurement, candidate: Measurement) -> Comparison:

@@ -15,7 +15,6 @@ import pytest
 from perfgate.judge.scenario_case import GateStopRule, judge_scenario
 from perfgate.measure import rounds as module
 from perfgate.measure.assembly import Finished, round_of
-from perfgate.measure.one_host_fewer import OneHostFewer
 from perfgate.measure.round_flaws import round_flaws
 from perfgate.measure.rounds import Rounds
 from perfgate.measure.validity import accounting_of, not_sustained
@@ -60,7 +59,7 @@ class SlowBench:
 
     def note(self, text: str) -> None: ...
 
-    def round(self, scenario: Scenario, index: int, _left: object, _doing: str, fewer: OneHostFewer | None) -> Finished:
+    def round(self, scenario: Scenario, index: int, _left: object, _doing: str, **_: object) -> Finished:
         load = scenario.load
         noise = math.exp(self.random.normal(0.0, 0.1))
         moody = self.random.random() < 0.5

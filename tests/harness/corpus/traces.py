@@ -15,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from perfgate.judge.compare.stopping import SequentialStopRule
-from perfgate.judge.stopping import GateStopRule
+from perfgate.judge.claims.same import SequentialStopRule
+from perfgate.judge.scenario_case import GateStopRule
 from perfgate.measure.campaign import Campaign
 from perfgate.measure.comparing import Comparing
 from perfgate.measure.one_host_fewer import one_host_fewer

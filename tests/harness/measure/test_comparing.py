@@ -203,7 +203,7 @@ def test_a_unit_that_failed_is_kept_when_windows_would_be_lengthened(monkeypatch
     """Records that the candidate had lost were forgotten with the short windows, and the verdict was SAME."""
     comparing, row, said = compared_beside_prometheus(monkeypatch, 800.0, SequentialStopRule())
     for side, lost in (("A", ()), ("B", ("records unaccounted",))):
-        row.rounds[side] = [flawed(one_round(1, 1000.0), invalid=lost, broken=lost)]
+        row.rounds[side][:] = [flawed(one_round(1, 1000.0), invalid=lost, broken=lost)]
     row.window_s = 0.0
     assert not comparing._lengthened(row, 600.0)
     assert comparing._decided(row, 0)

@@ -192,7 +192,8 @@ def test_windows_are_as_long_as_what_decides_takes_to_tell(monkeypatch: pytest.M
     row = Compared(dict.fromkeys("AB", scenario()), "pairs", 1, 6)
     asked: list[float] = []
 
-    def one(*_: Any, least_s: float) -> Finished:
+    def one(*_: Any, least_s: float, hosts: int) -> Finished:
+        assert hosts == 0
         asked.append(least_s)
         return Finished(round=one_round(1, 12_000.0), repeatable=False)
 

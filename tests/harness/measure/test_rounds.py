@@ -16,7 +16,7 @@ from perfgate.measure import bench as benches
 from perfgate.measure import rounds
 from perfgate.measure.assembly import Finished
 from perfgate.measure.ledger import Ledger
-from perfgate.measure.one_host_fewer import OneHostFewer, one_host_fewer
+from perfgate.measure.one_host_fewer import one_host_fewer
 from perfgate.measure.room import REPEATS, most_rounds, repeats, with_extra_rounds
 from perfgate.measure.rounds import Rounds
 from perfgate.metrics.process import process_sampler
@@ -24,6 +24,7 @@ from perfgate.model import CanaryReading, Consumers, Load, Measurement, Round, S
 from perfgate.model.errors import LimitReachedError, TargetError
 from perfgate.model.load import LoadError, LoadResult, Observer, Progress, SendsFailedError
 from perfgate.model.meter import Meter
+from perfgate.model.series import Arm
 from perfgate.systems.kafka.client.topics import Topics
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from tests.harness.build import load_result, one_round, scenario, sent
@@ -246,9 +247,10 @@ class Bench:
         self.notes.append(text)
 
     def round(
-        self, _scenario: Scenario, index: int, _left: object, _doing: str, fewer: OneHostFewer | None
+        self, _scenario: Scenario, index: int, _left: object, _doing: str, *, least_s: float, hosts: int
     ) -> Finished:
-        self.loaded.append((index, fewer.hosts if fewer else 0))
+        assert least_s == 0
+        self.loaded.append((index, hosts))
         given = self.gives.pop(0) if len(self.gives) > 1 else self.gives[0]
         spoilt = bool(given.invalid or given.invalid_metrics)
         return Finished(round=replace(given, index=index), repeatable=spoilt)
@@ -265,7 +267,7 @@ class FakeSetup:
     ledger: Ledger = field(default_factory=Ledger)
     hosts: int = 1
 
-    def fewer(self, row: Scenario) -> OneHostFewer | None:
+    def fewer(self, row: Scenario) -> Arm | None:
         return one_host_fewer(replace(row, producers=self.hosts), self.hosts)
 
     def bench(self, _cluster: object, _run_id: str) -> Bench:

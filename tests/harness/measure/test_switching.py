@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
-from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -13,13 +12,14 @@ from hypothesis import strategies as st
 
 from perfgate.measure.assembly import Finished
 from perfgate.measure.blame import unhealthy_ends
+from perfgate.measure.parts import Compared
 from perfgate.measure.switching import Switch, live_values
 from perfgate.model import Change, ClusterSpec, Settings, settings
 from perfgate.model.errors import InterferedError
 from perfgate.model.load import Observer
 from perfgate.model.target import Cluster
 from perfgate.systems.kafka.client.admin import steps
-from tests.harness.build import one_round
+from tests.harness.build import one_round, scenario
 
 VALUES = settings({"num.io.threads": 2})
 
@@ -117,12 +117,12 @@ def test_a_change_that_somebody_reverted_was_not_measured() -> None:
     brokers.reverted = True
     with pytest.raises(InterferedError, match="somebody reverted the change"):
         switch.to("A")
-    row = Mock()
+    row = Compared(dict.fromkeys("AB", scenario()), "turns", 1)
     with unhealthy_ends([row], lambda: "AB", dedicated=False):
         raise InterferedError("somebody reverted the change")
-    (told,) = row.break_off.call_args.args[:1]
-    assert told == "somebody reverted the change"
-    assert row.break_off.call_args.kwargs["unhealthy"] is False, "nothing is wrong with the brokers"
+    for (told,) in row.rounds.values():
+        assert told.invalid == ("somebody reverted the change",)
+        assert told.target_unhealthy is False, "nothing is wrong with the brokers"
 
 
 def test_a_person_is_asked_for_nothing_before_the_first_change() -> None:

@@ -1,0 +1,44 @@
+"""The measuring loop: it takes what a schedule asks for, part by part, whoever compares it with what."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from perfgate.measure.assembly import Finished
+from perfgate.measure.bench import Bench
+from perfgate.model.series import Arm
+
+Part = TypeVar("Part")
+
+
+def run(schedule: Iterable[Sequence[Part]], measure: Callable[[Part], bool]) -> None:
+    """Measure the parts of a schedule, sweep by sweep; a part returns whether there is time for another.
+
+    A schedule is asked for its next sweep when the one before is measured, so that it may end there.
+    """
+    for sweep in schedule:
+        for part in sweep:
+            if not measure(part):
+                return
+
+
+def measured_round(
+    bench: Bench,
+    arm: Arm,
+    index: int,
+    left: Callable[[], float | None],
+    doing: str,
+    again: Callable[[Finished, float], bool],
+    least_s: float = 0.0,
+) -> Finished:
+    """Measure a round of the arm, and another for each that the generator alone made flawed while `again` says so.
+
+    `again` is given what is to be discarded and the seconds it took; `left`: the seconds that are left.
+    """
+    while True:
+        began = time.monotonic()
+        finished = bench.round(arm.scenario, index, left(), doing, least_s=least_s, hosts=arm.hosts)
+        if not (finished.repeatable and again(finished, time.monotonic() - began)):
+            return finished
