@@ -19,8 +19,8 @@ import psutil
 from benchmarks.warm_cluster import BY_NAME, warm_cluster
 from perfgate.load.turns import SIDES, pace
 from perfgate.measure.bench import Bench
-from perfgate.measure.bursts import burst
 from perfgate.measure.parts import next_order
+from perfgate.measure.sides import burst
 from perfgate.model import MIB, Tier
 
 TIER = Tier(name="idle", rounds=2, window_s=6, warmup_max_s=2, broker_warmup_s=90)

@@ -24,9 +24,9 @@ from benchmarks.warm_cluster import BY_NAME, KeptTarget, quiet_setup, warm_clust
 from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
 from perfgate.load.turns import pace
 from perfgate.measure.bench import Bench
-from perfgate.measure.bursts import burst
 from perfgate.measure.comparing import Comparing
 from perfgate.measure.parts import MIRRORED, QUADS
+from perfgate.measure.sides import burst
 from perfgate.model import Change, Scenario, Tier, with_changes
 from perfgate.model.load import Late, LoadResult, LoadSpec, Observer, Pace
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver

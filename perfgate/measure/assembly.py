@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from perfgate.measure.generator_flaws import schedule_delay_p99_ms
+from perfgate.measure.flaw import schedule_delay_p99_ms
 from perfgate.measure.validity import LATE
 from perfgate.model import (
     MIB,

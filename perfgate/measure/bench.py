@@ -16,19 +16,23 @@ from perfgate.measure.assembly import Finished, done_in_window, round_of, sends_
 from perfgate.measure.faults.fault_round import fault_round
 from perfgate.measure.faults.growth import grown
 from perfgate.measure.ledger import Ledger
-from perfgate.measure.load_watch import LoadWatch
+from perfgate.measure.load_watch import LoadWatch, Say
+from perfgate.measure.plan import WARM_TIMES
 from perfgate.measure.ramp import UNKNOWN, Known, known_after, ramp_round
-from perfgate.measure.refusal import refusal_round
-from perfgate.measure.room import WARM_TIMES
-from perfgate.measure.round_flaws import clients_of, is_idempotent, is_promised, round_flaws
-from perfgate.measure.round_topics import RoundTopics
-from perfgate.measure.round_trips import round_trips
-from perfgate.measure.say import Say
-from perfgate.measure.validity import accounting_of, not_sustained, throttled
+from perfgate.measure.round_topics import RoundTopics, refusal_round
+from perfgate.measure.validity import (
+    accounting_of,
+    clients_of,
+    is_idempotent,
+    is_promised,
+    not_sustained,
+    round_flaws,
+    throttled,
+)
 from perfgate.measure.warm_up import Slice, bound_s, warm_up
 from perfgate.metrics.usage import Sampler, UsageWatch, not_told
-from perfgate.model import FaultScenario, Load, Round, Scenario, Tier
-from perfgate.model.errors import TopicRefusedError
+from perfgate.model import SAME_ZONE, FaultScenario, Link, Load, Round, Scenario, Tier
+from perfgate.model.errors import TargetError, TopicRefusedError
 from perfgate.model.flaw import Flaw
 from perfgate.model.load import (
     Driver,
@@ -42,6 +46,8 @@ from perfgate.model.load import (
 )
 from perfgate.model.target import Cluster
 
+LINK_SHARE = 0.5
+"""An emulated link that adds less than this share of what was asked for is not the link that was declared."""
 WARM_SLICE_S = 1.5
 WARM_RAMP_S = 10.0
 """So long one scenario is loaded at a stretch before its slice: brokers that compile its code gain by it."""
@@ -93,8 +99,30 @@ class Bench:
         """Of each scenario, what was seen while the cluster was warmed up."""
 
     def round_trips(self, scenarios: Sequence[Scenario]) -> dict[str, float]:
-        """Return the round trip of one request by link, in ms. Raises TargetError where a link is not as declared."""
-        return round_trips(self._cluster, self._driver, scenarios)
+        """The round trip of one request by link, in ms, from where the driver's clients on this link run.
+
+        Raises TargetError where an emulated link is not as declared.
+        """
+        links = list(dict.fromkeys([SAME_ZONE, *(scenario.link for scenario in scenarios)]))
+        rtt = {link.name: self._rtt_ms(link) for link in links}
+        for link in links:
+            added = rtt[link.name] - rtt[SAME_ZONE.name]
+            if self._cluster.own and added < LINK_SHARE * link.added_rtt_ms:
+                raise TargetError(
+                    f"the {link.name} link should add {link.added_rtt_ms} ms to the round trip of "
+                    f"{rtt[SAME_ZONE.name]:.2f} ms, but adds {added:.2f} ms"
+                )
+        return rtt
+
+    def _rtt_ms(self, link: Link) -> float:
+        cluster = self._cluster
+        if cluster.own:  # its brokers are on this machine, and so are all clients
+            return cluster.rtt_ms(link)
+        try:
+            there = self._driver.rtt_ms(link, cluster.bootstrap(link), cluster.client_settings())
+        except LoadError as error:
+            raise TargetError(str(error)) from error
+        return cluster.rtt_ms(link) if there is None else there
 
     def warm_up(self, scenarios: Sequence[Scenario]) -> None:
         """Load a new cluster until every scenario is warm; the tier's bound, in proportion to this machine, ends it.

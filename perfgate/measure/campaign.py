@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perfgate.measure.assembly import break_off, measurement_of
-from perfgate.measure.blocks import blocks
 from perfgate.measure.canary import read_canary
 from perfgate.measure.faults.fault_round import measure_faults
+from perfgate.measure.plan import blocks
 from perfgate.measure.rounds import Rounds
 from perfgate.measure.setup import Setup
 from perfgate.model import FEWEST_READINGS, Measurement, Relation, Scenario, parted

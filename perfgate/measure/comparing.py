@@ -1,4 +1,4 @@
-"""Measures what a change does: each scenario as declared and changed, in turn, until all is decided."""
+"""Comparison of scenarios as declared with themselves changed, in turn, until all are decided."""
 
 from __future__ import annotations
 
@@ -10,16 +10,62 @@ from dataclasses import dataclass, field, replace
 from perfgate.load.turns import SIDES
 from perfgate.measure.assembly import break_off, measurement_of
 from perfgate.measure.bench import Bench
-from perfgate.measure.blame import failing, unhealthy_ends
-from perfgate.measure.comparable import cannot_be_compared
-from perfgate.measure.parts import OVERRUN, QUADS, WARMING_PARTS, Compared, measure_part, next_order, too_short
+from perfgate.measure.parts import (
+    OVERRUN,
+    QUADS,
+    WARMING_PARTS,
+    Compared,
+    failing,
+    measure_part,
+    next_order,
+    too_short,
+    unhealthy_ends,
+)
 from perfgate.measure.runner import run
 from perfgate.measure.setup import Setup
-from perfgate.measure.switching import OF_CONNECTIONS, OF_SEGMENTS, Switch, live_values
+from perfgate.measure.sides import OF_CONNECTIONS, OF_SEGMENTS, Switch, live_values
 from perfgate.model import AS_USUAL, Change, ClusterSpec, Comparison, Deciding, RecordedPairs, Scenario
+from perfgate.model.compared import OF_A_PROCESS
 from perfgate.model.errors import ConfigurationError, TargetError, of_side
 from perfgate.model.stopping import ComparisonStopRule
 from perfgate.model.target import Cluster, OutsideChange
+
+
+def cannot_be_compared(
+    scenario: Scenario, change: Change, setup: Setup, decides: Deciding, *, against: bool
+) -> str | None:
+    """Return why the scenario cannot be compared with itself changed, or None when it can.
+
+    `against`: each side has a cluster of its own that exists, so that they differ whatever the change concerns.
+    """
+    candidate = setup.form(scenario, change)
+    if not against and (why := _unconcerned(scenario, candidate, change)):
+        return why
+    if scenario.load.kind == "ramp":
+        return "a search for the knee takes minutes a round: compare a scenario at a rate of its own"
+    if scenario.load.times_out:
+        return "its records are to time out, which in a comparison means that the brokers failed"
+    blind = [name for name in decides.metrics if name.startswith("broker_")]
+    if blind and (untold := setup.target_facts.get("no_usage")):
+        return f"{blind[0]} cannot decide: {untold}"
+    shared = [name for name in blind if name.startswith(OF_A_PROCESS)]
+    if shared and not (against or change.on_pairs or change.restarts_brokers):
+        return (
+            f"{shared[0]} cannot decide: the same brokers serve both sides; "
+            "`pairs = true` in the change file gives each side its own"
+        )
+    return decides.cannot(scenario) or setup.cannot(scenario) or setup.cannot(candidate)
+
+
+def _unconcerned(scenario: Scenario, candidate: Scenario, change: Change) -> str | None:
+    if change.concerns_consumers and scenario.consumers is None:
+        return "the change concerns consumers, and this scenario has none"
+    if scenario.load.kind == "backlog" and change.concerns_sending_alone:
+        return "the change concerns how records are sent, and this scenario only reads"
+    if change.changes and candidate == scenario:
+        return "the change leaves it as it is: there would be nothing to compare"
+    return None
+
 
 BURSTS_PER_PAIR, BLOCKS_PER_PAIR = 6, 2
 """Of a scenario on each pair of clusters: a burst scatters by 9 to 15 %, pairs of the same version by some 5 %."""

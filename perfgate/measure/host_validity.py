@@ -6,12 +6,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from perfgate.measure.flaw import ECHO, LATENCIES, Explained, of_generator, sent_late, share, standing_still
-from perfgate.measure.generator_flaws import (
+from perfgate.measure.flaw import (
     BROKERS_IDLE_CORES,
+    ECHO,
+    LATENCIES,
     THREAD_LIMIT_CORES,
+    Explained,
     beside_push_back,
+    of_generator,
     schedule_delay_limit_ms,
+    sent_late,
+    share,
+    standing_still,
     woken,
 )
 from perfgate.model import HostReport, Load

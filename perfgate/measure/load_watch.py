@@ -1,18 +1,31 @@
-"""Watch over a load: its progress is shown, and what it does is held against the target's limits."""
+"""Watch over a load: its progress is shown, and what it does is checked against the target's limits."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from perfgate.load.steady import rate_between
 from perfgate.measure.ledger import WINDOWS, Ledger
-from perfgate.measure.say import Say
 from perfgate.metrics.usage import Sampler, Settled
 from perfgate.model import COMPILING, Scenario
 from perfgate.model.errors import BrokersFailedError
 from perfgate.model.load import LoadResult, Observer, Progress, SendsFailedError
 from perfgate.model.target import Cluster
+
+
+class Say(Protocol):
+    """Tells the person what goes on."""
+
+    def __call__(self, text: str, left_s: float | None) -> None:
+        """Show `text`, and how many seconds are left if that is known."""
+
+    def note(self, text: str) -> None:
+        """Write a line that stays."""
+
+    def clear(self) -> None:
+        """Take away what was shown."""
 
 
 class LoadWatch:

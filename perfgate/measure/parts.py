@@ -1,24 +1,25 @@
-"""Parts of a comparison: bursts of turns, or blocks of whole rounds, measured again where the generator spoilt them."""
+"""Parts of a comparison: bursts of turns or blocks of whole rounds, and what ends them."""
 
 from __future__ import annotations
 
 import math
 import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from perfgate.load.turns import LARGEST_GAP_S, SIDES, pace
-from perfgate.measure.assembly import Finished, unmeasured
+from perfgate.measure.assembly import Finished, break_off_by, unmeasured
 from perfgate.measure.bench import Bench
-from perfgate.measure.bursts import burst
 from perfgate.measure.runner import measured_round
-from perfgate.measure.switching import GAP_TIMES, Switch
+from perfgate.measure.sides import GAP_TIMES, Switch, burst
 from perfgate.model import AS_USUAL, COMPILING, DECIDES_PACED, Deciding, Round, Scenario
 from perfgate.model.compared import OUTLASTED, WAITED
-from perfgate.model.errors import BrokersFailedError, of_side
+from perfgate.model.errors import BrokersFailedError, TargetError, of_side
 from perfgate.model.series import Arm, Form, Series
+from perfgate.model.target import Cluster
 
 REPEATS = 6
 SOUND_PER_REPEAT = 3
@@ -289,3 +290,30 @@ def too_short(budget_s: float, pair_s: float, needed: int) -> str:
         f"a pair of clusters takes {pair_s / 60:.1f} min, so {budget_s / 60:.0f} min afford {int(affords)} of the "
         f"{needed} that a decision needs: --budget {math.ceil((needed + 1) * pair_s / 60)}m tells something"
     )
+
+
+@contextmanager
+def unhealthy_ends(rows: Sequence[Compared], blamed: Callable[[], str], *, dedicated: bool) -> Iterator[None]:
+    """Let a target that is no longer healthy end the scenarios' measurement, and be the reason why.
+
+    Where only one side is to be `blamed`, unless the failure tells whose it is, and the brokers are `dedicated`, their
+    failure is that side's.
+    """
+    try:
+        yield
+    except TargetError as error:
+        sides = (error.side if isinstance(error, BrokersFailedError) else "") or blamed()
+        break_off_by(error, [row.undecided(sides) for row in rows], dedicated=dedicated and len(sides) == 1)
+
+
+def failing(clusters: Mapping[str, Cluster], order: str) -> str:
+    """Return the sides whose brokers have failed; of clusters that start in this order, the one that did not."""
+    if len(clusters) < len(order):
+        return order[len(clusters)]
+    found = ""
+    for side, cluster in clusters.items():
+        try:
+            cluster.check()
+        except TargetError:
+            found += side
+    return found or order

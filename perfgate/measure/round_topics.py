@@ -1,12 +1,14 @@
-"""The topics of a bench: a fresh one for every round, and those that hold backlogs."""
+"""Topics of a bench: a fresh one for every round, those that hold backlogs, and those that brokers must refuse."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from perfgate.model import Scenario
-from perfgate.model.errors import TargetError
+from perfgate.measure.assembly import unmeasured
+from perfgate.model import Round, Scenario
+from perfgate.model.errors import TargetError, TopicRefusedError
 from perfgate.model.load import LoadError, LoadResult
 from perfgate.model.target import PREFIX, TopicKeeper
 
@@ -90,3 +92,23 @@ class FreshTopic:
         # On an unhealthy target, or when the person pressed Ctrl-C, the cluster goes away as a whole.
         if (kind is None and not self._keep) or (kind is not None and issubclass(kind, LoadError)):
             self._topics.delete(self.name)
+
+
+def refusal_round(topics: RoundTopics, scenario: Scenario, index: int, *, own_brokers: bool) -> Round:
+    """Ask for the scenario's topic; the round has no metrics, and is broken or invalid unless it was refused.
+
+    It must be refused with the error that the scenario names, and nothing may be left behind. On brokers of the
+    suite's own (`own_brokers`) anything else is their doing: BROKEN.
+    """
+    wanted = topics.fresh(scenario)
+    try:
+        with wanted:
+            problem = f"the brokers created its topic, which they must refuse with {scenario.refusal}"
+    except TopicRefusedError as error:
+        problem = ""
+        if error.code != scenario.refusal:
+            problem = f"its topic was to be refused with {scenario.refusal}, but: {error}"
+    if not problem and topics.keeper.exists(wanted.name):
+        problem = f"the brokers refused topic {wanted.name}, and yet it is there"
+    found = unmeasured(index, problem, broken=own_brokers)
+    return found if problem else replace(found, steady=True, flaws=())

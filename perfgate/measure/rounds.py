@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from perfgate.measure.assembly import Finished, break_off_by, measurement_of
-from perfgate.measure.blocks import compared_with
 from perfgate.measure.canary import read_canary
 from perfgate.measure.ledger import WINDOWS
-from perfgate.measure.room import repeats, with_extra_rounds
+from perfgate.measure.plan import compared_with, repeats, with_extra_rounds
 from perfgate.measure.runner import measured_round, run
 from perfgate.measure.setup import Setup
 from perfgate.model import CanaryReading, Measurement, Round, Scenario

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from perfgate.measure.bench import Bench
 from perfgate.measure.ledger import Ledger
-from perfgate.measure.say import Say
+from perfgate.measure.load_watch import Say
 from perfgate.metrics.usage import Sampler
 from perfgate.model import Change, ClusterSpec, FaultScenario, Scenario, Tier, changed
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError

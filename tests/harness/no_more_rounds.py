@@ -3,6 +3,6 @@
 As many as the tier has; otherwise a row may take up to twelve of them, where the test is of something else.
 """
 
-from perfgate.measure import room
+from perfgate.measure import plan
 
-setattr(room, "OWN_EXTRA_ROUNDS", 0)  # noqa: B010 - mypy takes it for a constant
+setattr(plan, "OWN_EXTRA_ROUNDS", 0)  # noqa: B010 - mypy takes it for a constant

@@ -81,7 +81,7 @@ def test_every_module_keeps_the_rule(path: Path) -> None:
         ("perfgate/measure/rounds.py", "from perfgate.judge.noise import disturbed"),
         ("perfgate/judge/rules.py", "from confluent_kafka import Producer"),
         ("perfgate/judge/wording.py", "from perfgate.report.terminal import duration"),
-        ("perfgate/model/target.py", "from perfgate.measure.room import at_most"),
+        ("perfgate/model/target.py", "from perfgate.measure.plan import at_most"),
         ("perfgate/systems/kafka/java.py", "from fixtures.options import RunConfig"),
         ("perfgate/load/turns.py", "import pytest"),
         ("fixtures/gate.py", "from perfgate.systems.kafka.client.topics import Topics"),

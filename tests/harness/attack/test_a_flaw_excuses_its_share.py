@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.assembly import Finished, round_of
-from perfgate.measure.round_flaws import round_flaws
 from perfgate.measure.rounds import nothing_left
-from perfgate.measure.switching import Switch
-from perfgate.measure.validity import not_sustained
+from perfgate.measure.sides import Switch
+from perfgate.measure.validity import not_sustained, round_flaws
 from perfgate.model import Accounting, Load, Measurement, Round, Threshold, Verdict
 from perfgate.model.doubt import Doubt
 from perfgate.model.load import LoadResult

@@ -16,8 +16,7 @@ from perfgate.judge.claims.same import judge_comparison
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.assembly import round_of, unmeasured
 from perfgate.measure.flaw import of_brokers
-from perfgate.measure.round_flaws import is_promised, round_flaws
-from perfgate.measure.validity import late_turns, not_sustained
+from perfgate.measure.validity import is_promised, late_turns, not_sustained, round_flaws
 from perfgate.model import Accounting, CanaryReading, Comparison, Effect, Load, Round, Verdict
 from perfgate.model.flaw import Flaw
 from tests.harness.attack.test_a_flaw_excuses_its_share import CAPPED, FULL, PACED, measured, taken

@@ -9,8 +9,9 @@ import pytest
 
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure import round_flaws as module
+from perfgate.measure import validity as module
 from perfgate.measure.assembly import round_of
-from perfgate.measure.round_flaws import is_idempotent, round_flaws
+from perfgate.measure.validity import is_idempotent, round_flaws
 from perfgate.model import CanaryReading, Load, Round, Verdict
 from perfgate.model.load import LoadResult
 from tests.harness.build import accounting, late_texts, load_result, measurement, received, scenario, sent

@@ -20,15 +20,13 @@ from perfgate.load import processes
 from perfgate.measure import campaign as campaign_module
 from perfgate.measure import rounds as rounds_module
 from perfgate.measure.assembly import sends_failed
-from perfgate.measure.blame import failing, unhealthy_ends
-from perfgate.measure.bursts import burst, in_turn
 from perfgate.measure.campaign import Campaign
 from perfgate.measure.ledger import Ledger
 from perfgate.measure.load_watch import LoadWatch
-from perfgate.measure.parts import Compared
+from perfgate.measure.parts import Compared, failing, unhealthy_ends
 from perfgate.measure.rounds import Rounds
 from perfgate.measure.setup import Setup
-from perfgate.measure.switching import Switch
+from perfgate.measure.sides import Switch, burst, in_turn
 from perfgate.model import CanaryReading, ClusterSpec, Load, Measurement, TopicSpec, Verdict
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError, TopicRefusedError
 from perfgate.model.load import LoadError, Observer, Progress, SendsFailedError

@@ -15,9 +15,8 @@ import pytest
 from perfgate.judge.scenario_case import GateStopRule, judge_scenario
 from perfgate.measure import rounds as module
 from perfgate.measure.assembly import Finished, round_of
-from perfgate.measure.round_flaws import round_flaws
 from perfgate.measure.rounds import Rounds
-from perfgate.measure.validity import accounting_of, not_sustained
+from perfgate.measure.validity import accounting_of, not_sustained, round_flaws
 from perfgate.model import CanaryReading, Load, Profile, Scenario, Tier, Verdict
 from perfgate.model.load import LoadResult
 from tests.harness.build import histogram, load_result, profile, scenario, sent, threshold

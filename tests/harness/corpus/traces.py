@@ -19,7 +19,7 @@ from perfgate.judge.claims.same import SequentialStopRule
 from perfgate.judge.scenario_case import GateStopRule
 from perfgate.measure.campaign import Campaign
 from perfgate.measure.comparing import Comparing
-from perfgate.measure.one_host_fewer import one_host_fewer
+from perfgate.measure.plan import one_host_fewer
 from perfgate.measure.setup import Setup
 from perfgate.model import (
     CROSS_ZONE,

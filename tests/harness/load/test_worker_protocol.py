@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from perfgate.load import local, processes
 from perfgate.load.local import LocalTransport
-from perfgate.measure.one_host_fewer import reads_what_it_wrote
+from perfgate.measure.plan import reads_what_it_wrote
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.model import Consumers, Keys, Load, settings

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fixtures.command_line import TIERS
 from perfgate.judge.bounds_files import load_relations
-from perfgate.measure.blocks import BLOCK_ROUND_S, blocks
+from perfgate.measure.plan import BLOCK_ROUND_S, blocks
 from perfgate.model import ClusterSpec, FaultScenario, Scenario
 from tests.harness.build import scenario
 from tests.harness.run_gate import ROOT

@@ -12,9 +12,9 @@ import pytest
 
 from perfgate.load.turns import SIDES, timetable
 from perfgate.measure.assembly import Finished, round_of
-from perfgate.measure.bursts import burst
 from perfgate.measure.ledger import WINDOWS, Ledger
 from perfgate.measure.load_watch import LoadWatch
+from perfgate.measure.sides import burst
 from perfgate.metrics.usage import CounterSampler, Usage
 from perfgate.model.doubt import explained
 from perfgate.model.errors import BrokersFailedError, TargetError

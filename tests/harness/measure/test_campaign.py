@@ -7,10 +7,9 @@ from unittest.mock import Mock
 import pytest
 
 from perfgate.judge.scenario_case import judge_scenario
-from perfgate.measure.blocks import BLOCK_ROUND_S
 from perfgate.measure.campaign import Campaign
-from perfgate.measure.refusal import refusal_round
-from perfgate.measure.round_topics import RoundTopics
+from perfgate.measure.plan import BLOCK_ROUND_S
+from perfgate.measure.round_topics import RoundTopics, refusal_round
 from perfgate.model import Fault, FaultScenario, Measurement, Scenario, Tier, TopicSpec, Verdict
 from perfgate.model.errors import TopicRefusedError
 from tests.harness.build import measurement, scenario

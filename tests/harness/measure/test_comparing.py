@@ -15,10 +15,9 @@ from perfgate.judge.bounds_files import load_ratios
 from perfgate.judge.claims.ratio import ReferenceStopRule
 from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
 from perfgate.measure import comparing as module
-from perfgate.measure.comparable import cannot_be_compared
-from perfgate.measure.comparing import Comparing
+from perfgate.measure.comparing import Comparing, cannot_be_compared
 from perfgate.measure.parts import Compared
-from perfgate.measure.switching import Switch
+from perfgate.measure.sides import Switch
 from perfgate.model import AS_USUAL, Change, ClusterSpec, Deciding, Effect, Load, RecordedPairs
 from perfgate.model.changes import changed
 from perfgate.model.errors import ConfigurationError, TargetError

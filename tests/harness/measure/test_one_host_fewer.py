@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.load.hosts import dealt
-from perfgate.measure.one_host_fewer import nothing_to_confirm, one_host_fewer
+from perfgate.measure.plan import nothing_to_confirm, one_host_fewer
 from perfgate.model import Consumers, Load, Scenario
 from tests.harness.build import scenario
 

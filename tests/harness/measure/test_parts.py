@@ -10,9 +10,8 @@ import pytest
 from perfgate.load.turns import LARGEST_GAP_S
 from perfgate.measure import parts
 from perfgate.measure.assembly import Finished
-from perfgate.measure.blame import unhealthy_ends
-from perfgate.measure.parts import Compared, measure_part
-from perfgate.measure.switching import Switch
+from perfgate.measure.parts import Compared, measure_part, unhealthy_ends
+from perfgate.measure.sides import Switch
 from perfgate.measure.validity import late_turns
 from perfgate.model import Load
 from perfgate.model.errors import BrokersFailedError, LimitReachedError, TargetError, of_side

@@ -16,8 +16,7 @@ from perfgate.measure import bench as benches
 from perfgate.measure import rounds
 from perfgate.measure.assembly import Finished
 from perfgate.measure.ledger import Ledger
-from perfgate.measure.one_host_fewer import one_host_fewer
-from perfgate.measure.room import REPEATS, most_rounds, repeats, with_extra_rounds
+from perfgate.measure.plan import REPEATS, most_rounds, one_host_fewer, repeats, with_extra_rounds
 from perfgate.measure.rounds import Rounds
 from perfgate.metrics.process import process_sampler
 from perfgate.model import CanaryReading, Consumers, Load, Measurement, Round, Scenario, Tier

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
-from perfgate.measure.room import at_most
+from perfgate.measure.plan import at_most
 from perfgate.measure.setup import Setup
 from perfgate.model import Change, Consumers, Fault, FaultScenario, Tier
 from tests.harness.build import scenario

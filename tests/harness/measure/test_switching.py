@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.measure.assembly import Finished
-from perfgate.measure.blame import unhealthy_ends
-from perfgate.measure.parts import Compared
-from perfgate.measure.switching import Switch, live_values
+from perfgate.measure.parts import Compared, unhealthy_ends
+from perfgate.measure.sides import Switch, live_values
 from perfgate.model import Change, ClusterSpec, Settings, settings
 from perfgate.model.errors import InterferedError
 from perfgate.model.load import Observer
@@ -176,7 +175,7 @@ def test_a_change_that_began_late_is_not_in_time_either(
 ) -> None:
     """A busy machine: counters were read for so long that the next side was measured with the other one's settings."""
     clock = [0.0]
-    monkeypatch.setattr("perfgate.measure.switching.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("perfgate.measure.sides.time.monotonic", lambda: clock[0])
     reading_s = [0.0, late_s, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
 
     def read(_at: float) -> None:

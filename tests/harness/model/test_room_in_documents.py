@@ -9,7 +9,7 @@ import yaml
 
 from fixtures.command_line import TIERS
 from fixtures.plan import expected_seconds
-from perfgate.measure.room import at_most, most_bytes_at_a_time, most_bytes_written
+from perfgate.measure.plan import at_most, most_bytes_at_a_time, most_bytes_written
 from perfgate.model import TIER_NAMES, Scenario
 from perfgate.systems.kafka.attached.described import load_target
 from tests.harness.run_gate import ROOT

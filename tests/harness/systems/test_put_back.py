@@ -28,7 +28,7 @@ from perfgate.host.journal import claimed
 from perfgate.host.session import run_in_session
 from perfgate.measure.bench import Bench
 from perfgate.measure.load_watch import LoadWatch
-from perfgate.measure.room import at_most
+from perfgate.measure.plan import at_most
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.model import ClusterSpec, Consumers, Fault, FaultScenario, Load, Tier, TopicSpec, settings

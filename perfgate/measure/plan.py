@@ -1,0 +1,210 @@
+"""Plan of a run: its blocks, what it writes at most, and the arms on one load host fewer. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from perfgate.model import FaultScenario, Scenario, Tier, parted
+from perfgate.model.series import Arm
+
+BLOCK_ROUND_S = 180.0
+"""A round of a block lasts no longer, unless a single family does."""
+
+
+def blocks(scenarios: Sequence[Scenario], tier: Tier) -> list[tuple[Scenario, ...]]:
+    """Group scenarios that run interleaved, family by family, those of one cluster together.
+
+    A block holds whole families of one cluster, as many as make a round of BLOCK_ROUND_S: so that two scenarios of a
+    relation are measured minutes apart at the most. A scenario that families in several blocks are compared with is
+    measured in each of them, but for one with a fault, which is done once. Groups of one cluster stand together.
+    """
+    groups: list[list[Scenario]] = []
+    for family in dict.fromkeys(name for row in scenarios for name in _families(row)):
+        members = [row for row in scenarios if family in _families(row)]
+        for cluster in dict.fromkeys((row.cluster, type(row)) for row in members):
+            own = [row for row in members if (row.cluster, type(row)) == cluster]
+            if any(set(own) <= set(group) for group in groups):
+                continue
+            alike = [group for group in groups if (group[0].cluster, type(group[0])) == cluster]
+            # Beside scenarios that it shares, if there is room, which saves measuring those twice.
+            alike.sort(key=lambda group: not set(own) & set(group))
+            fits = (group for group in alike if _round_s({*group, *own}, tier) <= BLOCK_ROUND_S)
+            if (group := next(fits, None)) is not None:
+                group += [row for row in own if row not in group]
+            else:
+                groups.append(own)
+    order = {cluster: position for position, cluster in enumerate(dict.fromkeys(row.cluster for row in scenarios))}
+    return [tuple(group) for group in sorted(groups, key=lambda group: order[group[0].cluster])]
+
+
+def _families(row: Scenario) -> tuple[str, ...]:
+    return row.families[:1] if isinstance(row, FaultScenario) else row.families
+
+
+def _round_s(scenarios: Collection[Scenario], tier: Tier) -> float:
+    return sum(row.load.windows for row in scenarios) * (tier.warmup_max_s + tier.window_s)
+
+
+def compared_with(scenarios: Sequence[Scenario], names: Collection[str]) -> list[Scenario]:
+    """Return the scenarios of these names and all that are compared with them, directly or through others."""
+    found = {row for row in scenarios if row.name in names}
+    while True:
+        families = {family for row in found for family in row.families}
+        more = {row for row in scenarios if families & set(row.families)}
+        if more == found:
+            return [row for row in scenarios if row in found]
+        found = more
+
+
+ROUNDS_ON_DISK = 2
+"""A round's topic is deleted after it, its files a second later: at most two rounds lie on the disk."""
+DISK_RESERVE = 1 << 30
+REPEATS, REPEATS_PER_ROUND = 2, 0.5
+"""So many rounds of a scenario may be measured again because the generator was the limit, and as many for its delay; or
+this share of the tier's rounds, if that is more: of rate-10k three of ten rounds were sent late (2 slow cores), and
+the third made the nightly undecided."""
+OWN_EXTRA_ROUNDS = 12
+"""While brokers that the suite started are still warming up so many rounds are added at the most, or as many as the
+tier has if that is more: two processors at 40 % of their time needed four to seven after a smoke tier's three."""
+WARM_TIMES = 10
+"""The suite's own brokers are warmed up with so many times the rate of a paced scenario."""
+BURST_S = 20.0
+"""What the two sides of a burst write together is what one scenario writes in this time."""
+LOOKS = 2
+"""A red scenario is measured a second time."""
+
+
+def most_bytes_at_a_time(scenarios: Sequence[Scenario], seconds: float) -> float:
+    """Return the most bytes that the brokers' disks together can have to hold; a round takes `seconds`."""
+    backlogs = sum(row.backlog_bytes for row in scenarios)
+    return max(row.offered_bytes_per_s for row in scenarios) * seconds * ROUNDS_ON_DISK + backlogs + DISK_RESERVE
+
+
+def repeats(tier: Tier) -> int:
+    """Return how many rounds of a scenario may be measured again for each of the two reasons."""
+    return max(REPEATS, int(REPEATS_PER_ROUND * tier.rounds))
+
+
+def with_extra_rounds(tier: Tier, *, own: bool) -> int:
+    """Return how many rounds of a scenario there can be while brokers, the suite's `own` or others, are warming up."""
+    return tier.rounds + (max(tier.rounds, OWN_EXTRA_ROUNDS) if own else tier.rounds)
+
+
+def most_rounds(tier: Tier, *, own: bool) -> int:
+    """Return how many rounds of a scenario there can be, repeats counted."""
+    return with_extra_rounds(tier, own=own) + 2 * repeats(tier)
+
+
+def most_bytes_written(scenarios: Sequence[Scenario], tier: Tier, *, own: bool) -> float:
+    """Return the most bytes that the gate can write in all, replicas counted: every scenario at its full rate."""
+    plain, faulty = parted(scenarios)
+    together = blocks(plain, tier)
+    plain = [row for block in together for row in block]  # some are measured in more than one
+    rounds = most_rounds(tier, own=own) * (tier.window_s + tier.warmup_max_s)
+    warm_up = sum(max(row.offered_bytes_per_s for row in block) for block in together) * tier.broker_warmup_s
+    of_faults = sum(row.offered_bytes_per_s * (row.seconds(tier) + WARM_TIMES * tier.broker_warmup_s) for row in faulty)
+    return (
+        LOOKS
+        * (sum(row.offered_bytes_per_s * rounds * row.load.windows + row.backlog_bytes for row in plain) + warm_up)
+        + of_faults
+    )
+
+
+def most_bytes_compared(scenarios: Sequence[Scenario], seconds: float) -> float:
+    """Return the most bytes that a comparison can write in all.
+
+    `scenarios` holds both forms of every scenario; `seconds`: for so long brokers are loaded, warm-ups counted.
+    """
+    backlogs = sum(row.backlog_bytes for row in scenarios)
+    return max(row.offered_bytes_per_s for row in scenarios) * seconds + backlogs
+
+
+def warm_ups_compared_s(scenarios: Sequence[Scenario], tier: Tier) -> float:
+    """Return how long a comparison of these scenarios can load brokers, beside its budget, until they are warm.
+
+    Two forms of a scenario take as long as two scenarios, on each cluster that the scenarios as declared need: others
+    are made for pairs, whose warm-ups the budget counts.
+    """
+    return 2 * tier.broker_warmup_s * len({row.cluster for row in scenarios})
+
+
+def longest_unit_s(tier: Tier) -> float:
+    """Return how long a comparison can go on after its budget: a burst or a round that has begun is measured whole."""
+    return tier.warmup_max_s + max(tier.window_s, BURST_S)
+
+
+def at_most(scenario: Scenario, bytes_per_s: float, read_bytes_per_s: float = math.inf) -> Scenario:
+    """Return the scenario with its load's cap lowered so that it writes no more than that, replicas counted.
+
+    Nor reads more than that: every group of its consumers is sent each record once.
+    """
+    bound = bytes_per_s / (scenario.logged_bytes * scenario.topic.replication_factor)
+    if scenario.consumers:
+        bound = min(bound, read_bytes_per_s / (scenario.logged_bytes * scenario.groups))
+    if scenario.load.kind not in ("capped", "ramp") or scenario.load.rate <= bound:
+        return scenario
+    return replace(scenario, load=replace(scenario.load, rate=bound))
+
+
+UNPACED = ("capped", "backlog")
+"""Loads that take as much as there is: one host more can make more of it."""
+
+
+def one_host_fewer(row: Scenario, hosts: int) -> Arm | None:
+    """Return the scenario on one fewer of so many load hosts; None where :func:`nothing_to_confirm` says why.
+
+    The processes of the last host that makes the load are left out with it: a host more comes with its generators.
+    Consumers that read along in several groups stay, on the other hosts: without one of them a group is another one.
+    """
+    if nothing_to_confirm(row, hosts):
+        return None
+    last = min(hosts, _making(row)) - 1
+    sending = 0 if row.load.kind == "backlog" else row.producers
+    producers, consumers = row.producers - _on(last, sending, hosts), row.consumers
+    readers = consumers.processes * consumers.groups if consumers else 0
+    used = min(hosts, max(readers, sending))
+    if consumers and consumers.groups == 1:
+        consumers = replace(consumers, processes=readers - _on(last, readers, hosts))
+    fewer = replace(row, producers=producers, consumers=consumers)
+    return Arm(scenario=fewer, form="one host fewer", hosts=used - 1)
+
+
+def nothing_to_confirm(row: Scenario, hosts: int) -> str:
+    """Return why one host more cannot tell anything of this scenario; empty where it can."""
+    if isinstance(row, FaultScenario) or row.load.kind not in UNPACED or row.refusal:
+        return "its rate is declared, and a host that falls behind it is told as it is"
+    if row.load.kind == "backlog" and row.groups > 1:
+        return "it is read by several groups, of which no host can be left out"
+    if hosts < 2:
+        return "its link has one load host"
+    if _making(row) < 2:
+        role = "consumers" if row.load.kind == "backlog" else "producers"
+        return f"one process makes its load, which is on one host; --set {role}.processes=N spreads it"
+    if row.load.kind != "backlog" and reads_what_it_wrote(row):
+        return (
+            "its producers write the partitions that consumers beside them read, which are others on one host fewer; "
+            "--set consumers.processes=N, not as many as producers, has each write all of them"
+        )
+    return ""
+
+
+def reads_what_it_wrote(row: Scenario) -> bool:
+    """Whether each of several producer processes writes, on hosts, what the consumer process of its number reads."""
+    readers = row.consumers
+    if not readers or readers.membership != "assigned" or readers.groups > 1 or row.keys.kind != "none":
+        return False
+    return readers.processes == row.producers and row.topic.partitions % (readers.processes * readers.threads) == 0
+
+
+def _making(row: Scenario) -> int:
+    """Return how many processes make the load: those that read a backlog, or all that send."""
+    if row.load.kind != "backlog":
+        return row.producers
+    return row.consumers.processes if row.consumers else 0
+
+
+def _on(host: int, count: int, hosts: int) -> int:
+    """Return how many of a role's processes are on this host, the first being 0: they are dealt out in turn."""
+    return len(range(host, count, hosts))
