@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from perfgate.judge.scenario_case import judge_scenario
-from perfgate.measure import round_flaws as module
 from perfgate.measure import validity as module
 from perfgate.measure.assembly import round_of
 from perfgate.measure.validity import is_idempotent, round_flaws
