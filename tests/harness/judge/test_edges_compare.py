@@ -145,7 +145,8 @@ def with_rounds(found: Comparison, side: str, **fields: Sequence[Any]) -> Compar
         if "compiling" in here:
             here["metrics"] = {**r.metrics, "broker_compile_share.max": here.pop("compiling")}
         rounds.append(replace(r, **here))
-    return replace(found, **{side: replace(measured, rounds=tuple(rounds))})
+    sides: dict[str, Any] = {side: replace(measured, rounds=tuple(rounds))}
+    return replace(found, **sides)
 
 
 @pytest.mark.parametrize("side", ["baseline", "candidate"])
