@@ -94,3 +94,58 @@ def test_a_clock_that_steps_and_steps_back_is_seen_by_the_messages_in_between() 
     assert stepped([before, after]) == 0.0, "by both ends alone it would not be"
     assert track.stepped(after) == pytest.approx(0.25, abs=0.002)
     assert Track(before).stepped(after) == 0.0
+
+
+def seen_every(seconds: float, *offsets: float, bound: float = 0.001) -> list[Estimate]:
+    return [Estimate(n * seconds, offset, bound) for n, offset in enumerate(offsets)]
+
+
+@pytest.mark.parametrize(("slew", "found"), [(0.9 * DRIFT, False), (1.1 * DRIFT, True), (-1.1 * DRIFT, True)])
+def test_a_clock_that_is_slewed_slowly_is_seen_by_where_it_began(slew: float, found: bool) -> None:
+    """Every 5 s it moves by 2.75 ms, which bounds and drift explain; in 100 s by 55 ms, of which they explain 52."""
+    seen = seen_every(5.0, *(slew * 5 * n for n in range(21)))
+    assert bool(stepped(seen)) is found
+    assert not stepped(seen[:7]), "not in half a minute"
+    if found:
+        assert stepped(seen) == pytest.approx(slew * 100), "with its direction"
+    track = Track(seen[0])
+    for second in range(100):
+        track.heard(exchanged(float(second), slew * second, 0.001, 0.0, 0.001))
+    assert bool(track.stepped(seen[-1])) is found
+
+
+def test_a_step_that_takes_back_what_a_drift_made_is_seen_by_the_look_before() -> None:
+    drifted = seen_every(10.0, 0.0, -0.004, -0.008, -0.012, 0.003)
+    assert stepped(drifted) == pytest.approx(0.015)
+    assert not stepped([drifted[0], drifted[-1]]), "by both ends it would not be"
+
+
+@pytest.mark.parametrize(("moved", "step"), [(0.0069, 0.0), (0.0071, 0.0071), (-0.0069, 0.0), (-0.0071, -0.0071)])
+def test_what_both_bounds_and_the_drift_between_explain_is_no_step(moved: float, step: float) -> None:
+    """1 ms of the one, 2 ms of the other, and 8 s of 0.5 ms each."""
+    assert stepped([Estimate(2.0, 1.0, 0.001), Estimate(10.0, 1.0 + moved, 0.002)]) == pytest.approx(step)
+
+
+def test_of_several_steps_the_one_that_is_explained_least_is_told() -> None:
+    assert stepped(seen_every(1.0, 0.0, 0.1, 0.1, -0.3)) == pytest.approx(-0.4)
+
+
+def test_messages_count_together_until_five_seconds_of_them_have_passed() -> None:
+    """The quickest of each five seconds tells: one slow message alone would hide a step within its bound."""
+    track = Track(Estimate(0.0, 0.0, 0.001))
+    for second in range(11):
+        slow = second not in (4, 10)
+        track.heard(exchanged(float(second), 0.05 if second >= 6 else 0.0, 0.001, 0.0, 1.0 if slow else 0.001))
+    assert track.stepped(Estimate(30.0, 0.05, 0.001)) == pytest.approx(0.05, abs=0.002)
+
+
+def test_an_offset_is_wrong_by_what_either_end_shows_and_its_bound() -> None:
+    before, after = Estimate(0.0, 1.0, 0.001), Estimate(30.0, 1.01, 0.004)
+    assert off_by(1.0, before, after) == pytest.approx(0.014)
+    assert off_by(1.02, before, after) == pytest.approx(0.021)
+
+
+def test_a_round_trip_is_without_the_time_that_the_other_host_took() -> None:
+    assert Exchange(sent=1.0, received=50.0, replied=53.0, heard=5.0).round_trip == 1.0
+    assert estimate([Exchange(sent=1.0, received=50.0, replied=53.0, heard=5.0)]) == Estimate(3.0, 48.5, 0.5)
+    assert interpolated(Estimate(0, 1.0, 0.1), Estimate(10, 2.0, 0.3), 2.5) == Estimate(2.5, 1.25, 0.15)
