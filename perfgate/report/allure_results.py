@@ -31,13 +31,12 @@ from perfgate.model import (
     metric_info,
 )
 from perfgate.model.summary import metric_value
-from perfgate.report.comparisons import comparison_entry
 from perfgate.report.csv_table import rounds_csv
 from perfgate.report.front import integrity_line
 from perfgate.report.html import CATEGORIES
 from perfgate.report.plots import comparison_pictures, pictures
 from perfgate.report.published import PUBLISHED_COLUMNS, published_rows, untold_rows
-from perfgate.report.results import scenario_entry, without_histograms
+from perfgate.report.results import comparison_entry, scenario_entry, without_histograms
 from perfgate.report.scenario_plots import Former
 
 JUDGED_COLUMNS = ("held against", "measured", "spread", "expected", "tolerance", "limit", "off", "published", "verdict")

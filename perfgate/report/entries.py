@@ -13,7 +13,6 @@ from pydantic import Field, GetPydanticSchema
 from perfgate import model
 from perfgate.model.declared import LINKS, Amount, Count
 from perfgate.model.structured import strict
-from perfgate.report.effect_entries import EffectEntry, RecordedComparison, Share
 
 SCHEMA: Literal[5] = 5
 BROKERS = (rf"{stem}\.[0-9]+" for stem in model.PER_BROKER_METRICS)
@@ -39,6 +38,7 @@ STATED: Mapping[str, tuple[str, ...]] = {
 }
 """What every run states although the type has a default: a round must not be valid because its `flaws` were lost."""
 Strings = tuple[str, ...]
+Share = Annotated[float, Ge(-1)]
 Numbers = tuple[float, ...]
 
 
@@ -233,6 +233,40 @@ class RangeEntry:
     reasons: Strings
     first_look: FirstLook | None
     steps: tuple[RangeStepEntry, ...]
+
+
+@strict
+class EffectEntry:
+    """What the change does to another metric, as :class:`MetricEffect` has it."""
+
+    metric: str
+    estimate: Share
+    interval: tuple[Share, Share]
+    p_value: Annotated[float, Ge(0), Le(1)]
+    notable: bool
+    worse: bool
+    verdict: model.Effect | None = None
+    """By this metric alone, where the run was asked to decide by it."""
+
+
+@strict
+class RecordedComparison:
+    """What is read back of a comparison's entry besides its sides; see :class:`Comparison`."""
+
+    change: str
+    method: Literal["turns", "rounds", "pairs", "epochs"]
+    """`epochs` stands in older runs: fresh clusters, one at a time."""
+    rounds_per_unit: Annotated[int, Ge(1)]
+    planned_units: Annotated[int, Ge(1)]
+    orders: tuple[Annotated[str, Field(pattern="^[AB]+( [AB]+)*$")], ...]
+    minutes: Amount
+    decides: model.Deciding = model.AS_USUAL
+    """Absent in older runs, as `two_clusters`."""
+    two_clusters: bool = False
+    recorded: tuple[model.RecordedPairs, ...] = ()
+    """A/A pairs that told of the scatter between pairs too; absent in older runs."""
+    former_plans: tuple[Annotated[int, Ge(1)], ...] = ()
+    """Absent in older runs."""
 
 
 @strict

@@ -23,9 +23,8 @@ from perfgate.judge.units import unit_logs
 from perfgate.model import DECIDES_PACED, Comparison, RecordedPairs
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
-from perfgate.report.comparisons import recorded_comparisons
 from perfgate.report.proposal import suggested_name, with_profile
-from perfgate.report.results import note_once, recorded_facts, recorded_runs, run_files
+from perfgate.report.results import note_once, recorded_comparisons, recorded_facts, recorded_runs, run_files
 
 KEPT = ("records_per_s", "broker_cpu_us_per_record", DECIDES_PACED, *READERS.values())
 """What decides comparisons and is held against a reference."""

@@ -1,4 +1,4 @@
-"""run.json: written once at the end, read again by --replay. The schema is docs/run.schema.json."""
+"""run.json, written at the end of a run and read again by --replay. The schema is docs/run.schema.json."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from contextlib import contextmanager
+from dataclasses import asdict, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -14,6 +15,9 @@ from typing import Any, TypeVar, cast
 from perfgate.judge.statistics import spread
 from perfgate.judge.thresholds import profile_facts
 from perfgate.model import (
+    Change,
+    Comparison,
+    ComparisonOutcome,
     FaultScenario,
     Link,
     Load,
@@ -21,19 +25,24 @@ from perfgate.model import (
     Outcome,
     PairRelation,
     RangeRelation,
+    Reading,
     Relation,
+    Round,
     Scenario,
     metric_info,
 )
 from perfgate.model.declared import LINKS
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.secret import masked
+from perfgate.model.secret import masked, redacted
 from perfgate.model.structured import adapter, shallow, shared, structured
 from perfgate.model.summary import metric_value
 from perfgate.report.entries import (
     SCHEMA,
     STATED,
+    AccountingEntry,
+    ComparisonEntry,
     Declared,
+    EffectEntry,
     FirstLook,
     LinkEntry,
     LoadEntry,
@@ -41,19 +50,19 @@ from perfgate.report.entries import (
     RangeEntry,
     RangeStepEntry,
     Recorded,
+    RecordedComparison,
+    ReferenceEntry,
     RelationEntry,
     RunFacts,
     ScenarioEntry,
 )
-from perfgate.report.older import bring_to_flaws
-from perfgate.report.shape import check_run, no_number
-from perfgate.report.summed import extremes, summed_accounting, summed_reading
+from perfgate.report.shape import bring_to_flaws, check_run, no_number
 
 T = TypeVar("T")
-RATIO = {"ratio": "measured", "interval": "interval", "spread": "spread"}
-"""What a relation's entry has of its judgement, by the names there and here."""
 READABLE = (3, 4, SCHEMA)
-"""Versions that can be judged again: what was added since 3 is empty in a recording that lacks it."""
+"""Schemas that can be judged again: what was added since 3 is empty in a recording that lacks it."""
+LARGEST = ("cpu_cores", "busiest_thread_cores", "rss_mib", "schedule_delay_p99_ms", "wake_delay_p99_ms")
+"""Figures of the generator whose largest value over the rounds is recorded."""
 
 
 def run_document(
@@ -71,8 +80,8 @@ def run_document(
         "schema": SCHEMA,
         **plain(facts),
         "scenarios": [scenario_entry(measurement, outcome) for measurement, outcome in measured],
-        "relations": [_relation_entry(one, outcome) for one, outcome in relations if isinstance(one, PairRelation)],
-        "ranges": [_range_entry(one, outcome) for one, outcome in relations if isinstance(one, RangeRelation)],
+        "relations": [_relation_entry(each, outcome) for each, outcome in relations if isinstance(each, PairRelation)],
+        "ranges": [_range_entry(each, outcome) for each, outcome in relations if isinstance(each, RangeRelation)],
         "second_looks": [scenario_entry(measurement, None) for measurement in measured_again],
         "baselines": baseline_entries(baselines or {}),
         "comparisons": list(comparisons),
@@ -83,17 +92,14 @@ def run_document(
 
 
 def finite(value: Any) -> Any:
-    """Return a JSON value in which a figure that is not finite is null: JSON has neither Infinity nor NaN.
-
-    So is an interval as a whole, one end of which is none.
-    """
+    """Return the JSON value with null for a figure that is not finite and for an interval with such an end."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list | tuple):
-        return [finite(one) for one in value]
+        return [finite(each) for each in value]
     if not isinstance(value, Mapping):
         return value
-    return {name: None if _open_ended(name, one) else finite(one) for name, one in value.items()}
+    return {name: None if _open_ended(name, each) else finite(each) for name, each in value.items()}
 
 
 def _open_ended(name: str, value: Any) -> bool:
@@ -146,8 +152,53 @@ def scenario_entry(measurement: Measurement, outcome: Outcome | None) -> dict[st
 
 
 def baseline_entries(baselines: Mapping[tuple[str, str], Measurement]) -> list[dict[str, Any]]:
-    """Return the entries of what was measured once more, by the family beside which it was and its name."""
+    """Return the entries of scenarios measured once more with another family, by that family and their name."""
     return [{**scenario_entry(measurement, None), "beside": family} for (family, _), measurement in baselines.items()]
+
+
+def change_entry(change: Change) -> dict[str, object]:
+    """Return only what the change changes."""
+    entry: dict[str, object] = {"name": change.name}
+    for path, value in change.changes:
+        table, dot, key = path.partition(".")
+        if dot:
+            entry[table] = {**cast("dict[str, object]", entry.get(table, {})), key: value}
+        else:
+            entry[path] = value
+    if change.on_pairs:
+        entry["pairs"] = True
+    if change.commands:
+        entry["commands"] = {
+            name: redacted(text) for name, text in asdict(change.commands).items() if text and isinstance(text, str)
+        }
+    return entry
+
+
+def comparison_entry(comparison: Comparison, outcome: ComparisonOutcome) -> dict[str, Any]:
+    """Return a comparison's entry: its outcome, and all that it was judged from."""
+    primary = outcome.primary
+    entry = {
+        **shared(ComparisonEntry, outcome, comparison),
+        "scenario": outcome.name,
+        "metric": primary.metric.name if primary else None,
+        "verdict": outcome.effect,
+        "estimate": primary.estimate if primary else None,
+        "interval": primary.interval if primary else None,
+        "others": [EffectEntry(**{**shared(EffectEntry, one), "metric": one.metric.name}) for one in outcome.others],
+        "baseline": scenario_entry(comparison.baseline, None),
+        "candidate": scenario_entry(comparison.candidate, None),
+    }
+    return plain(ComparisonEntry(**entry))
+
+
+def reference_entry(comparison: Comparison) -> dict[str, Any]:
+    """Return the entry of the reference that a scenario was measured with; the scenario has its own."""
+    entry = {
+        **shared(ReferenceEntry, comparison),
+        "scenario": comparison.scenario.name,
+        "measured": scenario_entry(comparison.baseline, None),
+    }
+    return plain(ReferenceEntry(**entry))
 
 
 def plain(entry: Any) -> dict[str, Any]:
@@ -155,14 +206,43 @@ def plain(entry: Any) -> dict[str, Any]:
     return dict(adapter(type(entry)).dump_python(entry, mode="json", warnings=False))
 
 
+def summed_accounting(rounds: Sequence[Round]) -> AccountingEntry:
+    """Return where the records of all rounds went."""
+    failed: dict[str, int] = {}
+    for r in rounds:
+        for code, count in r.accounting.failed.items():
+            failed[code] = failed.get(code, 0) + count
+    totals = {
+        name: sum(getattr(r.accounting, name) for r in rounds)
+        for name in ("attempted", "acked", "unresolved", "withdrawn", "markers", "offset_delta")
+    }
+    return AccountingEntry(**totals, failed=sum(failed.values()), failed_by_code=failed)
+
+
+def summed_reading(rounds: Sequence[Round]) -> Reading | None:
+    """Return what consumers were given over all rounds; None without any."""
+    readings = [shallow(r.reading) for r in rounds if r.reading]
+    return Reading(**{name: sum(one[name] for one in readings) for name in readings[0]}) if readings else None
+
+
+def extremes(rounds: Sequence[Round]) -> dict[str, float | None]:
+    """Return the generator's own figures at their worst; None where no round has one."""
+    reports = [shallow(r.generator) for r in rounds if r.generator]
+    found: dict[str, float | None] = {}
+    for name, extreme in (("pushback_share", min), *((name, max) for name in LARGEST)):
+        values = [report[name] for report in reports if report[name] is not None]
+        found[f"{name}_{extreme.__name__}"] = extreme(values, default=None)
+    return found
+
+
 class OtherSchemaError(ConfigurationError):
     """A run.json of a schema version that is not read any more, or not yet."""
 
 
 def load_run(path: Path, option: str = "--replay") -> dict[str, Any]:
-    """Return a recorded run.json. Raises ConfigurationError when it is none, or of another schema version.
+    """Return a recorded run.json in the present schema.
 
-    `option` is what it was named with.
+    Raises ConfigurationError, which names `option` and the file.
     """
     text = _text_of(path, option)
     try:
@@ -215,7 +295,7 @@ def note_once(text: str) -> None:
 
 
 def recorded_runs(files: Iterable[Path], note: Callable[[str], None] = note_once) -> Iterator[dict[str, Any]]:
-    """Yield the runs of these files, without those of another schema version, and damaged ones, which `note` names."""
+    """Return the runs of these files without those of another schema, and without damaged ones, which `note` names."""
     for path in files:
         try:
             yield load_run(path, "skipped")
@@ -236,28 +316,56 @@ def recorded_shares_cores(document: Mapping[str, Any]) -> bool:
 
 
 def recorded_measurements(document: Mapping[str, Any], *, again: bool = False) -> dict[str, Measurement]:
-    """Return the measurements of a recorded run by scenario name, or those of its confirmation runs.
-
-    Raises ConfigurationError when one is damaged.
-    """
-    try:
+    """Return the measurements of a recorded run by scenario, or its confirmation runs. Raises ConfigurationError."""
+    with _damaged_in("a scenario"):
         entries = document["second_looks"] if again else document["scenarios"]
         return {entry["name"]: recorded_measurement(entry) for entry in entries}
-    except (KeyError, TypeError) as error:
-        raise ConfigurationError(f"run.json is damaged: {error!r} in a scenario's entry") from error
 
 
 def recorded_baselines(document: Mapping[str, Any]) -> dict[tuple[str, str], Measurement]:
-    """Return the scenarios that were measured once more, by the family beside which they were and their name."""
-    entries = document.get("baselines", ())
+    """Return scenarios measured once more, by that other family and their name. Raises ConfigurationError."""
+    with _damaged_in("a baseline"):
+        return {
+            (entry["beside"], entry["name"]): recorded_measurement(entry) for entry in document.get("baselines", ())
+        }
+
+
+def recorded_references(document: Mapping[str, Any], measured: Mapping[str, Measurement]) -> dict[str, Comparison]:
+    """Return comparisons of the reference with what was `measured`, by scenario. Raises ConfigurationError."""
+    with _damaged_in("a reference"):
+        return {
+            entry["scenario"]: Comparison(
+                baseline=recorded_measurement(entry["measured"]),
+                candidate=measured[entry["scenario"]],
+                **shallow(recorded(RecordedComparison, entry, f"reference of {entry['scenario']!r}:")),
+            )
+            for entry in document.get("references", ())
+        }
+
+
+def recorded_comparisons(document: Mapping[str, Any]) -> dict[str, Comparison]:
+    """Return a recorded run's comparisons by scenario. Raises ConfigurationError."""
+    with _damaged_in("a comparison"):
+        return {
+            entry["scenario"]: Comparison(
+                baseline=recorded_measurement(entry["baseline"]),
+                candidate=recorded_measurement(entry["candidate"]),
+                **shallow(recorded(RecordedComparison, entry, f"comparison of {entry['scenario']!r}:")),
+            )
+            for entry in document["comparisons"]
+        }
+
+
+@contextmanager
+def _damaged_in(what: str) -> Iterator[None]:
     try:
-        return {(entry["beside"], entry["name"]): recorded_measurement(entry) for entry in entries}
+        yield
     except (KeyError, TypeError) as error:
-        raise ConfigurationError(f"run.json is damaged: {error!r} in a baseline's entry") from error
+        raise ConfigurationError(f"run.json is damaged: {error!r} in {what}'s entry") from error
 
 
 def recorded_measurement(entry: Mapping[str, Any]) -> Measurement:
-    """Return the measurement that a scenario's entry holds. Raises ConfigurationError or KeyError if it is damaged."""
+    """Return the measurement of a scenario's entry. Raises ConfigurationError or KeyError if the entry is damaged."""
     _check_stated(entry)
     found = recorded(Recorded, entry, f"scenario {entry['name']!r}:")
     declared = shallow(found.declared)
@@ -285,7 +393,7 @@ def _check_stated(entry: Mapping[str, Any]) -> None:
     """Raise KeyError where an entry lacks what a default must not stand in for."""
     declared = entry["declared"]
     rounds = [*entry["rounds"], *entry["discarded_rounds"], *entry.get("one_host_fewer", ())]
-    found = {
+    stating = {
         "Round": rounds,
         "Accounting": [r["accounting"] for r in rounds],
         "ClusterSpec": [declared["cluster"]],
@@ -295,11 +403,11 @@ def _check_stated(entry: Mapping[str, Any]) -> None:
     }
     for name, keys in STATED.items():
         for key in keys:
-            _ = [one[key] for one in found[name]]
+            _ = [part[key] for part in stating[name]]
 
 
 def recorded(kind: type[T], entry: Mapping[str, Any], where: str) -> T:
-    """Return the part of an entry that a `kind` states. Raises ConfigurationError when it is damaged."""
+    """Return the part of an entry that a `kind` states. Raises ConfigurationError if it is damaged."""
     names = [one.name for one in fields(cast("Any", kind))]
     return structured(kind, {name: entry[name] for name in names if name in entry}, f"run.json is damaged: {where}")
 
@@ -322,13 +430,7 @@ def _metrics(measurement: Measurement) -> dict[str, MetricEntry]:
 
 
 def _relation_entry(relation: PairRelation, outcome: Outcome) -> dict[str, Any]:
-    found = {
-        **shared(RelationEntry, relation, outcome),
-        **_ratio(outcome),
-        "metric": relation.metric.name,
-        "first_look": _first_look(outcome),
-    }
-    return plain(RelationEntry(**found))
+    return plain(RelationEntry(**_of_relation(RelationEntry, relation, outcome), **_ratio(outcome)))
 
 
 def _range_entry(relation: RangeRelation, outcome: Outcome) -> dict[str, Any]:
@@ -336,15 +438,15 @@ def _range_entry(relation: RangeRelation, outcome: Outcome) -> dict[str, Any]:
         RangeStepEntry(**{**shared(RangeStepEntry, pair, step), **_ratio(step)})
         for pair, step in zip(relation.steps, outcome.steps, strict=True)
     )
-    found = {
-        **shared(RangeEntry, relation, outcome),
-        "metric": relation.metric.name,
-        "first_look": _first_look(outcome),
-        "steps": steps,
-    }
-    return plain(RangeEntry(**found))
+    return plain(RangeEntry(**{**_of_relation(RangeEntry, relation, outcome), "steps": steps}))
+
+
+def _of_relation(kind: Any, relation: Relation, outcome: Outcome) -> dict[str, Any]:
+    stated = {"metric": relation.metric.name, "first_look": _first_look(outcome)}
+    return {**shared(kind, relation, outcome), **stated}
 
 
 def _ratio(outcome: Outcome) -> dict[str, Any]:
     judgement = outcome.judgements[0] if outcome.judgements else None
-    return {name: getattr(judgement, of, None) for name, of in RATIO.items()}
+    named = {"ratio": "measured", "interval": "interval", "spread": "spread"}  # there and here
+    return {name: getattr(judgement, here, None) for name, here in named.items()}

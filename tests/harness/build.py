@@ -27,7 +27,7 @@ from perfgate.model.faults import Scene
 from perfgate.model.flaw import Flaw
 from perfgate.model.histogram import LatencyRecorder, encode
 from perfgate.model.load import LoadResult, Received, Sent
-from perfgate.report.older import flaws_of
+from perfgate.report.shape import flaws_of
 
 GENERATOR = GeneratorReport(
     cpu_cores=0.5, busiest_thread_cores=0.3, rss_mib=80.0, pushback_share=0.9, schedule_delay_p99_ms=None

@@ -13,8 +13,7 @@ from perfgate.judge.claims.same import judge_comparison
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.thresholds import load_profiles
 from perfgate.model import Comparison, Measurement, Round
-from perfgate.report.comparisons import recorded_comparisons
-from perfgate.report.results import load_run, recorded_measurements
+from perfgate.report.results import load_run, recorded_comparisons, recorded_measurements
 from tests.harness.corpus.freeze import RECORDED, THRESHOLDS
 
 NAMES = [path.name.removesuffix(".json.gz") for path in sorted(RECORDED.glob("*.json.gz"))]

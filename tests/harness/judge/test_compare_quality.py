@@ -18,7 +18,7 @@ from benchmarks.warm_cluster import BY_NAME as SCENARIOS
 from perfgate.judge.claims.same import judge_comparison
 from perfgate.model import Comparison, Effect, with_changes
 from perfgate.model.errors import ConfigurationError
-from perfgate.report.comparisons import comparison_entry
+from perfgate.report.results import comparison_entry
 from tests.harness.build import flawed
 from tests.harness.judge.test_comparisons import comparison
 

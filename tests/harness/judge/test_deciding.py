@@ -11,7 +11,7 @@ from perfgate.judge.wording import alone_lines, comparison_message, recommendati
 from perfgate.measure.parts import Compared
 from perfgate.model import AS_USUAL, METRICS, Comparison, Consumers, Deciding, Effect, Load
 from perfgate.model.compared import MAY_DECIDE
-from perfgate.report.comparisons import comparison_entry
+from perfgate.report.results import comparison_entry
 from tests.harness.build import flawed, one_round, scenario
 from tests.harness.judge.test_comparisons import comparison
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from perfgate.judge.compare.comparisons import judge_comparison
-from perfgate.judge.compare.reference import judge_against_reference
-from perfgate.judge.compare.sequential import judge_units
-from perfgate.judge.ratio_file import Ratios, load_ratios
+from perfgate.judge.bounds_files import Ratios, load_ratios
+from perfgate.judge.claims.ratio import judge_against_reference
+from perfgate.judge.claims.same import judge_comparison
+from perfgate.judge.sequential import judge_units
 from perfgate.model import Comparison, Deciding, Effect, Load, Measurement, RecordedPairs, Verdict, settings
 from tests.harness.judge.test_comparisons import comparison
 from tests.harness.judge.test_two_clusters import WIDE, on_two

@@ -9,7 +9,7 @@ import pytest
 
 from perfgate.judge.faults.expectation import expected_outage
 from perfgate.judge.faults.rules import judge_fault
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.model import ClusterSpec, Fault, FaultScenario, Judgement, Load, Measurement, Round, Verdict, settings
 from tests.harness.build import scenario, threshold
 from tests.harness.measure.test_failover import history, one_fault

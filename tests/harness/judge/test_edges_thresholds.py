@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.judge.rules import judge_scenario
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.thresholds import for_one_look, load_profile
 from perfgate.model import Judgement, Measurement, Verdict
 from tests.harness.build import flawed, measurement, one_round, profile, threshold

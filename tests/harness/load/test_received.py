@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from perfgate.load.headers import HEADER
 from perfgate.load.history import RECEIPT, Journal, read_journal, receipts_path
 from perfgate.load.window import Window
+from perfgate.measure.faults.reading import received as module
 from perfgate.model.histogram import encode, latency_metrics
-from perfgate.systems.kafka.load import received as module
-from perfgate.systems.kafka.load.received import CRC_EVERY, Receipts
+from perfgate.systems.kafka.load.consuming import CRC_EVERY, Receipts
 
 RUN, BODY = 77, b"the body"
 

@@ -19,10 +19,9 @@ from hypothesis import strategies as st
 
 from perfgate.judge.claims.same import judge_comparison
 from perfgate.model import METRICS, Verdict
-from perfgate.report.comparisons import comparison_entry
 from perfgate.report.csv_table import COLUMNS, FORMULA, metrics_csv, text_cell
 from perfgate.report.openmetrics import exported, metrics_text
-from perfgate.report.results import load_run, recorded_measurements, write_run
+from perfgate.report.results import comparison_entry, load_run, recorded_measurements, write_run
 from tests.harness.build import flaw_entry, one_round
 from tests.harness.forked import gate
 from tests.harness.judge.test_comparisons import comparison

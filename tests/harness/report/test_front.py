@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from perfgate.judge.claims.same import judge_comparison
-from perfgate.report.comparisons import comparison_entry
 from perfgate.report.front import banners, front_html, integrity_line, run_before
-from perfgate.report.results import load_run, recorded_measurements, write_run
+from perfgate.report.results import comparison_entry, load_run, recorded_measurements, write_run
 from tests.harness.judge.test_comparisons import comparison
 from tests.harness.report.test_replay import RECORDED
 

@@ -14,9 +14,8 @@ from perfgate.judge.claims.same import judge_comparison
 from perfgate.judge.thresholds import load_profile
 from perfgate.judge.units import unit_logs
 from perfgate.model import Comparison, Profile
-from perfgate.report.comparisons import comparison_entry, recorded_comparisons
 from perfgate.report.recorded_pairs import main, of_nothing
-from perfgate.report.results import load_run, recorded_measurements
+from perfgate.report.results import comparison_entry, load_run, recorded_comparisons, recorded_measurements
 from tests.harness.judge.test_recorded_pairs import recorded
 from tests.harness.run_gate import ROOT
 

@@ -21,12 +21,13 @@ from perfgate.judge.claims.same import judge_comparison
 from perfgate.model import FAULTS, METRICS, Comparison, Fault, FaultScenario
 from perfgate.model.declared import LINKS
 from perfgate.model.errors import ConfigurationError
-from perfgate.report.comparisons import comparison_entry, recorded_comparisons
 from perfgate.report.proposal import show
 from perfgate.report.results import (
     baseline_entries,
+    comparison_entry,
     load_run,
     recorded_baselines,
+    recorded_comparisons,
     recorded_measurements,
     scenario_entry,
     write_run,
