@@ -31,7 +31,7 @@ from perfgate.model import (
     metric_info,
 )
 from perfgate.model.summary import metric_value
-from perfgate.report.csv_table import rounds_csv
+from perfgate.report.exports import rounds_csv
 from perfgate.report.front import integrity_line
 from perfgate.report.html import CATEGORIES
 from perfgate.report.plots import comparison_pictures, pictures

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +15,134 @@ from perfgate.judge.phrases import number
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
 from perfgate.report.results import load_run, recorded_shares_cores
-from perfgate.report.sizing import BELOW_KNEE, CPU_SHARE, ON_DISK, Measured, Sheet, Wanted, capacity
 
 KNEE, CPU = "knee_records_per_s", "broker_cpu_us_per_record"
 NO_KNEE = {None, *UNSOUND}
 SPAN = re.compile(r"(\d+(?:\.\d+)?)([hdw])")
 DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
+DAY_S = 86_400
+ON_DISK = 1.1
+"""Disk for indexes and segments not deleted yet, as a factor (reference R5's disk formula: records/day x size x
+replicas x days x compression x 1.1)."""
+BELOW_KNEE = 0.9
+"""Share of the knee that a cluster is planned for; the search measures it, and the service level is met there."""
+CPU_SHARE = 0.7
+"""Share of a broker's cores that is planned for: the rest is for replicas that catch up, and bursts."""
+MOST_BROKERS, MOST_SIZE = 4.0, 2.0
+"""A sheet is refused for more times the measured brokers, or records this many times larger or smaller: how a cluster
+scales that far was not measured."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """Figures of one scenario of a run, on a cluster of `brokers`.
+
+    `knee_records_per_s`: of all brokers together; `cpu_us_per_record`: of all brokers, for one acknowledged record.
+    """
+
+    knee_records_per_s: float
+    cpu_us_per_record: float
+    brokers: int
+    record_bytes: int
+    replicas: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """The load that is planned for: its peak `rate` in records/s, bytes of a record before compression, retention.
+
+    `compression`: bytes on the wire and the disk over those of the records; `reads`: groups that read everything.
+    `bandwidth_mb_per_s`: usable, of one broker, in each direction; `cores` of one broker. Either may be unknown.
+    """
+
+    rate: float
+    record_bytes: int
+    replicas: int
+    days: float
+    compression: float = 1.0
+    reads: int = 1
+    bandwidth_mb_per_s: float | None = None
+    cores: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sheet:
+    """What the load needs. Bytes are decimal; `*_brokers` are what each limit alone asks for, None: not known.
+
+    `brokers` is one more than the largest of them, so that one may be down. `reach`: those needed over those measured.
+    """
+
+    disk_bytes: float
+    in_bytes_per_s: float
+    replication_bytes_per_s: float
+    out_bytes_per_s: float
+    cpu_cores: float
+    rate_brokers: int
+    cpu_brokers: int | None
+    bandwidth_brokers: int | None
+    brokers: int
+    reach: float
+
+
+def capacity(wanted: Wanted, measured: Measured) -> Sheet:
+    """Return the sheet of a load. Raises ConfigurationError where it lies too far from what was measured.
+
+    Work on the brokers is taken to grow with the replicas (each copy costs the same) and with the bytes of a record
+    (R3 of the catalogue), and not to shrink with them.
+    """
+    size = wanted.record_bytes / measured.record_bytes
+    if not 1 / MOST_SIZE <= size <= MOST_SIZE:
+        raise ConfigurationError(
+            f"records of {wanted.record_bytes:,} bytes are {max(size, 1 / size):.3g} x those measured "
+            f"({measured.record_bytes:,} bytes); a sheet reaches {MOST_SIZE:g} x: measure them (--set record.bytes="
+            f"{wanted.record_bytes} --family rate-ramp)"
+        )
+    work = wanted.replicas / measured.replicas * max(1, size)
+    on_wire = wanted.rate * wanted.record_bytes * wanted.compression
+    replication, out = on_wire * (wanted.replicas - 1), on_wire * wanted.reads
+    cores = wanted.rate * measured.cpu_us_per_record * work / 1e6
+    per_broker = BELOW_KNEE * measured.knee_records_per_s / measured.brokers
+    by_rate = _whole(wanted.rate * work / per_broker)
+    by_cpu = _whole(cores / (CPU_SHARE * wanted.cores)) if wanted.cores else None
+    by_bandwidth = None
+    if wanted.bandwidth_mb_per_s:
+        busier = max(on_wire, out) + replication  # what comes in, or what goes out
+        by_bandwidth = _whole(busier / (wanted.bandwidth_mb_per_s * 1e6))
+    needed = max(by_rate, by_cpu or 0, by_bandwidth or 0, wanted.replicas)
+    reach = needed / measured.brokers
+    if reach > MOST_BROKERS:
+        raise ConfigurationError(
+            f"{needed} brokers are {reach:.3g} x the {measured.brokers} that were measured; a sheet reaches "
+            f"{MOST_BROKERS:g} x: measure a larger cluster (--set cluster.brokers=...), or real brokers"
+        )
+    return Sheet(
+        disk_bytes=on_wire * DAY_S * wanted.replicas * wanted.days * ON_DISK,
+        in_bytes_per_s=on_wire,
+        replication_bytes_per_s=replication,
+        out_bytes_per_s=out,
+        cpu_cores=cores,
+        rate_brokers=by_rate,
+        cpu_brokers=by_cpu,
+        bandwidth_brokers=by_bandwidth,
+        brokers=needed + 1,
+        reach=reach,
+    )
+
+
+def _whole(brokers: float) -> int:
+    return max(1, math.ceil(brokers))
 
 
 def measured_of(document: Mapping[str, Any], scenario: str = "") -> tuple[str, Measured]:
-    """Return the scenario of a run.json whose knee was measured, and what was. Raises ConfigurationError."""
+    """Return the scenario of a run.json whose knee was measured, and its figures. Raises ConfigurationError."""
     run = f"run {document['run_id']}"
     there = {e["name"]: e for e in document["scenarios"] if KNEE in e["metrics"] and e["verdict"] not in NO_KNEE}
-    found = {name: entry for name, entry in there.items() if not _spoilt(entry)}
+    found = {name: entry for name, entry in there.items() if not _flawed(entry)}
     if scenario and scenario not in there:
         raise ConfigurationError(f"{run} has no sound knee of {scenario!r}; it has {', '.join(found) or 'none'}")
     if there and (scenario not in found if scenario else not found):
         name = scenario or next(iter(there))
-        raise ConfigurationError(f"{run} has no sound knee of {name!r}: {_spoilt(there[name])}")
+        raise ConfigurationError(f"{run} has no sound knee of {name!r}: {_flawed(there[name])}")
     if not found:
         raise ConfigurationError(
             f'{run} measured no knee; one that does: make gate ARGS="--family rate-ramp --rounds 2"'
@@ -52,8 +164,8 @@ def measured_of(document: Mapping[str, Any], scenario: str = "") -> tuple[str, M
     )
 
 
-def _spoilt(entry: Mapping[str, Any]) -> str:
-    """Return why the knee of some round is none of the brokers; empty when all are."""
+def _flawed(entry: Mapping[str, Any]) -> str:
+    """Return why the knee of some round is not the brokers'; empty when all are."""
     return next((flaw["text"] for one in entry["rounds"] for flaw in one["flaws"] if KNEE in flaw["metrics"]), "")
 
 
@@ -62,7 +174,7 @@ def _listed(brokers: object) -> Sequence[object]:
 
 
 def sheet_text(wanted: Wanted, measured: Measured, found: Sheet, *, scenario: str, run: str, shares_cores: bool) -> str:
-    """Return the sheet: what is needed, how that comes about, and what it rests on."""
+    """Return the sheet: the brokers, disk and network needed, the arithmetic, and its measurements."""
     w, m = wanted, measured
     left, rate = found.brokers - 1, f"{number(w.rate)} records/s"
     copies = f" x {w.replicas}/{m.replicas} replicas" if w.replicas != m.replicas else ""
@@ -140,7 +252,7 @@ def _number(name: str, text: str, read: Callable[[str], float], words: str) -> f
 
 
 def wanted_of(arguments: argparse.Namespace) -> Wanted:
-    """Return the load that is asked about. Raises ConfigurationError naming the option and what is legal."""
+    """Return the load of the options. Raises ConfigurationError naming the option and the legal values."""
 
     def given(name: str, words: str, *, whole: bool = False) -> float:
         return _number(name.upper(), getattr(arguments, name), _above(0, whole=whole), words)
@@ -158,7 +270,7 @@ def wanted_of(arguments: argparse.Namespace) -> Wanted:
 
 
 def main() -> int:
-    """Print the sheet; return the exit code: 2, with one line, where there can be none."""
+    """Print the sheet; return the exit code: 2, with one line, where no sheet is possible."""
     parser = argparse.ArgumentParser(description="Brokers, disk and bandwidth for a load, from a measured knee.")
     for name, default, words in (
         ("rate", None, "records/s at the peak"),

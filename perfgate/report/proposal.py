@@ -1,12 +1,13 @@
-"""New thresholds from recorded runs: ``python -m perfgate.report.proposal [--accept]``. No run edits a thresholds file.
+"""New thresholds from recorded runs: ``python -m perfgate.report.proposal [--accept]``.
 
-Shows old, new and why; writes thresholds/<profile>.toml only with --accept, and keeps what stands in it besides.
+Shows old, new and why; writes thresholds/<profile>.toml only with --accept, and keeps all else in it.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import re
 import statistics
 import sys
@@ -22,7 +23,8 @@ from perfgate.judge.faults.figures import TIMES_UNTIL
 from perfgate.judge.faults.growth import THROUGHOUT
 from perfgate.judge.limits import MOST_RUNS_WORTH_IT, noise_factor, reach_of, runs_needed
 from perfgate.judge.phrases import number, percent
-from perfgate.judge.rates import DECIDES, READERS
+from perfgate.judge.rates import DECIDES, READERS, most_off
+from perfgate.judge.statistics import MEDIAN_ERROR_FACTOR
 from perfgate.judge.thresholds import (
     CANARY_KEYS,
     UNDER_TEST,
@@ -31,14 +33,13 @@ from perfgate.judge.thresholds import (
     load_profiles,
     match_profile,
 )
-from perfgate.model import FEWEST_READINGS, METRICS, Fault, Profile
+from perfgate.model import FEWEST_READINGS, METRICS, Fault, Profile, Threshold
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
 from perfgate.model.summary import centre
 from perfgate.report.commands import baseline_command, target_of
 from perfgate.report.results import load_run, recorded_facts
 from perfgate.report.runs_alike import runs_alike, unsound, why_not_plain
-from perfgate.report.worse import stored, worse
 
 CPU_METRIC = "broker_cpu_us_per_record"
 LATENCIES = ("latency_ms.p99", "unloaded_latency_ms.p99", READERS["paced"])
@@ -51,10 +52,10 @@ FAULT_METRICS = (
     "cpu_per_record_growth",
     "memory_growth",
 )
-"""Of a scenario with a fault, whose rate is declared; those of them that it has."""
+"""Of a scenario with a fault, whose rate is declared, as far as it has them."""
 TOLERANCE = dict.fromkeys((*RATES, CPU_METRIC, *FAULT_METRICS), 0.10) | dict.fromkeys((*LATENCIES, THROUGHOUT), 0.5)
-"""What a new entry states; the limit is wider where the noise between runs is. A p99 of some ms moves by half when a
-record in a hundred waits for one thing more."""
+"""The tolerance of a new entry; the limit is wider where the noise between runs is. A p99 of some ms moves by half when
+one record in a hundred waits once more."""
 ENOUGH_RUNS = 5
 BECAUSE_HELP = "why a baseline that is worse than the stored one, or than its anchor, is right; red runs count then"
 
@@ -67,7 +68,7 @@ class Proposed:
     metric: str
     values: tuple[float, ...]
     rate: float = 0.0
-    """What was offered in these runs, in records/s (median), where that came from a knee; 0: it is declared."""
+    """The load in these runs, records/s (median), where it came from a knee; 0: it is declared."""
 
     @property
     def baseline(self) -> float:
@@ -81,7 +82,7 @@ class Proposed:
 
     @property
     def looks(self) -> int:
-        """How many looks have to be red: a fault is not done again."""
+        """How many measurements have to be red: a fault is not repeated."""
         return 1 if self.metric in (*FAULT_METRICS, THROUGHOUT) else 2
 
 
@@ -97,9 +98,9 @@ def suggested_name(facts: Mapping[str, str], taken: Collection[str]) -> str:
 
 
 def proposed(runs: Sequence[Mapping[str, Any]]) -> list[Proposed]:
-    """Return the new baselines that these runs make, of every scenario that at least two of them measured soundly.
+    """Return the new baselines of every scenario that at least two of these runs measured soundly.
 
-    None of a time whose end a round did not see: the median of the others does not tell that nights without a change
+    A time whose end some round did not see has none: the median of the others would hide that nights without a change
     lack it too.
     """
     found = []
@@ -119,16 +120,16 @@ def proposed(runs: Sequence[Mapping[str, Any]]) -> list[Proposed]:
 
 
 def _as_judged(entry: Mapping[str, Any], metric: str) -> float:
-    """Return the figure of a run that a threshold is held against: the centre of its rounds.
+    """Return the figure that is judged against a threshold: the centre of the rounds.
 
-    Not the percentile of all rounds' records together, which the worst round alone may rule.
+    The percentile of all rounds' records together would follow the worst round alone.
     """
     found = entry["metrics"][metric]
     return float(found["value"] if entry["declared"]["fault"] else centre(found["rounds"]))
 
 
 def _sound(entry: Mapping[str, Any], metric: str) -> bool:
-    """Return whether every round is a baseline of the metric: its load was sound and in time, the brokers took it."""
+    """Whether the load of every round was valid, in time and taken by the brokers, so that it may be a baseline."""
     spoilt = metric.partition(".")[0]
     return not any(
         r.get("not_sustained") or any(not f["metrics"] or spoilt in f["metrics"] for f in r["flaws"])
@@ -148,7 +149,7 @@ def _recorded(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def canary_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return what the canary read before the clusters of all runs started, by name (median)."""
+    """Return the canary's readings before the clusters of all runs started, by name (median)."""
     readings = [r for run in runs for entry in run["scenarios"][:1] for r in entry["canary"][:FEWEST_READINGS]]
     return {name: float(f"{statistics.median(r[name] for r in readings):.4g}") for name in CANARY_KEYS if readings}
 
@@ -174,6 +175,43 @@ def narrower(new: Proposed, tolerance: float) -> str:
     return f"{tolerance * 100:g} % with {more} more run{'' if more == 1 else 's'}"
 
 
+def worse(found: Sequence[Proposed], profile: Profile | None) -> dict[Proposed, str]:
+    """Return the new baselines that need a reason, each with the reason why it is worse.
+
+    Worse: than the stored one beyond both errors, than its anchor, or of a lighter load. The error of a median of runs
+    is MEDIAN_ERROR_FACTOR spreads over the root of their number. The anchor limits the sum of many small steps, each
+    within its error, to the tolerance.
+    """
+    texts = {}
+    for new in found:
+        old = stored(new, profile)
+        if old is None:
+            continue
+        sign = old.metric.sign
+        name, anchor = f"{new.scenario} {new.metric}", old.anchor or old.baseline
+        loss, sunk = (sign * (1 - new.baseline / from_) for from_ in (old.baseline, anchor))
+        error = MEDIAN_ERROR_FACTOR * math.hypot(
+            new.spread / math.sqrt(len(new.values)), old.spread / math.sqrt(max(1, old.runs))
+        )
+        if new.rate and new.rate < old.rate * (1 - most_off(old)):
+            texts[new] = f"{name}: recorded at {new.rate:,.0f} records/s, the stored baseline at {old.rate:,.0f}"
+        elif loss > error:
+            texts[new] = (
+                f"{name}: {percent(loss)} worse than the stored baseline, more than its error of {percent(error)}"
+            )
+        elif sunk > old.tolerance:
+            texts[new] = (
+                f"{name}: {percent(sunk)} worse than its anchor {number(anchor)}, more than {percent(old.tolerance)}"
+            )
+    return texts
+
+
+def stored(new: Proposed, profile: Profile | None) -> Threshold | None:
+    """Return the profile's threshold of the metric."""
+    held = profile.thresholds.get(new.scenario, ()) if profile else ()
+    return next((threshold for threshold in held if threshold.metric.name == new.metric), None)
+
+
 def with_profile(text: str, facts: Mapping[str, str]) -> tomlkit.TOMLDocument:
     """Return a thresholds file's document, with a table [profile] of these facts where it has none."""
     document = tomlkit.parse(text)
@@ -194,8 +232,8 @@ def updated(
 ) -> str:
     """Return the thresholds file `text` with the new baselines; tolerances, comments and all else in it stay.
 
-    A better baseline moves its anchor, and so do those that the reason, `because`, has `explained`; it is kept with
-    their names.
+    A better baseline moves its anchor, and so does one `explained` by the reason `because`, which is kept with its
+    name.
     """
     document = with_profile(text, facts)
     if UNDER_TEST in document["profile"]:
@@ -234,7 +272,7 @@ def updated(
 
 
 def main() -> int:
-    """Show what recorded runs would change in the thresholds of this target and machine; return the exit code."""
+    """Show how recorded runs would change the thresholds of this target and machine; return the exit code."""
     parser = argparse.ArgumentParser(description="New thresholds from the runs in the results folder.")
     parser.add_argument("--results", default="results", type=Path, help="folder of the runs (default: results)")
     parser.add_argument("--thresholds", default="thresholds", type=Path, help="folder of the threshold files")
@@ -277,7 +315,7 @@ def show(
     accept_by: str = "make thresholds ARGS=--accept",
     because: str = "",
 ) -> int:
-    """Print the thresholds that the runs like this one make, write them if accepted; return the exit code.
+    """Print the thresholds from runs like this one, write them if accepted; return the exit code.
 
     `accept_by`: the command that writes them; `because`: why worse ones are right. Raises ConfigurationError.
     """

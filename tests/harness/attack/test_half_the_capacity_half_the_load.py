@@ -13,9 +13,8 @@ from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.thresholds import load_profile
 from perfgate.judge.wording import scenario_message
 from perfgate.model import Load, Measurement, Outcome, Threshold, Verdict
-from perfgate.report.proposal import Proposed, proposed, updated
+from perfgate.report.proposal import Proposed, proposed, updated, worse
 from perfgate.report.results import load_run
-from perfgate.report.worse import worse
 from tests.harness.build import measurement, profile, threshold
 from tests.harness.report.test_history import RECORDED, night
 

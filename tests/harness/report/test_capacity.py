@@ -13,9 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.model.errors import ConfigurationError
-from perfgate.report.capacity import measured_of, sheet_text
+from perfgate.report.capacity import (
+    BELOW_KNEE,
+    CPU_SHARE,
+    MOST_BROKERS,
+    Measured,
+    Wanted,
+    capacity,
+    measured_of,
+    sheet_text,
+)
 from perfgate.report.results import load_run
-from perfgate.report.sizing import BELOW_KNEE, CPU_SHARE, MOST_BROKERS, Measured, Wanted, capacity
 from tests.harness.build import flaw_entry
 from tests.harness.report.test_replay import RECORDED
 from tests.harness.run_gate import ROOT

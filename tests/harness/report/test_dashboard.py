@@ -15,7 +15,7 @@ from requests import ConnectionError as NoConnection
 from perfgate.host.guard import Guard
 from perfgate.host.ports import HOST, free_ports
 from perfgate.host.waiting import NotYet, poll_until
-from perfgate.report.openmetrics import metrics_text
+from perfgate.report.exports import metrics_text
 from perfgate.report.results import load_run, recorded_measurements
 from perfgate.systems.kafka.managed.monitoring import prometheus_server
 from tests.harness.run_gate import BEGUN_BOUND_S, ROOT

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from perfgate.judge.claims.same import judge_comparison
 from perfgate.model import METRICS, Verdict
-from perfgate.report.csv_table import COLUMNS, FORMULA, metrics_csv, text_cell
-from perfgate.report.openmetrics import exported, metrics_text
+from perfgate.report.exports import COLUMNS, FORMULA, exported, metrics_csv, metrics_text, text_cell
 from perfgate.report.results import comparison_entry, load_run, recorded_measurements, write_run
 from tests.harness.build import flaw_entry, one_round
 from tests.harness.forked import gate

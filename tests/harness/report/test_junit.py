@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 from perfgate.judge.claims.same import judge_comparison
+from perfgate.report.exports import comparison_properties, valid_figures
 from perfgate.report.figures import valid_figures
-from perfgate.report.junit import comparison_properties
 from tests.harness.build import measurement, one_round
 from tests.harness.forked import gate
 from tests.harness.judge.test_comparisons import comparison

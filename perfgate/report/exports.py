@@ -1,19 +1,41 @@
-"""metrics.prom: a run as gauges in the base units of Prometheus, for a textfile collector, a push gateway or GitLab.
+"""Figures of a run for other programs: metrics.csv, metrics.prom and the properties in pytest's JUnit XML.
 
-The file is OpenMetrics text and Prometheus text (format 0.0.4) alike: gauges alone, and no timestamps.
+metrics.csv: a line for each scenario and metric, RFC 4180. metrics.prom: gauges in the base units of Prometheus, for a
+textfile collector, a push gateway or GitLab; it is OpenMetrics text and Prometheus text (format 0.0.4) alike, without
+timestamps. All hold valid figures alone.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from perfgate.model import Measurement, Verdict, metric_info
+from perfgate.judge.rounds import spoilt
+from perfgate.judge.scenario_case import invalid_reasons
+from perfgate.model import ComparisonOutcome, Measurement, Outcome, Relation, Verdict, metric_info
 from perfgate.model.secret import redacted
-from perfgate.report.figures import valid_figures
+from perfgate.model.summary import metric_value
 
+COLUMNS = (
+    "run_id",
+    "started",
+    "scenario",
+    "family",
+    "factor",
+    "metric",
+    "unit",
+    "value",
+    "spread",
+    "rounds",
+    "better",
+    "verdict",
+)
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""A text cell that begins so is a formula to a spreadsheet."""
 PREFIX = "kafka_perf_gate"
 UNITS: Mapping[str, tuple[tuple[str, ...], str, float]] = {
     "records/s": (("records_per_s",), "records_per_second", 1.0),
@@ -27,11 +49,89 @@ UNITS: Mapping[str, tuple[tuple[str, ...], str, float]] = {
     "": (("share", "ratio"), "ratio", 1.0),
 }
 """By a metric's unit: how its name ends, the base unit, and what a value is multiplied by. Others count things."""
+Properties = list[tuple[str, object]]
+
+
+def valid_figures(measurement: Measurement) -> dict[str, float]:
+    """Return the metrics of a measurement by name, in run.json's units; empty when any of its rounds is not valid.
+
+    A metric that is not valid, or was not measured in every round, is absent: a median of the other rounds would hide
+    those, and a program would take 0 for a figure. Lost and duplicated records are summed over the rounds.
+    """
+    if invalid_reasons(measurement):
+        return {}
+    figures = {}
+    for name in measurement.rounds[0].metrics:
+        if all(name in r.metrics for r in measurement.rounds) and not spoilt(measurement, name):
+            info = metric_info(name)
+            counted = info is not None and info.unit == "records"
+            value = sum(r.metrics[name] for r in measurement.rounds) if counted else metric_value(measurement, name)
+            if value is not None:
+                figures[name] = value
+    return figures
+
+
+def metrics_csv(document: Mapping[str, Any], measurements: Mapping[str, Measurement]) -> str:
+    """Return metrics.csv for a run.json and its measurements by scenario.
+
+    Names, units and `spread` are run.json's. `value`: the centre of this many `rounds`; of a latency the percentile of
+    all rounds, of counted records their sum.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(COLUMNS)
+    for entry in document["scenarios"]:
+        factor = " ".join(f"{name}={value}" for name, value in entry["factor"].items())
+        for metric, value in valid_figures(measurements[entry["name"]]).items():
+            figure = entry["metrics"][metric]
+            spread = "" if figure["spread"] is None else figure["spread"]
+            texts = (document["run_id"], document["started"], entry["name"], entry["family"], factor, metric)
+            numbers = (value, spread, len(figure["rounds"]), figure["better"], entry["verdict"] or "")
+            writer.writerow([*map(text_cell, (*texts, figure["unit"])), *numbers])
+    return text.getvalue()
+
+
+def text_cell(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula, without secrets."""
+    shown = redacted(text)
+    return f"'{shown}" if shown.startswith(FORMULA) else shown
+
+
+def rounds_csv(measurement: Measurement) -> str:
+    """Return a line for each round and metric of one scenario."""
+    rows = [f"{r.index},{name},{value!r}" for r in measurement.rounds for name, value in r.metrics.items()]
+    return "\n".join(["round,metric,value", *rows]) + "\n"
+
+
+def scenario_properties(measurement: Measurement, outcome: Outcome) -> Properties:
+    """Return verdict, family and the valid metrics of a scenario, these in run.json's names and units."""
+    figures = [(name, f"{value:.6g}") for name, value in valid_figures(measurement).items()]
+    return [("verdict", outcome.verdict.value), ("family", measurement.scenario.families[0]), *figures]
+
+
+def relation_properties(relation: Relation, outcome: Outcome) -> Properties:
+    """Return verdict and family of a relation, and its ratio; over a range a ratio for each step."""
+    measured = [(f"ratio {judgement.step}".rstrip(), judgement.measured) for judgement in outcome.judgements]
+    ratios = [(name, f"{ratio:.6g}") for name, ratio in measured if ratio is not None]
+    return [("verdict", outcome.verdict.value), ("family", relation.family), *ratios]
+
+
+def comparison_properties(outcome: ComparisonOutcome) -> Properties:
+    """Return the verdict of a comparison; the effect on the metric that decides, and its 95 % interval, as shares."""
+    if outcome.primary is None:
+        return [("verdict", outcome.effect.value)]
+    low, high = outcome.primary.interval
+    return [
+        ("verdict", outcome.effect.value),
+        ("metric", outcome.primary.metric.name),
+        ("effect", f"{outcome.primary.estimate:.4f}"),
+        ("interval", f"{low:.4f} .. {high:.4f}"),
+    ]
 
 
 @dataclass(kw_only=True)
 class _Family:
-    """One metric of the file, with all its samples: labels and value."""
+    """One metric of metrics.prom, with all its samples: labels and value."""
 
     name: str
     help: str
@@ -49,9 +149,9 @@ class _Family:
 
 
 def metrics_text(document: Mapping[str, Any], measurements: Mapping[str, Measurement]) -> str:
-    """Return the text for a run.json of the gate and its measurements by scenario.
+    """Return metrics.prom for a run.json of the gate and its measurements by scenario.
 
-    What was not valid or not measured has no sample, nor has a scenario a verdict that was not judged.
+    A scenario that was not judged has no verdict there.
     """
     target, tier = document["target"], document["tier"]
     common = {
@@ -89,17 +189,17 @@ def exported(metric: str) -> tuple[str, str, float]:
 
 def _figures(measurements: Mapping[str, Measurement], common: Mapping[str, str]) -> list[_Family]:
     """Return a family for each metric; the figures of one broker have its number as a label."""
-    found: dict[str, _Family] = {}
+    families: dict[str, _Family] = {}
     for name, measurement in measurements.items():
         labels = {"scenario": name, "family": measurement.scenario.families[0], **common}
         for metric, value in valid_figures(measurement).items():
             info = metric_info(metric)
             assert info is not None
             known, unit, factor = exported(metric)
-            family = found.setdefault(known, _Family(name=known, help=_help(info.label), unit=unit))
+            family = families.setdefault(known, _Family(name=known, help=_help(info.label), unit=unit))
             broker = metric.rpartition(".")[2]
             family.samples.append(({**labels, "broker": broker} if broker.isdigit() else labels, value * factor))
-    return sorted(found.values(), key=lambda one: one.name)
+    return sorted(families.values(), key=lambda family: family.name)
 
 
 def _verdicts(what: str, entries: list[Mapping[str, Any]], common: Mapping[str, str]) -> _Family:
@@ -127,7 +227,6 @@ def _relations(entries: list[Mapping[str, Any]], common: Mapping[str, str]) -> I
 
 
 def _run(document: Mapping[str, Any], common: Mapping[str, str]) -> Iterator[_Family]:
-    """Return what there is of the run as a whole."""
     facts = {
         "run_id": document["run_id"],
         "driver": document["driver"],
@@ -141,15 +240,9 @@ def _run(document: Mapping[str, Any], common: Mapping[str, str]) -> Iterator[_Fa
         ("run_info", "The run that this file is of; always 1.", "", facts, 1.0),
         ("run_finished_timestamp_seconds", "When the run ended, Unix time.", "seconds", common, finished),
         ("run_exit_code", "Exit code of the run: 0 is green.", "", common, float(document["exit_code"])),
-        (
-            "run_not_run",
-            "Scenarios and relations selected and not run.",
-            "",
-            common,
-            len(document["not_run"]),
-        ),
+        ("run_not_run", "Scenarios and relations selected and not run.", "", common, float(len(document["not_run"]))),
     ):
-        yield _Family(name=f"{PREFIX}_{name}", help=text, unit=unit, samples=[(labels, float(value))])
+        yield _Family(name=f"{PREFIX}_{name}", help=text, unit=unit, samples=[(labels, value)])
 
 
 def _help(label: str) -> str:
