@@ -14,7 +14,7 @@ from perfgate.load.history import OUTCOME, SEND, Journal, outcomes_path, read_jo
 from perfgate.load.window import Window
 from perfgate.model.histogram import encode, latency_metrics
 from perfgate.systems.kafka.load import outcomes as module
-from perfgate.systems.kafka.load import withdrawing
+from perfgate.systems.kafka.load import producing
 from perfgate.systems.kafka.load.clib import MESSAGE
 from perfgate.systems.kafka.load.outcomes import Outcomes
 
@@ -229,9 +229,9 @@ def test_at_the_end_what_brokers_need_more_than_half_a_second_for_is_withdrawn(
     """1,000 were acknowledged in the window of 10 s: 50 more take half a second."""
     lib, window = Mock(), Window()
     lib.rd_kafka_outq_len.return_value = waiting
-    monkeypatch.setattr(withdrawing, "lib", lib)
+    monkeypatch.setattr(producing, "lib", lib)
     window.set(10.0, 20.0)
-    withdrawing.Withdrawing(Mock(), window, Mock(acked_in_window=acked), 0.0).at_the_end()
+    producing.Withdrawing(Mock(), window, Mock(acked_in_window=acked), 0.0).at_the_end()
     assert lib.rd_kafka_purge.called is withdrawn
 
 
@@ -240,9 +240,9 @@ def test_in_a_gap_what_is_left_is_withdrawn_once_when_three_quarters_of_it_have_
 ) -> None:
     lib, window = Mock(), Window()
     lib.rd_kafka_outq_len.return_value = 5
-    monkeypatch.setattr(withdrawing, "lib", lib)
+    monkeypatch.setattr(producing, "lib", lib)
     window.set(10.0, 20.0)
-    one = withdrawing.Withdrawing(Mock(), window, Mock(), 2.0)
+    one = producing.Withdrawing(Mock(), window, Mock(), 2.0)
 
     def calls(*moments: float) -> int:
         for moment in moments:
@@ -257,6 +257,6 @@ def test_in_a_gap_what_is_left_is_withdrawn_once_when_three_quarters_of_it_have_
     assert calls(41.6) == 1, "nothing is left of this one"
     lib.rd_kafka_outq_len.return_value = 5
     assert calls(41.7) == 1, "what came since has all of the gap"
-    never = withdrawing.Withdrawing(Mock(), window, Mock(), 0.0)
+    never = producing.Withdrawing(Mock(), window, Mock(), 0.0)
     never.in_gap(99.0)
     assert lib.rd_kafka_purge.call_count == 1, "without turns"
