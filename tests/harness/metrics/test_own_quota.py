@@ -7,7 +7,6 @@ import pytest
 
 from perfgate.host import machine_use
 from perfgate.measure.host_validity import QUOTA_LIMIT
-from perfgate.measure.round_flaws import round_flaws
 from perfgate.measure.validity import round_flaws
 from perfgate.metrics import samplers
 from perfgate.metrics.samplers import HELD_BACK, OwnQuota, Samplers

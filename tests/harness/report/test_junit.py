@@ -10,7 +10,6 @@ import pytest
 
 from perfgate.judge.claims.same import judge_comparison
 from perfgate.report.exports import comparison_properties, valid_figures
-from perfgate.report.figures import valid_figures
 from tests.harness.build import measurement, one_round
 from tests.harness.forked import gate
 from tests.harness.judge.test_comparisons import comparison
