@@ -52,6 +52,7 @@ VOLATILE = (
     (re.compile(r"^(platform|benchmark:|rootdir:|configfile:|plugins:|testpaths:) .*\n", re.MULTILINE), ""),
     (re.compile(r"(finished_timestamp_seconds\{.*\}) .*"), r"\1 <time>"),
     (re.compile(re.escape(str(ROOT))), "<checkout>"),
+    (re.compile(r"(fixtures/\w+\.py', )\d+"), r"\1<line>"),
     (
         re.compile(r"=+ (no tests ran|.* deselected|.* passed|.* failed|.* skipped)(, .*)? in [^=]* =+"),
         r"== \1\2 in <duration> ==",
@@ -66,7 +67,10 @@ def names() -> list[str]:
 
 def said(name: str) -> str:
     """Return all that the suite says of it, as one text."""
-    text = _listed(name) if name in LISTED else _judged(name)
+    return _plain(_listed(name) if name in LISTED else _judged(name))
+
+
+def _plain(text: str) -> str:
     for pattern, word in VOLATILE:
         text = pattern.sub(word, text)
     return text
@@ -92,7 +96,7 @@ def _judged(name: str) -> str:
 
 def difference(name: str, now: str) -> str:
     """Return in which lines what is said `now` differs from what is frozen; empty when it does not."""
-    before = gzip.decompress((FROZEN / f"{name}.txt.gz").read_bytes()).decode()
+    before = _plain(gzip.decompress((FROZEN / f"{name}.txt.gz").read_bytes()).decode())
     lines = difflib.unified_diff(before.splitlines(), now.splitlines(), "frozen", "now", lineterm="", n=1)
     return "\n".join(lines)
 
