@@ -82,10 +82,10 @@ def _done_by(host: HostReport) -> int:
     return host.processes if host.done_by is None else host.done_by
 
 
-BY_CHANCE = 0.01
+PARTITIONS_BY_CHANCE = 0.01
 """Most likely, by chance alone, is that a scenario whose partitions and brokers do not differ has a line: a nightly has
 forty scenarios."""
-QUESTIONS = 4
+PARTITION_QUESTIONS = 4
 
 Worse = Callable[[PartitionFigures], float]
 
@@ -107,7 +107,7 @@ def differing_partitions(rounds: Sequence[Round]) -> list[str]:
 
 
 def _line(told: str, rounds: Sequence[Round], worse: Worse) -> list[str]:
-    chance = BY_CHANCE / QUESTIONS
+    chance = PARTITIONS_BY_CHANCE / PARTITION_QUESTIONS
     if found := always_worst(_by_broker(rounds, worse), chance):
         whose = f"broker {found[0]}: the partitions that it leads have"
     elif found := always_worst(_by_partition(rounds, worse), chance):

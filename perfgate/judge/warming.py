@@ -212,7 +212,6 @@ def still_warming(rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
     return {name: "; ".join(texts) for name, texts in found.items()}
 
 
-COMPILE_SHARE = "broker_compile_share.max"
 COLD = 3
 """The compilers' share of the CPU is missing, and what is not compiled yet is slower besides: at shares of 40 to 70 %
 acks-all sent a third of what it sends, batch-1k 0.4 (docs/measurement.md). A share of 11 % explains a factor of 1.4."""

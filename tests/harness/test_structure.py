@@ -110,6 +110,21 @@ def test_no_module_is_long() -> None:
         assert len(path.read_text().splitlines()) <= MOST_LINES, path
 
 
+def test_no_module_gives_a_name_twice() -> None:
+    """Two modules that became one had a constant of the same name: the second one's value held for both."""
+    for path in (*(ROOT / "perfgate").rglob("*.py"), *(ROOT / "fixtures").rglob("*.py")):
+        names = list[str]()
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Assign):
+                targets = [inner for target in node.targets for inner in ast.walk(target)]
+                names += [one.id for one in targets if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)]
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                names.append(node.target.id)
+            elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+                names.append(node.name)
+        assert not [name for name in names if names.count(name) > 1], path
+
+
 def test_every_folder_is_a_room() -> None:
     inside = {path.name for path in (ROOT / "perfgate").iterdir() if path.name != "__pycache__"}
     assert inside == {"__init__.py", *ROOMS}, "and no module lies beside them"

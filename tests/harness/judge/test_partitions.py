@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from perfgate.judge.outliers import BY_CHANCE, QUESTIONS, always_worst, differing_partitions
+from perfgate.judge.outliers import PARTITION_QUESTIONS, PARTITIONS_BY_CHANCE, always_worst, differing_partitions
 from perfgate.model import PartitionFigures, Round
 from tests.harness.build import flawed, one_round
 
@@ -59,7 +59,7 @@ def test_too_few_rounds_too_little_and_rounds_that_do_not_count_say_nothing() ->
 @pytest.mark.parametrize(("partitions", "count"), [(3, 7), (6, 5), (50, 3)])
 def test_partitions_that_are_alike_are_named_no_more_often_than_is_said(partitions: int, count: int) -> None:
     chance, nights = random.Random(1), 20_000
-    each = BY_CHANCE / QUESTIONS
+    each = PARTITIONS_BY_CHANCE / PARTITION_QUESTIONS
     named = sum(
         always_worst([{str(n): chance.expovariate(1.0) for n in range(partitions)} for _ in range(count)], each)
         is not None
