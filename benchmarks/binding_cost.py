@@ -56,7 +56,7 @@ def by_engine() -> dict[str, float]:
     """Return microseconds per record of the engine's sender, by step."""
     spec = {
         "partitions": 1,
-        "load": "capped",
+        "paced": False,
         "rate": 1e9,
         "of": 1,
         "records": RECORDS,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from perfgate.judge.rates import READERS
+from perfgate.judge.besides import NOT_THE_SAME_READ
 from perfgate.model import DECIDES_PACED
 from perfgate.model.errors import ConfigurationError
 
@@ -21,7 +21,7 @@ KEPT = (
     "records_per_s",
     "broker_cpu_us_per_record",
     DECIDES_PACED,
-    *READERS.values(),
+    *NOT_THE_SAME_READ,
     "latency_ms.p50",
     "client_cpu_us_per_record",
     "broker_compile_share.max",

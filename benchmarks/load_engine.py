@@ -190,7 +190,7 @@ class Bench:
 
     def run(self, case: Scenario, rounds: int) -> dict[str, list[Point]]:
         """Return every tool's points, round by round."""
-        backlog = case.load.kind == "backlog"
+        backlog = not case.load.sends
         tools = [name for name in self._tools if not (backlog and name == RDKAFKA)]
         points: dict[str, list[Point]] = {name: [] for name in tools}
         kept = _Topic(self._topics, self._new_name(case), case)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from perfgate.judge.paths import favour, favoured, handicap
 from perfgate.judge.phrases import NEVER
-from perfgate.judge.rates import READERS, at_its_cap
+from perfgate.judge.rates import at_its_cap
 from perfgate.model import DECIDES_PACED, METRICS, Comparison, Effect, Measurement, MetricEffect, MetricInfo
 
 AT_ITS_CAP = "broker_cpu_us_per_record"
@@ -19,8 +19,8 @@ cap, or one that the client limits, tells neither what its records wait for nor 
 faster whose records wait so much longer; it may cost the brokers more."""
 AT_LEAST_OF_THE_RATE = 0.95
 """So it is with the rate where both sides mostly come to their cap, and what a record costs the brokers decides."""
-NOT_THE_SAME_READ = {"paced": 1.5, "capped": 0.95}
-"""So it is with what consumers that read along are given (READERS)."""
+NOT_THE_SAME_READ = {"end_to_end_latency_ms.p99": 1.5, "received_records_per_s": 0.95}
+"""So it is with what consumers that read along are given."""
 
 
 def got_worse(
@@ -75,18 +75,18 @@ def once_late(measurement: Measurement) -> str:
 def held(comparison: Comparison, effect: Effect) -> dict[str, float]:
     """Return how many times what it was each metric may be."""
     scenario, sides = comparison.scenario, (comparison.baseline, comparison.candidate)
-    kind = scenario.load.kind
-    held = {name: factor for name, factor in NOT_THE_SAME.items() if kind != "backlog" or name != DECIDES_PACED}
-    if scenario.consumers and kind in READERS:
-        held[READERS[kind]] = NOT_THE_SAME_READ[kind]
+    load = scenario.load
+    held = {name: factor for name, factor in NOT_THE_SAME.items() if load.sends or name != DECIDES_PACED}
+    if scenario.consumers and load.readers_metric:
+        held[load.readers_metric] = NOT_THE_SAME_READ[load.readers_metric]
     caps = {one.scenario.load.rate for one in sides}  # of two clusters each has its own
-    if kind == "capped" and len(caps) == 1 and all(map(at_its_cap, sides)):
+    if load.capped and len(caps) == 1 and all(map(at_its_cap, sides)):
         held["records_per_s"] = AT_LEAST_OF_THE_RATE
     if effect is Effect.FASTER:
         held.pop(AT_ITS_CAP)
     # Each client has a buffer, and below the cap a record waits for all that lies in it.
     clients = {one.scenario.producers * one.scenario.threads for one in sides}
-    if kind == "capped" and len(clients) > 1 and not all(map(at_its_cap, sides)):
+    if load.capped and len(clients) > 1 and not all(map(at_its_cap, sides)):
         held.pop(DECIDES_PACED)
     # A longer path to the candidate's cluster may have made so much of it.
     return {
@@ -159,7 +159,7 @@ def _written_to_ms(comparison: Comparison) -> int:
     The gaps between turns are left out, and so is what was before and after: this rather says too little. Of a backlog
     it is not known: that is only read while it is measured.
     """
-    if comparison.scenario.load.kind == "backlog":
+    if not comparison.scenario.load.sends:
         return 0
     sides = (comparison.baseline.rounds, comparison.candidate.rounds)
     written_s = [[r.warmup_s + r.window_s for r in rounds] for rounds in sides]
@@ -180,6 +180,6 @@ def _fullest(measurement: Measurement, name: str) -> int:
     for r in measurement.rounds:
         known = [acked for acked, _ in r.accounting.partitions]
         most = max(most, *known, -(-r.accounting.acked // scenario.topic.partitions))
-    if scenario.load.kind == "backlog":
+    if not scenario.load.sends:
         most = max(most, -(-scenario.load.records // scenario.topic.partitions))
     return most * (scenario.record_bytes if name in AFTER_BYTES else 1)

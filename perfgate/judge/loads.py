@@ -133,7 +133,7 @@ def below_its_cap(comparison: Comparison) -> str:
     load, does not tell of those below it, nor does what a record costs the brokers.
     """
     sides = (comparison.baseline, comparison.candidate)
-    if comparison.scenario.load.kind != "capped" or not all(map(at_its_cap, sides)):
+    if not comparison.scenario.load.capped or not all(map(at_its_cap, sides)):
         return ""
     declared, candidate = (rounds_below_its_cap(one) for one in sides)
     among = [len(one.rounds) for one in sides]

@@ -6,17 +6,12 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
-from perfgate.model import DECIDES_PACED, Judgement, Load, Measurement, Round, Threshold, Verdict
+from perfgate.model import Judgement, Load, Measurement, Round, Threshold, Verdict
 from perfgate.model.doubt import Doubt, excused
 
 AT_THE_CAP = 0.98
 """Where a capped load reaches this share of its rate, the rate says nothing; what it costs the brokers does."""
 
-DECIDES = {"paced": DECIDES_PACED, "ramp": "knee_records_per_s"}
-
-
-READERS = {"paced": "end_to_end_latency_ms.p99", "capped": "received_records_per_s"}
-"""What is held besides where consumers read along: producers may feel nothing of what these wait for."""
 RATE_TAKEN = 0.98
 """A paced load of which this share was taken is not what brokers are red for."""
 PER_RECORD = ("broker_cpu_us_per_record", "client_cpu_us_per_record")
@@ -97,7 +92,7 @@ def lower_cap_doubts(measurement: Measurement, thresholds: Sequence[Threshold]) 
     """
     load = measurement.scenario.load
     limit = max((t.limit for t in thresholds if t.metric.name == "records_per_s"), default=0.0)
-    if load.kind != "capped" or not limit > load.rate or not at_its_cap(measurement):
+    if not load.capped or not limit > load.rate or not at_its_cap(measurement):
         return ()
     text = f"reached its cap of {load.rate:,.0f} records/s; the stored limit of {limit:,.0f} is of a higher one"
     baseline = max(t.baseline for t in thresholds if t.metric.name == "records_per_s")

@@ -70,7 +70,7 @@ def filling_notes(measured: Mapping[str, Measurement]) -> list[str]:
 
 def since_the_start(measurement: Measurement) -> list[str]:
     """Return a line when half of a capped load's records had waited since its start, in most of the rounds."""
-    if measurement.scenario.load.kind != "capped":
+    if not measurement.scenario.load.capped:
         return []
     sound = [r for r in measurement.rounds if not r.invalid and "latency_ms.p50" in r.metrics]
     long = [r for r in sound if r.metrics["latency_ms.p50"] / 1e3 > NEARLY * (r.warmup_s + r.window_s / 2)]

@@ -17,11 +17,11 @@ from perfgate.judge.besides import AT_ITS_CAP
 from perfgate.judge.claim import UNDECIDED, Case, Ruling, judge, worst
 from perfgate.judge.loads import Short, short_of
 from perfgate.judge.paths import AS_DECLARED, favour
-from perfgate.judge.rates import READERS, at_its_cap
+from perfgate.judge.rates import at_its_cap
 from perfgate.judge.sequential import PLAIN, Estimate, Rule, first_told, scheduled
 from perfgate.judge.units import SoundUnits, fewest_units, known_loss, sound_units, unit_logs, whole_units
 from perfgate.judge.warming import cold_units, still_compiling
-from perfgate.model import DECIDES_PACED, METRICS, Comparison, MetricInfo, Verdict
+from perfgate.model import METRICS, Comparison, MetricInfo, Verdict
 
 RATE = "records_per_s"
 NEAR_THE_CAP = 0.9
@@ -32,17 +32,15 @@ def primary_metric(comparison: Comparison) -> MetricInfo:
     """Return the metric that decides where the run does not ask for others.
 
     Paced: p99 of the latency. Else the rate, or the brokers' CPU per record where both sides reach the cap. Where the
-    two sides differ in their consumers it is what these are given (READERS): producers may feel nothing of it.
+    two sides differ in their consumers it is what these are given: producers may feel nothing of it.
     """
     load = comparison.scenario.load
     readers = [one.scenario.consumers for one in (comparison.baseline, comparison.candidate)]
-    if all(readers) and readers[0] != readers[1] and load.kind in READERS:
-        return METRICS[READERS[load.kind]]
-    if load.kind == "paced":
-        return METRICS[DECIDES_PACED]
-    if load.kind == "capped" and all(map(at_its_cap, (comparison.baseline, comparison.candidate))):
+    if all(readers) and readers[0] != readers[1] and load.readers_metric:
+        return METRICS[load.readers_metric]
+    if load.capped and all(map(at_its_cap, (comparison.baseline, comparison.candidate))):
         return METRICS[AT_ITS_CAP]
-    return METRICS[RATE]
+    return METRICS[load.decides]
 
 
 def deciding_metrics(comparison: Comparison) -> list[MetricInfo]:
@@ -54,7 +52,7 @@ def may_decide(comparison: Comparison) -> list[str]:
     """Return the metrics that decide, and the brokers' CPU where the next rounds may show both sides at the cap."""
     names = [metric.name for metric in deciding_metrics(comparison)]
     near = all(at_its_cap(m, NEAR_THE_CAP) for m in (comparison.baseline, comparison.candidate))
-    by_cpu = not comparison.decides.metrics and comparison.scenario.load.kind == "capped" and near
+    by_cpu = not comparison.decides.metrics and comparison.scenario.load.capped and near
     return [*names, *([AT_ITS_CAP] if by_cpu and AT_ITS_CAP not in names else [])]
 
 

@@ -17,7 +17,6 @@ from perfgate.measure.faults.fault_round import fault_round
 from perfgate.measure.faults.growth import grown
 from perfgate.measure.ledger import Ledger
 from perfgate.measure.load_watch import LoadWatch, Say
-from perfgate.measure.plan import WARM_TIMES
 from perfgate.measure.ramp import UNKNOWN, Known, known_after, ramp_round
 from perfgate.measure.round_topics import RoundTopics, refusal_round
 from perfgate.measure.validity import (
@@ -31,7 +30,7 @@ from perfgate.measure.validity import (
 )
 from perfgate.measure.warm_up import Slice, bound_s, warm_up
 from perfgate.metrics.usage import Sampler, UsageWatch, not_told
-from perfgate.model import SAME_ZONE, FaultScenario, Link, Load, Round, Scenario, Tier
+from perfgate.model import SAME_ZONE, FaultScenario, Link, Round, Scenario, Tier
 from perfgate.model.errors import TargetError, TopicRefusedError
 from perfgate.model.flaw import Flaw
 from perfgate.model.load import (
@@ -51,12 +50,6 @@ LINK_SHARE = 0.5
 WARM_SLICE_S = 1.5
 WARM_RAMP_S = 10.0
 """So long one scenario is loaded at a stretch before its slice: brokers that compile its code gain by it."""
-
-
-def loaded(row: Scenario) -> Scenario:
-    """Return what brokers that have just started are warmed up with instead of a scenario that is paced, or a ramp."""
-    times = WARM_TIMES if row.load.kind == "paced" else 1
-    return replace(row, load=Load(kind="capped", rate=times * row.load.rate))
 
 
 class Bench:
@@ -125,14 +118,9 @@ class Bench:
         return cluster.rtt_ms(link) if there is None else there
 
     def warm_up(self, scenarios: Sequence[Scenario]) -> None:
-        """Load a new cluster until every scenario is warm; the tier's bound, in proportion to this machine, ends it.
-
-        The suite's own brokers are loaded harder than a paced scenario does: at its own rate they would compile for
-        minutes.
-        """
-        scenarios = [scenario for scenario in scenarios if not scenario.refusal]
-        harder = ("paced", "ramp") if self._cluster.own else ("ramp",)
-        scenarios = [loaded(row) if row.load.kind in harder else row for row in scenarios]
+        """Load a new cluster until every scenario is warm; the tier's bound, in proportion to this machine, ends it."""
+        own = self._cluster.own
+        scenarios = [replace(row, load=row.load.warm_up(own=own)) for row in scenarios if not row.refusal]
         started = self._cluster.facts().get("ready_s")
         within_s = bound_s(self._tier.broker_warmup_s, float(str(started)) if started else None)
         with self.ledger.during("warm-up"):
@@ -205,7 +193,7 @@ class Bench:
         if scenario.refusal:
             own = self._cluster.dedicated
             return Finished(round=refusal_round(self.topics, scenario, index, own_brokers=own), repeatable=False)
-        if scenario.load.kind == "ramp":
+        if scenario.load.searches:
             return self._ramp_round(scenario, index, left, doing)
         sampler = self.new_sampler()
         observer = self.watch.observer(scenario, sampler, progress, measured=True)
@@ -313,7 +301,7 @@ class Bench:
 
     def topic(self, scenario: Scenario, observer: Observer) -> AbstractContextManager[str]:
         self._cluster.meter.begin()
-        if scenario.load.kind == "backlog":
+        if not scenario.load.sends:
             return nullcontext(self._backlog(scenario, observer))
         return self.topics.fresh(scenario)
 
@@ -344,7 +332,7 @@ class Bench:
         if scenario.consumers:  # what is owed after a stall is sent, and read, as fast as it may be
             read = scenario.logged_bytes * scenario.groups
             most_rate = min(most_rate, self._cluster.most_read_bytes_per_s / read)
-        if most_rate < math.inf and scenario.load.kind == "capped":
+        if most_rate < math.inf and scenario.load.capped:
             most_rate = min(most_rate, scenario.load.rate)
         return LoadSpec(
             scenario=scenario,

@@ -41,10 +41,8 @@ def cannot_be_compared(
     candidate = setup.form(scenario, change)
     if not against and (why := _unconcerned(scenario, candidate, change)):
         return why
-    if scenario.load.kind == "ramp":
-        return "a search for the knee takes minutes a round: compare a scenario at a rate of its own"
-    if scenario.load.times_out:
-        return "its records are to time out, which in a comparison means that the brokers failed"
+    if why := scenario.load.incomparable:
+        return why
     blind = [name for name in decides.metrics if name.startswith("broker_")]
     if blind and (untold := setup.target_facts.get("no_usage")):
         return f"{blind[0]} cannot decide: {untold}"
@@ -60,7 +58,7 @@ def cannot_be_compared(
 def _unconcerned(scenario: Scenario, candidate: Scenario, change: Change) -> str | None:
     if change.concerns_consumers and scenario.consumers is None:
         return "the change concerns consumers, and this scenario has none"
-    if scenario.load.kind == "backlog" and change.concerns_sending_alone:
+    if not scenario.load.sends and change.concerns_sending_alone:
         return "the change concerns how records are sent, and this scenario only reads"
     if change.changes and candidate == scenario:
         return "the change leaves it as it is: there would be nothing to compare"

@@ -125,7 +125,7 @@ def generator_flaws(load: Load, result: LoadResult, sent: Sent, *, used_up: bool
     """Return what was wrong with the sending of a load; see :func:`perfgate.measure.validity.flaws`."""
     stalled = sent.stalled_in_window_s > max(STALLED * result.window_s, STALLED_S)
     found = [_stood_still(result, sent)] if stalled else []
-    if load.kind == "capped":
+    if load.capped:
         # While its loop stands still, a full buffer seems to push back.
         pushed_back_s = sent.pushback_in_window_s - (sent.stalled_in_window_s if stalled else 0.0)
         if offered_too_little(load, result, sent) and not used_up and pushed_back_s < PUSHED_BACK * result.window_s:

@@ -86,7 +86,7 @@ class LoadWatch:
             attempted = min(attempted, sum(done.values()) + last.failed) if len(sides) == 1 else attempted
         else:
             written = last.done * per_record(row)
-        if row.load.kind != "backlog":  # that is read, and was metered when it was written
+        if row.load.sends:  # a backlog is read, and was metered when it was written
             self._cluster.meter.under_way(written)
         most_failed = 1.0 if row.load.times_out else self._cluster.most_failed  # there that is the result
         if last.failed > most_failed * attempted:

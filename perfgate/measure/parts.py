@@ -121,7 +121,7 @@ class Compared:
     @property
     def unsound(self) -> bool:
         """Whether the scenario can no longer be decided; a paced load is decided by its latency, unless asked."""
-        metrics = self.decides.metrics or ((DECIDES_PACED,) if self.sides["A"].load.kind == "paced" else ())
+        metrics = self.decides.metrics or ((DECIDES_PACED,) if self.sides["A"].load.fixed_rate else ())
         return any(r.invalid or any(map(r.spoilt, metrics)) for rounds in self.rounds.values() for r in rounds)
 
     def grow(self, freed: int) -> None:

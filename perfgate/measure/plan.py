@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from perfgate.model import FaultScenario, Scenario, Tier, parted
+from perfgate.model.loads.paced import WARM_TIMES
 from perfgate.model.series import Arm
 
 BLOCK_ROUND_S = 180.0
@@ -68,8 +69,6 @@ the third made the nightly undecided."""
 OWN_EXTRA_ROUNDS = 12
 """While brokers that the suite started are still warming up so many rounds are added at the most, or as many as the
 tier has if that is more: two processors at 40 % of their time needed four to seven after a smoke tier's three."""
-WARM_TIMES = 10
-"""The suite's own brokers are warmed up with so many times the rate of a paced scenario."""
 BURST_S = 20.0
 """What the two sides of a burst write together is what one scenario writes in this time."""
 LOOKS = 2
@@ -143,13 +142,7 @@ def at_most(scenario: Scenario, bytes_per_s: float, read_bytes_per_s: float = ma
     bound = bytes_per_s / (scenario.logged_bytes * scenario.topic.replication_factor)
     if scenario.consumers:
         bound = min(bound, read_bytes_per_s / (scenario.logged_bytes * scenario.groups))
-    if scenario.load.kind not in ("capped", "ramp") or scenario.load.rate <= bound:
-        return scenario
-    return replace(scenario, load=replace(scenario.load, rate=bound))
-
-
-UNPACED = ("capped", "backlog")
-"""Loads that take as much as there is: one host more can make more of it."""
+    return replace(scenario, load=scenario.load.at_most(bound))
 
 
 def one_host_fewer(row: Scenario, hosts: int) -> Arm | None:
@@ -161,7 +154,7 @@ def one_host_fewer(row: Scenario, hosts: int) -> Arm | None:
     if nothing_to_confirm(row, hosts):
         return None
     last = min(hosts, _making(row)) - 1
-    sending = 0 if row.load.kind == "backlog" else row.producers
+    sending = row.producers if row.load.sends else 0
     producers, consumers = row.producers - _on(last, sending, hosts), row.consumers
     readers = consumers.processes * consumers.groups if consumers else 0
     used = min(hosts, max(readers, sending))
@@ -173,16 +166,16 @@ def one_host_fewer(row: Scenario, hosts: int) -> Arm | None:
 
 def nothing_to_confirm(row: Scenario, hosts: int) -> str:
     """Return why one host more cannot tell anything of this scenario; empty where it can."""
-    if isinstance(row, FaultScenario) or row.load.kind not in UNPACED or row.refusal:
+    if isinstance(row, FaultScenario) or row.load.open_loop or row.refusal:
         return "its rate is declared, and a host that falls behind it is told as it is"
-    if row.load.kind == "backlog" and row.groups > 1:
+    if not row.load.sends and row.groups > 1:
         return "it is read by several groups, of which no host can be left out"
     if hosts < 2:
         return "its link has one load host"
     if _making(row) < 2:
-        role = "consumers" if row.load.kind == "backlog" else "producers"
+        role = "producers" if row.load.sends else "consumers"
         return f"one process makes its load, which is on one host; --set {role}.processes=N spreads it"
-    if row.load.kind != "backlog" and reads_what_it_wrote(row):
+    if row.load.sends and reads_what_it_wrote(row):
         return (
             "its producers write the partitions that consumers beside them read, which are others on one host fewer; "
             "--set consumers.processes=N, not as many as producers, has each write all of them"
@@ -200,7 +193,7 @@ def reads_what_it_wrote(row: Scenario) -> bool:
 
 def _making(row: Scenario) -> int:
     """Return how many processes make the load: those that read a backlog, or all that send."""
-    if row.load.kind != "backlog":
+    if row.load.sends:
         return row.producers
     return row.consumers.processes if row.consumers else 0
 

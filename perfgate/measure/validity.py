@@ -185,7 +185,7 @@ def _held_back_ms(result: LoadResult) -> int:
 def not_sustained(load: Load, result: LoadResult) -> str:
     """Return how much of a paced load the brokers did not take although it was offered; empty when they took it."""
     sent = result.sent
-    if load.kind != "paced" or load.times_out or sent is None:
+    if not load.fixed_rate or load.times_out or sent is None:
         return ""
     if sent.unsent and sent.pushback_s:
         return f"not sustained: {sent.unsent:,} records of the schedule could not be handed over before the wait ended"

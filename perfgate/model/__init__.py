@@ -26,7 +26,6 @@ from perfgate.model.declared import (
     Consumers as Consumers,
     Keys as Keys,
     Link as Link,
-    Load as Load,
     Payload as Payload,
     Scenario as Scenario,
     Settings as Settings,
@@ -43,6 +42,7 @@ from perfgate.model.faults import (
     parted as parted,
     record_lock_s as record_lock_s,
 )
+from perfgate.model.loads import Load as Load
 from perfgate.model.judged import (
     ComparisonOutcome as ComparisonOutcome,
     Effect as Effect,

@@ -82,13 +82,8 @@ def _rate(path: str, value: object) -> float | _OfKnee:
 def _lay_rate(scenario: Scenario, value: float | _OfKnee) -> Scenario:
     """Lay a rate over loads that have one; a share of the knee over paced loads alone."""
     load = scenario.load
-    if isinstance(value, _OfKnee):
-        if load.kind != "paced":
-            return scenario
-        return replace(scenario, load=replace(load, rate=0.0, share_of_knee=value.share, knee=""))
-    if load.kind == "backlog":
-        return scenario
-    return replace(scenario, load=replace(load, rate=value, share_of_knee=0.0, knee=""))
+    at = load.at_share_of_knee(value.share) if isinstance(value, _OfKnee) else load.at_rate(value)
+    return replace(scenario, load=at)
 
 
 def _number(value: object) -> float | None:
@@ -170,10 +165,10 @@ def _part(part: str, field: str) -> Callable[[Scenario, Any], Scenario]:
     return lay
 
 
-def _load(field: str, *kinds: str) -> Callable[[Scenario, Any], Scenario]:
-    """Return what sets a field of loads of these kinds; it says nothing of others, and changes nothing there."""
+def _load(field: str) -> Callable[[Scenario, Any], Scenario]:
+    """Return what sets a field of loads that take it, and changes nothing of others."""
     lay = _part("load", field)
-    return lambda scenario, value: lay(scenario, value) if scenario.load.kind in kinds else scenario
+    return lambda scenario, value: lay(scenario, value) if field in scenario.load.takes else scenario
 
 
 def _own(field: str) -> Callable[[Scenario, Any], Scenario]:
@@ -185,8 +180,8 @@ PATHS: Mapping[str, _Path] = {
     "record.payload": _Path(_payload, _own("payload")),
     "record.keys": _Path(_keys, _own("keys")),
     "load.rate": _Path(_rate, _lay_rate),
-    "load.records": _Path(_whole(MOST), _load("records", "backlog")),
-    "load.level-p99-ms": _Path(_amount(0.01, 1e6, "ms"), _load("level_p99_ms", "ramp")),
+    "load.records": _Path(_whole(MOST), _load("records")),
+    "load.level-p99-ms": _Path(_amount(0.01, 1e6, "ms"), _load("level_p99_ms")),
     "link": _Path(_link, lambda scenario, value: replace(scenario, link=LINKS[value])),
     "topic.partitions": _Path(_whole(100_000), _part("topic", "partitions")),
     "topic.replicas": _Path(_whole(100), _part("topic", "replication_factor")),
@@ -234,10 +229,8 @@ def beside_the_point(scenario: Scenario, path: str) -> str:
     """Return why a change of this path changes nothing of the scenario, whatever the value; empty where it may."""
     if path.startswith(("consumer.", "consumers.")) and scenario.consumers is None:
         return "it has no consumers"
-    kind, needs = scenario.load.kind, {"load.records": ("backlog",), "load.level-p99-ms": ("ramp",)}
-    if kind not in needs.get(path, (kind,)):
-        return f"its load is {kind}, not {needs[path][0]}"
-    return "it reads what is there, at no rate of its own" if (path, kind) == ("load.rate", "backlog") else ""
+    scope, _, field = path.partition(".")
+    return scenario.load.lacks(field.replace("-", "_")) if scope == "load" else ""
 
 
 def with_changes(scenario: Scenario, changes: Iterable[tuple[str, object]]) -> Scenario:

@@ -61,13 +61,10 @@ class Deciding:
     def cannot(self, scenario: Scenario) -> str | None:
         """Return why these metrics tell nothing of the scenario, or None when they do."""
         for name in self.metrics:
-            rate = name.endswith(("records_per_s", "mib_per_s")) and not name.startswith("broker_")
-            if rate and scenario.load.kind == "paced":
-                return f"{name} cannot decide: a paced load sends as much whatever the brokers do"
+            if why := scenario.load.cannot_decide(name):
+                return f"{name} cannot decide: {why}"
             if name.startswith(("received_", "fetch_", "end_to_end_")) and scenario.consumers is None:
                 return f"{name} cannot decide: this scenario has no consumers"
-            if name.startswith("latency_ms.") and scenario.load.kind == "backlog":
-                return f"{name} cannot decide: this scenario only reads"
         return None
 
 

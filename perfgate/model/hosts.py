@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perfgate.model.declared import Count
+from perfgate.model.metrics import Count
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

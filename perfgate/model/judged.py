@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from perfgate.model.compared import AS_USUAL, Deciding, RecordedPairs
-from perfgate.model.declared import Count
-from perfgate.model.metrics import MetricInfo
+from perfgate.model.metrics import Count, MetricInfo
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

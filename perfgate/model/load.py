@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
-from perfgate.model.declared import Link, Load, Scenario, Settings
+from perfgate.model.declared import Link, Scenario, Settings
 from perfgate.model.doubt import Doubt
 from perfgate.model.hosts import HostReport
+from perfgate.model.loads import Load
 from perfgate.model.measured import Reading
 
 if TYPE_CHECKING:  # numpy takes 0.1 s, which a run that measures nothing does not need

@@ -9,10 +9,11 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from perfgate.model.declared import Amount, Count, Scenario
+from perfgate.model.declared import Scenario
 from perfgate.model.doubt import Doubt
 from perfgate.model.flaw import Flaw
 from perfgate.model.hosts import HostReport
+from perfgate.model.metrics import Amount, Count
 
 FEWEST_READINGS = 3
 """So many canary readings are taken before a cluster starts."""

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
+
+from annotated_types import Ge
+
+Amount = Annotated[float, Ge(0)]
+Count = Annotated[int, Ge(0)]
+"""Checked where they are read from a file."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,7 +11,8 @@ from annotated_types import Ge, Gt, Le, MinLen
 from pydantic import Field, GetPydanticSchema
 
 from perfgate import model
-from perfgate.model.declared import LINKS, Amount, Count
+from perfgate.model.declared import LINKS
+from perfgate.model.metrics import Amount, Count
 from perfgate.model.structured import strict
 
 SCHEMA: Literal[5] = 5

@@ -23,7 +23,7 @@ from perfgate.judge.faults.figures import TIMES_UNTIL
 from perfgate.judge.faults.growth import THROUGHOUT
 from perfgate.judge.limits import MOST_RUNS_WORTH_IT, noise_factor, reach_of, runs_needed
 from perfgate.judge.phrases import number, percent
-from perfgate.judge.rates import DECIDES, READERS, most_off
+from perfgate.judge.rates import most_off
 from perfgate.judge.statistics import MEDIAN_ERROR_FACTOR
 from perfgate.judge.thresholds import (
     CANARY_KEYS,
@@ -33,7 +33,7 @@ from perfgate.judge.thresholds import (
     load_profiles,
     match_profile,
 )
-from perfgate.model import FEWEST_READINGS, METRICS, Fault, Profile, Threshold
+from perfgate.model import FEWEST_READINGS, METRICS, Fault, Load, Profile, Threshold
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
 from perfgate.model.summary import centre
@@ -42,8 +42,8 @@ from perfgate.report.results import load_run, recorded_facts
 from perfgate.report.runs_alike import runs_alike, unsound, why_not_plain
 
 CPU_METRIC = "broker_cpu_us_per_record"
-LATENCIES = ("latency_ms.p99", "unloaded_latency_ms.p99", READERS["paced"])
-RATES = ("records_per_s", "knee_records_per_s", READERS["capped"])
+LATENCIES = ("latency_ms.p99", "unloaded_latency_ms.p99", "end_to_end_latency_ms.p99")
+RATES = ("records_per_s", "knee_records_per_s", "received_records_per_s")
 FAULT_METRICS = (
     "outage_s.max",
     "recovery_s",
@@ -140,12 +140,9 @@ def _sound(entry: Mapping[str, Any], metric: str) -> bool:
 def _recorded(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     if fault := next((entry["declared"]["fault"] for entry in entries if entry["declared"]["fault"]), None):
         return (*FAULT_METRICS, THROUGHOUT) if Fault(**fault).about.harmless else FAULT_METRICS
-    if entries and entries[0]["load"].get("times_out"):
-        return (RATES[0], CPU_METRIC)
-    kind = entries[0]["load"]["kind"] if entries else ""
-    also = ("unloaded_latency_ms.p99",) if kind == "ramp" else ()
-    readers = (READERS[kind],) if kind in READERS else ()
-    return (DECIDES.get(kind, RATES[0]), *also, *readers, CPU_METRIC)
+    stated = entries[0]["load"] if entries else {}
+    load = Load(kind=stated.get("kind", ""), times_out=bool(stated.get("times_out")))
+    return (*load.judged(readers=True), CPU_METRIC)
 
 
 def canary_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -15,8 +15,8 @@ from typing import Any
 
 import tomlkit
 
+from perfgate.judge.besides import NOT_THE_SAME_READ
 from perfgate.judge.phrases import percent
-from perfgate.judge.rates import READERS
 from perfgate.judge.rounds import spoilt
 from perfgate.judge.thresholds import ENOUGH_PAIRS, load_profiles, match_profile
 from perfgate.judge.units import unit_logs
@@ -26,7 +26,7 @@ from perfgate.model.judged import UNSOUND
 from perfgate.report.proposal import suggested_name, with_profile
 from perfgate.report.results import note_once, recorded_comparisons, recorded_facts, recorded_runs, run_files
 
-KEPT = ("records_per_s", "broker_cpu_us_per_record", DECIDES_PACED, *READERS.values())
+KEPT = ("records_per_s", "broker_cpu_us_per_record", DECIDES_PACED, *NOT_THE_SAME_READ)
 """What decides comparisons and is held against a reference."""
 NOTHING = {"name", "budget_s", "pairs"}
 """What run.json says of a change that changes nothing on pairs of clusters."""

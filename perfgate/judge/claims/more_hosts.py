@@ -57,7 +57,7 @@ def host_doubts(measurement: Measurement) -> tuple[Doubt, ...]:
     if found is None or found.finding == "confirmed":
         return ()
     most = found.ratio_interval[1] if found.ratio_interval else found.hosts / max(1, found.fewer_hosts)
-    reads = found.metric == RECEIVED or measurement.scenario.load.kind == "backlog"
+    reads = found.metric == RECEIVED or not measurement.scenario.load.sends
     everything = found.finding == "saturated" and not _waited(measurement.rounds, reads=reads)
     factor = None if everything else max(1.0, most)
     metrics = RATES if found.metric == SENT else RECEIVED_RATES
@@ -143,7 +143,7 @@ def loads_are_not_comparable(case: HostsCase, _: Ruling) -> Ruling | None:
 def its_own_cap_held_it(case: HostsCase, _: Ruling) -> Ruling | None:
     """A load at its own cap needs no more hosts."""
     load = case.measurement.scenario.load
-    if case.metric != SENT or load.kind != "capped" or not at_its_cap(case.measurement):
+    if case.metric != SENT or not load.capped or not at_its_cap(case.measurement):
         return None
     reason = f"confirmed: its own cap of {load.rate:,.0f} records/s held it, not its load hosts"
     return Ruling(verdict=Verdict.PASS, reasons=(reason,))
@@ -205,7 +205,7 @@ def _hosts(rounds: Sequence[Round]) -> int:
 
 def _fall_behind(measurement: Measurement) -> bool:
     """Return whether consumers who read along were given less than all that was sent, over the rounds."""
-    if measurement.scenario.load.kind != "capped" or not measurement.scenario.consumers:
+    if not measurement.scenario.load.capped or not measurement.scenario.consumers:
         return False
     sent, received = (_values(metric, measurement.rounds) for metric in (SENT, RECEIVED))
     if not sent or not received:

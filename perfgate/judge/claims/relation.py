@@ -237,7 +237,7 @@ def deciding_step(relation: RangeRelation, outcome: Outcome) -> tuple[PairRelati
 
 def capped(measurement: Measurement) -> bool:
     """Return whether its own cap held a capped load."""
-    return measurement.scenario.load.kind == "capped" and at_its_cap(measurement)
+    return measurement.scenario.load.capped and at_its_cap(measurement)
 
 
 def bounded(metric: str, of: Measurement) -> str:

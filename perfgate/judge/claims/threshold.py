@@ -9,7 +9,7 @@ from functools import partial
 from types import MappingProxyType
 
 from perfgate.judge.doubts import settled
-from perfgate.judge.rates import DECIDES, RATE_TAKEN, READERS, rate_doubts
+from perfgate.judge.rates import RATE_TAKEN, rate_doubts
 from perfgate.judge.rounds import FEWEST_SOUND, spoilt
 from perfgate.judge.scenario_case import PlainCase, claim
 from perfgate.judge.statistics import centre_error, centre_of, clipped, many, median_interval, spread
@@ -194,15 +194,6 @@ def has_thresholds(case: PlainCase, judged: Sequence[Judgement]) -> list[Judgeme
 
 
 def required(scenario: Scenario) -> tuple[tuple[str, ...], ...]:
-    """Return what must be held for a scenario: one metric of each group. A paced rate is declared.
-
-    The service level of a ramp is relative to the latency of its first step, which is held for that. Where records are
-    to time out it is how many do.
-    """
-    load = scenario.load
-    if load.times_out:
-        return (("records_per_s",), CPU)  # a share near 1 hides how much less was taken
-    also = (("unloaded_latency_ms.p99",),) if load.kind == "ramp" else ()
-    if scenario.consumers and load.kind in READERS:
-        also = (*also, (READERS[load.kind],))
-    return ((DECIDES.get(load.kind, "records_per_s"),), *also, CPU)
+    """Return what must be judged for a scenario: one metric of each group."""
+    judged = scenario.load.judged(readers=scenario.consumers is not None)
+    return (*((name,) for name in judged), CPU)

@@ -6,11 +6,12 @@ from typing import Any, Literal
 
 import pytest
 
+from perfgate.judge.besides import NOT_THE_SAME_READ
 from perfgate.judge.bounds_files import load_ratios
-from perfgate.judge.rates import READERS
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.thresholds import load_profile
 from perfgate.model import Consumers, FaultScenario, Load, Measurement, Threshold, Verdict
+from perfgate.model.loads import KINDS
 from perfgate.report.proposal import Proposed, proposed, updated
 from tests.harness.build import measurement, profile, threshold
 from tests.harness.run_gate import ROOT
@@ -114,7 +115,7 @@ READ = "received_records_per_s"
 def read_along(kind: Literal["paced", "capped"], received: float) -> Measurement:
     """Return rounds of which producers feel nothing, whatever consumers wait for or miss."""
     made = paced(4) if kind == "paced" else measurement([500.0] * 5, "paced-500")
-    name = READERS[kind]
+    name = made.scenario.load.readers_metric
     rounds = tuple(replace(r, metrics={**r.metrics, name: received * (1 + 0.01 * r.index)}) for r in made.rounds)
     return replace(made, scenario=replace(made.scenario, consumers=Consumers(membership="assigned")), rounds=rounds)
 
@@ -157,10 +158,10 @@ def test_thresholds_that_are_recorded_hold_what_consumers_wait_for(kind: str) ->
         "rounds": [{"flaws": []}],
     }
     found = {one.metric for one in proposed([{"scenarios": [entry]}] * 2)}
-    assert READERS[kind] in found
-    assert not found & set(READERS.values()) - {READERS[kind]}
+    assert KINDS[kind].readers_metric in found
+    assert not found & set(NOT_THE_SAME_READ) - {KINDS[kind].readers_metric}
 
 
 def test_a_reference_holds_it_too() -> None:
     held = {ratio.metric.name for ratio in load_ratios(ROOT / "thresholds").default}
-    assert set(READERS.values()) <= held
+    assert set(NOT_THE_SAME_READ) <= held

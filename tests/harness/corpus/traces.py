@@ -54,7 +54,7 @@ def row(name: str, *families: str, kind: str = "capped", rate: float = 1e6, **ch
         load = Load(kind="backlog", records=5000)
         changes.setdefault("consumers", Consumers(membership="assigned"))
     else:
-        load = Load(kind=kind, rate=rate)  # type: ignore[arg-type]  # the cases name legal ones
+        load = Load(kind=kind, rate=rate)
     return replace(scenario(name, families or ("f",)), load=load, **changes)
 
 

@@ -100,19 +100,19 @@ def beyond(limits: Limits, scenario: Scenario) -> str | None:
         return "it offers more than brokers take, so that sends time out: the file must say [limits] time-outs = true"
     if scenario.transaction_ms and not limits.transactions:
         return "brokers keep each transactional.id for days: the file must say [limits] transactions = true"
-    paced = scenario.load.kind == "paced"
-    if paced and scenario.offered_bytes_per_s > limits.bytes_per_s:
+    fixed = scenario.load.fixed_rate
+    if fixed and scenario.offered_bytes_per_s > limits.bytes_per_s:
         return (
             f"it offers {scenario.offered_bytes_per_s / MIB:,.1f} MiB/s with its replicas, and the file allows "
             f"{limits.bytes_per_s / MIB:,.1f}"
         )
     # What a ramp owes after a rate that was too high is sent, and read, as fast as it can be.
-    ramp = scenario.load.kind == "ramp" and scenario.consumers is not None
-    reads_all = isinstance(scenario, FaultScenario) or scenario.load.kind == "backlog" or ramp
+    ramp = scenario.load.searches and scenario.consumers is not None
+    reads_all = isinstance(scenario, FaultScenario) or not scenario.load.sends or ramp
     if reads_all and limits.read_bytes_per_s < math.inf:
         return "it reads as fast as it can, and the file bounds that ([limits] read-mib-per-s)"
     read = scenario.load.rate * scenario.logged_bytes * scenario.groups
-    if paced and read > limits.read_bytes_per_s:
+    if fixed and read > limits.read_bytes_per_s:
         return f"its consumers read {read / MIB:,.1f} MiB/s, and the file allows {limits.read_bytes_per_s / MIB:,.1f}"
     return None
 

@@ -81,7 +81,7 @@ def producers_of(spec: LoadSpec) -> dict[str, dict[str, object]]:
         "transaction_ms": scenario.transaction_ms,
         # Of the client of this number, in every round of the run: brokers remember each for days.
         "transactional_id": f"{spec.prefix}{spec.run_id}",
-        "load": scenario.load.kind,
+        "paced": scenario.load.open_loop,
         "rate": scenario.load.rate,
         "most_rate": spec.most_rate if spec.most_rate < math.inf else 0.0,
         "records": 0,
@@ -102,7 +102,7 @@ def consumers_of(spec: LoadSpec) -> dict[str, dict[str, object]]:
     scenario, consumers = spec.scenario, spec.scenario.consumers
     if consumers is None:
         return {}
-    backlog = scenario.load.kind == "backlog"
+    backlog = not scenario.load.sends
     count = consumers.processes * consumers.threads
     shares = [list(range(number, scenario.topic.partitions, count)) for number in range(count)] * consumers.groups
     store = {
@@ -122,7 +122,7 @@ def consumers_of(spec: LoadSpec) -> dict[str, dict[str, object]]:
         "share": share,
         "laps": backlog,
         "compact_bytes": scenario.record_bytes if is_compact(scenario.payload, scenario.record_bytes) else 0,
-        "paced_rate": scenario.load.rate if scenario.load.kind == "paced" else 0.0,
+        "paced_rate": scenario.load.rate if scenario.load.open_loop else 0.0,
         "transactions": scenario.transaction_ms > 0,
         "producers": 1 if backlog else scenario.producers * scenario.threads,
         "clients": consumers.threads,

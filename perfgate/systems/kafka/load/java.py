@@ -80,7 +80,7 @@ class JavaDriver:
         return f"the java driver cannot express it: {reason}" if reason else None
 
     def latency_basis(self, load: Load) -> str:
-        return "none" if load.kind == "backlog" else "actual-send"
+        return "actual-send" if load.sends else "none"
 
     def rtt_ms(self, link: Link, bootstrap: str, security: Settings) -> None:
         """None: the tools run on this machine."""
@@ -89,7 +89,7 @@ class JavaDriver:
         return by_hand(scenario)
 
     def run(self, spec: LoadSpec, observer: Observer) -> LoadResult:
-        if spec.scenario.load.kind == "backlog":
+        if not spec.scenario.load.sends:
             return self._read(spec, observer)
         outputs: list[ProducerOutput] = []
         for _ in range(TRIES):

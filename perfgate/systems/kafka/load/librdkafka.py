@@ -62,7 +62,7 @@ class LibrdkafkaDriver:
             return reason
         if isinstance(scenario, FaultScenario) and scenario.transaction_ms:
             return "a round with a fault is held against every offset of the log, and transactions leave gaps in them"
-        if scenario.load.kind == "backlog" and scenario.transaction_ms:
+        if scenario.transaction_ms and not scenario.load.sends:
             return "a backlog is checked for holes by its offsets, and transactions leave gaps in them"
         if reason := _too_small(scenario):
             return reason
@@ -71,7 +71,7 @@ class LibrdkafkaDriver:
         return cannot_have(scenario.client_version) if scenario.client_version else None
 
     def latency_basis(self, load: Load) -> str:
-        return "intended-send" if load.open_loop else {"capped": "buffer-acceptance", "backlog": "none"}[load.kind]
+        return load.counts_from
 
     def by_hand(self, scenario: Scenario) -> str:
         return by_hand(scenario)
@@ -87,7 +87,7 @@ class LibrdkafkaDriver:
     def run(self, spec: LoadSpec, observer: Observer) -> LoadResult:
         transport, drain_s = self._transport.on(spec.scenario.link), drain_s_of(spec.scenario)
         transport = transport.first(spec.hosts) if spec.hosts else transport
-        backlog = spec.scenario.load.kind == "backlog"
+        backlog = not spec.scenario.load.sends
         groups = spec.scenario.groups
         producers, consumers = {} if backlog else producers_of(spec), consumers_of(spec)
         # Held against a round on one host more, whose producers write all partitions, it has none that write some.
@@ -211,7 +211,7 @@ class LibrdkafkaDriver:
 
 def _wake_probe(load: Load) -> AbstractContextManager[WakeProbe | None]:
     """A probe of the machine's wake-up delay where a schedule depends on it."""
-    return WakeProbe() if load.kind == "paced" else nullcontext()
+    return WakeProbe() if load.open_loop else nullcontext()
 
 
 def _times(turns: Sequence[Turn], side: str) -> list[list[float]]:
@@ -261,7 +261,7 @@ def _load_result(
 
 def _too_small(scenario: Scenario) -> str:
     """The reason why records are too small for what is measured of them; empty when they are not."""
-    if scenario.load.kind == "capped" and scenario.consumers and is_compact(scenario.payload, scenario.record_bytes):
+    if scenario.load.capped and scenario.consumers and is_compact(scenario.payload, scenario.record_bytes):
         return (
             f"the latency from send to receipt is not known of records of {scenario.record_bytes} bytes that follow no "
             f"schedule: their time needs {HEADER.itemsize} bytes"
@@ -272,7 +272,7 @@ def _too_small(scenario: Scenario) -> str:
 def _cannot_share(scenario: Scenario) -> str | None:
     if release_numbers(version := scenario.cluster.kafka_version) < SHARE_GROUPS_SINCE:
         return f"share groups came with Kafka {'.'.join(map(str, SHARE_GROUPS_SINCE))}, and these brokers are {version}"
-    if scenario.load.kind == "backlog":
+    if not scenario.load.sends:
         return "a backlog is read over and over, and a share group gives each record once"
     if scenario.client_version:
         return "share consumers are those of the installed client alone"

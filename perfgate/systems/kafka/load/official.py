@@ -73,7 +73,7 @@ def inexpressible(scenario: Scenario) -> str | None:
         return "this driver's consumers form no share group"
     if consumers is not None and consumers.groups > 1:
         return "this driver's consumers form one group; the scenario has several, each of which reads everything"
-    if load.kind == "backlog":
+    if not load.sends:
         if consumers is not None and consumers.membership == "assigned":
             return "ConsumerPerformance always joins a group; the scenario assigns its partitions"
         return None
@@ -125,7 +125,7 @@ def by_hand(scenario: Scenario) -> str:
     version = scenario.cluster.kafka_version
     if reason := inexpressible(scenario):
         return f"no official command makes this load: {reason}"
-    if scenario.load.kind == "backlog":
+    if not scenario.load.sends:
         arguments = consumer_arguments(
             scenario, version=version, topic="TOPIC", group="GROUP", records=scenario.load.records
         )

@@ -32,7 +32,7 @@ class Outcomes:
         """`under_way`: most records without an outcome at a time."""
         self._window, self._client = window, client
         self._partitions: int = spec["partitions"]
-        self._paced = spec["load"] == "paced"
+        self._paced: bool = spec["paced"]
         self._passed: list[float] = []
         """Edges of the windows of earlier turns: records due in them may have their outcome yet."""
         # Records go to the partitions in turn: while one of them stands still the others' go on, so that the oldest

@@ -52,7 +52,7 @@ class Sender:
         self._window = Window() if self._turns else window
         self._partitions: int = spec["partitions"]
         self._own: list[int] = spec.get("own_partitions") or list(range(self._partitions))
-        self._paced = spec["load"] == "paced"
+        self._paced: bool = spec["paced"]
         self._drain_s: float = spec["drain_s"]
         self._ahead: float = spec.get("ahead_s", 0.0)  # of the run's clock, on which records bear their time
         self._records: int = spec["records"] or sys.maxsize
