@@ -20,7 +20,7 @@ from typing import Any
 import tomlkit
 
 from perfgate.judge.faults.figures import TIMES_UNTIL
-from perfgate.judge.faults.growth import THROUGHOUT
+from perfgate.judge.faults.rules import THROUGHOUT
 from perfgate.judge.limits import MOST_RUNS_WORTH_IT, noise_factor, reach_of, runs_needed
 from perfgate.judge.phrases import number, percent
 from perfgate.judge.rates import most_off

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from perfgate.faults.scale_out import with_newcomer
 from perfgate.host.session import run_in_session
-from perfgate.judge.faults.controllers import took_over
 from perfgate.judge.faults.expectation import expected_outage
-from perfgate.judge.faults.rules import durability_of, judge_fault
+from perfgate.judge.faults.rules import durability_of, judge_fault, took_over
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load.history import OUTCOME, RECEIPT, SEND
 from perfgate.measure.assembly import unmeasured

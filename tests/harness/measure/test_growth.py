@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.judge.faults.growth import THROUGHOUT
-from perfgate.judge.faults.rules import judge_fault
+from perfgate.judge.faults.rules import THROUGHOUT, judge_fault
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure import bench as benches
 from perfgate.measure.faults.analysis import analyse
