@@ -15,9 +15,9 @@ def _act(scene: Scene) -> None:
     scene.hold()
 
 
-def _receiving(row: FaultScenario) -> Expectation:
-    consumer, broker = dict(row.consumers.config) if row.consumers else {}, dict(row.cluster.config)
-    if row.consumers and row.consumers.membership == "share":
+def _receiving(scenario: FaultScenario) -> Expectation:
+    consumer, broker = dict(scenario.consumers.config) if scenario.consumers else {}, dict(scenario.cluster.config)
+    if scenario.consumers and scenario.consumers.membership == "share":
         named = broker.get("group.share.session.timeout.ms", GROUP_SESSION_MS)
     else:
         named = consumer.get("session.timeout.ms", broker.get("group.consumer.session.timeout.ms", GROUP_SESSION_MS))

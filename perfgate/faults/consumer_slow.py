@@ -10,7 +10,7 @@ SLOW_LOCKS = 2.0
 
 
 def _act(scene: Scene) -> None:
-    lock_s = record_lock_s(scene.row)
+    lock_s = record_lock_s(scene.scenario)
     scene.mark("slow consumer 1 down")
     scene.load.slow_down("consumer-1", SLOW_LOCKS * lock_s)
     scene.hold()
@@ -18,8 +18,8 @@ def _act(scene: Scene) -> None:
     scene.load.slow_down("consumer-1", 0.0)
 
 
-def _receiving(row: FaultScenario) -> Expectation:
-    lock_s = record_lock_s(row)
+def _receiving(scenario: FaultScenario) -> Expectation:
+    lock_s = record_lock_s(scenario)
     return Expectation(0.0, lock_s + FIND_S, f"the other members go on, and a slow one's locks last {lock_s:g} s")
 
 

@@ -19,13 +19,13 @@ def _act(scene: Scene) -> None:
     scene.hold()
     scene.mark(READ_AGAIN)
     scene.load.wake_readers()
-    deadline = time.monotonic() + CATCH_UP_WITHIN * scene.row.fault.hold_s
+    deadline = time.monotonic() + CATCH_UP_WITHIN * scene.scenario.fault.hold_s
     while scene.load.unread() > 2 * usual and time.monotonic() < deadline:
         scene.load.follow_until(time.monotonic() + LOOK_EVERY_S, "reading what was left unread")
 
 
-def _receiving(row: FaultScenario) -> Expectation:
-    hold = row.fault.hold_s
+def _receiving(scenario: FaultScenario) -> Expectation:
+    hold = scenario.fault.hold_s
     return Expectation(hold, hold + FIND_S, f"they stay away for {hold:g} s, then read on from where they were")
 
 

@@ -7,7 +7,7 @@ from perfgate.model.faults import FaultKind, Scene
 
 
 def _act(scene: Scene) -> None:
-    newcomer = scene.row.cluster.brokers
+    newcomer = scene.scenario.cluster.brokers
     scene.faults.do("kill", newcomer)
     scene.hold()
     scene.gone(newcomer)

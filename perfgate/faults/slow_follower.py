@@ -19,7 +19,7 @@ def _act(scene: Scene) -> None:
     scene.until(lambda state: state.full and broker not in state.leaders, f"broker {broker} leads nothing")
     scene.hold(BEFORE_S + SETTLE_S)
     scene.mark(f"slow broker {broker} down")
-    until = time.monotonic() + scene.row.fault.hold_s
+    until = time.monotonic() + scene.scenario.fault.hold_s
     while time.monotonic() < until:
         scene.faults.do("pause", broker)
         scene.hold(STILL_S)

@@ -156,7 +156,7 @@ FAULTS: Mapping[str, FaultKind] = _Folder()
 class Scene:
     """What a fault's action can see and do; what it does is noted with its time."""
 
-    row: FaultScenario
+    scenario: FaultScenario
     faults: Faults
     load: JournaledLoad
     watch: Watch
@@ -187,8 +187,8 @@ class Scene:
 
     def hold(self, seconds: float | None = None) -> None:
         """Let the load go on for these seconds, or for as long as the fault is to be held."""
-        held_s = self.row.fault.hold_s if seconds is None else seconds
-        self.load.follow_until(time.monotonic() + held_s, self.row.fault.about.meanwhile)
+        held_s = self.scenario.fault.hold_s if seconds is None else seconds
+        self.load.follow_until(time.monotonic() + held_s, self.scenario.fault.about.meanwhile)
 
     def until(self, come: Callable[[State], bool], what: str) -> None:
         """Let the load go on until the brokers report it. Raises BrokersFailedError when they do not in time."""
@@ -283,13 +283,13 @@ LOCK_MS = 30_000.0
 """Kafka's default of it."""
 
 
-def record_lock_s(row: Scenario) -> float:
+def record_lock_s(scenario: Scenario) -> float:
     """Return how long a member of a share group may take over a record before others are given it, in s."""
-    return float(dict(row.cluster.config).get(LOCK, LOCK_MS)) / 1e3
+    return float(dict(scenario.cluster.config).get(LOCK, LOCK_MS)) / 1e3
 
 
 def parted(scenarios: Iterable[Scenario]) -> tuple[list[Scenario], list[FaultScenario]]:
     """Return the scenarios without a fault, and those with one."""
-    rows = list(scenarios)
-    faulty = [row for row in rows if isinstance(row, FaultScenario)]
-    return [row for row in rows if not isinstance(row, FaultScenario)], faulty
+    given = list(scenarios)
+    faulty = [scenario for scenario in given if isinstance(scenario, FaultScenario)]
+    return [scenario for scenario in given if not isinstance(scenario, FaultScenario)], faulty

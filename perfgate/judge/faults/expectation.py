@@ -28,12 +28,12 @@ def told_session_s(measurement: Measurement) -> float | None:
     return max(told) if told and all(told) else 0.0 if told else None
 
 
-def expected_outage(row: FaultScenario, usual_s: float = 0.0, told_s: float | None = None) -> Expectation:
+def expected_outage(scenario: FaultScenario, usual_s: float = 0.0, told_s: float | None = None) -> Expectation:
     """Return what the settings predict for the longest time in which a partition takes no record.
 
     `usual_s`: the p99 of the latency before the fault; `told_s`: see :func:`told_session_s`.
     """
-    settings = dict(row.cluster.config)
+    settings = dict(scenario.cluster.config)
     session = float(settings.get("broker.session.timeout.ms", SESSION_MS)) / 1e3
     heartbeat = float(settings.get("broker.heartbeat.interval.ms", HEARTBEAT_MS)) / 1e3
     if told_s is not None:
@@ -41,39 +41,39 @@ def expected_outage(row: FaultScenario, usual_s: float = 0.0, told_s: float | No
         heartbeat = min(heartbeat, session / 3)
     first, last = session - heartbeat, session * SLACK
     fenced = f"fenced {first:g} to {last:g} s after its last sign of life"
-    case = Case(first=first, last=last, fenced=fenced, hold=row.fault.hold_s, usual=usual_s)
-    expected = row.fault.about.sending(case)
+    case = Case(first=first, last=last, fenced=fenced, hold=scenario.fault.hold_s, usual=usual_s)
+    expected = scenario.fault.about.sending(case)
     if told_s == 0:
         why = f"{expected.why} (the brokers do not tell their session: it may be {UNTOLD_S:g} s)"
-        usual = expected_outage(row, usual_s)
+        usual = expected_outage(scenario, usual_s)
         sure_s = usual.high_s if usual.sure_s is None else usual.sure_s
         return replace(expected, low_s=min(expected.low_s, usual.low_s), why=why, sure_s=sure_s)
     return expected
 
 
-def had_no_effect(row: FaultScenario, expected: Expectation, outages_s: Sequence[float]) -> str:
+def had_no_effect(scenario: FaultScenario, expected: Expectation, outages_s: Sequence[float]) -> str:
     """Return that an outage was far shorter than the fault can cost, so that the fault was another one; else empty.
 
     Not of sends with acks=0: those succeed while no broker takes them.
     """
     shortest, least_s = min(outages_s), LEAST_SHARE * expected.low_s
-    if shortest >= least_s or dict(row.producer).get("acks") == "0":
+    if shortest >= least_s or dict(scenario.producer).get("acks") == "0":
         return ""
-    perhaps = f"{row.fault.about.no_effect}a session may be shorter than it is taken to be here"
+    perhaps = f"{scenario.fault.about.no_effect}a session may be shorter than it is taken to be here"
     return (
-        f"the fault had no effect: {shortest:.1f} s without service, where {row.fault.kind} costs at least "
+        f"the fault had no effect: {shortest:.1f} s without service, where {scenario.fault.kind} costs at least "
         f"{expected.low_s:.1f} s: {expected.why} ({perhaps})"
     )
 
 
-def expected_receiving(row: FaultScenario, usual_s: float = 0.0, told_s: float | None = None) -> Expectation:
+def expected_receiving(scenario: FaultScenario, usual_s: float = 0.0, told_s: float | None = None) -> Expectation:
     """Return the same for the longest time in which nothing of a partition is received."""
-    receiving = row.fault.about.receiving
-    return receiving(row) if receiving else others_receiving(row, usual_s, told_s)
+    receiving = scenario.fault.about.receiving
+    return receiving(scenario) if receiving else others_receiving(scenario, usual_s, told_s)
 
 
-def others_receiving(row: FaultScenario, usual_s: float = 0.0, told_s: float | None = None) -> Expectation:
+def others_receiving(scenario: FaultScenario, usual_s: float = 0.0, told_s: float | None = None) -> Expectation:
     """Return the same of consumers that no fault is done to themselves."""
-    sending = expected_outage(row, usual_s, told_s)
+    sending = expected_outage(scenario, usual_s, told_s)
     sure_s = sending.sure_s and sending.sure_s + FIND_S
     return Expectation(0.0, sending.high_s + FIND_S, f"{sending.why}; then consumers find it", sure_s)

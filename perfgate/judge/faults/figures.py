@@ -1,4 +1,4 @@
-"""Figures of a fault's rounds: those that count, and what doubts about their load leave of a red one. Pure."""
+"""Figures of rounds with a fault: those that count, and what doubts about the load leave of a red one. Pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ OUTAGE, RECEIVING, RECOVERY, RATE_RECOVERY = "outage_s.max", "receive_outage_s.m
 GAPS = (OUTAGE, RECEIVING, OTHERS)
 CATCH_UP, DRAINED = "catch_up_s", "lag_drained_s"
 TIMES_UNTIL = (RECOVERY, RATE_RECOVERY, CATCH_UP, DRAINED, "full_isr_s", "preferred_leaders_s")
-"""Times until something is as it was: a round without one never got there. Of another figure nobody knows why."""
+"""Times until something is as it was: a round without one never got there. Another figure may lack for any reason."""
 RESOLUTION, LATE_SENDS = "outage_resolution_s", "late_sends_s"
 LONGEST_PAUSE_S = 2.0
-"""Longer gaps before a fault are stalls of the brokers: a busy machine holds a load back for 0.5 s, seldom 1.5."""
+"""Longer gaps before a fault are stalls of the brokers: a busy machine holds a load back for 0.5 s, rarely 1.5."""
 TOLD_FACTOR = 5.0
-"""The longest gap without a fault exceeds its p99 several times over: an outage below so many is not told from one."""
+"""The longest gap without a fault exceeds its p99 several times over: an outage below this many may be one."""
 
 Rule = Callable[[Sequence[float]], Judgement]
 """Judges the figures of the rounds that count; infinity is a time that never ended."""
@@ -29,7 +29,7 @@ Rule = Callable[[Sequence[float]], Judgement]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What one round says of a metric, and all that there is to doubt of it."""
+    """A metric of one round, and every doubt about it."""
 
     value: float
     doubts: tuple[Doubt, ...]
@@ -40,11 +40,11 @@ def counting(measurement: Measurement, metric: str) -> tuple[Round, ...]:
     return tuple(r for r in measurement.rounds if explained(flaws_of(r, metric), metric)[0] < math.inf)
 
 
-def flaws_of(found: Round, metric: str) -> tuple[Doubt, ...]:
+def flaws_of(r: Round, metric: str) -> tuple[Doubt, ...]:
     """Return what was wrong with a round's load, or with this metric of it."""
-    flaws = tuple(doubt for doubt in found.doubts if doubt.touches(metric))
-    if found.no_number(metric):
-        flaws = (*flaws, Doubt(kind="no number", whose="unknown", text=found.spoilt(metric), factor=None))
+    flaws = tuple(doubt for doubt in r.doubts if doubt.touches(metric))
+    if r.no_number(metric):
+        flaws = (*flaws, Doubt(kind="no number", whose="unknown", text=r.spoilt(metric), factor=None))
     return flaws
 
 
@@ -66,13 +66,13 @@ def weighed(measurement: Measurement, metric: str, rule: Rule) -> Judgement:
     leaves nothing else standing: INVALID. A load that was late explains a red outage alone, and makes one doubtful
     that keeps its limit by less than the load paused before the fault.
     """
-    found = figures(measurement, metric)
-    values = [one.value for one in found]
+    by_round = figures(measurement, metric)
+    values = [figure.value for figure in by_round]
     judged = rule(values)
     flaws = [flaw for r in measurement.rounds for flaw in flaws_of(r, metric)]
     if judged.verdict is Verdict.REGRESSED:
-        left = without_explained(values, METRICS[metric].sign, metric, [one.doubts for one in found])
-        doubts = [doubt for one in found for doubt in one.doubts]
+        left = without_explained(values, METRICS[metric].sign, metric, [figure.doubts for figure in by_round])
+        doubts = [doubt for figure in by_round for doubt in figure.doubts]
         why = _words(doubts, metric, judged)
         if rule(left).verdict is Verdict.REGRESSED:
             return replace(judged, reason="; ".join(filter(None, (judged.reason, why and f"red in spite of: {why}"))))
@@ -89,7 +89,7 @@ def weighed(measurement: Measurement, metric: str, rule: Rule) -> Judgement:
 
 
 def told_to_s(measurement: Measurement) -> float:
-    """Return how exactly an outage is known, in s: the gaps (p99) of the load itself; 0 when those are negligible."""
+    """Return how exactly an outage is known, in s: the p99 of the load's own gaps; 0 when those are negligible."""
     longest = max((r.metrics.get(RESOLUTION, 0.0) for r in measurement.rounds), default=0.0)
     return longest if longest > TOLD_S else 0.0
 
@@ -101,7 +101,7 @@ def _within(judged: Judgement, pauses_s: float) -> bool:
     return judged.measured + pauses_s > judged.limit
 
 
-def _of_the_load(found: Round, metric: str, value: float) -> tuple[Doubt, ...]:
+def _of_the_load(r: Round, metric: str, value: float) -> tuple[Doubt, ...]:
     """Return by how much the load itself may have made an outage longer: by pauses as before the fault, by late sends.
 
     A pause of it may be several times as long as its p99; a longer outage is none, but may begin or end with one.
@@ -109,10 +109,10 @@ def _of_the_load(found: Round, metric: str, value: float) -> tuple[Doubt, ...]:
     if metric not in GAPS:
         return ()
     doubts = []
-    if (pauses_s := min(found.metrics.get(RESOLUTION, 0.0), LONGEST_PAUSE_S)) > TOLD_S:
+    if (pauses_s := min(r.metrics.get(RESOLUTION, 0.0), LONGEST_PAUSE_S)) > TOLD_S:
         offset_s = value if value < TOLD_FACTOR * pauses_s else pauses_s
         doubts.append(Doubt(kind=LATE, whose="load", text=_paused(pauses_s), offset=offset_s))
-    if (late_s := found.metrics.get(LATE_SENDS, 0.0)) > 0:
+    if (late_s := r.metrics.get(LATE_SENDS, 0.0)) > 0:
         text = f"sends were late themselves since the fault: without that it is {max(0.0, value - late_s):.2f} s"
         doubts.append(Doubt(kind=LATE, whose="load", text=text, offset=late_s))
     return tuple(doubts)

@@ -71,16 +71,16 @@ LINE_S = 30.0
 SEVERITY = (Verdict.REGRESSED, Verdict.INVALID, Verdict.INCONCLUSIVE, Verdict.MISSING, Verdict.PASS)
 
 
-def durability_of(row: Scenario) -> Durability:
+def durability_of(scenario: Scenario) -> Durability:
     """Return what the producer's settings promise for the loss of one broker."""
-    producer = {name: value.lower() for name, value in row.producer}
+    producer = {name: value.lower() for name, value in scenario.producer}
     if producer.get("acks", "1") not in ("all", "-1"):
         return "losses allowed"
     idempotent = producer.get("enable.idempotence", "false") in ("true", "t", "1")
     return "nothing lost, duplicated or reordered" if idempotent else "nothing lost"
 
 
-def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequence[Threshold]) -> Outcome:
+def judge_fault(scenario: FaultScenario, measurement: Measurement, thresholds: Sequence[Threshold]) -> Outcome:
     """Judge every round: records first, then the outage and what else has a threshold.
 
     A record lost against the promise is red in whichever round it happened. An outage is judged against its stored
@@ -93,17 +93,17 @@ def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequen
     measurement = replace(measurement, rounds=tuple(r for r in measurement.rounds if r.failover))
     usual_s, told_s = usual_latency_s(measurement), told_session_s(measurement)
     held = {threshold.metric.name: for_one_look(threshold) for threshold in thresholds}
-    expected = expected_outage(row, usual_s, told_s)
+    expected = expected_outage(scenario, usual_s, told_s)
     predicted = {
         OUTAGE: expected,
-        RECEIVING: expected_receiving(row, usual_s, told_s),
-        OTHERS: others_receiving(row, usual_s, told_s),
+        RECEIVING: expected_receiving(scenario, usual_s, told_s),
+        OTHERS: others_receiving(scenario, usual_s, told_s),
     }
-    no_effect = had_no_effect(row, expected, [r.metrics[OUTAGE] for r in measurement.rounds])
+    no_effect = had_no_effect(scenario, expected, [r.metrics[OUTAGE] for r in measurement.rounds])
     judgements = (
-        *damage(row, measurement),
+        *damage(scenario, measurement),
         *(
-            at_another_rate(_against(measurement, threshold, predicted.get(name)), threshold, row.load)
+            at_another_rate(_against(measurement, threshold, predicted.get(name)), threshold, scenario.load)
             for name, threshold in held.items()
         ),
         *(
@@ -112,25 +112,25 @@ def judge_fault(row: FaultScenario, measurement: Measurement, thresholds: Sequen
             if told_of(measurement, name) and _bounded(expectation.high_s, held.get(name))
         ),
         *([Judgement(verdict=Verdict.INVALID, metric=OUTAGE, reason=no_effect)] if no_effect else []),
-        *(_recovered(measurement) if RECOVERY not in held and not row.fault.about.ends_load else []),
-        *failed_sends(row, measurement, expected),
-        *_kept_up(row, measurement),
-        *_accepted_once(row, measurement),
-        *took_over(row, measurement),
+        *(_recovered(measurement) if RECOVERY not in held and not scenario.fault.about.ends_load else []),
+        *failed_sends(scenario, measurement, expected),
+        *_kept_up(scenario, measurement),
+        *_accepted_once(scenario, measurement),
+        *took_over(scenario, measurement),
         *(
             grown(measurement, name)
             for name, (doubtful, _) in GROWN.items()
             if told_of(measurement, name) and _bounded(doubtful, held.get(name))
         ),
-        *lacking_growth(row, measurement, held),
-        *lacking_level(row, held),
+        *lacking_growth(scenario, measurement, held),
+        *lacking_level(scenario, held),
     )
     verdicts = {judgement.verdict for judgement in judgements}
     notes = [f"{j.metric}: {j.reason}" for j in judgements if j.reason and not j.verdict.green]
-    untold = untold_growth(row, measurement)
+    untold = untold_growth(scenario, measurement)
     notes += [f"{name} is not held: {why}" for name, why in untold.items() if name not in held]
     verdict = next(v for v in SEVERITY if v in verdicts)
-    return Outcome(name=row.name, verdict=verdict, judgements=judgements, reasons=tuple(notes))
+    return Outcome(name=scenario.name, verdict=verdict, judgements=judgements, reasons=tuple(notes))
 
 
 def _bounded(most: float, stored: Threshold | None) -> bool:
@@ -156,15 +156,15 @@ def _red(metric: str, measured: float, reason: str, limit: float = 0.0) -> Judge
     return Judgement(verdict=Verdict.REGRESSED, metric=metric, measured=measured, limit=limit, reason=reason)
 
 
-def damage(row: FaultScenario, measurement: Measurement) -> list[Judgement]:
+def damage(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]:
     """Return what happened to records against the promise of the scenario's settings, in any round with a history.
 
     And more lost or doubled than a scenario without a promise can explain, and leaders that were not in sync.
     """
-    kinds = RULED_OUT[durability_of(row)]
+    kinds = RULED_OUT[durability_of(scenario)]
     judgements = [_kept(measurement, kind) for kind in kinds]
     judgements += [_explained(measurement, kind) for kind in ("lost", "duplicated") if kind not in kinds]
-    return [judgement for judgement in (*judgements, _unclean(row, measurement)) if judgement]
+    return [judgement for judgement in (*judgements, _unclean(scenario, measurement)) if judgement]
 
 
 def usual_latency_s(measurement: Measurement) -> float:
@@ -200,15 +200,15 @@ def _explained(measurement: Measurement, kind: str) -> Judgement | None:
     return _red(METRIC[kind], float(most), reason, limit)
 
 
-def _unclean(row: FaultScenario, measurement: Measurement) -> Judgement | None:
+def _unclean(scenario: FaultScenario, measurement: Measurement) -> Judgement | None:
     """Return the judgement of leaders elected that were not in sync, unless the scenario's settings allow them.
 
     Where two brokers are down at a time Kafka may know no better one (KIP-966: the last leader that was known).
     """
     name, setting = "unclean_elections", "unclean.leader.election.enable"
-    allowed = "true" in (dict(row.cluster.config).get(setting), dict(row.topic.config).get(setting))
+    allowed = "true" in (dict(scenario.cluster.config).get(setting), dict(scenario.topic.config).get(setting))
     most = _most(measurement, name)
-    if not most or allowed or row.fault.about.brokers_down > 1:
+    if not most or allowed or scenario.fault.about.brokers_down > 1:
         return None
     reason = f"in one round {most:.0f} leaders were elected that were not in sync, which {setting}=false rules out"
     return _red(name, most, reason)
@@ -297,23 +297,23 @@ def _recovered(measurement: Measurement) -> list[Judgement]:
     return []
 
 
-def failed_sends(row: FaultScenario, measurement: Measurement, expected: Expectation) -> list[Judgement]:
+def failed_sends(scenario: FaultScenario, measurement: Measurement, expected: Expectation) -> list[Judgement]:
     """Return a judgement when sends failed since the fault, of a scenario whose settings promise to lose none.
 
     REGRESSED where in most rounds more failed than are sent in UNPROMISED_S, with another error than a time-out: a slow
     machine does not explain such an answer. Nor does it a time-out, if sends were tried LONG times as long as service
     should take to be back. INCONCLUSIVE where fewer did.
     """
-    if durability_of(row) == "losses allowed":
+    if durability_of(scenario) == "losses allowed":
         return []
-    producer = dict(row.producer)
+    producer = dict(scenario.producer)
     tried_s = float(next((producer[name] for name in TIMEOUTS if name in producer), DELIVERY_MS)) / 1e3 or math.inf
     counts = [r.failover.integrity for r in measurement.rounds if r.failover]
     failed = [by_kind.get("failed", 0) for by_kind in counts]
     all_failed = [by_kind.get("failed", 0) + by_kind.get("timed_out", 0) for by_kind in counts]
     if not any(all_failed) or tried_s <= expected.high_s or any(name in producer for name in RETRIES):
         return []
-    limit = UNPROMISED_S * row.load.rate
+    limit = UNPROMISED_S * scenario.load.rate
     counted = all_failed if tried_s > LONG * expected.high_s else failed
     verdict = _mostly(sum(n > limit for n in counted), len(measurement.rounds))
     reason = (
@@ -324,15 +324,15 @@ def failed_sends(row: FaultScenario, measurement: Measurement, expected: Expecta
     return [Judgement(verdict=verdict, metric="unknown_records", reason=reason)]
 
 
-def _kept_up(row: FaultScenario, measurement: Measurement) -> list[Judgement]:
+def _kept_up(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]:
     """Return a judgement when consumers were still behind when the load ended: in doubt where it ended too early."""
-    metric = CATCH_UP if row.fault.about.leaves_unread else DRAINED
+    metric = CATCH_UP if scenario.fault.about.leaves_unread else DRAINED
     read = [r for r in counting(measurement, metric) if RECEIVING in r.metrics]
     never = sum(metric not in r.metrics for r in read)
     if not never:
         return []
     lasted = min(max(end for _, end in r.failover.phases.values()) for r in read if r.failover)
-    expected = expected_receiving(row, usual_latency_s(measurement), told_session_s(measurement))
+    expected = expected_receiving(scenario, usual_latency_s(measurement), told_session_s(measurement))
     long_enough = lasted > expected.high_s
     verdict = _mostly(never, len(read)) if long_enough else Verdict.INCONCLUSIVE
     reason = f"in {never} of {len(read)} rounds the consumers had not caught up when the load ended"
@@ -340,12 +340,12 @@ def _kept_up(row: FaultScenario, measurement: Measurement) -> list[Judgement]:
     return [Judgement(verdict=verdict, metric=metric, reason=reason)]
 
 
-def _accepted_once(row: FaultScenario, measurement: Measurement) -> list[Judgement]:
+def _accepted_once(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]:
     """Return a judgement when a record was given once more after its acceptance, or when no member accepted it.
 
     Where brokers go on serving and no member dies: a dead one may have accepted more than it could report.
     """
-    counts = {metric: _most(measurement, metric) for metric in ACCEPTED if row.fault.about.redelivers}
+    counts = {metric: _most(measurement, metric) for metric in ACCEPTED if scenario.fault.about.redelivers}
     return [
         _red(metric, most, f"in one round {most:,.0f} records {ACCEPTED[metric]}")
         for metric, most in counts.items()
@@ -353,15 +353,15 @@ def _accepted_once(row: FaultScenario, measurement: Measurement) -> list[Judgeme
     ]
 
 
-def took_over(row: FaultScenario, measurement: Measurement) -> list[Judgement]:
+def took_over(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]:
     """Return a judgement when no other controller became active before the one that was killed was started again.
 
     Measured on 2 busy cores: 3.2 s, of the 15 s that it is away. In doubt where the controllers' log does not say: no
     partition notices, so that nothing else shows it.
     """
-    controllers = row.cluster.controllers or row.cluster.brokers
-    away_long = row.fault.hold_s >= LEAST_AWAY_S
-    if not (row.fault.about.elects_controller and controllers >= FEWEST_CONTROLLERS and away_long):
+    controllers = scenario.cluster.controllers or scenario.cluster.brokers
+    away_long = scenario.fault.hold_s >= LEAST_AWAY_S
+    if not (scenario.fault.about.elects_controller and controllers >= FEWEST_CONTROLLERS and away_long):
         return []
     rounds = [r for r in measurement.rounds if r.failover]
     logged = [r for r in rounds if CHANGES in r.metrics]
@@ -382,9 +382,9 @@ def _elected_in_time(r: Round) -> bool:
     return r.failover.split.get("controller_s", math.inf) < back
 
 
-def untold_growth(row: FaultScenario, measurement: Measurement) -> dict[str, str]:
+def untold_growth(scenario: FaultScenario, measurement: Measurement) -> dict[str, str]:
     """Return which growth of a long load has no source, and why: not one that failed this time."""
-    if not row.fault.about.harmless:
+    if not scenario.fault.about.harmless:
         return {}
     reasons = {}
     for name, figure in GROWN_OF.items():
@@ -395,11 +395,11 @@ def untold_growth(row: FaultScenario, measurement: Measurement) -> dict[str, str
     return reasons
 
 
-def lacking_growth(row: FaultScenario, measurement: Measurement, held: Collection[str]) -> list[Judgement]:
+def lacking_growth(scenario: FaultScenario, measurement: Measurement, held: Collection[str]) -> list[Judgement]:
     """Return a judgement of each figure whose growth should be known of a long load, and is not."""
-    if not row.fault.about.harmless or row.fault.hold_s < LINE_S:
+    if not scenario.fault.about.harmless or scenario.fault.hold_s < LINE_S:
         return []
-    without_source = untold_growth(row, measurement)
+    without_source = untold_growth(scenario, measurement)
     return [
         Judgement(verdict=Verdict.INCONCLUSIVE, metric=name, reason=growth_unknown(measurement, name))
         for name in GROWN
@@ -407,9 +407,9 @@ def lacking_growth(row: FaultScenario, measurement: Measurement, held: Collectio
     ]
 
 
-def lacking_level(row: FaultScenario, held: Collection[str]) -> list[Judgement]:
+def lacking_level(scenario: FaultScenario, held: Collection[str]) -> list[Judgement]:
     """Return a judgement where neither a latency nor the rate of a long load is stored: only growth is judged then."""
-    if not row.fault.about.harmless or any(name == RATE or name.startswith("latency_") for name in held):
+    if not scenario.fault.about.harmless or any(name == RATE or name.startswith("latency_") for name in held):
         return []
     reason = "no threshold: whether it was slow throughout is not known"
     return [Judgement(verdict=Verdict.MISSING, metric=THROUGHOUT, reason=reason)]

@@ -336,13 +336,13 @@ def first_outage(lost: Outage, marks: Sequence[tuple[float, str]]) -> list[Inter
     Later ones are not of it: those after every partition was served again, and those since something else was done.
     """
     fault, until = marks[0][0], marks[1][0] if len(marks) > 1 else float("inf")
-    found: list[Interval] = []
+    first: list[Interval] = []
     for begin, closes in sorted(interval for one in lost.partitions.values() for interval in one.down):
-        if begin >= until or (found and begin > max(end for _, end in found)):
+        if begin >= until or (first and begin > max(end for _, end in first)):
             break
         if closes > fault:
-            found.append((begin, closes))
-    return found
+            first.append((begin, closes))
+    return first
 
 
 def leader_changes(states: Sequence[State], fault: float) -> int:
@@ -361,8 +361,8 @@ def steps_of(written: Written, lost: Outage, fault: float) -> dict[str, float]:
     steps = _steps_polled(written.states, fault) if written.changes is None else _steps_logged(written.changes, fault)
     elected = steps["elected_s"] or 0.0
     ends = [end for _, end in first_outage(lost, written.marks) if end >= elected - ASK_EVERY_S]
-    found = {**steps, "first_ack_s": min(ends, default=None)}
-    return {name: at - fault for name, at in found.items() if at is not None}
+    moments = {**steps, "first_ack_s": min(ends, default=None)}
+    return {name: at - fault for name, at in moments.items() if at is not None}
 
 
 def _steps_polled(states: Sequence[State], fault: float) -> dict[str, float | None]:
@@ -391,7 +391,7 @@ def log_metrics(written: Written, fault: float) -> dict[str, float]:
     if written.changes is None:
         return {}
     since = [change for change in written.changes if change.at >= fault]
-    found = {"unclean_elections": float(sum(change.unclean for change in since))}
-    if any(change.what == "controller" for change in written.changes):  # a log without the first one tells of none
-        found["controller_changes"] = float(sum(change.what == "controller" for change in since))
-    return found
+    metrics = {"unclean_elections": float(sum(change.unclean for change in since))}
+    if any(change.what == "controller" for change in written.changes):  # else the log began later
+        metrics["controller_changes"] = float(sum(change.what == "controller" for change in since))
+    return metrics

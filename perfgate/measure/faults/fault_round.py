@@ -65,49 +65,8 @@ WARM_UP = 0.5
 """Of the tier's warm-up: what a fault costs does not depend on the last percent of what the brokers can do."""
 
 
-def measure_faults(
-    setup: Setup, rows: Sequence[FaultScenario], run_id: str, done: Callable[[str, Measurement], None]
-) -> dict[str, Measurement]:
-    """Return the measurement of every scenario. A cluster that does not get well again is replaced.
-
-    `done` is called with the name and measurement of each before the next one begins.
-    """
-    measured: dict[str, Measurement] = {}
-    for number, row in enumerate(rows, start=1):
-        rounds: list[Round] = []
-        rtt: dict[str, float] = {}
-        log_tail = ""
-        times = row.rounds(setup.tier)
-        cluster: Cluster | None = None
-        try:
-            cluster = setup.cluster(row.cluster)
-            facts = setup.begun(cluster, [row])
-            bench = setup.bench(cluster, f"{run_id}-{number}", WARM_UP)
-            bench.warm_up([row])
-            facts["warm_up"] = bench.warm_up_facts
-            rtt = bench.round_trips([row])
-            for index in range(1, times + 1):
-                doing = f"scenario {number}/{len(rows)}, fault {index}/{times}"
-                rounds.append(bench.fault_round(row, index, doing))
-            log_tail = cluster.log_tail()
-        except TargetError as error:
-            failed = isinstance(error, BrokersFailedError) and setup.target.dedicated
-            late = isinstance(error, BrokersFailedError) and error.perhaps_late
-            reason = f"target unhealthy: {error}"
-            # A command of [faults] that fails is no sick target: what it stops is this scenario alone.
-            stopped = cluster is not None and bool(cluster.meter.stopped) and not cluster.meter.by_limit
-            rounds.append(unmeasured(len(rounds) + 1, reason, broken=failed, perhaps_late=late, unhealthy=stopped))
-            setup.target.close()
-        except Exception:  # whatever it is, no broker stays away while the next test goes on
-            setup.target.close()
-            raise
-        measured |= measured_by(setup.engine, [row], {row.name: rounds}, {}, rtt, log_tail)
-        done(row.name, measured[row.name])
-    return measured
-
-
 def fault_round(
-    row: FaultScenario,
+    scenario: FaultScenario,
     cluster: Cluster,
     faults: Faults,
     topics: TopicKeeper,
@@ -118,29 +77,29 @@ def fault_round(
     usage: UsageWatch,
     folder: Path,
 ) -> Round:
-    """Return the round. What kept it from being measured is a reason in it; its history is kept in `folder`.
+    """Return the round, with the reason in it where it was not measured; its history is kept in `folder`.
 
-    Raises TargetError when the cluster did not get well again, for the next round needs another one then.
+    Raises TargetError when the cluster did not get well again: the next round needs another one then.
     """
-    journals = folder / f"{row.name}-{index}"
+    journals = folder / f"{scenario.name}-{index}"
     shutil.rmtree(journals, ignore_errors=True)  # writers append
     over = True
     try:
         with (
-            cluster.watch(spec.topic, row.link) as watch,
+            cluster.watch(spec.topic, scenario.link) as watch,
             engine.journaled(spec, journals, observer) as load,
             usage,
         ):
             load.begin()
-            scene = Scene(row, faults, load, watch)
+            scene = Scene(scenario, faults, load, watch)
             observer.edge(begin := time.monotonic())
             load.follow_until(begin + BEFORE_S, "before the fault")
             observer.edge(begin + BEFORE_S)
             over = False
-            # What time alone does is asked of its own window too, by sources that tell it afterwards.
-            edge = observer.edge if row.fault.about.harmless else _nothing
+            # Sources that report a window afterwards are asked for what time alone does, too.
+            edge = observer.edge if scenario.fault.about.harmless else _nothing
             edge(time.monotonic())
-            row.fault.about.act(scene)
+            scenario.fault.about.act(scene)
             edge(time.monotonic())
             over = True
             back = time.monotonic()
@@ -153,40 +112,39 @@ def fault_round(
         log, unread = _everything(engine, spec, journals / "log", ends, observer)
         changed, unknown = _changes(faults, spec.topic)
         written = _written(spec, load, scene, journals, log, ends, changed, usage)
-        keep(history_path(folder, row.name, index), written)
+        keep(history_path(folder, scenario.name, index), written)
         shutil.rmtree(journals)
         try:
             failover, metrics, accounting = analyse(written)
         except ValueError as error:
-            failed = cluster.dedicated and brokers_served_too_little(written)
-            return unmeasured(index, str(error), broken=failed, perhaps_late=True)
+            broken = cluster.dedicated and brokers_served_too_little(written)
+            return unmeasured(index, str(error), broken=broken, perhaps_late=True)
         if unread:  # what was not read is not known to be lost
             failover, metrics = without_integrity(failover, metrics)
         failover = replace(failover, session_s=faults.session_s())
     except (LoadError, TopicRefusedError) as error:
-        if isinstance(error, SendsFailedError):
-            failed_round = sends_failed(index, error, own_brokers=cluster.dedicated)
-            if not over:
-                where = f"round {index} of {row.name} was broken off in its fault: {error}"
-                raise BrokersFailedError(where, perhaps_late=failed_round.only_late) from error
-            return failed_round
-        if not over:
-            raise TargetError(f"round {index} of {row.name} was broken off in its fault: {error}") from error
-        return unmeasured(index, str(error))
+        own = cluster.dedicated
+        failed = sends_failed(index, error, own_brokers=own) if isinstance(error, SendsFailedError) else None
+        if over:
+            return failed or unmeasured(index, str(error))
+        where = f"round {index} of {scenario.name} was broken off in its fault: {error}"
+        if failed:
+            raise BrokersFailedError(where, perhaps_late=failed.only_late) from error
+        raise TargetError(where) from error
     except BrokersFailedError as error:
-        where = f"round {index} of {row.name}: {error}"
+        where = f"round {index} of {scenario.name}: {error}"
         raise BrokersFailedError(where, perhaps_late=error.perhaps_late) from error
     except TargetError as error:
-        raise TargetError(f"round {index} of {row.name}: {error}") from error
+        raise TargetError(f"round {index} of {scenario.name}: {error}") from error
     flaws = [
         *flaws,
         *unknown,
         *fault_host_flaws(load.hosts),
-        *stayed(row, metrics),
-        *not_redelivered(row, written, metrics),
+        *stayed(scenario, metrics),
+        *not_redelivered(scenario, written, metrics),
         *late_before(schedule_delay_s(written)),
     ]
-    early = failed_before(row, written)
+    early = failed_before(scenario, written)
     spoilt = [*spoilt_latencies(written, metrics), *spoilt_by_clocks(load.hosts, metrics)]
     whole = [*from_doubts(flaws), *unread, *([early] if early else [])]
     return Round(
@@ -210,7 +168,7 @@ def fault_round(
 def _everything(
     engine: Engine, spec: LoadSpec, folder: Path, ends: Sequence[int], observer: Observer
 ) -> tuple[Rows, list[Flaw]]:
-    """Return what a fresh consumer is given, and that it is not all; nothing where it is."""
+    """Return what a fresh consumer is given, and the flaw that it is not all."""
     try:
         return engine.read_everything(spec, folder, ends, observer), []
     except LogUnreadError as error:
@@ -218,7 +176,7 @@ def _everything(
 
 
 def _changes(faults: Faults, topic: str) -> tuple[Sequence[LoggedChange] | None, list[Doubt]]:
-    """Return what the controllers' log says, and why it says nothing: an outage is one whatever they elected."""
+    """Return the controllers' log, or the doubt of a round without it: an outage is one whatever they elected."""
     try:
         return faults.changes(topic), []
     except BrokersFailedError:
@@ -233,7 +191,7 @@ def _nothing(_at: float) -> None:
 
 
 def _settled_ends(topics: TopicKeeper, spec: LoadSpec) -> Sequence[int]:
-    """Return the topic's end offsets once they no longer move: followers may still copy what acks=1 acknowledged."""
+    """Return the topic's end offsets once they stand still: followers may still copy what acks=1 acknowledged."""
     partitions, deadline = spec.scenario.topic.partitions, time.monotonic() + SETTLED_WITHIN_S
     before: Sequence[int] = ()
     while (ends := topics.end_offsets(spec.topic, partitions)) != before and time.monotonic() < deadline:
@@ -244,18 +202,18 @@ def _settled_ends(topics: TopicKeeper, spec: LoadSpec) -> Sequence[int]:
 
 def _recovered(spec: LoadSpec, load: JournaledLoad, scene: Scene, journals: Path) -> bool:
     """Return whether the load is as before already, or never will be."""
-    if scene.row.fault.about.ends_load:
+    if scene.scenario.fault.about.ends_load:
         return True
     load.collect()
     sends, outcomes = _producers(spec.scenario, journals)
-    back = scene.marks[-1 if scene.row.fault.about.leaves_unread else 0][0]
+    back = scene.marks[-1 if scene.scenario.fault.about.leaves_unread else 0][0]
     fault, until = scene.marks[0][0], time.monotonic()
     return recovered(load.start, spec.scenario.load.rate, sends, outcomes, fault, until, since=back)
 
 
-def _producers(row: Scenario, journals: Path) -> tuple[list[Rows], list[Rows]]:
-    """Return what every producer has written down so far: sends and outcomes."""
-    numbers = range(row.producers * row.threads)
+def _producers(scenario: Scenario, journals: Path) -> tuple[list[Rows], list[Rows]]:
+    """Return the sends and outcomes that every producer has recorded so far."""
+    numbers = range(scenario.producers * scenario.threads)
     return (
         [read_journal(sends_path(journals, number), SEND) for number in numbers],
         [read_journal(outcomes_path(journals, number), OUTCOME) for number in numbers],
@@ -272,16 +230,16 @@ def _written(
     changed: Sequence[LoggedChange] | None,
     usage: UsageWatch,
 ) -> Written:
-    row = spec.scenario
-    sends, outcomes = _producers(row, journals)
-    each = row.consumers.processes * row.consumers.threads if row.consumers else 0
+    scenario = spec.scenario
+    sends, outcomes = _producers(scenario, journals)
+    each = scenario.consumers.processes * scenario.consumers.threads if scenario.consumers else 0
     return Written(
         start=load.start,
-        rate=row.load.rate,
-        partitions=row.topic.partitions,
+        rate=scenario.load.rate,
+        partitions=scenario.topic.partitions,
         sends=sends,
         outcomes=outcomes,
-        receipts=[read_journal(receipts_path(journals, number), RECEIPT) for number in range(row.groups * each)],
+        receipts=[read_journal(receipts_path(journals, number), RECEIPT) for number in range(scenario.groups * each)],
         log=log,
         end_offsets=ends,
         marks=scene.marks,
@@ -289,7 +247,48 @@ def _written(
         changes=changed,
         cpu=usage.cpu,
         end=load.end,
-        groups=max(1, row.groups),
+        groups=max(1, scenario.groups),
         memory=usage.memory,
-        accepts=[read_journal(accepts_path(journals, number), ACCEPT) for number in range(row.groups * each)],
+        accepts=[read_journal(accepts_path(journals, number), ACCEPT) for number in range(scenario.groups * each)],
     )
+
+
+def measure_faults(
+    setup: Setup, scenarios: Sequence[FaultScenario], run_id: str, done: Callable[[str, Measurement], None]
+) -> dict[str, Measurement]:
+    """Return the measurement of every scenario. A cluster that does not get well again is replaced.
+
+    `done` is called with the name and measurement of each before the next one begins.
+    """
+    measured: dict[str, Measurement] = {}
+    for number, scenario in enumerate(scenarios, start=1):
+        rounds: list[Round] = []
+        rtt: dict[str, float] = {}
+        log_tail = ""
+        times = scenario.rounds(setup.tier)
+        cluster: Cluster | None = None
+        try:
+            cluster = setup.cluster(scenario.cluster)
+            facts = setup.begun(cluster, [scenario])
+            bench = setup.bench(cluster, f"{run_id}-{number}", WARM_UP)
+            bench.warm_up([scenario])
+            facts["warm_up"] = bench.warm_up_facts
+            rtt = bench.round_trips([scenario])
+            for index in range(1, times + 1):
+                doing = f"scenario {number}/{len(scenarios)}, fault {index}/{times}"
+                rounds.append(bench.fault_round(scenario, index, doing))
+            log_tail = cluster.log_tail()
+        except TargetError as error:
+            failed = isinstance(error, BrokersFailedError) and setup.target.dedicated
+            late = isinstance(error, BrokersFailedError) and error.perhaps_late
+            reason = f"target unhealthy: {error}"
+            # A command of [faults] that fails is no sick target: what it stops is this scenario alone.
+            stopped = cluster is not None and bool(cluster.meter.stopped) and not cluster.meter.by_limit
+            rounds.append(unmeasured(len(rounds) + 1, reason, broken=failed, perhaps_late=late, unhealthy=stopped))
+            setup.target.close()
+        except Exception:  # whatever it is, no broker stays away while the next test goes on
+            setup.target.close()
+            raise
+        measured |= measured_by(setup.engine, [scenario], {scenario.name: rounds}, {}, rtt, log_tail)
+        done(scenario.name, measured[scenario.name])
+    return measured

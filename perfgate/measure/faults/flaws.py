@@ -119,12 +119,12 @@ def failures(written: Written) -> dict[str, int]:
     return {"failed": len(codes) - late, "timed_out": late}
 
 
-def failed_before(row: FaultScenario, written: Written) -> Flaw | None:
+def failed_before(scenario: FaultScenario, written: Written) -> Flaw | None:
     """Return the flaw of sends that failed while nothing was done to the brokers; None when none did."""
-    kind = row.fault.about
+    kind = scenario.fault.about
     since, until = (-math.inf, math.inf) if kind.harmless else (written.fault - BEFORE_S, written.fault)
     codes = _codes(written, since, until)
-    if not len(codes) or kind.prepared or any(name in dict(row.producer) for name in RETRIES):
+    if not len(codes) or kind.prepared or any(name in dict(scenario.producer) for name in RETRIES):
         return None
     kinds = ", ".join(f"{n:,} x error {code}" for code, n in zip(*np.unique(codes, return_counts=True), strict=True))
     reason = f"{len(codes):,} sends failed while nothing was done to the brokers: {kinds} of librdkafka"
@@ -139,24 +139,24 @@ def _codes(written: Written, since: float, until: float) -> npt.NDArray[np.int32
     return codes
 
 
-def stayed(row: FaultScenario, metrics: Mapping[str, float]) -> tuple[Doubt, ...]:
+def stayed(scenario: FaultScenario, metrics: Mapping[str, float]) -> tuple[Doubt, ...]:
     """Return the doubts of consumers that were to stay away and read on: they cost nothing then."""
-    gap, hold = metrics.get("receive_outage_s.max", 0.0), row.fault.hold_s
-    if not row.fault.about.leaves_unread or gap >= STAYED_AWAY * hold:
+    gap, hold = metrics.get("receive_outage_s.max", 0.0), scenario.fault.hold_s
+    if not scenario.fault.about.leaves_unread or gap >= STAYED_AWAY * hold:
         return ()
     text = f"the consumers did not stay away: {gap:.1f} s without a record is the longest that they had, of {hold:g} s"
     return but_outages("no effect", "load", text)
 
 
-def not_redelivered(row: FaultScenario, written: Written, metrics: Mapping[str, float]) -> tuple[Doubt, ...]:
+def not_redelivered(scenario: FaultScenario, written: Written, metrics: Mapping[str, float]) -> tuple[Doubt, ...]:
     """Return the doubts of a fault by which records should be delivered again, and none was.
 
     A slow member that kept none for longer than its lock has cost nothing. One that did has shown that brokers do not
     give locked records back.
     """
-    if not row.fault.about.redelivers or metrics.get("redelivered_records"):
+    if not scenario.fault.about.redelivers or metrics.get("redelivered_records"):
         return ()
-    longest_s, lock_s = kept_s(written), record_lock_s(row)
+    longest_s, lock_s = kept_s(written), record_lock_s(scenario)
     if longest_s >= SURELY_KEPT * lock_s:
         text = (
             f"no record was delivered again, although the slow consumer kept some for {longest_s:.1f} s and its lock "
