@@ -1,7 +1,5 @@
 """client-crash: a producer is killed for good with records in its buffer."""
 
-from __future__ import annotations
-
 from perfgate.faults.costs import unmoved
 from perfgate.model.faults import FaultKind, Scene
 

@@ -1,7 +1,5 @@
 """consumer-kill: a member of the consumer group is killed for good; the others take over its partitions."""
 
-from __future__ import annotations
-
 from perfgate.faults.costs import FIND_S, unmoved
 from perfgate.model.faults import Expectation, FaultKind, FaultScenario, Scene
 

@@ -1,7 +1,5 @@
 """consumer-slow: a member of a share group takes longer over records than its lock lasts; others get them as well."""
 
-from __future__ import annotations
-
 from perfgate.faults.costs import FIND_S, unmoved
 from perfgate.model.faults import Expectation, FaultKind, FaultScenario, Scene, record_lock_s
 

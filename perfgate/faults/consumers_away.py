@@ -1,7 +1,5 @@
 """consumers-away: the first group's consumers read nothing for a while, then come back to what is unread."""
 
-from __future__ import annotations
-
 import time
 
 from perfgate.faults.costs import FIND_S, unmoved

@@ -1,7 +1,5 @@
 """Expectations that several faults share: leaders that move in good order, and none that move."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from perfgate.model.faults import Case, Expectation

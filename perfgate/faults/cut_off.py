@@ -1,7 +1,5 @@
 """cut-off: all links of the broker that leads the first partition are severed, and mended."""
 
-from __future__ import annotations
-
 from perfgate.faults.costs import still
 from perfgate.model.faults import FaultKind
 

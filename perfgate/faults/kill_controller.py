@@ -1,7 +1,5 @@
 """kill-controller: the active controller crashes (SIGKILL), another takes over, and it comes back."""
 
-from __future__ import annotations
-
 from perfgate.faults.costs import unmoved
 from perfgate.model.faults import FaultKind, Scene
 

@@ -1,7 +1,5 @@
 """kill-leader: the broker that leads the first partition crashes (SIGKILL), and comes back."""
 
-from __future__ import annotations
-
 from perfgate.model.faults import Case, Expectation, FaultKind, Scene
 
 DISCOVERY_S = 2.0

@@ -1,7 +1,5 @@
 """pause-leader: the broker that leads the first partition stands still (SIGSTOP), and goes on."""
 
-from __future__ import annotations
-
 from perfgate.faults.costs import still
 from perfgate.model.faults import FaultKind
 

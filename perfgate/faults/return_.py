@@ -1,7 +1,5 @@
 """return: a broker that was down for long comes back and catches up; its return is the fault, not its going."""
 
-from __future__ import annotations
-
 from perfgate.faults.costs import moved
 from perfgate.model.faults import FaultKind, Scene
 

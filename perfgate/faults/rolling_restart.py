@@ -1,7 +1,5 @@
 """rolling-restart: each broker that holds the topic is shut down and started again, once all replicas are in sync."""
 
-from __future__ import annotations
-
 from perfgate.faults.costs import moved
 from perfgate.model.faults import FaultKind, Scene
 

@@ -1,7 +1,5 @@
 """scale-out: a broker that held nothing of the topic joins, and takes over its share of the replicas."""
 
-from __future__ import annotations
-
 from perfgate.faults.costs import moved
 from perfgate.model.faults import FaultKind, Scene
 

@@ -1,7 +1,5 @@
 """slow-follower: a broker that leads nothing of the topic gets a fifth of its time; it is slow, but stays in sync."""
 
-from __future__ import annotations
-
 import time
 
 from perfgate.faults.costs import unmoved

@@ -1,7 +1,5 @@
 """stop-leader: the broker that leads the first partition is shut down in good order (SIGTERM), and started again."""
 
-from __future__ import annotations
-
 from perfgate.faults.costs import moved
 from perfgate.model.faults import FaultKind, Scene
 

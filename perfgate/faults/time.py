@@ -1,7 +1,5 @@
 """time: nothing is done but let the load go on; what time alone makes of latency, CPU and memory is judged."""
 
-from __future__ import annotations
-
 from perfgate.faults.costs import unmoved
 from perfgate.model.faults import NOTHING_DONE, FaultKind, Figures, Scene
 

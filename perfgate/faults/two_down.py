@@ -1,7 +1,5 @@
 """two-down: two of three brokers crash; with min.insync.replicas=2 there is no service until one of them is back."""
 
-from __future__ import annotations
-
 from perfgate.model.faults import Case, Expectation, FaultKind, Scene
 
 SECOND_DOWN_AFTER_S = 2.0
