@@ -12,7 +12,7 @@ import time
 import numpy as np
 from confluent_kafka import KafkaError, Message, Producer
 
-from perfgate.load.window import Window, now
+from perfgate.load.schedule import Window, now
 from perfgate.systems.kafka.load.clib import lib
 from perfgate.systems.kafka.load.instructions import producer_settings
 from perfgate.systems.kafka.load.producing import CHUNK, Sender

@@ -25,8 +25,7 @@ from benchmarks.load_engine import CASES
 from perfgate.host.environment import environment_facts
 from perfgate.host.machine_use import Usage
 from perfgate.load.hosts import dask_hosts
-from perfgate.load.local import WORKER
-from perfgate.load.transport import Transport
+from perfgate.load.transport import WORKER, Transport
 from perfgate.measure.assembly import done_in_window
 from perfgate.measure.validity import accounting_of, flaws
 from perfgate.model import DEFAULT_KAFKA_VERSION, MIB, SAME_ZONE, ClusterSpec, Load, Scenario

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 import psutil
 
 from benchmarks.warm_cluster import BY_NAME, warm_cluster
-from perfgate.load.turns import SIDES, pace
+from perfgate.load.schedule import SIDES, pace
 from perfgate.measure.bench import Bench
 from perfgate.measure.parts import next_order
 from perfgate.measure.sides import burst

@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-from perfgate.load.window import Window, now
+from perfgate.load.schedule import Window, now
 from perfgate.model.histogram import LatencyRecorder
 from perfgate.model.load import Sent
 from perfgate.systems.kafka.load.worker import Control, emit, run

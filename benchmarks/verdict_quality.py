@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.warm_cluster import BY_NAME, KeptTarget, quiet_setup, warm_cluster
 from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
-from perfgate.load.turns import pace
+from perfgate.load.schedule import pace
 from perfgate.measure.bench import Bench
 from perfgate.measure.comparing import Comparing
 from perfgate.measure.parts import MIRRORED, QUADS

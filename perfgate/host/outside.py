@@ -45,7 +45,17 @@ COMMAND = ".command"
 """Ends the name of a file with the command that runs: its process, and when that was started (s since 1970)."""
 
 
-class CommandedChange:
+class _Outside:
+    """A change of which the suite does not know what it changes."""
+
+    def fixed(self, names: Iterable[str]) -> list[str]:
+        return []
+
+    def still(self, values: Settings) -> float:
+        return 0.0
+
+
+class CommandedChange(_Outside):
     """Applies and reverts a change by commands; see :class:`perfgate.model.target.OutsideChange`."""
 
     rehearsals = 1
@@ -71,20 +81,12 @@ class CommandedChange:
             raise ConfigurationError("another run applies and reverts a change by commands: wait until it has ended")
         self._lock = lock
 
-    def fixed(self, names: Iterable[str]) -> list[str]:
-        """Return nothing: what the commands change is theirs to know."""
-        return []
-
     def change(self, values: Settings) -> float:
         """Apply the change and wait until it is ready; return how long that took, in s. Raises TargetError."""
         if self._journal is None:
             known = {"run": self._run_id, "folder": str(Path.cwd()), "commands": asdict(self._commands)}
             self._journal = Journal(self._folder, self._run_id, SUFFIX, known)
         return self._do("apply", self._commands.apply)
-
-    def still(self, values: Settings) -> float:
-        """Do nothing: what was changed is not known."""
-        return 0.0
 
     def restore(self) -> float:
         """Revert the change and wait until it is ready; return how long that took, in s. Raises TargetError."""
@@ -124,7 +126,7 @@ class CommandedChange:
             file.write(text)
 
 
-class PausedChange:
+class PausedChange(_Outside):
     """Asks a person to apply and to revert a change; see :class:`perfgate.model.target.OutsideChange`."""
 
     rehearsals = 0
@@ -137,18 +139,10 @@ class PausedChange:
         except OSError as error:
             raise ConfigurationError("--pause-for-change asks a person, and this run has no terminal") from error
 
-    def fixed(self, names: Iterable[str]) -> list[str]:
-        """Return nothing: what the person changes is theirs to know."""
-        return []
-
     def change(self, values: Settings) -> float:
         """Have the change applied; return how long that took, in s. Raises TargetError when the terminal is closed."""
         self._applied = True
         return self._ask("apply")
-
-    def still(self, values: Settings) -> float:
-        """Do nothing: what was changed is not known."""
-        return 0.0
 
     def restore(self) -> float:
         """Have the change reverted; return how long that took, in s. Raises TargetError when the terminal is closed."""

@@ -17,8 +17,7 @@ from perfgate.host.environment import time_service
 from perfgate.host.journal import LockedFolder, delete_left_over
 from perfgate.host.machine_use import boot_id, look, speeds, use
 from perfgate.load import boot
-from perfgate.load.local import LocalProcess, LocalTransport, ended
-from perfgate.load.transport import Message
+from perfgate.load.transport import LocalProcess, LocalTransport, Message, ended
 from perfgate.model.hosts import MachineUse, TimeService
 from perfgate.model.load import LoadError
 
@@ -31,22 +30,21 @@ PACKAGES = ("confluent-kafka", "distributed", "hdrhistogram", "numpy", "psutil")
 
 @cache
 def fingerprint() -> str:
-    """Return what two hosts must have in common: the version of Python, and the text of this package."""
+    """What two hosts must have in common: the version of Python, and the text of this package."""
     return boot.fingerprint(PACKAGE, platform.python_version())
 
 
 def versions() -> str:
-    """Return what two hosts must have in common, the packages that generators are made of too."""
+    """The same with the packages that generators are made of."""
     return ", ".join([fingerprint(), *(f"{name} {version}" for name, version in packages().items())])
 
 
 def packages() -> dict[str, str]:
-    """Return the version of each of PACKAGES here."""
     return {name: importlib.metadata.version(name) for name in PACKAGES}
 
 
 class Agent:
-    """What the run talks with on one host. A Dask actor: its coroutines run in the worker's event loop."""
+    """The end of a host that the run talks with. A Dask actor: its coroutines run in the worker's event loop."""
 
     def __init__(self) -> None:
         self._processes: Mapping[str, LocalProcess] = {}
@@ -59,15 +57,13 @@ class Agent:
         self._folder: LockedFolder | None = None
 
     def now(self) -> float:
-        """Return the time on this host's monotonic clock."""
         return time.monotonic()
 
     async def version(self) -> str:
-        """Return what is installed here."""
         return versions()
 
     async def clock(self) -> tuple[float, float]:
-        """Return when this request was received, and when it was answered."""
+        """When this request was received, and when it was answered."""
         return self.now(), self.now()
 
     async def start(self, specs: Mapping[str, Mapping[str, object]], worker: Sequence[str]) -> None:
@@ -99,7 +95,7 @@ class Agent:
     async def listen(self, patience_s: float) -> tuple[float, float, Sequence[tuple[str, Message | None]]]:
         """Return what the processes have said since the last call, as soon as it is more than their progress.
 
-        With it goes when this request was received, and when it was answered: each call tells of the clock. Raises
+        Before it, when this request was received and when it was answered: each call is an exchange of clocks. Raises
         LookupError when no process was started: this agent is not the one that was given them.
         """
         if not self._processes:
@@ -116,7 +112,7 @@ class Agent:
         return received, self.now(), taken
 
     async def tell(self, name: str, message: Mapping[str, object]) -> None:
-        """Pass a message on to one process, if it is there yet. The window that it tells of is measured here too."""
+        """Pass a message on to one process, if it is there yet. The machine's use in its window is measured here."""
         if name in self._processes:
             self._processes[name].tell(message)
         if "window" in message and self._measuring is None:
@@ -126,7 +122,7 @@ class Agent:
             self._timing = loop.create_task(asyncio.to_thread(time_service))  # before the window: it costs a process
 
     async def machine(self, run_boot_id: str) -> MachineUse | None:
-        """Return what this machine did in the window, once that has closed; None when nobody can tell.
+        """What this machine did in the window, once that has closed; None where that cannot be measured.
 
         `run_boot_id`: of the machine that the run is on.
         """
@@ -134,15 +130,15 @@ class Agent:
         return found and replace(found, with_run=run_boot_id == boot_id())
 
     async def time_service(self) -> TimeService | None:
-        """Return what chrony said of this host's wall clock when the window became known; None where nothing did."""
+        """What chrony said of this host's wall clock when the window became known; None where nothing did."""
         return await self._timing if self._timing else None
 
     async def written(self) -> Mapping[str, int]:
-        """Return how many bytes each journal has."""
+        """The size of each journal, in bytes."""
         return {} if self._folder is None else await asyncio.to_thread(_sizes, self._folder.path)
 
     async def read(self, name: str, begin: int, count: int) -> bytes:
-        """Return so many bytes of a journal from the byte `begin` on, or what there is. Raises LoadError."""
+        """`count` bytes of a journal from the byte `begin` on, or what there is. Raises LoadError."""
         if self._folder is None or Path(name).name != name:
             raise LoadError(f"it has no journal {name}")
         try:
@@ -151,12 +147,11 @@ class Agent:
             raise LoadError(f"its journal {name} cannot be read: {error}") from error
 
     async def kill(self, name: str) -> None:
-        """Kill one process, if it is there yet, without waiting for its end."""
         if name in self._processes:
             self._processes[name].kill()
 
     async def obituary(self, name: str) -> str:
-        """Return how a process ended, with its last words."""
+        """How a process ended, with its last words."""
         return await asyncio.to_thread(self._processes[name].obituary)
 
     async def end(self) -> None:
@@ -175,7 +170,7 @@ class Agent:
             await asyncio.to_thread(folder.delete)
 
     def _with_folder(self, specs: Mapping[str, Mapping[str, object]]) -> Mapping[str, Mapping[str, object]]:
-        """Return the specs with this agent's own folder where they name one of the machine of the run."""
+        """The specs with this agent's own folder where they name one of the machine of the run."""
         if not any(spec.get("history") for spec in specs.values()):
             return specs
         self._folder = LockedFolder()

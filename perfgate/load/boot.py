@@ -40,7 +40,6 @@ class Refused(Exception):
 
 
 def fingerprint(package: Path, version: str) -> str:
-    """Return what two hosts must have in common: the version of Python, and the text of the package."""
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
         digest.update(f"{path.relative_to(package)}\n".encode() + path.read_bytes())
@@ -48,7 +47,6 @@ def fingerprint(package: Path, version: str) -> str:
 
 
 def say(**message: Any) -> None:
-    """Tell the run something."""
     os.write(1, (MARK + json.dumps(message) + "\n").encode())
 
 
@@ -89,7 +87,7 @@ def _check(folder: Path, asked: dict[str, Any]) -> None:
 
 
 def _installed(stdin: io.FileIO, asked: dict[str, Any]) -> tuple[Path, str]:
-    """Return the folder of this version and its Python, made from what the run sends where it was not yet."""
+    """The folder of this version and its Python, made from what the run sends where it was not yet."""
     mine = platform.python_version()
     if mine != asked["python"]:
         raise Refused(
@@ -160,7 +158,7 @@ def _delete(path: Path) -> None:
 
 
 def _somebody_in(path: Path) -> bool:
-    """Return whether a process of this user works in the folder: agents of older versions hold no lock."""
+    """Whether a process of this user works in the folder: agents of older versions hold no lock."""
     for link in Path("/proc").glob("[0-9]*/cwd"):
         with contextlib.suppress(OSError):  # of another user, or gone
             if link.readlink().is_relative_to(path.resolve()):
@@ -169,7 +167,7 @@ def _somebody_in(path: Path) -> bool:
 
 
 def _make(place: Path, archive: bytes, pip_options: list[str]) -> None:
-    """Make the folder beside its place, and rename it once it is whole: others may be doing the same."""
+    """Make the folder next to its place, and rename it once it is whole: others may be doing the same."""
     work = Path(tempfile.mkdtemp(prefix=f"{place.name}.", dir=place.parent))
     try:
         with tarfile.open(fileobj=io.BytesIO(archive)) as files:

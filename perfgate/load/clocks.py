@@ -36,10 +36,10 @@ class Estimate:
 
 
 def estimate(exchanges: Iterable[Exchange]) -> Estimate:
-    """Return the estimate of the exchange with the smallest round trip.
+    """The estimate of the exchange with the smallest round trip.
 
-    Each message takes no less than no time, and both together the round trip: the offset is off by half of that at
-    most (RFC 5905, section 8), however unequal the two are. Raises ValueError without an exchange.
+    Each message takes no less than no time, and both together the round trip: the offset is off by half of that at most
+    (RFC 5905, section 8), however unequal the two are. Raises ValueError without an exchange.
     """
     best = min(exchanges, key=lambda exchange: exchange.round_trip)
     return Estimate(
@@ -50,7 +50,7 @@ def estimate(exchanges: Iterable[Exchange]) -> Estimate:
 
 
 def interpolated(before: Estimate, after: Estimate, at: float) -> Estimate:
-    """Return the estimate for a moment between two others, for a clock that drifts evenly between them."""
+    """The estimate for a moment between two others, for a clock that drifts evenly between them."""
     share = min(1.0, max(0.0, (at - before.at) / (after.at - before.at))) if after.at > before.at else 0.0
     return Estimate(
         at=at,
@@ -60,15 +60,15 @@ def interpolated(before: Estimate, after: Estimate, at: float) -> Estimate:
 
 
 def off_by(used: float, before: Estimate, after: Estimate) -> float:
-    """Return by how much the offset that was `used` from `before` until `after` can have been wrong at most."""
+    """The most that the offset which was `used` from `before` until `after` can have been wrong by."""
     return max(abs(seen.offset - used) + seen.bound for seen in (before, after))
 
 
 def stepped(seen: Sequence[Estimate]) -> float:
-    """Return by how much the clock has stepped among these estimates, which follow one another; 0.0: it has not.
+    """The step of the clock among these estimates, which follow one another; 0.0 without one, positive ahead.
 
-    Each is held against the first one and the one before it: what neither the bounds of both nor DRIFT explain is a
-    step. Of several the one that is explained least; above zero where the clock went ahead.
+    Each is compared with the first one and the one before it: a step is what neither the bounds of both nor DRIFT
+    explain; of several the one that is explained least.
     """
     pairs = [pair for n in range(1, len(seen)) for pair in ((seen[0], seen[n]), (seen[n - 1], seen[n]))]
     unexplained = [(abs(b.offset - a.offset) - _explained(a, b), b.offset - a.offset) for a, b in pairs]
@@ -77,21 +77,20 @@ def stepped(seen: Sequence[Estimate]) -> float:
 
 
 class Track:
-    """One clock over a round: the estimate before it, and one of every LOOK_EVERY_S since, from messages that pass."""
+    """One clock over a round: the estimate before it, and one every LOOK_EVERY_S since, from messages that pass."""
 
     def __init__(self, before: Estimate) -> None:
         self.before = before
         self._seen, self._newest = [before], list[Exchange]()
 
     def heard(self, exchange: Exchange) -> None:
-        """Take in one more exchange."""
         self._newest.append(exchange)
         if exchange.heard - self._newest[0].sent >= LOOK_EVERY_S:
             newest, self._newest = self._newest, []
             self._seen.append(estimate(newest))
 
     def stepped(self, after: Estimate) -> float:
-        """Return by how much the clock has stepped until this last estimate; see :func:`stepped`."""
+        """The step of the clock until this last estimate; see :func:`stepped`."""
         newest = self._newest
         return stepped([*self._seen, *([estimate(newest)] if newest else []), after])
 

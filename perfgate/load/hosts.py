@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import logging
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,17 +12,23 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import dask
-from distributed import Client, LocalCluster
-from distributed.security import Security
+from distributed import Client
 
 from perfgate.host.machine_use import boot_id
 from perfgate.load.agent import Agent, versions
 from perfgate.load.clocks import Estimate, Exchange, Track, estimate, interpolated, off_by
-from perfgate.load.collecting import HostJournals
-from perfgate.load.local import WORKER
-from perfgate.load.scheduler import check_scheduler
-from perfgate.load.tls import certificate_and_key, security
-from perfgate.load.transport import Heard, HostClock, Message
+from perfgate.load.history import HostJournals
+from perfgate.load.hosts_file import Zones
+from perfgate.load.scheduler import (
+    ANSWER_S,
+    CONNECT_S,
+    SETTINGS,
+    certificate_and_key,
+    check_scheduler,
+    client_of,
+    own_cluster,
+)
+from perfgate.load.transport import WORKER, Heard, HostClock, Message
 from perfgate.model import Link
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.hosts import MachineUse
@@ -31,20 +36,9 @@ from perfgate.model.load import LoadError
 
 LEAD_S = 0.5
 PATIENCE_S = 0.25
-ANSWER_S = 5.0
-"""A host that has not answered for so long is lost."""
-CONNECT_S = 15.0
 EXCHANGES = 16
 """Of so many exchanges with a clock the one with the smallest round trip counts."""
 LOCAL = "local:"
-SETTINGS = {
-    "distributed.worker.daemon": False,
-    "distributed.scheduler.allowed-failures": 0,
-    "distributed.scheduler.work-stealing": False,
-    # What Dask does for its users' tasks every 10 and 20 ms: 2.5 % of a core on each host, 0.4 % without (measured).
-    "distributed.worker.profile.enabled": False,
-    "distributed.admin.tick.interval": "1s",
-}
 MOMENTS = ("start", "window")
 """Messages to a generator process in which numbers are moments of its own clock."""
 
@@ -80,14 +74,14 @@ class _Host:
             return getattr(self._actor, method)(*args).result(timeout=ANSWER_S)
         except LoadError as error:  # it is there, and says why not
             raise LoadError(f"the load host {self.name}: {error}") from error
-        except Exception as error:  # whatever it is, nobody knows what this host does
+        except Exception as error:  # whatever it is, what this host does is not known
             ended = "" if self._client.status == "running" else "the connection to the Dask scheduler has ended; "
             why = f"it did not answer within {ANSWER_S:.0f} s" if isinstance(error, TimeoutError) else repr(error)
             self._lost = f"the load host {self.name} ({self._address}) is lost: {ended}{why}"
             raise LoadError(self._lost) from error
 
     def look(self) -> Estimate:
-        """Return how far this host's clock is ahead now."""
+        """How far this host's clock is ahead now."""
         return estimate(itertools.starmap(Exchange, (self._exchange() for _ in range(EXCHANGES))))
 
     def begin_anew(self) -> None:
@@ -101,7 +95,7 @@ class _Host:
         return self.clock.before
 
     def clock_at(self, at: float) -> HostClock:
-        """Return the clock at a moment of the round, by what it is now. Raises LoadError."""
+        """The clock at a moment of the round, by what it is now. Raises LoadError."""
         after, used = self.look(), self.before.offset
         seen = interpolated(self.before, after, at)
         return HostClock(
@@ -120,7 +114,7 @@ class _Host:
         return sent, received, replied, time.monotonic()
 
     def start(self, specs: Mapping[str, Mapping[str, object]], heard: Heard, worker: Sequence[str]) -> None:
-        """Start the processes, told of the clock as it was `before`, and listen to them."""
+        """Start the processes, given the clock as it was `before`, and listen to them."""
         own = {name: {**spec, "ahead_s": self.before.offset} for name, spec in specs.items()}
         self._ended, self._over, self._listener = threading.Event(), False, None
         self.ask("start", own, tuple(worker))
@@ -128,7 +122,7 @@ class _Host:
         self._listener.start()
 
     def tell(self, name: str, message: Mapping[str, object]) -> None:
-        """Send one message to a process; a host that is lost is told of by whoever listens."""
+        """Send one message to a process; a host that is lost is reported by the listener."""
         with contextlib.suppress(LoadError):
             self.ask("tell", name, {key: self._there(key, value) for key, value in message.items()})
 
@@ -199,39 +193,38 @@ class DaskTransport:
     """See :class:`perfgate.load.transport.Transport`. The processes are dealt out to the hosts in turn, a role a time,
     so that a host reads what it wrote where it has a consumer."""
 
-    def __init__(self, hosts: Sequence[_Host], *, here: bool, worker: Sequence[str] = WORKER) -> None:
-        self.here, self.size, self._hosts, self._worker = here, len(hosts), hosts, worker
+    def __init__(
+        self, hosts: Sequence[_Host], *, here: bool, worker: Sequence[str] = WORKER, zones: Zones | None = None
+    ) -> None:
+        """`zones`: where the hosts are; None where that is not known, and they take every link through a proxy."""
+        self.here, self.size, self._hosts, self._worker, self._zones = here, len(hosts), hosts, worker, zones
         self.lead_s = LEAD_S
         self._placed: dict[str, _Host] = {}
 
     @property
     def names(self) -> list[str]:
-        """What the hosts are called, in their order."""
         return [host.name for host in self._hosts]
 
     def on(self, link: Link) -> DaskTransport:
-        """Return itself: nobody says that hosts are in other zones."""
-        return self
+        return self.only(self._zones.hosts(link)) if self._zones else self
 
     def first(self, count: int) -> DaskTransport:
-        """Return the transport of the first so many hosts alone."""
+        """Return the transport of the first `count` hosts, for every link."""
         return DaskTransport(self._hosts[:count], here=self.here, worker=self._worker)
 
     def cannot(self, link: Link) -> str | None:
-        """Return None: these hosts take every link, across zones through a proxy."""
-        return None
+        return self._zones.cannot(link) if self._zones else None
 
-    def only(self, names: Collection[str]) -> DaskTransport:
+    def only(self, names: Collection[str], zones: Zones | None = None) -> DaskTransport:
         """Return the transport of these hosts alone. Raises ConfigurationError when one is not there."""
         if missing := [name for name in names if name not in self.names]:
             raise ConfigurationError(
                 f"--hosts: the scheduler has no worker named {missing[0]!r}; it has {', '.join(self.names)}"
             )
         hosts = [host for host in self._hosts if host.name in names]
-        return DaskTransport(hosts, here=self.here, worker=self._worker)
+        return DaskTransport(hosts, here=self.here, worker=self._worker, zones=zones)
 
     def start(self, specs: Mapping[str, Mapping[str, object]], heard: Heard) -> dict[str, _RemoteProcess]:
-        """Start a process for each spec, by name. Raises LoadError; nothing that was started is left then."""
         self._placed = placed = dealt(specs, self._hosts)
         used = dict.fromkeys(placed.values())
 
@@ -242,7 +235,7 @@ class DaskTransport:
         try:
             for host in used:  # in turn: exchanges side by side would take longer, and bound less
                 host.begin_anew()
-            # Each process is told in turn, which takes a round trip: twice the bound of its host's clock.
+            # Each process is spoken to in turn, which takes a round trip: twice the bound of its host's clock.
             self.lead_s = LEAD_S + 2 * sum(2 * host.before.bound for host in placed.values())
             # Side by side: in turn, those of the first of 64 hosts heard nothing for 10 s, and gave the run up.
             with ThreadPoolExecutor(max(1, len(used))) as starting:
@@ -254,17 +247,14 @@ class DaskTransport:
         return {name: _RemoteProcess(name, self._placed[name], list(used)) for name in specs}
 
     def clocks(self, at: float) -> dict[str, HostClock]:
-        """Return the host of each process with its clock at a moment since the start. Raises LoadError."""
-        found = {host: host.clock_at(at) for host in dict.fromkeys(self._placed.values())}
-        return {name: found[host] for name, host in self._placed.items()}
+        of_hosts = {host: host.clock_at(at) for host in dict.fromkeys(self._placed.values())}
+        return {name: of_hosts[host] for name, host in self._placed.items()}
 
     def machines(self) -> dict[str, MachineUse]:
-        """Return what each load host's machine did in the window, by the host's name. Raises LoadError."""
-        told = {host.name: host.ask("machine", boot_id()) for host in dict.fromkeys(self._placed.values())}
-        return {name: one for name, one in told.items() if one is not None}
+        answers = {host.name: host.ask("machine", boot_id()) for host in dict.fromkeys(self._placed.values())}
+        return {name: machine for name, machine in answers.items() if machine is not None}
 
     def collect(self, folder: Path) -> None:
-        """See :class:`perfgate.load.transport.Transport`."""
         hosts = dict.fromkeys(self._placed.values())
         looks = {host: host.look() for host in hosts}
         with ThreadPoolExecutor(max(1, len(hosts))) as collecting:
@@ -272,7 +262,7 @@ class DaskTransport:
 
 
 def dealt(names: Iterable[str], hosts: Sequence[H]) -> dict[str, H]:
-    """Return a host for each process name ("producer-1"): in turn, beginning anew with each role."""
+    """A host for each process name ("producer-1"): in turn, beginning anew with each role."""
     turns: dict[str, Iterator[H]] = {}
     return {name: next(turns.setdefault(name.rpartition("-")[0], itertools.cycle(hosts))) for name in names}
 
@@ -289,9 +279,12 @@ def dask_hosts(
     with contextlib.ExitStack() as stack:
         stack.enter_context(dask.config.set(SETTINGS))
         if not (here := where.startswith(LOCAL)):
-            check_scheduler(where, connect_s=CONNECT_S, answer_s=ANSWER_S)
+            check_scheduler(where)
         try:
-            address = stack.enter_context(_own_cluster(int(where.removeprefix(LOCAL)))) if here else where
+            address: object = where
+            if here:
+                workers = int(where.removeprefix(LOCAL))
+                address = stack.enter_context(own_cluster(certificate_and_key(), workers=workers))
             client = stack.enter_context(client_of(address))
         except RuntimeError as error:
             raise ConfigurationError(f"--hosts={where}: no Dask cluster can be started here: {error}") from error
@@ -308,39 +301,11 @@ def dask_hosts(
                 f"{', '.join(other)} {'was' if len(other) == 1 else 'were'} not"
             )
         names = {f"host-{facts['name'] + 1}" if here else str(facts["name"]): at for at, facts in known.items()}
-        in_order = {name: names[name] for name in sorted(names, key=_in_order)}
-        yield led_by(client, in_order, agents, here=here, worker=worker)
+        in_order = {name: names[name] for name in sorted(names, key=lambda name: (len(name), name))}  # host-2, host-10
+        yield DaskTransport(led_by(client, in_order, agents), here=here, worker=worker)
 
 
-def led_by(
-    client: Client, addresses: Mapping[str, str], agents: Sequence[type[Agent]], *, here: bool, worker: Sequence[str]
-) -> DaskTransport:
-    """Return the transport of these workers, by name, an agent started on each. Raises ConfigurationError."""
+def led_by(client: Client, addresses: Mapping[str, str], agents: Sequence[type[Agent]]) -> list[_Host]:
+    """The hosts of these workers, by name, an agent started on each. Raises ConfigurationError."""
     kinds = itertools.chain(agents, itertools.repeat(agents[-1]))
-    hosts = [_Host(name, address, client, next(kinds)) for name, address in addresses.items()]
-    return DaskTransport(hosts, here=here, worker=worker)
-
-
-def _in_order(name: str) -> tuple[int, str]:
-    return len(name), name  # host-2 before host-10
-
-
-def client_of(address: object, security: Security | None = None) -> Client:
-    """Return a client of the scheduler at this address. Raises OSError, TimeoutError when none answers."""
-    return Client(address, timeout=CONNECT_S, direct_to_workers=True, security=security)  # type: ignore[no-untyped-call]
-
-
-def _own_cluster(count: int) -> LocalCluster:
-    """Return a cluster that lets in nobody but this run: other users of this machine reach loopback too."""
-    return LocalCluster(  # type: ignore[no-untyped-call]
-        security=security(*certificate_and_key()),
-        protocol="tls://",
-        n_workers=count,
-        threads_per_worker=1,
-        processes=True,
-        memory_limit=0,
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-        scheduler_kwargs={"dashboard": False},
-        silence_logs=logging.CRITICAL,
-    )
+    return [_Host(name, address, client, next(kinds)) for name, address in addresses.items()]

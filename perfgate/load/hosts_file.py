@@ -1,17 +1,17 @@
-"""Strict parser for --hosts FILE.toml: unknown tables and keys, and keys that do not go together, are errors."""
+"""Strict parser for --hosts FILE.toml, and the zones of its hosts: unknown and contradictory keys are errors."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import Ge, Le
 
-from perfgate.load.zones import Zones
+from perfgate.model import Link
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.structured import shallow, strict, structured, toml_of
 
@@ -22,6 +22,39 @@ DESTINATION = re.compile(r"[^\s-]\S*")
 Port = Annotated[int, Ge(1), Le(65535), "must be a port, 1 to 65535"]
 MOST_HOSTS = 64
 EXAMPLE = '[[host]], name = "load-1", ssh = "gate@10.0.0.7", install = true'
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Zones:
+    """The zone of each load host, by name, and that of the brokers; all empty where a file states none."""
+
+    brokers: str
+    of: Mapping[str, str]
+
+    @property
+    def real(self) -> bool:
+        """Whether a host is in another zone than the brokers: links across zones are then real ones."""
+        return any(zone != self.brokers for zone in self.of.values())
+
+    def hosts(self, link: Link) -> tuple[str, ...]:
+        """The hosts that have this link to the brokers, or have it emulated."""
+        away = link.crosses_zones and self.real
+        return tuple(name for name, zone in self.of.items() if (zone != self.brokers) is away)
+
+    def cannot(self, link: Link) -> str | None:
+        """Why no host has this link; None when one does."""
+        if self.hosts(link):
+            return None
+        others = ", ".join(f"{name} ({zone})" for name, zone in self.of.items())
+        return f"no load host is in the zone of the brokers, {self.brokers}: there are {others}"
+
+    def facts(self) -> dict[str, object]:
+        """Their part of run.json."""
+        return {
+            "zone_of_brokers": self.brokers,
+            "zones": dict(self.of),
+            "cross_zone": "real: hosts of another zone" if self.real else "emulated, where a scenario asks for it",
+        }
 
 
 @strict
@@ -48,7 +81,7 @@ class LoadHost:
 
     @property
     def where(self) -> str:
-        """How messages call it."""
+        """Its name in messages."""
         return f"{self.name} ({self.ssh or 'this machine'})"
 
     @property
@@ -83,12 +116,11 @@ class HostsFile:
 
     @property
     def zones(self) -> Zones:
-        """The zone of each host."""
         return Zones(brokers=self.brokers_zone, of={host.name: host.zone for host in self.hosts})
 
     @property
     def digest(self) -> str:
-        """Stands for what the file says: figures of other hosts are others."""
+        """A hash of what the file says: figures of other hosts are not comparable."""
         return hashlib.sha256(repr(replace(self, path=Path())).encode()).hexdigest()[:12]
 
     @property
@@ -98,7 +130,7 @@ class HostsFile:
 
 
 def load_hosts_file(path: Path) -> HostsFile:
-    """Return what the file says. Raises ConfigurationError naming file, key, bad value and the legal ones."""
+    """Read the file. Raises ConfigurationError naming file, key, bad value and the legal ones."""
     told = f"hosts file {path}"
     document = toml_of(path, told, missing="docs/hosts.md has an example")
     tables = document.pop("host", [])
@@ -109,14 +141,7 @@ def load_hosts_file(path: Path) -> HostsFile:
         raise ConfigurationError(f"{told}: unknown key {wrong[0]!r}; legal: {', '.join(legal)}, and tables [[host]]")
     top = structured(_Top, document, f"{told}:")
     hosts = tuple(_host(table, number, told, top) for number, table in enumerate(tables, 1))
-    file = HostsFile(
-        path=path,
-        hosts=hosts,
-        brokers_zone=top.brokers_zone,
-        scheduler=top.scheduler,
-        address=top.address,
-        port=top.port,
-    )
+    file = HostsFile(path=path, hosts=hosts, **shallow(top))
     for fault in _faults(file):
         raise ConfigurationError(f"{told}: {fault}")
     return file

@@ -1,4 +1,4 @@
-"""The run's side of generator processes: starts them, talks with them, follows them, ends them."""
+"""The run's side of generator processes: starts, warms up, follows and ends them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perfgate.load.local import LocalTransport
-from perfgate.load.steady import is_steady, latest_before, rate_between
-from perfgate.load.transport import Channel, Message, Transport
+from perfgate.load.transport import Channel, LocalTransport, Message, Transport
 from perfgate.model.load import LoadError, Observer, Progress, SendsFailedError
 
+STEADY_WINDOW_S = 0.5
+STEADY_AFTER_S = 1.0
+STEADY_WITHIN = 0.15
+GROWTH = 1.10
+ECONOMY_GROWTH = 1.05
+"""Records per second of CPU creep up in smaller steps for longer than a rate does."""
 FIRST_DONE_TIMEOUT_S = 10
 CHECK_EVERY_S = 0.25
 BEAT_S = 2.0
@@ -23,13 +27,53 @@ HELD_S = 30.0
 request to the brokers takes 20 s at most."""
 
 
+def rate_between(earlier: Progress, later: Progress) -> float:
+    """Records done per second between two reports; 0.0 when no time lies between them."""
+    seconds = later.at - earlier.at
+    return (later.done - earlier.done) / seconds if seconds > 0 else 0.0
+
+
+def is_steady(history: Sequence[Progress], start: float) -> bool:
+    """Whether the rate of the last half second is within 15 % of that of the half second before.
+
+    Nothing is steady before STEADY_AFTER_S of load, nor while no record has been acknowledged.
+    """
+    if not history or history[-1].at - start < STEADY_AFTER_S:
+        return False
+    last = history[-1]
+    middle = latest_before(history, last.at - STEADY_WINDOW_S)
+    first = latest_before(history, last.at - 2 * STEADY_WINDOW_S)
+    if middle is None or first is None:
+        return False
+    recent, earlier = rate_between(middle, last), rate_between(first, middle)
+    return earlier > 0 and abs(recent - earlier) <= STEADY_WITHIN * earlier
+
+
+def has_stopped_growing(rates: Sequence[float], growth: float = GROWTH) -> bool:
+    """Whether neither of the last two rates is more than `growth` times the best before it.
+
+    One slice without growth happens by chance in the middle of a JVM's warm-up (seen: 797, 800, then 4,900).
+    """
+    return len(rates) > 2 and all(rates[i] <= growth * max(rates[:i]) for i in (-2, -1))
+
+
+def has_grown(before: Sequence[float], now: Sequence[float], growth: float = GROWTH) -> bool:
+    """Whether the best rate of `now` is more than `growth` times the best of `before`."""
+    return max(now) > growth * max(before)
+
+
+def latest_before(history: Sequence[Progress], at: float) -> Progress | None:
+    """The last report that was made by this moment; None where there is none."""
+    return next((progress for progress in reversed(history) if progress.at <= at), None)
+
+
 class NotInTimeError(LoadError):
-    """A generator process did not say in time what it was to say."""
+    """A generator process did not say something in time."""
 
 
 @dataclass
 class _Process:
-    """A generator process, and what it has said once and for all, by event."""
+    """A generator process, and its messages other than progress, by event."""
 
     name: str
     channel: Channel
@@ -42,7 +86,7 @@ class Generators:
     """Some generator processes, each from its spec; leaving the context ends all of them."""
 
     def __init__(self, specs: Mapping[str, Mapping[str, object]], transport: Transport | None = None) -> None:
-        """`specs`: what each process is to do, by the name that messages call it; `transport`: None for this host."""
+        """`specs`: the instructions of each process, by its name in messages; `transport`: None for this host."""
         transport = transport or LocalTransport()
         self._heard: queue.Queue[tuple[str, Message | None]] = queue.Queue()
         self._last: dict[str, Progress] = {}
@@ -91,7 +135,7 @@ class Generators:
         process.channel.kill()
 
     def follow(self, leading: str, *, reads: bool = False) -> None:
-        """Take the rate of the processes whose name begins so for the rate of the load; `reads`: of what is there."""
+        """Take the rate of the processes whose name begins so for the load's; `reads`: of what is there."""
         self._leading, self._reads = leading, reads
 
     def warm_up(self, start: float, bound_s: float, observer: Observer) -> bool:
@@ -123,24 +167,24 @@ class Generators:
         raise AssertionError("unreachable")
 
     def said(self, event: str) -> dict[str, Message]:
-        """Return what each process has said of `event` so far, by its name."""
+        """The message of this `event` of each process that has sent it, by its name."""
         return {process.name: process.said[event] for process in self._processes if event in process.said}
 
     @property
     def last(self) -> Progress | None:
-        """What the leading processes have reported last, added up; None before each has."""
+        """The last reports of the leading processes, added up; None before each has reported."""
         return self._history[-1] if self._history else None
 
     def done(self, only: str) -> int:
-        """Return how many records the processes whose name begins so have done, as far as they have told."""
+        """How many records the processes whose name begins so have reported as done."""
         return sum(last.done for name, last in self._last.items() if name.startswith(only))
 
     def done_by(self, names: Collection[str]) -> int:
-        """Return how many records the processes of these names have done, as far as they have told."""
+        """How many records the processes of these names have reported as done."""
         return sum(last.done for name, last in self._last.items() if name in names)
 
     def growth(self, opens: float, closes: float) -> float:
-        """Return the rate in the second half of a window over that in the first; 1.0 where either had none."""
+        """The rate in the second half of a window over that in the first; 1.0 where either had none."""
         edges = [latest_before(self._history, at) for at in (opens, (opens + closes) / 2, closes)]
         first, middle, last = edges
         if first is None or middle is None or last is None:
@@ -154,13 +198,13 @@ class Generators:
             pass
 
     def wait_for_done(self, only: str, records: int, timeout_s: float, observer: Observer) -> None:
-        """Follow the processes until those whose name begins with `only` have done so many records; bounded."""
+        """Follow the processes until those whose name begins with `only` have done `records`; bounded."""
         for _ in self._listen("reading the rest", observer, until=time.monotonic() + timeout_s):
             if self.done(only) >= records:
                 return
 
     def wait_for_read(self, records: int, timeout_s: float, observer: Observer) -> bool:
-        """Follow the processes until they were given so many records, whatever those are; return whether they were."""
+        """Follow the processes until they were given `records`, whatever those are; return whether so."""
         for _ in self._listen("reading all that the brokers hold", observer, until=time.monotonic() + timeout_s):
             if sum(last.attempted for last in self._last.values()) >= records:
                 return True
@@ -169,7 +213,7 @@ class Generators:
     def wait_for(
         self, event: str, timeout_s: float, observer: Observer, *, only: str = "", phase: str = "connecting"
     ) -> Sequence[Message]:
-        """Return what each process says, or has said already, of `event`. Raises NotInTimeError."""
+        """Return the message of this `event` of each process, sent before or now. Raises NotInTimeError."""
         processes = self._named(only)
         for _ in self._listen(phase, observer, until=time.monotonic() + timeout_s):
             if all(event in process.said for process in processes):
@@ -181,7 +225,7 @@ class Generators:
         return [process for process in self._processes if process.name.startswith(only) and not process.killed]
 
     def _listen(self, phase: str, observer: Observer, *, until: float = math.inf) -> Iterator[None]:
-        """Take in what the processes say, yielding after each message or pause; checks the target in between."""
+        """Take in messages, yielding after each of them or a pause; checks the target in between."""
         checked = 0.0
         try:
             while (now := time.monotonic()) < until:
@@ -219,7 +263,7 @@ class Generators:
             process.said[message["event"]] = message
 
     def _failure(self, name: str, message: Message) -> LoadError:
-        """Return what a generator process said that it failed of: `code` names an error of the brokers."""
+        """The error that a generator process reported: `code` names an error of the brokers."""
         reason, last = f"the generator process {name} failed: {message['reason']}", self._last.get(name)
         if not message.get("code"):
             return LoadError(reason)
@@ -227,7 +271,7 @@ class Generators:
         return SendsFailedError(reason, attempted=attempted, failed=failed, code=message["code"], process=name)
 
     def _add_up(self) -> None:
-        """Add the latest reports of the leading processes up, once each of them has reported."""
+        """Add up the latest reports of the leading processes, once each has reported."""
         latest = {process.name: self._last.get(process.name) for process in self._named(self._leading)}
         known = [last for last in latest.values() if last is not None]
         if len(known) == len(latest):

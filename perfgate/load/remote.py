@@ -23,8 +23,7 @@ from distributed import Worker
 
 from perfgate.host.journal import LockedFolder, delete_left_over
 from perfgate.load.boot import say
-from perfgate.load.hosts import SETTINGS
-from perfgate.load.tls import security
+from perfgate.load.scheduler import SETTINGS, security
 from perfgate.model.secret import leave_no_core_dump
 
 SILENT_S = 60.0
@@ -34,7 +33,6 @@ RUN_IS_GONE = 70
 
 
 def main() -> None:
-    """Work until the run ends."""
     stdin = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 - by number, for the whole life
     asked = json.loads(stdin.readline())
     leave_no_core_dump()

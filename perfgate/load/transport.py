@@ -1,27 +1,41 @@
-"""The seam between a run and its generator processes: what starts one, talks with it and ends it, wherever it runs."""
+"""The seam between a run and its generator processes, and the transport of this host: processes on pipes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from perfgate.model import Link
 from perfgate.model.hosts import MachineUse, TimeService
+from perfgate.model.load import LoadError
 
 Message = Mapping[str, Any]
 Heard = Callable[[str, Message | None], None]
 """Takes the name of a process and what it says, from any thread; None: it says no more."""
+ROOT = Path(__file__).parents[2]
+WORKER = ("-m", "perfgate.systems.kafka.load.worker")
+"""What Python is started with for a generator process."""
+LEAD_S = 0.05
+LAST_WORDS = 10
+LONGEST_STRANGE = 200
+END_S = 3.0
+"""A process that has closed its output ends at once, or not by itself; an agent's answer must not take ANSWER_S."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostClock:
-    """The clock of a load host against the run's own; all in s.
+    """The clock of a load host against the run's own, all in s: it is `ahead_s` give or take `bound_s`.
 
-    It is `ahead_s` give or take `bound_s`. What was translated from one to the other, was by `used_s`, which was wrong
-    by `off_by_s` at most. `stepped_s`: it has moved by so much since the start, at once. `service`: what keeps the
-    host's wall clock says of that one; None: nothing does, or nobody can tell.
+    Moments were translated by `used_s`, which was wrong by `off_by_s` at most. `stepped_s`: its step since the start.
+    `service`: the state of the host's wall clock; None where it is not known.
     """
 
     host: str
@@ -37,7 +51,7 @@ class Channel(Protocol):
     """One generator process. All moments in its messages are on the run's own monotonic clock."""
 
     def tell(self, message: Mapping[str, object]) -> None:
-        """Send one message; a process that is gone is noticed by whoever listens next."""
+        """Send one message; that the process is gone is noticed when it is listened to."""
 
     def kill(self) -> None:
         """End the process without waiting for it."""
@@ -46,7 +60,7 @@ class Channel(Protocol):
         """Wait for the end of the killed process and give back what it held."""
 
     def obituary(self) -> str:
-        """Return how the process ended, with its last words."""
+        """How the process ended, with its last words."""
 
 
 class Transport(Protocol):
@@ -60,31 +74,166 @@ class Transport(Protocol):
     """How many hosts there are; so many processes of one role are on a host each."""
 
     def on(self, link: Link) -> Transport:
-        """Return what starts the processes of clients on this link: in the zone that it comes from."""
+        """The transport for clients on this link: in the zone that it comes from."""
 
     def first(self, count: int) -> Transport:
-        """Return what starts processes on the first so many hosts alone."""
+        """The transport of the first `count` hosts alone."""
 
     def cannot(self, link: Link) -> str | None:
-        """Return why no process can be on this link; None when one can."""
+        """Why no process can be on this link; None when one can."""
 
     def start(self, specs: Mapping[str, Mapping[str, object]], heard: Heard) -> Mapping[str, Channel]:
         """Start a process for each spec, by name. Raises LoadError; nothing that was started is left then."""
 
     def clocks(self, at: float) -> Mapping[str, HostClock]:
-        """Return the host of each process started last, with its clock at a moment since; empty: none but this one.
+        """The host of each process started last, with its clock at a moment since; empty: none but this one.
 
         `at` in s on the run's monotonic clock. Raises LoadError.
         """
 
     def machines(self) -> Mapping[str, MachineUse]:
-        """Return what each load host's machine did in the window, by the host's name; after its end. Raises LoadError.
+        """What each load host's machine did in the window, by name; after its end. Raises LoadError.
 
-        Empty: nobody but this machine.
+        Empty where there is none but this machine.
         """
 
     def collect(self, folder: Path) -> None:
         """Have all that the processes started last have written down so far (`history` of a spec) in this folder.
 
-        Times are on the run's own clock there. Raises LoadError, with the host, when something of it is not to be had.
+        Times are on the run's own clock there. Raises LoadError, with the host, when something of it is missing.
         """
+
+
+class LocalProcess:
+    """See :class:`perfgate.load.transport.Channel`."""
+
+    def __init__(self, name: str, spec: Mapping[str, object], heard: Heard, worker: Sequence[str]) -> None:
+        self._name, self._heard = name, heard
+        self._stderr: IO[str] = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - closed in end
+        self._strange = ""
+        """A whole line of its output that is no message."""
+        self._telling = threading.Lock()
+        self._process = subprocess.Popen(
+            [sys.executable, *worker],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,  # Ctrl-C is for the run
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        try:
+            self._reader.start()
+        except RuntimeError as error:  # no thread is left to be had
+            self._process.kill()
+            self._process.wait()
+            self._close()
+            raise OSError(error) from error
+        self.tell(spec)
+
+    def tell(self, message: Mapping[str, object]) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError, ValueError), self._telling:  # ValueError: it is closed
+            self._process.stdin.write(json.dumps(message) + "\n")
+            self._process.stdin.flush()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def end(self) -> None:
+        self._process.wait()
+        self._reader.join()
+        self._close()
+
+    def _close(self) -> None:
+        for stream in (self._process.stdin, self._process.stdout, self._stderr):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+
+    def obituary(self) -> str:
+        how = self._how_it_ended()
+        self._stderr.seek(0)
+        tail = "\n".join(self._stderr.read().splitlines()[-LAST_WORDS:])
+        return f"the generator process {self._name} {how} before its result" + (f":\n{tail}" if tail else "")
+
+    def _how_it_ended(self) -> str:
+        try:
+            status = self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            return "closed its output, and did not end,"
+        if self._strange:
+            return f"was ended: it wrote {self._strange!r}, which is no message,"
+        return f"was killed by signal {-status}" if status < 0 else f"exited with code {status}"
+
+    def _read(self) -> None:
+        """Pass on each message, and then the end, which a line that is no message is too."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            message = message_of(line)
+            if message is None:
+                if line.endswith("\n"):  # not cut by its end: what else it writes cannot be trusted either
+                    self._strange = line.strip()[:LONGEST_STRANGE]
+                    self._process.kill()
+                break
+            self._heard(self._name, message)
+        self._heard(self._name, None)
+
+
+def message_of(line: str) -> Message | None:
+    """The message in a line of a process' output; None for any other line, as one that was cut off."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return None
+    return message if isinstance(message, dict) and "event" in message else None
+
+
+class LocalTransport:
+    """See :class:`perfgate.load.transport.Transport`."""
+
+    lead_s = LEAD_S
+    here, size = True, 1
+
+    def __init__(self, worker: Sequence[str] = WORKER) -> None:
+        self._worker = worker
+
+    def on(self, link: Link) -> LocalTransport:
+        return self
+
+    def first(self, count: int) -> LocalTransport:
+        return self
+
+    def cannot(self, link: Link) -> str | None:
+        return None
+
+    def start(self, specs: Mapping[str, Mapping[str, object]], heard: Heard) -> dict[str, LocalProcess]:
+        started: dict[str, LocalProcess] = {}
+        try:
+            for name, spec in specs.items():
+                started[name] = LocalProcess(name, spec, heard, self._worker)
+        except OSError as error:  # a full disk has no room for what they say on their standard error
+            ended(started)
+            raise LoadError(f"its generators cannot be started: {error}") from error
+        except BaseException:
+            ended(started)
+            raise
+        return started
+
+    def clocks(self, at: float) -> dict[str, HostClock]:
+        return {}
+
+    def machines(self) -> dict[str, MachineUse]:
+        return {}
+
+    def collect(self, folder: Path) -> None:
+        """Do nothing: the processes write there themselves."""
+
+
+def ended(processes: Mapping[str, LocalProcess]) -> None:
+    for process in processes.values():
+        process.kill()
+    for process in processes.values():
+        process.end()

@@ -44,7 +44,7 @@ class WakeProbe:
         self._process.communicate()
 
     def p99_ms(self, opens: float, closes: float) -> float | None:
-        """Return the 99th percentile of the delay between these moments, in ms; None when it cannot be told."""
+        """The 99th percentile of the delay between these moments, in ms; None when it is not known."""
         try:
             output, _ = self._process.communicate(f"{opens} {closes}\n", timeout=ANSWER_WITHIN_S)
         except (subprocess.TimeoutExpired, BrokenPipeError):
@@ -55,7 +55,7 @@ class WakeProbe:
 
 
 def p99_ms(delays_s: list[float]) -> float | None:
-    """Return the 99th percentile in ms; None when there are too few delays."""
+    """The 99th percentile in ms; None when there are too few delays."""
     if len(delays_s) < FEWEST_SLEEPS:
         return None
     return sorted(delays_s)[math.ceil(QUANTILE * len(delays_s)) - 1] * 1e3

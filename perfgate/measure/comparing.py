@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from perfgate.load.turns import SIDES
+from perfgate.load.schedule import SIDES
 from perfgate.measure.assembly import break_off, measurement_of
 from perfgate.measure.bench import Bench
 from perfgate.measure.parts import (

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from perfgate.load.steady import rate_between
+from perfgate.load.processes import rate_between
 from perfgate.measure.ledger import WINDOWS, Ledger
 from perfgate.metrics.usage import Sampler, Settled
 from perfgate.model import COMPILING, Scenario

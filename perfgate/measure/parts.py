@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from perfgate.load.turns import LARGEST_GAP_S, SIDES, pace
+from perfgate.load.schedule import LARGEST_GAP_S, SIDES, pace
 from perfgate.measure.assembly import Finished, break_off_by, unmeasured
 from perfgate.measure.bench import Bench
 from perfgate.measure.runner import measured_round

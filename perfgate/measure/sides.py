@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
-from perfgate.load.turns import SIDES
+from perfgate.load.schedule import SIDES
 from perfgate.measure.assembly import Finished, sends_failed, unmeasured
 from perfgate.measure.bench import Bench
 from perfgate.measure.validity import LATE_TURNS, late_turns

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from perfgate.load.steady import ECONOMY_GROWTH, GROWTH, has_grown, has_stopped_growing
+from perfgate.load.processes import ECONOMY_GROWTH, GROWTH, has_grown, has_stopped_growing
 from perfgate.model import COMPILING, Scenario
 
 STARTS_PER_TIER_BOUND_S = 7.5

@@ -83,7 +83,7 @@ def test_every_module_keeps_the_rule(path: Path) -> None:
         ("perfgate/judge/wording.py", "from perfgate.report.terminal import duration"),
         ("perfgate/model/target.py", "from perfgate.measure.plan import at_most"),
         ("perfgate/systems/kafka/java.py", "from fixtures.options import RunConfig"),
-        ("perfgate/load/turns.py", "import pytest"),
+        ("perfgate/load/schedule.py", "import pytest"),
         ("fixtures/gate.py", "from perfgate.systems.kafka.client.topics import Topics"),
     ],
 )

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from perfgate.load.window import Window
+from perfgate.load.schedule import Window
 from perfgate.measure.validity import flaws
 from perfgate.model import Load
 from perfgate.systems.kafka.load.producing import STALL_S, Sender

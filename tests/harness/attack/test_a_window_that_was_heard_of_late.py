@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from perfgate.load.window import Window, now
+from perfgate.load.schedule import Window, now
 from perfgate.measure.validity import flaws
 from perfgate.model import Load
 from perfgate.systems.kafka.load import worker

@@ -10,8 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from perfgate.load.turns import timetable
-from perfgate.load.window import Window, now
+from perfgate.load.schedule import Window, now, timetable
 from perfgate.model import Load, settings
 from perfgate.model.histogram import merged
 from perfgate.model.load import Late, LoadError, LoadSpec, Observer, Pace

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from perfgate.load.turns import timetable
+from perfgate.load.schedule import timetable
 from perfgate.measure.ledger import Ledger
 from perfgate.measure.setup import Setup
 from perfgate.metrics.usage import Usage

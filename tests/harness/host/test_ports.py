@@ -1,8 +1,12 @@
-"""Ports: what was handed out is not handed out again, though nothing listens there yet."""
+"""Ports that are given once, and addresses of this machine, against those that its kernel lists."""
 
+import socket
+
+import psutil
 import pytest
 
 from perfgate.host import ports
+from perfgate.host.ports import is_this_machine
 
 
 def test_two_calls_never_give_the_same_port(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,3 +20,20 @@ def test_two_calls_never_give_the_same_port(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_long_process_does_not_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ports, "_given", set(range(ports.FIRST, ports.LAST - 10)))
     assert len(ports.free_ports(50)) == 50
+
+
+def test_every_address_of_an_interface_is_this_machine() -> None:
+    families = (socket.AF_INET, socket.AF_INET6)
+    own = [one.address for each in psutil.net_if_addrs().values() for one in each if one.family in families]
+    assert own
+    assert [address for address in own if not is_this_machine(address)] == []
+
+
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"])
+def test_loopback_is_this_machine(name: str) -> None:
+    assert is_this_machine(name)
+
+
+@pytest.mark.parametrize("name", ["203.0.113.7", "2001:db8::7", "broker.invalid", "", "a" * 70, "x..y"])
+def test_other_addresses_and_names_that_nobody_knows_are_not(name: str) -> None:
+    assert not is_this_machine(name) or name == "", "an empty name stands for loopback"

@@ -1,12 +1,14 @@
-"""A command with a session of its own: it is waited for without what a Ctrl-C could leave locked."""
+"""Commands in sessions of their own, and a Ctrl-C that waits for what has to be done to its end."""
 
+import signal
 import subprocess
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from perfgate.host.session import run_in_session
+from perfgate.host.session import interrupted_later, run_in_session
 
 
 class NoTry:
@@ -38,3 +40,27 @@ def test_a_command_is_waited_for_without_a_lock_that_ctrl_c_keeps(monkeypatch: p
     assert run_in_session(["/bin/sh", "-c", "sleep 0.1; echo done; exit 3"], 30) == (3, "done\n")
     with pytest.raises(subprocess.TimeoutExpired):
         run_in_session(["/bin/sh", "-c", "sleep 60"], 0.1)
+
+
+@pytest.fixture(autouse=True)
+def answered() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_one_waits_and_a_second_one_does_not() -> None:
+    """An engine that answers nothing held a run for minutes, and kill -9 alone ended it."""
+    done = []
+
+    @interrupted_later()
+    def interrupted(times: int) -> None:
+        for time in range(times):
+            signal.raise_signal(signal.SIGINT)
+            done.append(time)
+
+    for times, all_done in ((1, [0]), (2, [0, 0])):
+        with pytest.raises(KeyboardInterrupt):
+            interrupted(times)
+        assert done == all_done
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

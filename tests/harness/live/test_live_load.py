@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 
 from fixtures.wiring import make_driver
 from perfgate.host.waiting import NotYet, poll_until
-from perfgate.load.headers import run_tag
+from perfgate.load.payload import run_tag
 from perfgate.measure.assembly import timed_out_share
 from perfgate.measure.validity import accounting_of, flaws
 from perfgate.model import (

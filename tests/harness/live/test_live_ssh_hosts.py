@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from perfgate.load.boot import LOCK
-from perfgate.load.file_hosts import file_hosts
 from perfgate.load.hosts_file import load_hosts_file
+from perfgate.load.ssh_hosts import file_hosts
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from tests.harness.live.many_hosts import LONG, TOP, ZONES, bridged, hold_the_gate_on_hosts

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.load.checks import Positions, Sequences
-from perfgate.load.headers import HEADER, run_tag
-from perfgate.load.payload import KeyPool, Values, gzip_ratio
+from perfgate.load.payload import HEADER, KeyPool, Values, gzip_ratio, run_tag
 from perfgate.model import KEY_BYTES, Keys, Payload
 
 Log = list[tuple[int, int, int]]

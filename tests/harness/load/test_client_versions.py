@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fixtures.change_file import load_change
-from perfgate.load.local import ROOT, WORKER
+from perfgate.load.transport import ROOT, WORKER
 from perfgate.model import Change
 from perfgate.model.changes import changed, read_value
 from perfgate.model.errors import ConfigurationError

@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 
 from perfgate.host.journal import PREFIX, LockedFolder, delete_left_over
-from perfgate.load import collecting
+from perfgate.load import history as collecting
 from perfgate.load.agent import Agent
 from perfgate.load.clocks import Estimate
-from perfgate.load.collecting import HostJournals
-from perfgate.load.history import ACCEPT, OUTCOME, RECEIPT, SEND, Journal, read_journal
+from perfgate.load.history import ACCEPT, OUTCOME, RECEIPT, SEND, HostJournals, Journal, read_journal
 from perfgate.model import Load
 from perfgate.model.load import LoadError
 from perfgate.systems.kafka.load.journaled import load_flaws, not_whole

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.load.headers import COMPACT, CompactReading, Headers, reading, run_tag
-from perfgate.load.payload import Values
+from perfgate.load.payload import COMPACT, CompactReading, Headers, Values, reading, run_tag
 from perfgate.model import Consumers, Load, Payload, Scenario
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from tests.harness.build import scenario

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from perfgate.load.window import Window, now
+from perfgate.load.schedule import Window, now
 from perfgate.model import Load, settings
 from perfgate.model.histogram import figures_of
 from perfgate.systems.kafka.load import outcomes, producing

@@ -198,15 +198,15 @@ def test_another_version_on_a_host_is_one_clear_error() -> None:
 
 
 def test_no_scheduler_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfgate.load.hosts.CONNECT_S", 1.0)
+    monkeypatch.setattr("perfgate.load.scheduler.CONNECT_S", 1.0)
     with pytest.raises(ConfigurationError, match="no Dask scheduler answers there"), dask_hosts("tcp://127.0.0.1:9"):
         pass
 
 
 def test_what_takes_connections_and_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The port of a scheduler's dashboard, or a scheduler that was stopped."""
-    monkeypatch.setattr("perfgate.load.hosts.CONNECT_S", 0.2)
-    monkeypatch.setattr("perfgate.load.hosts.ANSWER_S", 0.1)
+    monkeypatch.setattr("perfgate.load.scheduler.CONNECT_S", 0.2)
+    monkeypatch.setattr("perfgate.load.scheduler.ANSWER_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         words = r"takes connections there and says nothing, .* \"Scheduler at: tcp://\.\.\.\"$"
         with pytest.raises(ConfigurationError, match=words), dask_hosts(f"tcp://127.0.0.1:{silent.getsockname()[1]}"):

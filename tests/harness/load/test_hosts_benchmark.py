@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from benchmarks.hosts import RESULTS
 from benchmarks.hosts_figures import BUSY, LEADING, Costs, hosts_needed, led, ratios, tables
 from benchmarks.idle_generator import IdleClient
-from perfgate.load.window import Window
+from perfgate.load.schedule import Window
 from perfgate.systems.kafka.load.librdkafka import _sent
 
 

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.load.hosts_file import HostsFile, load_hosts_file
-from perfgate.load.ssh import START, command_of
-from perfgate.load.zones import Zones
+from perfgate.load.hosts_file import HostsFile, Zones, load_hosts_file
+from perfgate.load.ssh_hosts import START, command_of
 from perfgate.model import CROSS_ZONE, SAME_ZONE
 from perfgate.model.declared import LINKS
 from perfgate.model.errors import ConfigurationError

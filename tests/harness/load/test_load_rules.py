@@ -9,8 +9,8 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from perfgate.load.processes import has_grown, has_stopped_growing, is_steady
 from perfgate.load.schedule import OWED_S, Limit, Schedule
-from perfgate.load.steady import has_grown, has_stopped_growing, is_steady
 from perfgate.load.wake import WakeProbe, p99_ms
 from perfgate.measure.assembly import round_of
 from perfgate.measure.validity import accounting_of, flaws, not_sustained, processors_used_up

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from perfgate.load.history import OUTCOME, SEND, Journal, outcomes_path, read_journal, sends_path
-from perfgate.load.window import Window
+from perfgate.load.schedule import Window
 from perfgate.model.histogram import encode, latency_metrics
 from perfgate.systems.kafka.load import outcomes as module
 from perfgate.systems.kafka.load import producing

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from perfgate.load.window import Window, now
+from perfgate.load.schedule import Window, now
 from perfgate.systems.kafka.load.producing import Sender
 from tests.harness.load.test_transactions import TRANSACTED, brokers, request
 

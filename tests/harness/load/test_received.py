@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.load.headers import HEADER
 from perfgate.load.history import RECEIPT, Journal, read_journal, receipts_path
-from perfgate.load.window import Window
+from perfgate.load.payload import HEADER
+from perfgate.load.schedule import Window
 from perfgate.measure.faults.reading import received as module
 from perfgate.model.histogram import encode, latency_metrics
 from perfgate.systems.kafka.load.consuming import CRC_EVERY, Receipts

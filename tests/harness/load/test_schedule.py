@@ -7,8 +7,7 @@ import pytest
 
 from perfgate.load import window as module
 from perfgate.load.history import OUTCOME, RECEIPT, SEND, Journal, read_journal
-from perfgate.load.schedule import OWED_S, Limit, Schedule
-from perfgate.load.window import Window
+from perfgate.load.schedule import OWED_S, Limit, Schedule, Window
 
 RATE = 100.0
 

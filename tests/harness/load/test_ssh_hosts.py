@@ -16,11 +16,11 @@ import pytest
 
 from perfgate.load import agent as agent_module
 from perfgate.load import remote
-from perfgate.load.file_hosts import ZonedTransport, file_hosts
-from perfgate.load.hosts import client_of
+from perfgate.load.hosts import DaskTransport
 from perfgate.load.hosts_file import load_hosts_file
 from perfgate.load.processes import Generators
-from perfgate.load.tls import certificate_and_key, security
+from perfgate.load.scheduler import certificate_and_key, client_of, security
+from perfgate.load.ssh_hosts import file_hosts
 from perfgate.model import CROSS_ZONE, SAME_ZONE
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.load import LoadError, LoadResult
@@ -34,8 +34,8 @@ SIX = replace(SPEC, scenario=replace(SPEC.scenario, producers=6))
 """Processes: so many that each of three hosts would have two."""
 RUN = """
 from pathlib import Path
-from perfgate.load.file_hosts import file_hosts
-from perfgate.load.hosts import client_of
+from perfgate.load.ssh_hosts import file_hosts
+from perfgate.load.scheduler import client_of
 from perfgate.load.hosts_file import load_hosts_file
 from perfgate.load.processes import Generators
 from tests.harness.load.fake_generator import STAYS, observer
@@ -81,7 +81,7 @@ def others() -> set[psutil.Process]:
 
 
 @pytest.fixture(scope="module")
-def hosts(spaces: Namespaces) -> Iterator[ZonedTransport]:
+def hosts(spaces: Namespaces) -> Iterator[DaskTransport]:
     """Three hosts, the last one in another zone than the brokers."""
     zones = {1: "az-1", 2: "az-1", 3: "az-2"}
     path = spaces.file(*(spaces.host(number, zone=zone) for number, zone in zones.items()), top=TOP)
@@ -94,7 +94,7 @@ def hosts(spaces: Namespaces) -> Iterator[ZonedTransport]:
 
 
 @pytest.fixture(scope="module")
-def result(hosts: ZonedTransport) -> LoadResult:
+def result(hosts: DaskTransport) -> LoadResult:
     return LibrdkafkaDriver(hosts).run(SIX, observer([]))
 
 
@@ -108,7 +108,7 @@ def test_clients_of_the_brokers_zone_are_on_the_hosts_of_that_zone_alone(result:
     assert [(host.name, host.processes) for host in result.hosts] == [("load-1", 3), ("load-2", 3)]
 
 
-def test_clients_of_another_zone_are_on_the_hosts_that_are_there(hosts: ZonedTransport) -> None:
+def test_clients_of_another_zone_are_on_the_hosts_that_are_there(hosts: DaskTransport) -> None:
     away = replace(SIX, scenario=replace(SIX.scenario, link=CROSS_ZONE))
     found = LibrdkafkaDriver(hosts).run(away, observer([])).hosts
     assert [(host.name, host.processes) for host in found] == [("load-3", 6)]
@@ -128,10 +128,10 @@ def test_each_namespace_has_a_network_of_its_own(result: LoadResult) -> None:
     assert one.tcp_sent > 0 < other.tcp_sent
 
 
-def test_connections_without_the_runs_key_are_refused(hosts: ZonedTransport, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_without_the_runs_key_are_refused(hosts: DaskTransport, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the run's scheduler and by an agent: of one that has a certificate of its own, or none."""
     assert hosts
-    monkeypatch.setattr("perfgate.load.hosts.CONNECT_S", 1.0)
+    monkeypatch.setattr("perfgate.load.scheduler.CONNECT_S", 1.0)
     scheduler = {
         f"127.0.0.1:{each.laddr.port}"
         for each in psutil.Process().net_connections("tcp")
@@ -146,7 +146,7 @@ def test_connections_without_the_runs_key_are_refused(hosts: ZonedTransport, mon
                 client_of(f"tls://{address}" if stranger else f"tcp://{address}", stranger)
 
 
-def test_an_agent_is_reached_at_its_tls_port_alone(hosts: ZonedTransport) -> None:
+def test_an_agent_is_reached_at_its_tls_port_alone(hosts: DaskTransport) -> None:
     """Every worker of Dask's has a web server too, which asks for no key."""
     assert hosts
     assert {len(listening(agent)) for agent in agents()} == {1}

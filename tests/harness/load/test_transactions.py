@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.load.window import Window, now
+from perfgate.load.schedule import Window, now
 from perfgate.measure.assembly import sends_failed
 from perfgate.measure.comparing import Comparing
 from perfgate.measure.validity import LATE, accounting_of, flaws

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.load.turns import LARGEST_GAP_S, SIDES, pace, timetable
+from perfgate.load.schedule import LARGEST_GAP_S, SIDES, pace, timetable
 from perfgate.model import KIB, with_settings
 from perfgate.systems.kafka.load.producing import chunk_of
 from tests.harness.build import scenario

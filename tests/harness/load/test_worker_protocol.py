@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.load import local, processes
-from perfgate.load.local import LocalTransport
+from perfgate.load import transport as local
+from perfgate.load.transport import LocalTransport
 from perfgate.measure.plan import reads_what_it_wrote
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.prometheus_source import PrometheusSource

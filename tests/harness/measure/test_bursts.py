@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from perfgate.load.turns import SIDES, timetable
+from perfgate.load.schedule import SIDES, timetable
 from perfgate.measure.assembly import Finished, round_of
 from perfgate.measure.ledger import WINDOWS, Ledger
 from perfgate.measure.load_watch import LoadWatch

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perfgate.load.turns import LARGEST_GAP_S
+from perfgate.load.schedule import LARGEST_GAP_S
 from perfgate.measure import parts
 from perfgate.measure.assembly import Finished
 from perfgate.measure.parts import Compared, measure_part, unhealthy_ends

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perfgate.load.window import now
+from perfgate.load.schedule import now
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.client.iam import logs_in_by_iam, tokens, without_iam
 from perfgate.systems.kafka.load import clib

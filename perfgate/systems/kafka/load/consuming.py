@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from perfgate.load.checks import Numbers, Positions, Sequences
-from perfgate.load.headers import reading
 from perfgate.load.history import RECEIPT, Journal, receipts_path
-from perfgate.load.window import Window, now
+from perfgate.load.payload import reading
+from perfgate.load.schedule import Window, now
 from perfgate.model.histogram import LatencyRecorder
 from perfgate.systems.kafka.load import clib
 from perfgate.systems.kafka.load.clib import TopicPartitionList, lib

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from perfgate.host.disk import cache_dir
-from perfgate.load.headers import is_compact, run_tag
+from perfgate.load.payload import is_compact, run_tag
 from perfgate.model import Scenario, Settings, with_settings
 from perfgate.model.load import LoadSpec
 

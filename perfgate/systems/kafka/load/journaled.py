@@ -20,9 +20,8 @@ from perfgate.load.history import (
     receipts_path,
     sends_path,
 )
-from perfgate.load.local import LocalTransport
 from perfgate.load.processes import Generators
-from perfgate.load.transport import Message, Transport
+from perfgate.load.transport import LocalTransport, Message, Transport
 from perfgate.model import Consumers, FaultScenario, HostReport, Scenario
 from perfgate.model.doubt import Doubt
 from perfgate.model.faults import LATE, but_outages

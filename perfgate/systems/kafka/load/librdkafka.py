@@ -10,12 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from perfgate.load.headers import HEADER, is_compact, refuses_size
 from perfgate.load.history import Rows
-from perfgate.load.local import LocalTransport
+from perfgate.load.payload import HEADER, is_compact, refuses_size
 from perfgate.load.processes import Generators, NotInTimeError
-from perfgate.load.transport import Message, Transport
-from perfgate.load.turns import WARM_S, Turn, timetable
+from perfgate.load.schedule import WARM_S, Turn, timetable
+from perfgate.load.transport import LocalTransport, Message, Transport
 from perfgate.load.wake import WakeProbe
 from perfgate.model import FaultScenario, Link, Load, Scenario, Settings
 from perfgate.model.cluster_values import release_numbers

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfgate.load.history import OUTCOME, SEND, Journal, outcomes_path, sends_path
-from perfgate.load.window import Window, now
+from perfgate.load.schedule import Window, now
 from perfgate.model.histogram import LatencyRecorder
 from perfgate.systems.kafka.load import clib
 from perfgate.systems.kafka.load.clib import lib

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from perfgate.load.payload import KeyPool, Values
-from perfgate.load.schedule import Limit, Schedule
-from perfgate.load.window import Window, now
+from perfgate.load.schedule import Limit, Schedule, Window, now
 from perfgate.model import KEY_BYTES, KIB, Keys, Payload
 from perfgate.model.histogram import LatencyRecorder
 from perfgate.systems.kafka.load import clib

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from perfgate.load.checks import Distinct
 from perfgate.load.history import ACCEPT, Journal, accepts_path
-from perfgate.load.window import Window, now
+from perfgate.load.schedule import Window, now
 from perfgate.systems.kafka.client.iam import with_tokens
 from perfgate.systems.kafka.load.client import precise_timers
 from perfgate.systems.kafka.load.consuming import GROUP_TIMEOUT_S, PATIENCE_S, Receipts, Receiving

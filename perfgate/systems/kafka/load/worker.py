@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from perfgate.host.machine_use import Usage
 from perfgate.load.checks import Distinct
-from perfgate.load.window import Window, now
+from perfgate.load.schedule import Window, now
 from perfgate.model.histogram import LatencyRecorder, Whole, encode, of_counts
 from perfgate.systems.kafka.load.errors import KafkaClientError, UnansweredError
 
