@@ -53,8 +53,8 @@ class Machine(NamedTuple):
     def locks_count(self, here: Machine) -> bool:
         """Whether this machine's locks are seen from `here`, so that an owner there without its lock has ended.
 
-        Of another machine a lock may tell nothing. A container that has the folder is on the machine whose kernel it
-        shares; a machine that was started again since is known by its name and number.
+        A lock of another machine may not be seen here. A container that has the folder is on the machine whose kernel
+        it shares; a machine that was started again since is known by its name and number.
         """
         if self.boot == here.boot != "":
             return self.device == here.device  # through another mount a lock may not be seen
@@ -228,7 +228,7 @@ def a_folder_that_works(folder: Path) -> Iterator[None]:
 
 
 class LockedFolder:
-    """A new folder of this process in the folder for temporary files (TMPDIR); one that is left over can be told."""
+    """A new folder in the folder for temporary files (TMPDIR), locked by this process until it ends."""
 
     def __init__(self, prefix: str = PREFIX) -> None:
         """Raises OSError when there is no room for it, say."""

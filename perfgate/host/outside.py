@@ -118,7 +118,7 @@ class CommandedChange(_Outside):
 
     def _do(self, name: str, command: str, ended: Callable[[int], None] = lambda code: None) -> float:
         began, path = time.monotonic(), self._journal.path if self._journal else None
-        _run_noted(self._commands, name, command, path, self._say, keep=self._print, ended=ended)
+        run(self._commands, name, command, note=path, say=self._say, keep=self._print, ended=ended)
         return time.monotonic() - began
 
     def _print(self, text: str) -> None:
@@ -176,20 +176,33 @@ def run(
     commands: Commands,
     name: str,
     command: str,
-    keep: Callable[[str], None] = lambda text: None,
     *,
+    note: Path | None = None,
+    say: Callable[[str], None] = lambda text: None,
+    keep: Callable[[str], None] = lambda text: None,
     folder: str | None = None,
-    began: Callable[[int], None] = lambda pid: None,
-    interrupted: Callable[[], None] | None = None,
     ended: Callable[[int], None] = lambda code: None,
 ) -> None:
-    """Run one of the commands, then `ready` until it ends with 0; all within their time. `keep` is given the output.
+    """Run one of the commands, then `ready` until it ends with 0; all within their time.
 
-    `folder`, `began`, `interrupted` and `ended`, of the command alone: see
-    :func:`perfgate.host.session.run_in_session`.
+    At the first Ctrl-C it goes on to its end. `note`: the file that the command's process is noted next to; `keep` is
+    given the output; `folder` and `ended`, of the command alone: see :func:`perfgate.host.session.run_in_session`.
 
     Raises TargetError with the last words of what failed or took longer.
     """
+
+    def began(pid: int) -> None:
+        with suppress(psutil.NoSuchProcess, OSError):  # a full disk reverts no less
+            if note is not None:
+                note.with_suffix(COMMAND).write_text(f"{pid} {psutil.Process(pid).create_time()}")
+
+    def interrupted() -> None:
+        # What it has begun elsewhere would go on without it, and win over what reverts it.
+        _say(
+            say,
+            f"interrupted: [commands] {name} goes on to its end, {commands.timeout_s:g} s at most; "
+            "a second time ends it",
+        )
 
     def once(name: str, command: str, within_s: float, **hooks: Any) -> tuple[int, str]:
         start, when = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
@@ -218,35 +231,6 @@ def run(
         if not code:
             return
         time.sleep(min(READY_EVERY_S, max(0.0, ends - time.monotonic())))
-
-
-def _run_noted(
-    commands: Commands,
-    name: str,
-    command: str,
-    path: Path | None,
-    say: Callable[[str], None],
-    *,
-    keep: Callable[[str], None] = lambda text: None,
-    folder: str | None = None,
-    ended: Callable[[int], None],
-) -> None:
-    """Run it as :func:`run` does, to its end at the first Ctrl-C; its process is in a file next to the note `path`."""
-
-    def began(pid: int) -> None:
-        with suppress(psutil.NoSuchProcess, OSError):  # a full disk reverts no less
-            if path is not None:
-                path.with_suffix(COMMAND).write_text(f"{pid} {psutil.Process(pid).create_time()}")
-
-    def interrupted() -> None:
-        # What it has begun elsewhere would go on without it, and win over what reverts it.
-        _say(
-            say,
-            f"interrupted: [commands] {name} goes on to its end, {commands.timeout_s:g} s at most; "
-            "a second time ends it",
-        )
-
-    run(commands, name, command, keep, folder=folder, began=began, interrupted=interrupted, ended=ended)
 
 
 def revert_what_was_left(folder: Path, note: Callable[[str], None]) -> None:
@@ -279,7 +263,7 @@ def _revert(notes: Notes, note: Callable[[str], None]) -> None:
     where = str(stated) if stated and Path(stated).is_dir() else None
     try:
         _let_end(path.with_suffix(COMMAND), commands.timeout_s, note)
-        _run_noted(commands, "revert", commands.revert, path, note, folder=where, ended=codes.append)
+        run(commands, "revert", commands.revert, note=path, say=note, folder=where, ended=codes.append)
     except TargetError as error:
         raise ConfigurationError(
             f"run {run_id} was killed with its change applied, and that cannot be reverted: {error}; run it by hand: "

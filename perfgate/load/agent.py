@@ -1,4 +1,4 @@
-"""The agent of a load host: starts generator processes there, and passes on what they and the run tell each other."""
+"""The agent of a load host: starts generator processes there, and passes on messages between them and the run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from perfgate.model.hosts import MachineUse, TimeService
 from perfgate.model.load import LoadError
 
 SILENT_S = 8.0
-"""The run asks what there is to hear several times a second; one that has not for so long is gone."""
+"""The run asks for messages several times a second; one that has not within this time is gone."""
 PACKAGE = Path(__file__).parents[1]
 PACKAGES = ("confluent-kafka", "distributed", "hdrhistogram", "numpy", "psutil")
 """What has to be of one version on all hosts."""
@@ -126,8 +126,8 @@ class Agent:
 
         `run_boot_id`: of the machine that the run is on.
         """
-        found = await self._measuring if self._measuring else None
-        return found and replace(found, with_run=run_boot_id == boot_id())
+        machine = await self._measuring if self._measuring else None
+        return machine and replace(machine, with_run=run_boot_id == boot_id())
 
     async def time_service(self) -> TimeService | None:
         """What chrony said of this host's wall clock when the window became known; None where nothing did."""

@@ -30,7 +30,7 @@ MARK = "perfgate "
 INSTALL_S = 900.0
 LOCK = "requirements-agent.lock"
 UNUSED_S, UNFINISHED_S = 14 * 86400.0, 86400.0
-"""What no run has used for so long is deleted, and what an installation that was killed has left, sooner."""
+"""An installation that no run has used for this long is deleted; what a killed one has left, sooner."""
 MADE = re.compile(r"[0-9a-f]{16}-[^.]+(\..+)?")
 """A folder that was made here; with a "." in its name, one that is not whole, or no longer."""
 
@@ -79,11 +79,11 @@ def _check(folder: Path, asked: dict[str, Any]) -> None:
         )
     for name, version in asked["packages"].items():
         try:
-            found = importlib.metadata.version(name)
+            there = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             raise Refused(f"{sys.executable} has no {name}; install {LOCK} there, or say install = true") from None
-        if found != version:
-            raise Refused(f"{sys.executable} has {name} {found}, and this machine {version}; install {LOCK} there")
+        if there != version:
+            raise Refused(f"{sys.executable} has {name} {there}, and this machine {version}; install {LOCK} there")
 
 
 def _installed(stdin: io.FileIO, asked: dict[str, Any]) -> tuple[Path, str]:
@@ -149,7 +149,7 @@ def _delete(path: Path) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if _unused(path) and not _somebody_in(path):
-            # First out of the way: whoever looks for it makes it anew, and what is left of it is no installation.
+            # First out of the way: a run that looks for it makes it anew, and what is left of it is no installation.
             gone = path.with_name(f"{path.name.partition('.')[0]}.gone-{os.getpid()}")
             path.rename(gone)
             shutil.rmtree(gone, ignore_errors=True)

@@ -37,7 +37,7 @@ from perfgate.model.load import LoadError
 LEAD_S = 0.5
 PATIENCE_S = 0.25
 EXCHANGES = 16
-"""Of so many exchanges with a clock the one with the smallest round trip counts."""
+"""The number of exchanges with a clock of which the one with the smallest round trip counts."""
 LOCAL = "local:"
 MOMENTS = ("start", "window")
 """Messages to a generator process in which numbers are moments of its own clock."""

@@ -131,27 +131,27 @@ class HostsFile:
 
 def load_hosts_file(path: Path) -> HostsFile:
     """Read the file. Raises ConfigurationError naming file, key, bad value and the legal ones."""
-    told = f"hosts file {path}"
-    document = toml_of(path, told, missing="docs/hosts.md has an example")
+    where = f"hosts file {path}"
+    document = toml_of(path, where, missing="docs/hosts.md has an example")
     tables = document.pop("host", [])
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
-        raise ConfigurationError(f"{told}: lacks a table for each load host, as in {EXAMPLE}")
-    legal = [one.name for one in fields(_Top)]
+        raise ConfigurationError(f"{where}: lacks a table for each load host, as in {EXAMPLE}")
+    legal = [field.name for field in fields(_Top)]
     if wrong := [key for key in document if key not in legal]:
-        raise ConfigurationError(f"{told}: unknown key {wrong[0]!r}; legal: {', '.join(legal)}, and tables [[host]]")
-    top = structured(_Top, document, f"{told}:")
-    hosts = tuple(_host(table, number, told, top) for number, table in enumerate(tables, 1))
+        raise ConfigurationError(f"{where}: unknown key {wrong[0]!r}; legal: {', '.join(legal)}, and tables [[host]]")
+    top = structured(_Top, document, f"{where}:")
+    hosts = tuple(_host(table, number, where, top) for number, table in enumerate(tables, 1))
     file = HostsFile(path=path, hosts=hosts, **shallow(top))
     for fault in _faults(file):
-        raise ConfigurationError(f"{told}: {fault}")
+        raise ConfigurationError(f"{where}: {fault}")
     return file
 
 
-def _host(table: dict[str, Any], number: int, told: str, top: _Top) -> LoadHost:
+def _host(table: dict[str, Any], number: int, where: str, top: _Top) -> LoadHost:
     name = table.get("name")
-    host = structured(LoadHost, table, f"{told}: [[host]] {name if isinstance(name, str) else number}")
+    host = structured(LoadHost, table, f"{where}: [[host]] {name if isinstance(name, str) else number}")
     for fault in _host_faults(host, top):
-        raise ConfigurationError(f"{told}: [[host]] {host.name}: {fault}")
+        raise ConfigurationError(f"{where}: [[host]] {host.name}: {fault}")
     return host
 
 

@@ -125,7 +125,7 @@ class FullReading:
 class CompactReading:
     """Reads whole records of 10 to 31 bytes, and checks each in full, the body with it.
 
-    One that fails gets another run's tag: foreign and damaged are not told apart. What `due` returns takes the place of
+    One that fails gets another run's tag: foreign and damaged ones look alike. What `due` returns takes the place of
     the time that it does not have; the CRC is that of nothing, since the body has been checked.
     """
 
@@ -142,11 +142,11 @@ class CompactReading:
         producers = given["producer"].astype(np.uint64)
         check = given["check"].astype(np.uint64) | given["check_high"].astype(np.uint64) << np.uint64(16)
         right = check == _check(self._run, producers, sequences, _folded(rows[:, COMPACT.itemsize :]))
-        found = np.zeros(len(values), HEADER)
-        found["run"] = np.where(right, np.uint64(self._run), np.uint64(self._run ^ 1))
-        found["producer"], found["sequence"] = producers, sequences
-        found["time_ns"] = self._due(producers.astype(np.int64), sequences.astype(np.int64)) * 1e9
-        return found
+        headers = np.zeros(len(values), HEADER)
+        headers["run"] = np.where(right, np.uint64(self._run), np.uint64(self._run ^ 1))
+        headers["producer"], headers["sequence"] = producers, sequences
+        headers["time_ns"] = self._due(producers.astype(np.int64), sequences.astype(np.int64)) * 1e9
+        return headers
 
 
 def _folded(bodies: Bytes) -> Words:

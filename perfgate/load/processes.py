@@ -21,9 +21,9 @@ ECONOMY_GROWTH = 1.05
 FIRST_DONE_TIMEOUT_S = 10
 CHECK_EVERY_S = 0.25
 BEAT_S = 2.0
-"""How often every process is told that the run is still there."""
+"""How often every process is sent a sign that the run is still there."""
 HELD_S = 30.0
-"""A run that follows its processes and has not come round for so long stands still: a terminal is held, say. One
+"""A run that follows its processes and has not come round within this time stands still: a terminal is held, say. One
 request to the brokers takes 20 s at most."""
 
 

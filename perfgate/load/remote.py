@@ -42,7 +42,7 @@ def main() -> None:
     try:
         with dask.config.set({**SETTINGS, "temporary-directory": str(folder.path)}):
             asyncio.run(_serve(asked, folder.path))
-    except Exception as error:  # whatever it is, the run is told, in one line
+    except Exception as error:  # whatever it is, the run is given it, in one line
         say(event="failed", reason=" ".join(str(error).split()) or repr(error))
     _end(folder)
 

@@ -71,7 +71,7 @@ class Transport(Protocol):
     here: bool
     """Whether all processes are on the machine of the run."""
     size: int
-    """How many hosts there are; so many processes of one role are on a host each."""
+    """How many hosts there are; as many processes of one role are on a host each."""
 
     def on(self, link: Link) -> Transport:
         """The transport for clients on this link: in the zone that it comes from."""

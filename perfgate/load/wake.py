@@ -75,8 +75,8 @@ def main() -> None:
     line = sys.stdin.readline()
     if line:
         opens, closes = map(float, line.split())
-        found = p99_ms([delay for at, delay in zip(due, late, strict=True) if opens <= at < closes])
-        print("-" if found is None else f"{found:.4f}")
+        p99 = p99_ms([delay for at, delay in zip(due, late, strict=True) if opens <= at < closes])
+        print("-" if p99 is None else f"{p99:.4f}")
 
 
 if __name__ == "__main__":

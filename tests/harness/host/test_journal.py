@@ -247,3 +247,14 @@ def test_a_lock_is_one_processs_until_it_is_closed(tmp_path: Path) -> None:
     again = lock_of(tmp_path, "c.lock")
     assert again is not None
     again.close()
+
+
+def test_no_other_module_has_locks_of_its_own() -> None:
+    """The first program on a load host has nothing of this package; the lock of a run's folder says that it goes on."""
+    others = {
+        str(path.relative_to(ROOT))
+        for room in ("perfgate", "fixtures")
+        for path in (ROOT / room).rglob("*.py")
+        if "import fcntl" in path.read_text()
+    }
+    assert others == {"perfgate/host/journal.py", "perfgate/load/boot.py", "fixtures/interrupted.py"}

@@ -34,13 +34,13 @@ class Cleaner:
         with ExitStack() as claims:
             return [text for mine in _claimed(claims, [leftover]) for text in self._bring_back(mine)]
 
-    def put_back(self, admin: AdminClient, found: Sequence[Leftover]) -> list[str]:
+    def put_back(self, admin: AdminClient, leftovers: Sequence[Leftover]) -> list[str]:
         """Try every step of every run's; return what could not be done, as what a person has to do.
 
         Brokers first: settings and topics of brokers that are not all there are left alone.
         """
         with ExitStack() as claims:
-            mine = _claimed(claims, found)
+            mine = _claimed(claims, leftovers)
             left = [text for leftover in mine for text in self._bring_back(leftover)]
             if left:
                 return [*left, "nothing else was done to these brokers while one may be away"]
@@ -81,7 +81,7 @@ class Cleaner:
     def _clean(self, admin: AdminClient, leftover: Leftover) -> list[str]:
         """Put settings back, the last one changed first, and delete topics, those known by id, or by name and content.
 
-        A setting that somebody has changed since is theirs; one of a broker that is no more is dropped.
+        A setting that another client has changed since is theirs; one of a broker that is no more is dropped.
         """
         left = []
         for change in reversed(leftover.configs):
@@ -128,38 +128,38 @@ class Cleaner:
             self._note(f"left topic {name} alone: it is not the one that run {leftover.run_id} made")
 
 
-def _claimed(claims: ExitStack, found: Sequence[Leftover]) -> list[Leftover]:
+def _claimed(claims: ExitStack, leftovers: Sequence[Leftover]) -> list[Leftover]:
     """Those that no other process undoes, as they are noted now: none but this one does while the claims last."""
-    held = (read_leftover(claims.enter_context(claimed(each.path))) for each in found)
+    held = (read_leftover(claims.enter_context(claimed(each.path))) for each in leftovers)
     return [each for each in held if each is not None]
 
 
 def may_live(leftover: Leftover) -> str:
-    """Return what is told of what another machine's run left."""
+    """What to say of what another machine's run left."""
     return f"not put back, because it may still run there: {leftover.text}"
 
 
 def _by_hand(leftover: Leftover) -> str:
-    """Return what a person can do about what cannot be put back, and need not be."""
+    """What a person can do about what cannot be put back, and need not be."""
     return f"once it has been seen to by hand, take its lines out of {leftover.path}"
 
 
 def _is_no_more(admin: AdminClient, broker: int) -> bool:
-    """Return whether the cluster has lost this broker for good: it is not there, and no topic has a replica on it.
+    """Whether the cluster has lost this broker for good: it is not there, and no topic has a replica on it.
 
-    One that is only down still has. Where not all topics can be seen nobody can tell.
+    One that is only down still has. Where not all topics can be seen it is not known.
     """
     try:
-        found = admin.list_topics(timeout=REQUEST_TIMEOUT_S)
-        partitions = [partition for topic in found.topics.values() for partition in topic.partitions.values()]
+        cluster = admin.list_topics(timeout=REQUEST_TIMEOUT_S)
+        partitions = [partition for topic in cluster.topics.values() for partition in topic.partitions.values()]
         holders = {replica for partition in partitions for replica in partition.replicas}
-        return bool(holders) and broker not in {*found.brokers, *holders} and sees_all_topics(admin)
+        return bool(holders) and broker not in {*cluster.brokers, *holders} and sees_all_topics(admin)
     except FAILURES:
         return False
 
 
 def _is_empty(admin: AdminClient, name: str) -> bool:
-    """Return whether nothing was ever written to the topic."""
+    """Whether nothing was ever written to the topic."""
     partitions = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics[name].partitions
     ends = admin.list_offsets({TopicPartition(name, number): OffsetSpec.latest() for number in partitions})
     return all(answer(reply, f"reading the end of {name}").offset == 0 for reply in ends.values())

@@ -88,7 +88,7 @@ class Leftover(Outstanding):
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is certain that the run has: of another machine the lock that it lacks may tell nothing."""
+        """Whether it is certain that the run has: a lock of another machine may not be seen here."""
         return self.machine.locks_count(self.notes.here)
 
     @property
