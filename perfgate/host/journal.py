@@ -83,9 +83,7 @@ class Journal:
         """
         own_folder(folder)
         with a_folder_that_works(folder), ExitStack() as unless_noted:
-            self.path = _new_path(folder, name, suffix)
-            part = self.path.with_name(self.path.name + PART)
-            self.file = part.open("w")
+            self.path, part, self.file = _new_file(folder, name, suffix)
             unless_noted.callback(self._give_up, part)
             fcntl.flock(self.file, fcntl.LOCK_EX)
             here = this_machine(os.fstat(self.file.fileno()).st_dev)
@@ -117,12 +115,14 @@ class Journal:
         self.close(undone=False)
 
 
-def _new_path(folder: Path, name: str, suffix: str) -> Path:
-    """A path that is free: what an earlier journal of the same name has left undone stays there."""
+def _new_file(folder: Path, name: str, suffix: str) -> tuple[Path, Path, TextIO]:
+    """A path that is free, and a new file that is to be there: what an earlier journal of the name has left stays."""
     for number in itertools.count():
         path = folder / f"{name}{f'.{number}' if number else ''}{suffix}"
-        if not path.exists():
-            return path
+        part = path.with_name(path.name + PART)
+        with suppress(FileExistsError):
+            if not path.exists():
+                return path, part, part.open("x")
     raise AssertionError("unreachable")
 
 
