@@ -25,7 +25,6 @@ from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer, Recei
 from perfgate.model.secret import revealed
 from perfgate.systems.kafka.load.official import (
     NEW_OPTIONS,
-    OutputError,
     ProducerOutput,
     ReadSoFar,
     by_hand,
@@ -45,6 +44,7 @@ TAIL_S = 1.5
 """A tool gets records for this much more than its window: its rate is not even."""
 START_TIMEOUT_S = 30
 END_MARGIN_S = 30
+LAST_WORDS = 5
 SLOWEST = 20
 """A tool may take this many times longer for its records than expected: the first guess of its rate may be that wrong.
 """
@@ -58,6 +58,94 @@ class _EndedEarly(Exception):
 
 class _Ended(LoadError):
     """A tool ended before the awaited event."""
+
+
+@dataclass
+class Tools:
+    """Processes of one official tool, each with its output in a file, and what the run observes meanwhile."""
+
+    guard: Guard
+    observer: Observer
+    folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="kafka-perf-gate-")))
+    pids: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.guard.owns(self.folder)
+
+    def start(self, command: Sequence[object]) -> None:
+        self.pids.append(self.guard.spawn(command, log=self._log(len(self.pids))))
+
+    def outputs(self) -> list[str]:
+        return [self._log(number).read_text(errors="replace") for number in range(len(self.pids))]
+
+    def read_so_far(self) -> list[list[ReadSoFar]]:
+        return [parse_consumer(text) for text in self.outputs()]
+
+    def running(self) -> bool:
+        """Whether all of them run."""
+        return all(self.guard.exit_status(pid) is None for pid in self.pids)
+
+    def ended(self) -> bool:
+        """Whether all of them have ended."""
+        return all(self.guard.exit_status(pid) is not None for pid in self.pids)
+
+    def ended_well(self) -> bool:
+        """Whether each has ended with exit code 0, or runs still."""
+        return not any(self.guard.exit_status(pid) for pid in self.pids)
+
+    def edge(self, usage: Usage) -> None:
+        """Observe an edge of the window, and read the tools' CPU."""
+        self.observer.edge(time.monotonic())
+        try:
+            usage.look()
+        except psutil.Error as error:
+            raise LoadError(f"an official tool was gone when its CPU was read: {error}") from error
+
+    def let_pass(self, seconds: float, phase: str) -> bool:
+        """Let time pass; return False as soon as one of the tools has ended."""
+        until = time.monotonic() + seconds
+        while (now := time.monotonic()) < until:
+            self.observer.check()
+            self.observer.progress(phase, None)
+            if not self.running():
+                return False
+            time.sleep(min(LOOK_EVERY_S, until - now))
+        return self.running()
+
+    def wait_for(
+        self,
+        come: Callable[[], bool],
+        phase: str,
+        *,
+        bound_s: float = START_TIMEOUT_S,
+        every_s: float = LOOK_EVERY_S,
+        alive: bool = True,
+    ) -> None:
+        """Wait until it has come. Raises LoadError with the tools' last words when it does not, or when they end."""
+        until = time.monotonic() + bound_s
+        while not come():
+            self.observer.check()
+            self.observer.progress(phase, None)
+            ended = alive and not self.running()
+            if ended or time.monotonic() > until:
+                words = "\n".join(text for output in self.outputs() for text in output.splitlines()[-LAST_WORDS:])
+                how = "ended while" if ended else f"did not get through in {bound_s:.0f} s:"
+                raise (_Ended if ended else LoadError)(f"the official tool {how} {phase}:\n{words}")
+            time.sleep(every_s)
+
+    def at_next_line(self) -> tuple[ReadSoFar, float]:
+        """Wait until every tool has reported once more; return their records together, and when that was."""
+        seen = [len(lines) for lines in self.read_so_far()]
+
+        def come() -> bool:
+            return all(len(lines) > n for lines, n in zip(self.read_so_far(), seen, strict=True))
+
+        self.wait_for(come, "measuring", every_s=0.01)
+        last = [lines[-1] for lines in self.read_so_far()]
+        return ReadSoFar(records=sum(r.records for r in last), mib=sum(r.mib for r in last)), time.monotonic()
+
+    def _log(self, number: int) -> Path:
+        return self.folder / f"tool-{number}.log"
 
 
 class JavaDriver:
@@ -120,45 +208,38 @@ class JavaDriver:
             warmup=warmup,
         )
         with Guard() as guard:
-            tools = tools_of(guard)
+            tools = Tools(guard, observer)
             where = self._where(spec, tools.folder, "--producer.config")
             for _ in range(clients):
                 tools.start(self._command("ProducerPerformance", *arguments, "--print-metrics", *where))
             empty = observer.written()
-            self._await(lambda: observer.written() > empty, tools, observer, "starting")
+            tools.wait_for(lambda: observer.written() > empty, "starting")
             started = time.monotonic()
-            lasted = self._pass(spec.warmup_max_s, tools, observer, "warming up")
+            lasted = tools.let_pass(spec.warmup_max_s, "warming up")
             usage, before, opened = Usage(tools.pids) if lasted else None, observer.written(), time.monotonic()
             if usage:
-                self._edge(observer, usage)
-                lasted = self._pass(spec.window_s, tools, observer, "measuring")
+                tools.edge(usage)
+                lasted = tools.let_pass(spec.window_s, "measuring")
                 after, closed = observer.written(), time.monotonic()
             if usage and lasted:
-                self._edge(observer, usage)
+                tools.edge(usage)
             bound_s = END_MARGIN_S + SLOWEST * seconds
-            self._await(tools.ended, tools, observer, "sending the rest", bound_s=bound_s, alive=False)
-            new = [_parsed(text, warmed_up=warmup > 0) for text in tools.outputs()]
+            tools.wait_for(tools.ended, "sending the rest", bound_s=bound_s, alive=False)
+            new = [parse_producer(text, warmed_up=warmup > 0) for text in tools.outputs()]
         outputs += new
         if not usage or not lasted:
             raise _EndedEarly
         self._rates[scenario.name] = (after - before) / (closed - opened) / clients
-        return LoadResult(
-            warmup_s=opened - started,
-            steady=True,
-            window_s=closed - opened,
-            **usage.span(),
-            hosts=(),
-            one_clock=False,
-            sent=_sent(outputs, new, after - before, closed - opened, math.ceil(rate * seconds), scenario.record_bytes),
-            received=None,
-        )
+        asked = math.ceil(rate * seconds)
+        sent = _sent(outputs, new, after - before, closed - opened, asked, scenario.record_bytes)
+        return _result(usage, started, opened, closed, sent=sent, received=None)
 
     def _read(self, spec: LoadSpec, observer: Observer) -> LoadResult:
         scenario = spec.scenario
         assert scenario.consumers is not None
         clients = scenario.consumers.processes * scenario.consumers.threads
         with Guard() as guard:
-            tools = tools_of(guard)
+            tools = Tools(guard, observer)
             where = self._where(spec, tools.folder, "--consumer.config")
             arguments = consumer_arguments(
                 scenario,
@@ -171,14 +252,14 @@ class JavaDriver:
                 more = ("--show-detailed-stats", "--reporting-interval", REPORT_EVERY_MS)
                 tools.start(self._command("ConsumerPerformance", *arguments, *more, *where))
             try:
-                self._await(lambda: all(read_so_far(tools)), tools, observer, "starting")
+                tools.wait_for(lambda: all(tools.read_so_far()), "starting")
                 started = time.monotonic()
-                self._pass(spec.warmup_max_s, tools, observer, "warming up")
-                before, opened = self._at_next_line(tools, observer)
+                tools.let_pass(spec.warmup_max_s, "warming up")
+                before, opened = tools.at_next_line()
                 usage = Usage(tools.pids)
-                self._edge(observer, usage)
-                self._pass(spec.window_s, tools, observer, "measuring")
-                after, closed = self._at_next_line(tools, observer)
+                tools.edge(usage)
+                tools.let_pass(spec.window_s, "measuring")
+                after, closed = tools.at_next_line()
             except _Ended as error:
                 if not tools.ended_well():
                     raise
@@ -186,45 +267,23 @@ class JavaDriver:
                     f"ConsumerPerformance had read the backlog of {scenario.load.records:,} records before its window "
                     f"of {spec.window_s:g} s was over; it reads a backlog once"
                 ) from error
-            self._edge(observer, usage)
-        received = after.records - before.records
-        return LoadResult(
-            warmup_s=opened - started,
-            steady=True,
-            window_s=closed - opened,
-            **usage.span(),
-            hosts=(),
-            one_clock=False,
-            sent=None,
-            received=Received(
-                received_in_window=received,
-                received_bytes_in_window=round((after.mib - before.mib) * MIB),
-                read=after.records,
-                received=after.records,
-                foreign=0,
-                corrupt=0,
-                duplicated=0,
-                reordered=0,
-                redelivered=0,
-                negative_latencies=0,
-                errors={},
-                failed={},
-                fetch_ms=None,
-            ),
+            tools.edge(usage)
+        received = Received(
+            received_in_window=after.records - before.records,
+            received_bytes_in_window=round((after.mib - before.mib) * MIB),
+            read=after.records,
+            received=after.records,
+            foreign=0,
+            corrupt=0,
+            duplicated=0,
+            reordered=0,
+            redelivered=0,
+            negative_latencies=0,
+            errors={},
+            failed={},
+            fetch_ms=None,
         )
-
-    def _at_next_line(self, tools: Tools, observer: Observer) -> tuple[ReadSoFar, float]:
-        """Wait until every tool has reported once more; return their records together, and when that was."""
-        seen = [len(lines) for lines in read_so_far(tools)]
-        self._await(
-            lambda: all(len(lines) > n for lines, n in zip(read_so_far(tools), seen, strict=True)),
-            tools,
-            observer,
-            "measuring",
-            every_s=0.01,
-        )
-        last = [lines[-1] for lines in read_so_far(tools)]
-        return ReadSoFar(records=sum(r.records for r in last), mib=sum(r.mib for r in last)), time.monotonic()
+        return _result(usage, started, opened, closed, sent=None, received=received)
 
     def _command(self, tool: str, *arguments: object) -> list[object]:
         return [self._java, HEAP, *ENGLISH, "-cp", self._classpath, f"org.apache.kafka.tools.{tool}", *arguments]
@@ -242,54 +301,20 @@ class JavaDriver:
         servers = [] if "bootstrap.servers" in settings else ["--bootstrap-server", spec.bootstrap]
         return [*servers, option, config]
 
-    @staticmethod
-    def _edge(observer: Observer, usage: Usage) -> None:
-        observer.edge(time.monotonic())
-        try:
-            usage.look()
-        except psutil.Error as error:
-            raise LoadError(f"an official tool was gone when its CPU was read: {error}") from error
 
-    def _pass(self, seconds: float, tools: Tools, observer: Observer, phase: str) -> bool:
-        """Let time pass; return False as soon as one of the tools has ended."""
-        until = time.monotonic() + seconds
-        while (now := time.monotonic()) < until:
-            observer.check()
-            observer.progress(phase, None)
-            if not tools.running():
-                return False
-            time.sleep(min(LOOK_EVERY_S, until - now))
-        return tools.running()
-
-    def _await(
-        self,
-        come: Callable[[], bool],
-        tools: Tools,
-        observer: Observer,
-        phase: str,
-        *,
-        bound_s: float = START_TIMEOUT_S,
-        every_s: float = LOOK_EVERY_S,
-        alive: bool = True,
-    ) -> None:
-        """Wait until it has come. Raises LoadError with the tools' last words when it does not, or when they end."""
-        until = time.monotonic() + bound_s
-        while not come():
-            observer.check()
-            observer.progress(phase, None)
-            ended = alive and not tools.running()
-            if ended or time.monotonic() > until:
-                words = "\n".join(text for output in tools.outputs() for text in output.splitlines()[-LAST_WORDS:])
-                how = "ended while" if ended else f"did not get through in {bound_s:.0f} s:"
-                raise (_Ended if ended else LoadError)(f"the official tool {how} {phase}:\n{words}")
-            time.sleep(every_s)
-
-
-def _parsed(text: str, *, warmed_up: bool) -> ProducerOutput:
-    try:
-        return parse_producer(text, warmed_up=warmed_up)
-    except OutputError as error:
-        raise LoadError(str(error)) from error
+def _result(
+    usage: Usage, started: float, opened: float, closed: float, *, sent: Sent | None, received: Received | None
+) -> LoadResult:
+    return LoadResult(
+        warmup_s=opened - started,
+        steady=True,
+        window_s=closed - opened,
+        **usage.span(),
+        hosts=(),
+        one_clock=False,
+        sent=sent,
+        received=received,
+    )
 
 
 def _sent(
@@ -337,57 +362,5 @@ def _percentiles(outputs: Sequence[ProducerOutput]) -> dict[str, float]:
     }
     if len(summaries) == 1:
         (only,) = summaries
-        found |= {
-            "latency_ms.p50": only.p50_ms,
-            "latency_ms.p95": only.p95_ms,
-            "latency_ms.p99": only.p99_ms,
-            "latency_ms.p999": only.p999_ms,
-        }
+        found |= {f"latency_ms.{name}": getattr(only, f"{name}_ms") for name in ("p50", "p95", "p99", "p999")}
     return found
-
-
-LAST_WORDS = 5
-
-
-@dataclass
-class Tools:
-    """Processes of one official tool, each with its output in a file."""
-
-    guard: Guard
-    folder: Path
-    pids: list[int] = field(default_factory=list)
-
-    def start(self, command: Sequence[object]) -> None:
-        self.pids.append(self.guard.spawn(command, log=self._log(len(self.pids))))
-
-    def outputs(self) -> list[str]:
-        return [self._log(number).read_text(errors="replace") for number in range(len(self.pids))]
-
-    def running(self) -> bool:
-        """Whether all of them run."""
-        return all(self.guard.exit_status(pid) is None for pid in self.pids)
-
-    def ended(self) -> bool:
-        """Whether all of them have ended."""
-        return all(self.guard.exit_status(pid) is not None for pid in self.pids)
-
-    def ended_well(self) -> bool:
-        """Whether each has ended with exit code 0, or runs still."""
-        return not any(self.guard.exit_status(pid) for pid in self.pids)
-
-    def _log(self, number: int) -> Path:
-        return self.folder / f"tool-{number}.log"
-
-
-def tools_of(guard: Guard) -> Tools:
-    """Return no tools yet, and a folder for them that goes with the guard."""
-    folder = Path(tempfile.mkdtemp(prefix="kafka-perf-gate-"))
-    guard.owns(folder)
-    return Tools(guard, folder)
-
-
-def read_so_far(tools: Tools) -> list[list[ReadSoFar]]:
-    try:
-        return [parse_consumer(text) for text in tools.outputs()]
-    except OutputError as error:
-        raise LoadError(str(error)) from error

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from perfgate.model import Scenario, with_settings
 from perfgate.model.cluster_values import release_numbers
+from perfgate.model.load import LoadError
 
 NEW_OPTIONS = (4, 2, 0)
 """From this release on: --bootstrap-server, --command-property, --warmup-records, --num-records for consumers."""
@@ -46,7 +47,7 @@ BY_HAND_S = 30.0
 """Duration of the command that repeats a scenario by hand, at the scenario's rate."""
 
 
-class OutputError(Exception):
+class OutputError(LoadError):
     """A tool's output is not that of a finished run; the message says why."""
 
 
