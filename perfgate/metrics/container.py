@@ -21,6 +21,8 @@ CLOCK_OFF_S = 0.01
 """The engine's clock is as good as this machine's up to this difference."""
 UNTOLD = "neither the kernel nor the engine tells it of containers"
 """The engine's counters of interfaces come up to a second late, of short windows a quarter of what was sent (20.10)."""
+CPU, MEMORY = "cpuacct", "memory"
+"""Version 1 has a hierarchy for each of these controllers; version 2 has one for all."""
 
 
 def container_sampler(ids: Mapping[int, str]) -> CounterSampler:
@@ -100,10 +102,6 @@ def dated(usage: Usage, asked: float, answered: float) -> Usage:
 def _seconds(text: str) -> float:
     """Seconds since 1970 of an ISO 8601 text."""
     return datetime.fromisoformat(text).timestamp()
-
-
-CPU, MEMORY = "cpuacct", "memory"
-"""Version 1 has a hierarchy for each of these controllers; version 2 has one for all."""
 
 
 @dataclass(frozen=True, slots=True)

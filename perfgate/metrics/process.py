@@ -22,6 +22,21 @@ COMPILER_THREADS = ("C1 CompilerThre", "C2 CompilerThre")
 """HotSpot's compiler threads, as far as Linux keeps a thread's name (15 characters)."""
 UNTOLD = "the kernel did not tell the bytes of all brokers' TCP connections (INET_TCP_DIAG, /proc/PID/fd)"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY = 4, 20
+"""Linux' linux/netlink.h and linux/sock_diag.h, as the numbers below: Python's `socket` does not name them."""
+NLMSG_ERROR, NLMSG_DONE = 2, 3
+REQUEST_DUMP = 0x301
+INET_DIAG_INFO = 2
+EVERY_STATE, TIME_WAIT, LISTEN = 0xFFF, 1 << 6, 1 << 10
+HEADER = struct.Struct("=IHHII")
+MESSAGE_BYTES, INODE_AT = 72, 68
+"""inet_diag_msg, and where its inode stands."""
+ACKED_AND_RECEIVED = struct.Struct("=QQ")
+ACKED_AT = 120
+"""Where tcpi_bytes_acked stands in tcp_info; tcpi_bytes_received follows. Both since Linux 4.1."""
+ANSWER_BYTES = 1 << 20
+Traffic = Mapping[int, tuple[int, int]]
+"""By socket (its inode): bytes received, and bytes sent that the other side has acknowledged."""
 
 
 def process_sampler(pids: Callable[[], Mapping[int, int]]) -> CounterSampler:
@@ -77,24 +92,6 @@ def compiling(pid: int) -> dict[int, float] | None:
     except OSError:
         return None
     return found or None
-
-
-NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY = 4, 20
-"""Linux' linux/netlink.h and linux/sock_diag.h, as the numbers below: Python's `socket` does not name them."""
-NLMSG_ERROR, NLMSG_DONE = 2, 3
-REQUEST_DUMP = 0x301
-INET_DIAG_INFO = 2
-EVERY_STATE, TIME_WAIT, LISTEN = 0xFFF, 1 << 6, 1 << 10
-HEADER = struct.Struct("=IHHII")
-MESSAGE_BYTES, INODE_AT = 72, 68
-"""inet_diag_msg, and where its inode stands."""
-ACKED_AND_RECEIVED = struct.Struct("=QQ")
-ACKED_AT = 120
-"""Where tcpi_bytes_acked stands in tcp_info; tcpi_bytes_received follows. Both since Linux 4.1."""
-ANSWER_BYTES = 1 << 20
-
-Traffic = Mapping[int, tuple[int, int]]
-"""By socket (its inode): bytes received, and bytes sent that the other side has acknowledged."""
 
 
 def traffic_of(pids: Iterable[int]) -> dict[int, Traffic]:

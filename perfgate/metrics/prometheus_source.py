@@ -10,6 +10,15 @@ from typing import Any
 
 from perfgate.model.errors import ConfigurationError
 
+OF_CONTAINERS = "container.*|name|id|image|cpu"
+OF_A_DASHBOARD = re.compile(r"\$(__\w+|\{\w+[^}]*\}|[A-Za-z]\w*)|\[\[\w+\]\]")
+LEGAL = ("url", "source", "query", "match", "broker-label", "brokers", "username", "password", "token", "ca", "headers")
+UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0, "y": 31_536_000.0}
+OF_LAST_TWO = ("irate", "idelta")
+"""Functions that use the last two scrapes of their range, however long that is."""
+NOT_READ = re.compile(r"\"(\\.|[^\"\\])*\"|'(\\.|[^'\\])*'|`[^`]*`|#[^\n]*")
+TOKEN = re.compile(r"\[[^]]*\]|[A-Za-z_:][\w:]*|\d[\w.]*|\S")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preset:
@@ -35,7 +44,6 @@ class Preset:
         return "; ".join(f"{name} {', '.join(map(repr, of))}" for name, of in values.items() if len(of) > 1)
 
 
-OF_CONTAINERS = "container.*|name|id|image|cpu"
 PRESETS: Mapping[str, Preset] = {
     # Each is what that exporter's documentation calls it; tried in this order.
     "jmx-exporter": Preset(counter="process_cpu_seconds_total", of="the broker's process"),
@@ -71,8 +79,6 @@ PRESETS: Mapping[str, Preset] = {
         counter="cpu_time_active", of="the whole host that the broker is on", match='cpu="cpu-total"', label="host"
     ),
 }
-OF_A_DASHBOARD = re.compile(r"\$(__\w+|\{\w+[^}]*\}|[A-Za-z]\w*)|\[\[\w+\]\]")
-LEGAL = ("url", "source", "query", "match", "broker-label", "brokers", "username", "password", "token", "ca", "headers")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,13 +156,6 @@ def source_of(table: Mapping[str, Any]) -> PrometheusSource:
         ca=texts["ca"],
         headers=headers,
     )
-
-
-UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0, "y": 31_536_000.0}
-OF_LAST_TWO = ("irate", "idelta")
-"""Functions that use the last two scrapes of their range, however long that is."""
-NOT_READ = re.compile(r"\"(\\.|[^\"\\])*\"|'(\\.|[^'\\])*'|`[^`]*`|#[^\n]*")
-TOKEN = re.compile(r"\[[^]]*\]|[A-Za-z_:][\w:]*|\d[\w.]*|\S")
 
 
 @dataclass(slots=True)

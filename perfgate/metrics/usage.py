@@ -33,6 +33,11 @@ LATE_SHARE, LATE_S = 0.1, 0.3
 window's. This machine's are: a delay of the reading thread delays the load as well."""
 LEAST_CPU_CORES = 0.05
 """Less CPU than this is a handful of the kernel's ticks of 10 ms: a share of it means nothing."""
+GLANCE_EVERY_S = 1.0
+LEAST_APART_S = 0.5
+"""Two looks closer than this show little: the kernel counts CPU in ticks of 10 ms."""
+OverTime = Mapping[str, tuple[tuple[float, float], ...]]
+"""By broker id: pairs of the moment at which a part of the window ends, in s since it opened, and the cores in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,14 +315,6 @@ def cpu_metrics(cores: Mapping[int, float], records_per_s: float) -> dict[str, f
     if records_per_s > 0:
         metrics["broker_cpu_us_per_record"] = sum(cores.values()) / records_per_s * 1e6
     return metrics
-
-
-GLANCE_EVERY_S = 1.0
-LEAST_APART_S = 0.5
-"""Two looks closer than this show little: the kernel counts CPU in ticks of 10 ms."""
-
-OverTime = Mapping[str, tuple[tuple[float, float], ...]]
-"""By broker id: pairs of the moment at which a part of the window ends, in s since it opened, and the cores in it."""
 
 
 def of_looks(looks: Sequence[Looks]) -> dict[str, tuple[tuple[float, float], ...]]:

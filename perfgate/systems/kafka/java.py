@@ -37,6 +37,14 @@ RELEASED = re.compile(r"\d+(\.\d+)*([.-](Final|GA|RELEASE|jre|android|alpha\d*|b
 """Public releases; the versions of forks and snapshots say more."""
 KEPT = Path(__file__).with_name("jars.sha256")
 """`sha256sum` of the jars that the suite was tested with."""
+ARCHIVES = (".tgz", ".tar.gz", ".tar")
+CLIENTS = re.compile(r"kafka-clients-(?P<version>\d[\w.-]*?)\.jar")
+"""The jar that every distribution has, and whose name holds its version."""
+A_BUILD_IS = "--kafka-home (cluster.home) is a distribution of Kafka, its .tgz, or a folder of all its jars"
+VARIABLE = "KAFKA_PERF_GATE_MAVEN"
+"""The address of a mirror of Maven Central; comes before that of settings.xml."""
+OF_CENTRAL = re.compile(r"\*|external:(http:)?\*|central")
+PLACEHOLDER = re.compile(r"\$\{env\.([^}]+)\}")
 
 
 def java_needed(kafka_version: str) -> int:
@@ -208,12 +216,6 @@ def _published_sha1(dep: LockedDependency, url: str) -> str:
         ) from error
 
 
-ARCHIVES = (".tgz", ".tar.gz", ".tar")
-CLIENTS = re.compile(r"kafka-clients-(?P<version>\d[\w.-]*?)\.jar")
-"""The jar that every distribution has, and whose name holds its version."""
-IS = "--kafka-home (cluster.home) is a distribution of Kafka, its .tgz, or a folder of all its jars"
-
-
 def with_version_of_build(scenario: Scenario) -> Scenario:
     """Return the scenario with the version of its own build, where it has one. Raises ConfigurationError for no build
     of Kafka.
@@ -241,11 +243,11 @@ def jars_of_build(home: str) -> KafkaJars:
     path = Path(home).expanduser().absolute()
     folder = _unpacked(path) if path.is_file() and path.name.endswith(ARCHIVES) else path
     if not folder.is_dir():
-        raise ConfigurationError(f"{path}: no such folder or archive; {IS}")
+        raise ConfigurationError(f"{path}: no such folder or archive; {A_BUILD_IS}")
     jars = sorted((folder / "libs" if (folder / "libs").is_dir() else folder).glob("*.jar"))
     versions = sorted({found["version"] for jar in jars if (found := CLIENTS.fullmatch(jar.name))})
     if not versions:
-        raise ConfigurationError(f"{path} holds no kafka-clients-*.jar; {IS}")
+        raise ConfigurationError(f"{path} holds no kafka-clients-*.jar; {A_BUILD_IS}")
     if len(versions) > 1:
         raise ConfigurationError(f"{path} holds jars of several versions of Kafka: {', '.join(versions)}")
     # In front of a distribution's own: what it logs with differs from release to release.
@@ -280,12 +282,6 @@ def _unpacked(archive: Path) -> Path:
             shutil.rmtree(part, ignore_errors=True)
     folders = [path for path in target.iterdir() if path.is_dir()]
     return folders[0] if len(folders) == 1 and not (target / "libs").is_dir() else target
-
-
-VARIABLE = "KAFKA_PERF_GATE_MAVEN"
-"""The address of a mirror of Maven Central; comes before that of settings.xml."""
-OF_CENTRAL = re.compile(r"\*|external:(http:)?\*|central")
-PLACEHOLDER = re.compile(r"\$\{env\.([^}]+)\}")
 
 
 @dataclass(frozen=True, slots=True)

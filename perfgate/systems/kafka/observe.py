@@ -22,6 +22,10 @@ ANSWER_WITHIN_S = 1.0
 IMPATIENT = tuple(
     (name, f"{1e3 * ANSWER_WITHIN_S:.0f}") for name in ("socket.timeout.ms", "socket.connection.setup.timeout.ms")
 )
+RECORD = re.compile(r"^\|.*?\bCreateTime: (\d+).*?\bpayload: (\{.*\})\s*$")
+NEW_LEADER = re.compile(r"^\|.*?\bCreateTime: (\d+).*?\bLeaderChange: (\{.*\})\s*$")
+RECOVERING = 1
+"""leaderRecoveryState of a leader that was elected although it was not in sync (an unclean election)."""
 
 
 class MetadataWatch:
@@ -76,12 +80,6 @@ class MetadataWatch:
         )
         if not self.states or state != replace(self.states[-1], at=state.at):
             self.states.append(state)
-
-
-RECORD = re.compile(r"^\|.*?\bCreateTime: (\d+).*?\bpayload: (\{.*\})\s*$")
-NEW_LEADER = re.compile(r"^\|.*?\bCreateTime: (\d+).*?\bLeaderChange: (\{.*\})\s*$")
-RECOVERING = 1
-"""leaderRecoveryState of a leader that was elected although it was not in sync (an unclean election)."""
 
 
 def changes(dump: str, topic: str, clock_s: float) -> list[LoggedChange]:

@@ -14,6 +14,32 @@ from perfgate.systems.kafka.client.iam import MECHANISM as IAM
 from perfgate.systems.kafka.client.iam import logs_in_by_iam, mechanism_of, tokens, without_iam
 from perfgate.systems.kafka.client.settings import not_plain
 
+SECRET_SETTINGS = re.compile(
+    r".*(password|passphrase|secret|key\.pem)$|sasl\.(oauthbearer\.(config|extensions)|jaas\.config)"
+)
+SECRET_HEADERS = re.compile(r".*(authorization|token|key|secret|password|cookie).*", re.IGNORECASE)
+PUBLIC = re.compile(r"security\.protocol|sasl\.mechanisms?|bootstrap\.servers|properties-file")
+"""Never secrets: names of a protocol, addresses by which a person knows the cluster, a path."""
+USER_OF_A_URL = re.compile(r"[a-z][a-z0-9+.-]*://([^/?#@\s:]*(?::([^/?#@\s]*))?)@", re.IGNORECASE)
+INSIDE = {
+    "ssl.ca.location": "ssl.ca.pem",
+    "ssl.certificate.location": "ssl.certificate.pem",
+    "ssl.key.location": "ssl.key.pem",
+}
+"""Settings that name a PEM file, and those that hold its text."""
+NAMES_A_FILE = (
+    "ssl.keystore.location",
+    "ssl.crl.location",
+    "ssl.engine.location",
+    "ssl.providers",
+    "sasl.kerberos.keytab",
+    "sasl.oauthbearer.assertion.private.key.file",
+    "sasl.oauthbearer.assertion.jwt.template.file",
+    "https.ca.location",
+)
+PROBE = "probe"
+"""librdkafka then looks for the authorities of the machine it is on."""
+
 
 def refuse_unknown_settings(client: Mapping[str, str]) -> None:
     """Raise ConfigurationError, with the setting's name and without a secret's value, for one that clients refuse."""
@@ -77,15 +103,6 @@ def _refusal(name: str, value: str) -> str:
     return ""
 
 
-SECRET_SETTINGS = re.compile(
-    r".*(password|passphrase|secret|key\.pem)$|sasl\.(oauthbearer\.(config|extensions)|jaas\.config)"
-)
-SECRET_HEADERS = re.compile(r".*(authorization|token|key|secret|password|cookie).*", re.IGNORECASE)
-PUBLIC = re.compile(r"security\.protocol|sasl\.mechanisms?|bootstrap\.servers|properties-file")
-"""Never secrets: names of a protocol, addresses by which a person knows the cluster, a path."""
-USER_OF_A_URL = re.compile(r"[a-z][a-z0-9+.-]*://([^/?#@\s:]*(?::([^/?#@\s]*))?)@", re.IGNORECASE)
-
-
 def as_stated(name: str, value: str, *, elsewhere: bool) -> str:
     """Return a client's setting, as a Secret where it is one.
 
@@ -132,26 +149,6 @@ def resolved(folder: Path, name: str, value: object, where: str = "[client]") ->
             '{ env = "NAME" } or { file = "PATH" }'
         )
     raise ConfigurationError(f"{where} {name} must be a text, a number, true or false")
-
-
-INSIDE = {
-    "ssl.ca.location": "ssl.ca.pem",
-    "ssl.certificate.location": "ssl.certificate.pem",
-    "ssl.key.location": "ssl.key.pem",
-}
-"""Settings that name a PEM file, and those that hold its text."""
-NAMES_A_FILE = (
-    "ssl.keystore.location",
-    "ssl.crl.location",
-    "ssl.engine.location",
-    "ssl.providers",
-    "sasl.kerberos.keytab",
-    "sasl.oauthbearer.assertion.private.key.file",
-    "sasl.oauthbearer.assertion.jwt.template.file",
-    "https.ca.location",
-)
-PROBE = "probe"
-"""librdkafka then looks for the authorities of the machine it is on."""
 
 
 def inlined(client: Settings, path: Path) -> Settings:

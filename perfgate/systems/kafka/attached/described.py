@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from perfgate.host.ports import is_this_machine
 from perfgate.load.hosts_file import HostsFile
@@ -58,6 +58,8 @@ FAULT_TIMEOUT_S = 60.0
 MOST_BROKERS = 10_000
 USUAL_PARTITIONS = 300
 """Of one topic, replicas counted, where a file states nothing: each round makes such a topic anew."""
+SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(B|KB|MB|GB|TB|KiB|MiB|GiB|TiB)\s*")
+UNITS = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,44 +166,43 @@ def load_target(path: Path, convert: Convert) -> DescribedTarget:
 
 
 def _described(path: Path, document: Mapping[str, Any], convert: Convert) -> DescribedTarget:
+    tables: dict[str, _Table] = {}
     for table, legal in LEGAL.items():
-        for key in table_of(document, table) if table else document:
+        tables[table] = _Table(document, table)
+        for key in tables[table].values:
             if key not in legal:
                 where = f"[{table}] has" if table else "there is an"
                 above = f"; {key} stands {AT_THE_TOP}" if table and key in LEGAL[""] else ""
                 raise ConfigurationError(f"{where} unknown key {key!r}; legal: {', '.join(legal)}{above}")
+    top, zones, faults = tables[""], tables["zones"], tables["faults"]
     # Before `convert` starts a process, which is not to inherit what the environment holds for either.
-    prometheus = _prometheus(path.parent, table_of(document, "prometheus"))
-    client, left_out = _client(path.parent, table_of(document, "client"), convert)
-    bootstrap = servers_of(
-        "bootstrap-servers", document.get("bootstrap-servers", client.pop("bootstrap.servers", None))
-    )
-    zones, broker_config = table_of(document, "zones"), table_of(document, "broker-config")
-    by_command = table_of(document, "faults")
-    timeout, faults = by_command.get("timeout-s", FAULT_TIMEOUT_S), _faults(by_command)
+    prometheus = _prometheus(path.parent, _Table(document, "prometheus").values)
+    client, left_out = _client(path.parent, _Table(document, "client").values, convert)
+    bootstrap = top.servers("bootstrap-servers", client.pop("bootstrap.servers", None))
+    commands = _faults(faults.values)
     refuse_unknown_settings(client)
     refuse_what_is_no_client(client, bootstrap)
-    _refuse_clear_secrets(client, prometheus, insecure=flag_of("insecure", document.get("insecure", False)))
+    _refuse_clear_secrets(client, prometheus, insecure=top.flag("insecure"))
     return DescribedTarget(
-        name=text_of("name", document.get("name", path.stem)),
+        name=top.text("name", path.stem, empty=False),
         path=path,
         bootstrap=bootstrap,
         client=tuple(sorted(client.items())),
-        limits=_limits(table_of(document, "limits")),
-        cluster_id=text_of("cluster-id", document.get("cluster-id", ""), empty=True),
-        brokers=count_of("brokers", document["brokers"], MOST_BROKERS) if "brokers" in document else 0,
-        profile=text_of("profile", document.get("profile", ""), empty=True),
-        kafka_version=text_of("kafka-version", document.get("kafka-version", ""), empty=True),
-        stated_on_this_host=flag_of("on-this-host", document["on-this-host"]) if "on-this-host" in document else None,
-        dedicated=flag_of("dedicated", document.get("dedicated", False)),
-        topic_prefix=prefix_of("topic-prefix", document.get("topic-prefix", "")),
-        cross_zone_bootstrap=servers_of("[zones] cross-zone", zones["cross-zone"]) if "cross-zone" in zones else "",
-        broker_config_allowed=flag_of("[broker-config] allowed", broker_config.get("allowed", False)),
+        limits=_limits(tables["limits"]),
+        cluster_id=top.text("cluster-id"),
+        brokers=top.count("brokers", MOST_BROKERS),
+        profile=top.text("profile"),
+        kafka_version=top.text("kafka-version"),
+        stated_on_this_host=top.flag("on-this-host") if "on-this-host" in document else None,
+        dedicated=top.flag("dedicated"),
+        topic_prefix=top.prefix("topic-prefix"),
+        cross_zone_bootstrap=zones.servers("cross-zone") if "cross-zone" in zones.values else "",
+        broker_config_allowed=tables["broker-config"].flag("allowed"),
         prometheus=prometheus,
-        faults=faults,
-        fault_timeout_s=number_of("[faults] timeout-s", timeout, 1, 3600),
-        fault_brokers=ids_of("[faults] brokers", by_command.get("brokers", [])),
-        two_down_allowed=flag_of("[faults] two-down", by_command.get("two-down", False)),
+        faults=commands,
+        fault_timeout_s=faults.number("timeout-s", FAULT_TIMEOUT_S, 1, 3600),
+        fault_brokers=faults.ids("brokers"),
+        two_down_allowed=faults.flag("two-down"),
         left_out=left_out,
     )
 
@@ -288,30 +289,26 @@ def _faults(table: Mapping[str, Any]) -> dict[str, str]:
     return commands
 
 
-def _limits(table: Mapping[str, Any]) -> Limits:
-    missing = [key for key in ("bytes", "mib-per-s") if key not in table]
+def _limits(table: _Table) -> Limits:
+    missing = [key for key in ("bytes", "mib-per-s") if key not in table.values]
     if missing:
         raise ConfigurationError(
             f"[limits] lacks {' and '.join(missing)}: say how much a run may write, replicas counted, "
             'as in: bytes = "20 GB", mib-per-s = 50'
         )
-    size = SIZE.fullmatch(str(table["bytes"]))
+    size = SIZE.fullmatch(str(table.values["bytes"]))
     if not size:
-        raise ConfigurationError(f'[limits] bytes = {table["bytes"]!r} must be a size, as in "20 GB"')
-
-    def number(key: str, default: float, at_least: float, at_most: float) -> float:
-        return number_of(f"[limits] {key}", table[key], at_least, at_most) if key in table else default
-
+        raise ConfigurationError(f'[limits] bytes = {table.values["bytes"]!r} must be a size, as in "20 GB"')
     return Limits(
         total_bytes=float(size[1]) * UNITS[size[2]],
-        bytes_per_s=number("mib-per-s", 0, 0.001, 1e6) * MIB,
-        read_bytes_per_s=number("read-mib-per-s", math.inf, 0.001, 1e6) * MIB,
-        partitions=int(number("partitions", USUAL_PARTITIONS, 1, 1e6)),
-        most_s=number("minutes", math.inf, 1, 1e5) * 60,
-        under_replicated=int(number("under-replicated-partitions", 0, 0, 1e6)),
-        error_rate=number("produce-error-rate", 0, 0, 1),
-        transactions=flag_of("[limits] transactions", table.get("transactions", False)),
-        time_outs=flag_of("[limits] time-outs", table.get("time-outs", False)),
+        bytes_per_s=table.number("mib-per-s", 0, 0.001, 1e6) * MIB,
+        read_bytes_per_s=table.number("read-mib-per-s", math.inf, 0.001, 1e6) * MIB,
+        partitions=int(table.number("partitions", USUAL_PARTITIONS, 1, 1e6)),
+        most_s=table.number("minutes", math.inf, 1, 1e5) * 60,
+        under_replicated=int(table.number("under-replicated-partitions", 0, 0, 1e6)),
+        error_rate=table.number("produce-error-rate", 0, 0, 1),
+        transactions=table.flag("transactions"),
+        time_outs=table.flag("time-outs"),
     )
 
 
@@ -332,59 +329,61 @@ def for_load_hosts(described: DescribedTarget, file: HostsFile | None) -> Descri
     return replace(described, cross_zone_bootstrap=described.bootstrap) if file.zones.real else described
 
 
-SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(B|KB|MB|GB|TB|KiB|MiB|GiB|TiB)\s*")
-UNITS = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+class _Table:
+    """A table of the file, read strictly: each error names key, value and what is legal."""
 
+    def __init__(self, document: Mapping[str, Any], name: str = "") -> None:
+        self.values: Mapping[str, Any] = document.get(name, {}) if name else document
+        self._at = f"[{name}] " if name else ""
+        if not isinstance(self.values, dict):
+            raise ConfigurationError(f"{name} must be a table [{name}]")
 
-def table_of(document: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = document.get(name, {})
-    if not isinstance(value, dict):
-        raise ConfigurationError(f"{name} must be a table [{name}]")
-    return value
+    def _fail(self, key: str, value: object, must: str) -> NoReturn:
+        raise ConfigurationError(f"{self._at}{key} = {value!r} must {must}")
 
+    def text(self, key: str, default: str = "", *, empty: bool = True) -> str:
+        value = self.values.get(key, default)
+        if not isinstance(value, str) or not (value.strip() or empty) or "\n" in value or len(value) > 80:
+            self._fail(key, value, "be a short text")
+        return value.strip()
 
-def text_of(key: str, value: object, *, empty: bool = False) -> str:
-    if not isinstance(value, str) or not (value.strip() or empty) or "\n" in value or len(value) > 80:
-        raise ConfigurationError(f"{key} = {value!r} must be a short text")
-    return value.strip()
+    def prefix(self, key: str) -> str:
+        value = self.values.get(key, "")
+        if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9._-]{0,60}", value):
+            self._fail(key, value, "be up to 60 letters, digits, dots, hyphens and underscores")
+        return value
 
+    def servers(self, key: str, default: str | None = None) -> str:
+        value = self.values.get(key, default)
+        servers = value.split(",") if isinstance(value, str) else value
+        if not isinstance(servers, list) or not servers or not all(map(_is_server, servers)):
+            self._fail(key, value, 'name servers, as in "kafka-1:9093,kafka-2:9093"')
+        return ",".join(server.strip() for server in servers)
 
-def prefix_of(key: str, value: object) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9._-]{0,60}", value):
-        raise ConfigurationError(f"{key} = {value!r} must be up to 60 letters, digits, dots, hyphens and underscores")
-    return value
+    def ids(self, key: str) -> tuple[int, ...]:
+        value = self.values.get(key, [])
+        if not isinstance(value, list) or not all(type(one) is int for one in value):
+            self._fail(key, value, "list broker ids, as in [1, 2]")
+        return tuple(value)
 
+    def flag(self, key: str) -> bool:
+        value = self.values.get(key, False)
+        if not isinstance(value, bool):
+            self._fail(key, value, "be true or false")
+        return value
 
-def servers_of(key: str, value: object) -> str:
-    servers = value.split(",") if isinstance(value, str) else value
-    if not isinstance(servers, list) or not servers or not all(_is_server(server) for server in servers):
-        raise ConfigurationError(f'{key} = {value!r} must name servers, as in "kafka-1:9093,kafka-2:9093"')
-    return ",".join(server.strip() for server in servers)
+    def count(self, key: str, at_most: int) -> int:
+        value = self.values.get(key, 0)
+        if key in self.values and not (type(value) is int and 1 <= value <= at_most):
+            self._fail(key, value, f"be a whole number from 1 to {at_most}")
+        return int(value)
+
+    def number(self, key: str, default: float, at_least: float, at_most: float) -> float:
+        value = self.values.get(key, default)
+        if key in self.values and not (type(value) in (int, float) and at_least <= value <= at_most):
+            self._fail(key, value, f"be a number from {at_least:g} to {at_most:g}")
+        return float(value)
 
 
 def _is_server(server: object) -> bool:
     return isinstance(server, str) and re.fullmatch(r"\s*(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}\s*", server) is not None
-
-
-def ids_of(key: str, value: object) -> tuple[int, ...]:
-    if not isinstance(value, list) or not all(isinstance(one, int) and not isinstance(one, bool) for one in value):
-        raise ConfigurationError(f"{key} = {value!r} must list broker ids, as in [1, 2]")
-    return tuple(value)
-
-
-def flag_of(key: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ConfigurationError(f"{key} = {value!r} must be true or false")
-    return value
-
-
-def count_of(key: str, value: object, at_most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= at_most:
-        raise ConfigurationError(f"{key} = {value!r} must be a whole number from 1 to {at_most}")
-    return value
-
-
-def number_of(key: str, value: object, at_least: float, at_most: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not at_least <= value <= at_most:
-        raise ConfigurationError(f"{key} = {value!r} must be a number from {at_least:g} to {at_most:g}")
-    return float(value)

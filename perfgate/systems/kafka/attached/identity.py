@@ -17,6 +17,12 @@ from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.client.admin import CONNECT_S, broker_config, cluster_id_at
 from perfgate.systems.kafka.client.topics import admin_client, answer
 
+THERE_WITHIN_S = 10.0
+"""Time for a broker to register again, as after a rolling restart by others."""
+ASK_EVERY_S = 0.5
+OF_ONE = re.compile(r"(broker|node)\.id|broker\.rack|(.+\.)?listeners|(metadata\.)?log\.dirs?|zookeeper\.connect")
+"""Settings that differ from broker to broker, or move with one, and do not change their speed."""
+
 
 class OtherClusterError(TargetError):
     """The brokers are not of the cluster that the run began on."""
@@ -79,11 +85,6 @@ def _ids(described: DescribedTarget, addresses: str) -> dict[str, str]:
         return dict(zip(servers, pool.map(lambda at: cluster_id_at(at, described.client), servers), strict=True))
 
 
-THERE_WITHIN_S = 10.0
-"""Time for a broker to register again, as after a rolling restart by others."""
-ASK_EVERY_S = 0.5
-
-
 def refuse_another_number(described: DescribedTarget, brokers: Mapping[int, str]) -> None:
     """Raise ConfigurationError where the cluster has more or fewer brokers than its file states."""
     if described.brokers not in (0, len(brokers)):
@@ -115,10 +116,6 @@ def gone(described: DescribedTarget, brokers: Mapping[int, str]) -> str:
 
 def _listed(brokers: Mapping[int, str] | set[int]) -> str:
     return ", ".join(map(str, sorted(brokers)))
-
-
-OF_ONE = re.compile(r"(broker|node)\.id|broker\.rack|(.+\.)?listeners|(metadata\.)?log\.dirs?|zookeeper\.connect")
-"""Settings that differ from broker to broker, or move with one, and do not change their speed."""
 
 
 def settings_digest(admin: AdminClient, brokers: Iterable[int]) -> str:

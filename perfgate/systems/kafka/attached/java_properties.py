@@ -32,6 +32,29 @@ ELSEWHERE = re.compile(r"\$\{[^}]*\}")
 """A placeholder of a Java configuration provider or a template."""
 
 Convert = Callable[[Mapping[str, str]], Mapping[str, str]]
+LOGIN_MODULES = ("plain.PlainLoginModule", "scram.ScramLoginModule", "oauthbearer.OAuthBearerLoginModule")
+JAAS_OPTIONS = {
+    "username": "sasl.username",
+    "password": "sasl.password",
+    "clientId": "sasl.oauthbearer.client.id",
+    "clientSecret": "sasl.oauthbearer.client.secret",
+    "scope": "sasl.oauthbearer.scope",
+}
+JAAS_FLAGS = ("required", "requisite", "sufficient", "optional")
+JAAS_TOKEN = re.compile(
+    r"""\s+|//[^\n]*|/\*.*?\*/"""
+    r"""|"(?P<double>(?:\\.|[^"\\\n])*)"|'(?P<single>(?:\\.|[^'\\\n])*)'"""
+    r"""|(?P<mark>[=;])|(?P<word>[^\s"'=;]+)""",
+    re.DOTALL,
+)
+ESCAPE = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
+ESCAPES = {"a": "\x07", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+READS_LIKE = 'property \'sasl.jaas.config\' does not read like: <login module> required username="..." password="...";'
+KEYTOOL_TIMEOUT_S = 60
+STORE_PASSWORD, KEY_PASSWORD, NEW_PASSWORD = "KPG_STORE_PASSWORD", "KPG_KEY_PASSWORD", "KPG_NEW_PASSWORD"
+"""Environment variables of the keytool process: passwords never stand in a command line, where `ps` shows them."""
+GUARDS: list[Guard] = []
+"""Of the folders with converted stores: a folder ends with its guard, which this list keeps alive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,26 +155,6 @@ def _is_iam_login(jaas: str) -> bool:
     return True
 
 
-LOGIN_MODULES = ("plain.PlainLoginModule", "scram.ScramLoginModule", "oauthbearer.OAuthBearerLoginModule")
-OPTIONS = {
-    "username": "sasl.username",
-    "password": "sasl.password",
-    "clientId": "sasl.oauthbearer.client.id",
-    "clientSecret": "sasl.oauthbearer.client.secret",
-    "scope": "sasl.oauthbearer.scope",
-}
-FLAGS = ("required", "requisite", "sufficient", "optional")
-TOKEN = re.compile(
-    r"""\s+|//[^\n]*|/\*.*?\*/"""
-    r"""|"(?P<double>(?:\\.|[^"\\\n])*)"|'(?P<single>(?:\\.|[^'\\\n])*)'"""
-    r"""|(?P<mark>[=;])|(?P<word>[^\s"'=;]+)""",
-    re.DOTALL,
-)
-ESCAPE = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
-ESCAPES = {"a": "\x07", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-READS_LIKE = 'property \'sasl.jaas.config\' does not read like: <login module> required username="..." password="...";'
-
-
 def login_of(jaas: str) -> dict[str, str]:
     """Return librdkafka's settings for a log-in by `sasl.jaas.config`, read as Kafka's Java client reads it.
 
@@ -168,16 +171,16 @@ def login_of(jaas: str) -> dict[str, str]:
             f"property 'sasl.jaas.config': login module {shown} has no counterpart in librdkafka; "
             f"translated are {', '.join(LOGIN_MODULES)} of org.apache.kafka.common.security"
         )
-    if flag.lower() not in FLAGS:
+    if flag.lower() not in JAAS_FLAGS:
         raise ConfigurationError(READS_LIKE)
     found = {}
     for (_, name), equals, (kind, value) in zip(tokens[2:-1:3], tokens[3:-1:3], tokens[4:-1:3], strict=True):
         if equals != ("mark", "=") or kind == "mark":
             raise ConfigurationError(READS_LIKE)
-        if name not in OPTIONS:
+        if name not in JAAS_OPTIONS:
             shown = f"option {name!r}" if re.fullmatch(r"\w+", name) else "an option"
             raise ConfigurationError(f"property 'sasl.jaas.config': {shown} has no counterpart in librdkafka")
-        found[OPTIONS[name]] = value
+        found[JAAS_OPTIONS[name]] = value
     return found
 
 
@@ -185,7 +188,7 @@ def _tokens(jaas: str) -> Iterator[tuple[str, str]]:
     """Yield kind (mark, word or text) and value of each token. Raises ConfigurationError."""
     at = 0
     while at < len(jaas):
-        token = TOKEN.match(jaas, at)
+        token = JAAS_TOKEN.match(jaas, at)
         if token is None:
             raise ConfigurationError(READS_LIKE)
         at = token.end()
@@ -200,13 +203,6 @@ def _tokens(jaas: str) -> Iterator[tuple[str, str]]:
 def _escaped(found: re.Match[str]) -> str:
     of_octal = found[1][0] in "01234567"
     return chr(int(found[1], 8)) if of_octal else ESCAPES.get(found[1], found[1])
-
-
-KEYTOOL_TIMEOUT_S = 60
-STORE_PASSWORD, KEY_PASSWORD, NEW_PASSWORD = "KPG_STORE_PASSWORD", "KPG_KEY_PASSWORD", "KPG_NEW_PASSWORD"
-"""Environment variables of the keytool process: passwords never stand in a command line, where `ps` shows them."""
-GUARDS: list[Guard] = []
-"""Of the folders with converted stores: a folder ends with its guard, which this list keeps alive."""
 
 
 class KeyStores:

@@ -19,6 +19,9 @@ from perfgate.systems.kafka.attached.described import DescribedTarget, Limits
 
 MOST_KEPT_H = 8
 """Retention where the topic cannot be deleted: twice as long as endurance-4h lasts."""
+HOUR_MS = 3_600_000
+SEGMENT_MS = 7 * 24 * HOUR_MS
+"""Kafka's default."""
 
 
 def lacks_brokers(scenario: Scenario, brokers: int) -> OfCluster | None:
@@ -115,9 +118,6 @@ def beyond(limits: Limits, scenario: Scenario) -> str | None:
     if fixed and read > limits.read_bytes_per_s:
         return f"its consumers read {read / MIB:,.1f} MiB/s, and the file allows {limits.read_bytes_per_s / MIB:,.1f}"
     return None
-
-
-HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +253,6 @@ OWN_OF_TOPICS = Rule(
     ),
     "concerns the run's own records alone, which go with the topic",
 )
-SEGMENT_MS = 7 * 24 * HOUR_MS
-"""Kafka's default."""
 
 
 def never_of_brokers(name: str, value: str) -> str | None:

@@ -31,6 +31,16 @@ REFUSALS = (
 """Answers of healthy brokers to a topic that they are not to have. Too few replicas is none: a broker may be away, and
 the size of the cluster is checked separately."""
 NOT_THERE_YET = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+TOPIC_ACTIONS: Mapping[AclOperation, str] = {
+    AclOperation.DESCRIBE: "describe",
+    AclOperation.WRITE: "write",
+    AclOperation.READ: "read",
+    AclOperation.DELETE: "delete",
+}
+DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+REPLICAS = (1, 3, -1)
+"""Of the topic, the first that the brokers let it: as scenarios have them, and the brokers' default."""
+OTHER_REPLICAS = (KafkaError.POLICY_VIOLATION, KafkaError.INVALID_REPLICATION_FACTOR)
 
 
 class TopicTrial:
@@ -146,18 +156,6 @@ def _same(stated: str, now: str | None) -> bool:
         return float(stated) == float(now)
     except ValueError:
         return {one.strip().lower() for one in stated.split(",")} == {one.strip().lower() for one in now.split(",")}
-
-
-TOPIC_ACTIONS: Mapping[AclOperation, str] = {
-    AclOperation.DESCRIBE: "describe",
-    AclOperation.WRITE: "write",
-    AclOperation.READ: "read",
-    AclOperation.DELETE: "delete",
-}
-DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
-REPLICAS = (1, 3, -1)
-"""Of the topic, the first that the brokers let it: as scenarios have them, and the brokers' default."""
-OTHER_REPLICAS = (KafkaError.POLICY_VIOLATION, KafkaError.INVALID_REPLICATION_FACTOR)
 
 
 def check_permissions(

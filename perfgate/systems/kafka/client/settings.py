@@ -38,6 +38,39 @@ _CONNECTION = re.compile(
 )
 """Which brokers clients use, and what they prove and check: a scenario's value would replace the target's, whose
 passwords would then go elsewhere, and one stated here would appear in run.json."""
+PLAIN = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
+LIKE_A_NUMBER = re.compile(r"\s*[-+]?(0x|\d[\d_,]*\.?\d*(?:e[-+]?\d+)?|\.\d+|nan)\s*(.*)", re.IGNORECASE | re.DOTALL)
+LARGEST_NUMBER = 2**31 - 1
+"""librdkafka's; of a larger number the lower 32 bits remain."""
+MILLISECONDS = {"ms": 1.0, "s": 1e3, "sec": 1e3, "m": 6e4, "min": 6e4, "h": 3.6e6}
+OF_CLIENTS = re.compile(
+    # librdkafka's, and those of the Java client, which the official tools are.
+    r"plugin\..+|ssl\.(engine\..+|providers?)|sasl\.kerberos\.kinit\.cmd|.+\.(class|classes|reporters)"
+    r"|(key|value)\.(de)?serializer|config\.providers.*|security\.providers|sasl\.(login|client)\..*(class|config)"
+)
+OF_BROKERS = re.compile(
+    r".+\.(class(\.name|\.path)?|reporters|assignors)|config\.providers.*|security\.providers|ssl\.provider"
+    r"|sasl\.(jaas\.config|kerberos\.kinit\.cmd|oauthbearer\..+\.(url|file))|zookeeper\.clientCnxnSocket"
+)
+"""A login module is a class, too; a token endpoint's or assertion's address may be a file of this machine."""
+KAFKAS_OWN = re.compile(r"org\.apache\.kafka\.[\w.$]+|uniform|range|simple")
+"""A class of Kafka itself, or an assignor by its short name."""
+OF_SCOPES = {"producer": OF_CLIENTS, "consumer": OF_CLIENTS, "broker": OF_BROKERS}
+HARMLESS_JVM = re.compile(
+    r"-X(m[snx]|ss)\d+[kmgtKMGT]?|-X(int|comp|mixed|batch|rs)|-server|-verbose(:\w+)?|-Xlog:(?!.*file=)[^/\\]*"
+    r"|-XX:[+-]\w+|-XX:\w+=[\d.]+[%kmgtKMGT]?|-D(?!com\.sun\.management)[\w.]+=(true|false|[\d.]+[kmgKMG]?)"
+)
+"""Options of a JVM that set sizes, switches and numbers; others load agents and classes, or run a command."""
+PERMISSION = "--allow-commands"
+AROUND_BYTES = 1024
+"""A batch and a request around a record take less than this."""
+CLIENT, TOPIC = "message.max.bytes", "max.message.bytes"
+TAKEN: Mapping[str, int] = {CLIENT: 1_000_000, TOPIC: 1_048_588}
+BUFFER, BUFFERED_KIB, BUFFERED = "queue.buffering.max.kbytes", 32_768, 4
+"""A producer's buffer unless stated, and how many of the largest records it must hold at least."""
+FETCHED, RECEIVED = 50 * MIB, 100_000_000
+"""What a consumer asks for at a time, and the largest answer that it takes, unless stated."""
+REQUEST, TAKEN_IN_REQUEST = "socket.request.max.bytes", 100 * MIB
 
 
 def checked(path: str, value: object, told: str = "", *, code_allowed: bool = False) -> tuple[str, Any]:
@@ -117,25 +150,18 @@ def _refusal(scope: str, key: str, value: str) -> str:
     return ""
 
 
-PLAIN = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
-LIKE_A_NUMBER = re.compile(r"\s*[-+]?(0x|\d[\d_,]*\.?\d*(?:e[-+]?\d+)?|\.\d+|nan)\s*(.*)", re.IGNORECASE | re.DOTALL)
-MOST = 2**31 - 1
-"""librdkafka's; of a larger number the lower 32 bits remain."""
-MILLISECONDS = {"ms": 1.0, "s": 1e3, "sec": 1e3, "m": 6e4, "min": 6e4, "h": 3.6e6}
-
-
 def not_plain(name: str, value: str, takes: Callable[[str], bool]) -> str:
     """Return why librdkafka reads another number, and which to write; empty for a plain number or a text.
 
     librdkafka reads the digits in front and drops the rest (16k is 16, 010 is 8). `takes`: whether the client takes
     this other value of the setting, which tells texts from numbers.
     """
-    if (plain := PLAIN.fullmatch(value)) and abs(float(value)) <= MOST and not float(plain[2] or 0):
+    if (plain := PLAIN.fullmatch(value)) and abs(float(value)) <= LARGEST_NUMBER and not float(plain[2] or 0):
         return ""
-    if not LIKE_A_NUMBER.match(value) or takes("x") or (plain and abs(float(value)) <= MOST and takes(".5")):
+    if not LIKE_A_NUMBER.match(value) or takes("x") or (plain and abs(float(value)) <= LARGEST_NUMBER and takes(".5")):
         return ""
     if plain:
-        return f"must be a whole number from {-MOST:d} to {MOST:d}"
+        return f"must be a whole number from {-LARGEST_NUMBER:d} to {LARGEST_NUMBER:d}"
     return f"must be a plain number{_meant(name, value.strip())}; librdkafka would read another"
 
 
@@ -150,7 +176,7 @@ def _meant(name: str, value: str) -> str:
         number *= _unit(name, found[2].lower())
     except (KeyError, ValueError):
         return ""
-    return f", as in {number:.6f}".rstrip("0").rstrip(".") if abs(number) <= MOST else ""
+    return f", as in {number:.6f}".rstrip("0").rstrip(".") if abs(number) <= LARGEST_NUMBER else ""
 
 
 def _unit(name: str, unit: str) -> float:
@@ -163,27 +189,6 @@ def _unit(name: str, unit: str) -> float:
     if name.endswith("kbytes"):
         return 1024.0 ** (power - 1)
     return (1024.0 if name.endswith(("bytes", "size")) else 1e3) ** power
-
-
-OF_CLIENTS = re.compile(
-    # librdkafka's, and those of the Java client, which the official tools are.
-    r"plugin\..+|ssl\.(engine\..+|providers?)|sasl\.kerberos\.kinit\.cmd|.+\.(class|classes|reporters)"
-    r"|(key|value)\.(de)?serializer|config\.providers.*|security\.providers|sasl\.(login|client)\..*(class|config)"
-)
-OF_BROKERS = re.compile(
-    r".+\.(class(\.name|\.path)?|reporters|assignors)|config\.providers.*|security\.providers|ssl\.provider"
-    r"|sasl\.(jaas\.config|kerberos\.kinit\.cmd|oauthbearer\..+\.(url|file))|zookeeper\.clientCnxnSocket"
-)
-"""A login module is a class, too; a token endpoint's or assertion's address may be a file of this machine."""
-KAFKAS_OWN = re.compile(r"org\.apache\.kafka\.[\w.$]+|uniform|range|simple")
-"""A class of Kafka itself, or an assignor by its short name."""
-OF_SCOPES = {"producer": OF_CLIENTS, "consumer": OF_CLIENTS, "broker": OF_BROKERS}
-HARMLESS_JVM = re.compile(
-    r"-X(m[snx]|ss)\d+[kmgtKMGT]?|-X(int|comp|mixed|batch|rs)|-server|-verbose(:\w+)?|-Xlog:(?!.*file=)[^/\\]*"
-    r"|-XX:[+-]\w+|-XX:\w+=[\d.]+[%kmgtKMGT]?|-D(?!com\.sun\.management)[\w.]+=(true|false|[\d.]+[kmgKMG]?)"
-)
-"""Options of a JVM that set sizes, switches and numbers; others load agents and classes, or run a command."""
-PERMISSION = "--allow-commands"
 
 
 def loads_code(path: str, value: object) -> str:
@@ -216,17 +221,6 @@ def _options(value: object) -> list[str]:
     return (
         value.split() if isinstance(value, str) else [str(one) for one in value] if isinstance(value, Iterable) else []
     )
-
-
-AROUND_BYTES = 1024
-"""A batch and a request around a record take less than this."""
-CLIENT, TOPIC = "message.max.bytes", "max.message.bytes"
-TAKEN: Mapping[str, int] = {CLIENT: 1_000_000, TOPIC: 1_048_588}
-BUFFER, BUFFERED_KIB, BUFFERED = "queue.buffering.max.kbytes", 32_768, 4
-"""A producer's buffer unless stated, and how many of the largest records it must hold at least."""
-FETCHED, RECEIVED = 50 * MIB, 100_000_000
-"""What a consumer asks for at a time, and the largest answer that it takes, unless stated."""
-REQUEST, TAKEN_IN_REQUEST = "socket.request.max.bytes", 100 * MIB
 
 
 def made_room(scenario: Scenario) -> Scenario:

@@ -26,6 +26,10 @@ TIMER_SLACK_NS = 1_000
 PR_SET_TIMERSLACK = 29
 
 _libc = ctypes.CDLL(None)
+INIT_TIMEOUT_MS = 30_000
+ABORT_TIMEOUT_MS = 5_000
+FLUSH_MS = 1
+"""Longest wait of one check whether all is flushed: an acknowledgement may be dated this late then."""
 
 
 def precise_timers() -> None:
@@ -148,12 +152,6 @@ class Client:
         if self._told_stats is not None:
             self._told_stats(json.loads(ctypes.string_at(text, size)))
         return 0
-
-
-INIT_TIMEOUT_MS = 30_000
-ABORT_TIMEOUT_MS = 5_000
-FLUSH_MS = 1
-"""Longest wait of one check whether all is flushed: an acknowledgement may be dated this late then."""
 
 
 def id_of(spec: Mapping[str, Any], number: int) -> dict[str, str]:

@@ -30,6 +30,10 @@ CRC_EVERY = 64
 
 New = Callable[[Numbers, Numbers, Numbers, Numbers], int]
 """Takes producer, partition, offset and sequence of records; returns how many of them come for the first time."""
+BATCH = 4_096
+PATIENCE_S = 0.05
+GROUP_TIMEOUT_S = 30
+SEEK_TIMEOUT_MS = 10_000
 
 
 class Receipts:
@@ -115,12 +119,6 @@ class Receipts:
         for index in kept[self._until_crc :: CRC_EVERY].tolist():
             self.corrupt += int(zlib.crc32(body(index)) != headers["crc"][index])
         self._until_crc = (self._until_crc - len(kept)) % CRC_EVERY
-
-
-BATCH = 4_096
-PATIENCE_S = 0.05
-GROUP_TIMEOUT_S = 30
-SEEK_TIMEOUT_MS = 10_000
 
 
 class Receiving:

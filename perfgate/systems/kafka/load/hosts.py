@@ -12,6 +12,10 @@ from perfgate.model.histogram import encode, merged
 from perfgate.model.hosts import HostReport, MachineUse
 from perfgate.model.load import Observer
 
+ROUND_TRIP = "round-trip"
+TIMEOUT_S = 60.0
+"""For the start of a process on a slow host, a request with TLS and SASL, and seven connections to each broker."""
+
 
 def host_reports(
     clocks: Mapping[str, HostClock],
@@ -74,11 +78,6 @@ def _report(
 
 def _added(latencies: list[str]) -> str:
     return encode(merged(latencies)) if latencies else ""
-
-
-ROUND_TRIP = "round-trip"
-TIMEOUT_S = 60.0
-"""For the start of a process on a slow host, a request with TLS and SASL, and seven connections to each broker."""
 
 
 def host_rtt_ms(transport: Transport, link: Link, bootstrap: str, security: Settings) -> float:

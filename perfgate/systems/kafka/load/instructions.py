@@ -57,6 +57,8 @@ END_WAIT_MS = "10"
 else of that broker until it is answered: with Kafka's 500 ms a lap of 300,000 records was mostly a pause."""
 STORE_KIB, STORE_RECORDS = 131_072, 300_000
 """A consumer's fetch-ahead over all its partitions: as much as stays under 300 MiB of memory in all."""
+PACKAGE = "confluent-kafka"
+INSTALL_TIMEOUT_S = 300
 
 
 def producer_settings(producer: Settings) -> dict[str, str]:
@@ -180,10 +182,6 @@ def _common(spec: LoadSpec, role: str, client: Mapping[str, str]) -> dict[str, o
         "run": run_tag(spec.run_id),
         "most_s": spec.warmup_max_s + spec.window_s + drain_s_of(spec.scenario) + MARGIN_S,
     }
-
-
-PACKAGE = "confluent-kafka"
-INSTALL_TIMEOUT_S = 300
 
 
 def folder_of(wanted: str) -> Path:

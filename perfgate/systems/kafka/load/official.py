@@ -221,18 +221,9 @@ def _sending(match: re.Match[str], cause: str) -> Sending:
     records = int(match[1])
     if records == 0:
         raise OutputError(f"ProducerPerformance sent 0 records{': ' + cause if cause else ''}")
-    numbers = [_finite(text, match[0]) for text in (*match.group(3, 4, 5, 6), *percentiles.groups())]
-    rate, _, avg, largest, p50, p95, p99, p999 = numbers
-    return Sending(
-        records=records,
-        records_per_s=rate,
-        avg_ms=avg,
-        max_ms=largest,
-        p50_ms=p50,
-        p95_ms=p95,
-        p99_ms=p99,
-        p999_ms=p999,
-    )
+    rate, _, *rest = [_finite(text, match[0]) for text in (*match.group(3, 4, 5, 6), *percentiles.groups())]
+    names = ("avg_ms", "max_ms", "p50_ms", "p95_ms", "p99_ms", "p999_ms")
+    return Sending(records=records, records_per_s=rate, **dict(zip(names, rest, strict=True)))
 
 
 def _finite(text: str, line: str) -> float:

@@ -19,6 +19,12 @@ from perfgate.systems.kafka.load.client import Client
 Messages = npt.NDArray[np.void]
 MOST_APART = 8
 """A ring of times has room for this many times the records that may be under way: 64 MiB a client."""
+MOST_RECORDS = 32_768
+MOST_S = 0.002
+"""Reports are taken for this long at a time: a producer has to offer records as well. Without acknowledgements there is
+one for every request, and a burst of them passed for a generator that stands still. Records reported together are dated
+together, so that this is how late they may be dated."""
+POINTERS = 65_536
 
 
 class Outcomes:
@@ -169,14 +175,6 @@ class _Journals:
         }.items():
             rows[field] = messages[source]
         self._outcomes.write(rows)
-
-
-MOST_RECORDS = 32_768
-MOST_S = 0.002
-"""Reports are taken for this long at a time: a producer has to offer records as well. Without acknowledgements there is
-one for every request, and a burst of them passed for a generator that stands still. Records reported together are dated
-together, so that this is how late they may be dated."""
-POINTERS = 65_536
 
 
 class Reports:

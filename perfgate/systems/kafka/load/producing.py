@@ -39,6 +39,15 @@ CATCH_UP_S = 5
 STALL_S = 0.25
 """A loop that comes round later than this stood still: stopped, or starved of a processor. It never waits for longer
 than PATIENCE_S."""
+ABOVE_S = 0.5
+"""What a capped load's buffer holds at the end of the window is withdrawn when sending it would take longer than this.
+Not always: librdkafka ends the connection of a request that it had begun to send, so that what was in flight on it is
+sent again. Buffers that empty quickly are those of large requests, for which that is likely."""
+IN_GAP = 0.75
+"""What it still holds after this share of the gap between two turns is withdrawn, so that slow brokers are not busy
+with it in the other side's turn. A buffer drains in a quarter of the gap, and what is in flight has the rest of it."""
+CHUNK = 256
+CHUNKS_PER_PARTITION = 8
 
 
 class Sender:
@@ -330,15 +339,6 @@ class Sender:
         return self._last_slot() - self._next if self._paced and not self._turns else 0
 
 
-ABOVE_S = 0.5
-"""What a capped load's buffer holds at the end of the window is withdrawn when sending it would take longer than this.
-Not always: librdkafka ends the connection of a request that it had begun to send, so that what was in flight on it is
-sent again. Buffers that empty quickly are those of large requests, for which that is likely."""
-IN_GAP = 0.75
-"""What it still holds after this share of the gap between two turns is withdrawn, so that slow brokers are not busy
-with it in the other side's turn. A buffer drains in a quarter of the gap, and what is in flight has the rest of it."""
-
-
 class Withdrawing:
     """Withdraws what waits in a client's buffer at the window's end, or in the gap (s) after each turn.
 
@@ -366,10 +366,6 @@ class Withdrawing:
 
     def _withdraw(self) -> None:
         lib.rd_kafka_purge(self._client.handle, clib.PURGE_F_QUEUE)
-
-
-CHUNK = 256
-CHUNKS_PER_PARTITION = 8
 
 
 def chunk_of(client: Mapping[str, str], record_bytes: int, partitions: int) -> int:

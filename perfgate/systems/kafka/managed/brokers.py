@@ -26,6 +26,35 @@ FIRST_CONTROLLER = 101
 """Node id of the first controller that is no broker."""
 HEAP = ("-Xms512m", "-Xmx512m")
 """Fixed, so that memory and collections do not depend on the size of the machine."""
+# The collector's settings are those of Kafka's own start script.
+JVM_OPTIONS = (
+    "-server",
+    *HEAP,
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+COLLECTOR = re.compile(r"-XX:\+Use\w+GC")
+OF_G1 = ("-XX:+UseG1GC", "-XX:InitiatingHeapOccupancyPercent=35")
+"""Left out with another collector: a JVM with two collectors does not start."""
+LARGEST_HEAP = re.compile(r"-Xmx(\d+)([kmgKMG]?)")
+IN_MIB = {"": 2**-20, "k": 2**-10, "m": 1.0, "g": 1024.0}
+BESIDE_HEAP_MIB = 250.0
+"""Code, classes, threads and buffers: 703 MiB in all were seen with a heap of 512 (Kafka 4.3.1)."""
+LOG4J = """\
+status = error
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = [%d] %p %m (%c)%n
+rootLogger.level = INFO
+rootLogger.appenderRef.out.ref = out
+"""
+FIRST_RELEASE = 25
+RECORDED_WITHIN_S = 90.0
+"""Writing 75 MB took 8 s on 2 cores; a machine that takes longer than this runs without."""
 
 
 def broker_ids(spec: ClusterSpec) -> range:
@@ -120,34 +149,6 @@ def new_cluster_id() -> str:
             return text
 
 
-# The collector's settings are those of Kafka's own start script.
-JVM_OPTIONS = (
-    "-server",
-    *HEAP,
-    "-XX:+UseG1GC",
-    "-XX:MaxGCPauseMillis=20",
-    "-XX:InitiatingHeapOccupancyPercent=35",
-    "-XX:+ExplicitGCInvokesConcurrent",
-    "-Djava.awt.headless=true",
-)
-COLLECTOR = re.compile(r"-XX:\+Use\w+GC")
-OF_G1 = ("-XX:+UseG1GC", "-XX:InitiatingHeapOccupancyPercent=35")
-"""Left out with another collector: a JVM with two collectors does not start."""
-LARGEST_HEAP = re.compile(r"-Xmx(\d+)([kmgKMG]?)")
-IN_MIB = {"": 2**-20, "k": 2**-10, "m": 1.0, "g": 1024.0}
-BESIDE_HEAP_MIB = 250.0
-"""Code, classes, threads and buffers: 703 MiB in all were seen with a heap of 512 (Kafka 4.3.1)."""
-LOG4J = """\
-status = error
-appender.out.type = Console
-appender.out.name = out
-appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = [%d] %p %m (%c)%n
-rootLogger.level = INFO
-rootLogger.appenderRef.out.ref = out
-"""
-
-
 def names_collector(asked: Sequence[str]) -> bool:
     """Whether these options choose a garbage collector."""
     return any(COLLECTOR.fullmatch(option) for option in asked)
@@ -164,11 +165,6 @@ def jvm_options(asked: Sequence[str]) -> list[str]:
     """Return the suite's own options, then those that a run asks for: a later one wins, as another collector does."""
     left_out = OF_G1 if names_collector(asked) else ()
     return [*(option for option in JVM_OPTIONS if option not in left_out), *asked]
-
-
-FIRST_RELEASE = 25
-RECORDED_WITHIN_S = 90.0
-"""Writing 75 MB took 8 s on 2 cores; a machine that takes longer than this runs without."""
 
 
 @cache

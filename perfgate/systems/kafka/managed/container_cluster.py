@@ -64,6 +64,7 @@ WITHOUT_RYUK = (
     "removed at the next start"
 )
 DockerErrors = (docker.errors.DockerException, requests.RequestException)
+CLASSPATH = "/opt/kafka/libs/*"
 
 
 def image_of(spec: ClusterSpec) -> str:
@@ -304,9 +305,6 @@ def _tail(container: DockerContainer, lines: int) -> str:
 def words_of(error: Exception) -> str:
     explanation = getattr(error, "explanation", None)
     return str(explanation or error).strip()
-
-
-CLASSPATH = "/opt/kafka/libs/*"
 
 
 class ContainerFaults(NodeFaults):

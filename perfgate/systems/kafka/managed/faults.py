@@ -37,6 +37,12 @@ USER = JAVA.format(
     arguments='--bootstrap-server "$bootstrap" --alter --entity-type users --entity-name "$user" '
     '--add-config "$credential"',
 )
+STOP_TIMEOUT_S = 60
+"""A broker that hands its leaders over on SIGTERM takes seconds; Kafka's own limit for that is 3 tries of 5 s."""
+ASK_EVERY_S = 0.05
+METADATA = "__cluster_metadata-0"
+QUORUM_STATE = "quorum-state"
+LAST_WORDS = 500
 
 
 class KafkaTools(ABC):
@@ -66,14 +72,6 @@ class KafkaTools(ABC):
         """Ask the controllers to move each partition's replicas to these brokers, and go on."""
         moves = [{"topic": topic, "partition": n, "replicas": list(ids)} for n, ids in enumerate(replicas)]
         self.run_script(MOVE, {"moves": json.dumps({"version": 1, "partitions": moves})})
-
-
-STOP_TIMEOUT_S = 60
-"""A broker that hands its leaders over on SIGTERM takes seconds; Kafka's own limit for that is 3 tries of 5 s."""
-ASK_EVERY_S = 0.05
-METADATA = "__cluster_metadata-0"
-QUORUM_STATE = "quorum-state"
-LAST_WORDS = 500
 
 
 def _late(reason: str) -> BrokersFailedError:

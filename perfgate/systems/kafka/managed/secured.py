@@ -34,6 +34,8 @@ KEYTOOL_TIMEOUT_S = 300
 EXTENSIONS = ("bc:c", "ku=digitalSignature,keyCertSign", f"san=ip:{HOST},dns:localhost")
 """The certificate is its own authority."""
 LAST_WORDS = 300
+INSIDE = "/opt/kafka/config/keys.p12"
+"""Path of the key store in a broker's container."""
 
 
 class Secured:
@@ -95,10 +97,6 @@ class Secured:
         }
         password = (("sasl.password", Secret(self._password)),) if self._scram else ()
         return (*settings(told), *password)
-
-
-INSIDE = "/opt/kafka/config/keys.p12"
-"""Path of the key store in a broker's container."""
 
 
 class ContainerKeys:
