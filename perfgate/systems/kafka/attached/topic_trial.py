@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic, ResourceType
@@ -19,7 +18,7 @@ from perfgate.model import TopicSpec, settings
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.target import OfCluster
 from perfgate.systems.kafka.attached.manifest import RETENTION_MS, Manifest
-from perfgate.systems.kafka.client.topics import PREFIX, READY_TIMEOUT_S, REQUEST_TIMEOUT_S, assignment
+from perfgate.systems.kafka.client.topics import PREFIX, READY_TIMEOUT_S, REQUEST_TIMEOUT_S, new_topic
 
 REFUSALS = (
     KafkaError.POLICY_VIOLATION,
@@ -141,11 +140,7 @@ def _ask(admin: AdminClient, topic: NewTopic, *, validate_only: bool = False) ->
 
 
 def _new(name: str, topic: TopicSpec) -> NewTopic:
-    replicas: dict[str, Any] = {"replication_factor": topic.replication_factor}
-    if topic.on_brokers:
-        replicas = {"replica_assignment": assignment(topic)}
-    config = dict(settings({"retention.ms": RETENTION_MS, **dict(topic.config)}))
-    return NewTopic(name, num_partitions=topic.partitions, config=config, **replicas)
+    return new_topic(name, replace(topic, config=settings({"retention.ms": RETENTION_MS, **dict(topic.config)})))
 
 
 def _same(stated: str, now: str | None) -> bool:

@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import Settings
 from perfgate.model.errors import ConfigurationError, TargetError
-from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client, answer
+from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client, answer, refusal_in
 
 CONNECT_S = 5.0
 TAKEN_WITHIN_S = 30.0
@@ -159,10 +159,10 @@ def set_broker(
     try:
         _alter(admin, broker, name, value)
     except TargetError as refusal:
-        cause = refusal.__cause__
-        if not (isinstance(cause, KafkaException) and cause.args[0].code() in REFUSALS):
+        cause = refusal_in(refusal)
+        if cause is None or cause.code() not in REFUSALS:
             raise
-        words = cause.args[0].str()
+        words = cause.str()
         now = told_of(broker_config(admin, broker), broker, name)[1]
         between: list[str] = []
         if POOLS.fullmatch(name):
@@ -300,8 +300,8 @@ def _answer(ask: Callable[[], Future[Any]], doing: str) -> Any:
         try:
             return answer(ask(), doing)
         except TargetError as error:
-            cause = error.__cause__
-            if not (isinstance(cause, KafkaException) and cause.args[0].code() == KafkaError._TRANSPORT):
+            cause = refusal_in(error)
+            if cause is None or cause.code() != KafkaError._TRANSPORT:
                 raise
         time.sleep(ASK_EVERY_S)
     return answer(ask(), doing)

@@ -39,14 +39,20 @@ def admin_client(bootstrap: str, security: Settings) -> AdminClient:
     return AdminClient(with_tokens({**fixed, **quick, **revealed(security)}))
 
 
+def refusal_in(error: BaseException | None) -> KafkaError | None:
+    """Return the error of librdkafka or the brokers that caused this one; None where another thing did."""
+    cause = error.__cause__ if error else None
+    return cause.args[0] if isinstance(cause, KafkaException) else None
+
+
 @contextmanager
 def _but_for(*codes: int) -> Iterator[None]:
     """Let the block end quietly when it fails because of one of these answers of the brokers."""
     try:
         yield
     except TargetError as error:
-        cause = error.__cause__
-        if not (isinstance(cause, KafkaException) and cause.args[0].code() in codes):
+        refusal = refusal_in(error)
+        if refusal is None or refusal.code() not in codes:
             raise
 
 
@@ -61,8 +67,8 @@ UNANSWERED = {
 
 def is_answer(error: BaseException | None) -> bool:
     """Whether the error is the brokers' own refusal, and not a missing answer."""
-    cause = error.__cause__ if error else None
-    return isinstance(cause, KafkaException) and cause.args[0].code() not in UNANSWERED
+    refusal = refusal_in(error)
+    return refusal is not None and refusal.code() not in UNANSWERED
 
 
 def failure_of(error: KafkaException | TimeoutError, doing: str, *, asked: bool = False) -> TargetError:
@@ -82,6 +88,13 @@ def assignment(spec: TopicSpec) -> list[list[int]]:
         [(partition + n) % spec.on_brokers + 1 for n in range(spec.replication_factor)]
         for partition in range(spec.partitions)
     ]
+
+
+def new_topic(name: str, spec: TopicSpec) -> NewTopic:
+    replicas: dict[str, Any] = {"replication_factor": spec.replication_factor}
+    if spec.on_brokers:
+        replicas = {"replica_assignment": assignment(spec)}
+    return NewTopic(name, num_partitions=spec.partitions, config=dict(spec.config), **replicas)
 
 
 def answer(reply: Future[Any], doing: str) -> Any:
@@ -105,19 +118,15 @@ class Topics:
 
         Raises TopicRefusedError with the broker's own words when it refuses, BrokersFailedError when none answers.
         """
-        replicas: dict[str, Any] = {"replication_factor": spec.replication_factor}
-        if spec.on_brokers:
-            replicas = {"replica_assignment": assignment(spec)}
-        topic = NewTopic(name, num_partitions=spec.partitions, config=dict(spec.config), **replicas)
-        done = self._admin.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)
+        done = self._admin.create_topics([new_topic(name, spec)], request_timeout=REQUEST_TIMEOUT_S)
         try:
             answer(done[name], f"creating topic {name} ({spec})")
         except TargetError as error:
             self._cluster.check()
-            cause = error.__cause__
-            if not is_answer(error) or not isinstance(cause, KafkaException):
+            refusal = refusal_in(error)
+            if refusal is None or not is_answer(error):
                 raise
-            raise TopicRefusedError(str(error), cause.args[0].name()) from error
+            raise TopicRefusedError(str(error), refusal.name()) from error
         failure = f"topic {name}: not every partition had a leader and {spec.replication_factor} in-sync replicas"
         ask = partial(self._require_in_sync, name, spec)
         poll_until(failure, ask, within_s=READY_TIMEOUT_S, every_s=0.05, check=self._cluster.check, error=_LATE)
