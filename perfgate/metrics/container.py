@@ -100,7 +100,6 @@ def dated(usage: Usage, asked: float, answered: float) -> Usage:
 
 
 def _seconds(text: str) -> float:
-    """Seconds since 1970 of an ISO 8601 text."""
     return datetime.fromisoformat(text).timestamp()
 
 

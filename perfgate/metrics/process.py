@@ -109,7 +109,6 @@ def traffic_of(pids: Iterable[int]) -> dict[int, Traffic]:
 
 
 def _sockets(pid: int) -> list[int] | None:
-    """Inodes of a process' sockets; None where its open files cannot be read."""
     found = []
     try:
         for entry in Path(f"/proc/{pid}/fd").iterdir():

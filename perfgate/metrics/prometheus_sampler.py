@@ -31,7 +31,6 @@ ByBroker = dict[int, list[list[tuple[float, float]]]]
 
 
 def least_window_s(scrape_interval_s: float, looks_back_s: float = 0.0) -> float:
-    """Shortest window that surely holds enough scrapes, after the time that a query looks back."""
     return (FEWEST_SCRAPES + 1) * scrape_interval_s + looks_back_s
 
 

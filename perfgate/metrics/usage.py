@@ -91,8 +91,6 @@ class Sampler(Protocol):
 
 
 class CounterSampler:
-    """Reads counters at every edge."""
-
     gives: Sequence[str] = (*CPU, "broker_rss_mib.max", "broker_rss_mib.sum", "broker_disk_write_mib_per_s")
     unavailable = ""
 

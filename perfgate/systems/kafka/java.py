@@ -88,8 +88,6 @@ def find_java(least: int = 0, *, what: str = "") -> Path:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KafkaJars:
-    """The verified class path of one Kafka version."""
-
     version: str
     jars: tuple[Path, ...]
 
@@ -189,7 +187,6 @@ def _verify(environment: Environment, jars: tuple[Path, ...], url: str) -> None:
 
 
 def kept_digests() -> dict[str, str]:
-    """SHA-256 of the jars of the default Kafka version and the CPU exporter, by file name."""
     return {name: digest for digest, name in (line.split() for line in KEPT.read_text().splitlines())}
 
 
@@ -256,7 +253,6 @@ def jars_of_build(home: str) -> KafkaJars:
 
 @cache
 def digest_of_build(home: str) -> str:
-    """The beginning of the SHA-256 of all jars of a build."""
     found = hashlib.sha256()
     for jar in jars_of_build(home).jars:
         found.update(jar.name.encode())

@@ -94,7 +94,6 @@ class CommandFaults:
 
     @property
     def away(self) -> frozenset[int]:
-        """Brokers that are away because of this run."""
         return frozenset(self._away)
 
     def do(self, action: Action, node: int) -> None:
@@ -107,7 +106,6 @@ class CommandFaults:
         """Do nothing: the stop command has waited, and the cluster shows the rest."""
 
     def active_controller(self) -> int:
-        """Raise TargetError: it is not known."""
         raise TargetError("which controller is the active one cannot be told of real brokers")
 
     def changes(self, topic: str) -> None:

@@ -92,7 +92,6 @@ class ExternalTarget:
         self._trial: TopicTrial | None = None
 
     def check_room(self, at_a_time: float, in_all: float) -> None:
-        """Raise ConfigurationError when the run could write more than the file allows."""
         allowed = self._described.limits.total_bytes
         if in_all > allowed:
             raise ConfigurationError(
@@ -330,7 +329,6 @@ class ExternalTarget:
         return self._alive
 
     def beside(self, spec: ClusterSpec) -> ExternalCluster:
-        """Raise TargetError: real brokers are not started."""
         raise TargetError("real brokers cannot be started beside others")
 
     def keep_aot_cache(self) -> None:
@@ -370,7 +368,6 @@ class TwoTargets:
         self._other.check_room(at_a_time, in_all)
 
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:
-        """Prepare both, and refuse one cluster that both files describe."""
         specs = list(specs)
         self._first.prepare(specs)
         one = self._first.facts(specs[0])["cluster_id"]

@@ -86,7 +86,6 @@ def _ids(described: DescribedTarget, addresses: str) -> dict[str, str]:
 
 
 def refuse_another_number(described: DescribedTarget, brokers: Mapping[int, str]) -> None:
-    """Raise ConfigurationError where the cluster has more or fewer brokers than its file states."""
     if described.brokers not in (0, len(brokers)):
         raise ConfigurationError(
             f"{described.path}: brokers = {described.brokers}, and the cluster has {len(brokers)} "

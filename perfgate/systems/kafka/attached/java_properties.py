@@ -59,8 +59,6 @@ GUARDS: list[Guard] = []
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """librdkafka's settings, and notes on what was left out."""
-
     settings: dict[str, str]
     notes: tuple[str, ...] = ()
 
@@ -185,7 +183,6 @@ def login_of(jaas: str) -> dict[str, str]:
 
 
 def _tokens(jaas: str) -> Iterator[tuple[str, str]]:
-    """Yield kind (mark, word or text) and value of each token. Raises ConfigurationError."""
     at = 0
     while at < len(jaas):
         token = JAAS_TOKEN.match(jaas, at)

@@ -289,7 +289,6 @@ def wears_out(config: Mapping[str, str]) -> Iterator[str]:
 
 
 def bounds(rule: Rule) -> str:
-    """The values that are harmless, for a person."""
     least, most = (f"{number:,.15g}" for number in (rule.least, rule.most))
     if math.isinf(rule.most):
         return f"{least} or more"

@@ -97,7 +97,6 @@ def settings_that_matter(config: Mapping[str, Any]) -> Settings:
 
 
 def sampled_records(records: Iterable[tuple[bytes | None, bytes | None]]) -> SampledRecords:
-    """Return sizes and counts of these records, (key, value) each."""
     values, keyed, keys = [], 0, set()
     for key, value in records:
         values.append(value or b"")
@@ -135,7 +134,6 @@ def _offsets(
     partitions: Sequence[int],
     spec: OffsetSpec | None = None,
 ) -> Offsets:
-    """Each partition's end offset, or that of another `spec`."""
     wanted = {TopicPartition(topic, number): spec or OffsetSpec.latest() for number in partitions}
     replies = admin.list_offsets(
         wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=REQUEST_TIMEOUT_S

@@ -43,8 +43,6 @@ OTHER_REPLICAS = (KafkaError.POLICY_VIOLATION, KafkaError.INVALID_REPLICATION_FA
 
 
 class TopicTrial:
-    """Tries each kind of topic once."""
-
     def __init__(
         self, admin: AdminClient, name: str, manifest: Callable[[], Manifest], note: Callable[[str], None]
     ) -> None:
@@ -101,7 +99,6 @@ class TopicTrial:
         return OfCluster(f"the brokers take settings of its topic and do not have them in force: {words}")
 
     def _in_force(self, name: str) -> Mapping[str, str]:
-        """The topic's settings; none where this client may not see them."""
         resource = ConfigResource(ResourceType.TOPIC, name)
 
         def described() -> Mapping[str, str]:

@@ -65,7 +65,6 @@ def cluster_id_told(admin: AdminClient) -> str:
 
 
 def topic_ids(admin: AdminClient, names: Iterable[str]) -> dict[str, str]:
-    """Ids of those topics that exist, by name."""
     names = list(names)
     if not names:
         return {}
@@ -100,7 +99,6 @@ def version_of(admin: AdminClient, broker: int) -> str:
 
 
 def broker_config(admin: AdminClient, broker: str) -> Mapping[str, Any]:
-    """A broker's settings by name."""
     resource = ConfigResource(ResourceType.BROKER, broker)
 
     def ask() -> Future[Any]:

@@ -260,7 +260,6 @@ def made_room(scenario: Scenario) -> Scenario:
 
 
 def _largest(scenario: Scenario) -> int:
-    """Bytes of the scenario's largest record, its key included."""
     beside = scenario.logged_bytes - scenario.record_bytes
     if scenario.payload.kind != "lines":
         return scenario.record_bytes + beside

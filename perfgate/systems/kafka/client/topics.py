@@ -98,7 +98,6 @@ def new_topic(name: str, spec: TopicSpec) -> NewTopic:
 
 
 def answer(reply: Future[Any], doing: str) -> Any:
-    """Return the reply. Raises TargetError, BrokersFailedError where none came."""
     try:
         return reply.result(timeout=REQUEST_TIMEOUT_S + 5)
     except (KafkaException, TimeoutError) as error:

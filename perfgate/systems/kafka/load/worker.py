@@ -32,7 +32,6 @@ SILENT_S = 10
 
 
 def emit(event: str, **fields: Any) -> None:
-    """Write one JSON object on a line of standard output."""
     sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
     sys.stdout.flush()
 
@@ -240,7 +239,6 @@ def _tell_round_trip(spec: Mapping[str, Any]) -> None:
 
 
 def main() -> None:
-    """Run one round as the standard input says."""
     gc.disable()  # the loops make no reference cycles, and a collection is a pause in the schedule
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     control = Control()

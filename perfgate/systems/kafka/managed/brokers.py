@@ -67,12 +67,10 @@ def controller_ids(spec: ClusterSpec) -> range:
 
 
 def quorum_ids(spec: ClusterSpec) -> range:
-    """Node ids of the nodes that vote."""
     return controller_ids(spec) or broker_ids(spec)
 
 
 def node_name(spec: ClusterSpec, node: int) -> str:
-    """Name of a node in logs and networks."""
     return f"controller-{node}" if node in controller_ids(spec) else f"broker-{node}"
 
 
@@ -150,7 +148,6 @@ def new_cluster_id() -> str:
 
 
 def names_collector(asked: Sequence[str]) -> bool:
-    """Whether these options choose a garbage collector."""
     return any(COLLECTOR.fullmatch(option) for option in asked)
 
 
@@ -185,6 +182,5 @@ def cache_path(java: Path, jars: KafkaJars, options: Sequence[str]) -> Path | No
 
 
 def recording_path(path: Path) -> Path:
-    """Where this run may record the cache that is to lie at `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return path.with_suffix(f".{os.getpid()}.part")

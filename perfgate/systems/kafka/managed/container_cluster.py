@@ -68,7 +68,6 @@ CLASSPATH = "/opt/kafka/libs/*"
 
 
 def image_of(spec: ClusterSpec) -> str:
-    """The named image, or the official one of the version."""
     return spec.image or f"{OFFICIAL_IMAGE}:{spec.kafka_version}"
 
 
@@ -152,11 +151,9 @@ class ContainersCluster(OwnCluster):
         return {f"{node_name(self.spec, broker)}:{AGENT_PORT}": broker for broker in self._ids}
 
     def container_ids(self) -> Mapping[int, str]:
-        """Container of every broker by broker id."""
         return {broker: self._nodes[broker].get_container_id() for broker in self._ids}
 
     def check(self) -> None:
-        """Raise TargetError with the log's tail when a container no longer runs."""
         if time.monotonic() - self._checked < CHECK_EVERY_S:
             return
         self._checked = time.monotonic()

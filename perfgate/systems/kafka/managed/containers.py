@@ -117,7 +117,6 @@ def docker_engine() -> docker.DockerClient:
 
 
 def refuse_elsewhere(base_url: str) -> None:
-    """Raise ConfigurationError where an engine's address is not this machine's."""
     at = urlsplit(base_url)
     if at.scheme.startswith("http+") or is_this_machine(at.hostname or ""):  # http+docker: a socket's file
         return

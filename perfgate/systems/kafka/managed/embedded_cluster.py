@@ -139,7 +139,6 @@ class EmbeddedCluster(OwnCluster):
             )
 
     def bootstrap(self, link: Link) -> str:
-        """Return the listeners' addresses; where links can be cut, those of the proxies in them."""
         if self._severable and not link.crosses_zones:
             return ",".join(self._severable.advertised(broker)["SAMEZONE"] for broker in self._ids)
         return super().bootstrap(link)
@@ -154,7 +153,6 @@ class EmbeddedCluster(OwnCluster):
 
     @property
     def recording(self) -> bool:
-        """Whether one of its brokers records a cache."""
         return self._recorder is not None
 
     def keep_aot_cache(self) -> None:
@@ -204,7 +202,6 @@ class EmbeddedCluster(OwnCluster):
         return {broker: self._pids[broker] for broker in self._ids}
 
     def log_dirs(self) -> Sequence[Path]:
-        """Folders of every broker's partitions."""
         return [Path(at) for n in self._ids for at in log_dirs(self.spec, n, self._data / node_name(self.spec, n))]
 
     def check(self) -> None:
@@ -250,7 +247,6 @@ class EmbeddedCluster(OwnCluster):
         return [agent_option(f"{HOST}:{self._ports['AGENT'][node]}", exporter_jar(), config)]
 
     def _logged(self) -> int:
-        """Bytes that all nodes have logged."""
         return sum(log.stat().st_size for log in self.node_logs.values() if log.exists())
 
     def _log(self, node: int) -> Path:

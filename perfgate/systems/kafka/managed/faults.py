@@ -69,7 +69,6 @@ class KafkaTools(ABC):
         self.run_script(USER, {"user": user, "credential": credential})
 
     def move_replicas(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
-        """Ask the controllers to move each partition's replicas to these brokers, and go on."""
         moves = [{"topic": topic, "partition": n, "replicas": list(ids)} for n, ids in enumerate(replicas)]
         self.run_script(MOVE, {"moves": json.dumps({"version": 1, "partitions": moves})})
 

@@ -50,7 +50,6 @@ def exporter_jar() -> Path:
 
 
 def prometheus_server() -> Path:
-    """Return the Prometheus server on the PATH. Raises ConfigurationError."""
     found = shutil.which("prometheus")
     if found is None:
         raise ConfigurationError(
@@ -61,7 +60,6 @@ def prometheus_server() -> Path:
 
 
 def agent_option(address: str, jar: Path, config: Path) -> str:
-    """The JVM option that has the exporter `jar` listen at `address` (host:port)."""
     return f"-javaagent:{jar}={address}:{config}"
 
 

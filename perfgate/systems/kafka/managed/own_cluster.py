@@ -43,7 +43,6 @@ class Monitoring:
 
     @property
     def wanted(self) -> bool:
-        """Whether there are exporters at all."""
         return self.own or bool(self.url)
 
 
@@ -202,14 +201,12 @@ class OwnTarget(ABC, Generic[Started]):
         return ""
 
     def cluster(self, spec: ClusterSpec) -> Started:
-        """Return the cluster of this spec, started if another or none is alive."""
         if self._alive is None or self._alive.spec != spec:
             self.close()
             self._alive = self._another(spec)
         return self._alive
 
     def beside(self, spec: ClusterSpec) -> Started:
-        """Start another cluster of this spec next to the one now alive."""
         if self._monitoring.url:
             raise TargetError("two clusters side by side have no room at the fixed ports that a Prometheus scrapes")
         self._beside = self._another(spec)

@@ -89,7 +89,6 @@ class Secured:
         return ["--add-scram", f"{MECHANISM}=[name={USER},password={self._password}]"] if self._scram else []
 
     def client_settings(self) -> Settings:
-        """Return a client's settings by librdkafka's names."""
         told: Mapping[str, object] = {
             "security.protocol": self._protocol,
             "ssl.ca.location": str(self._authority),

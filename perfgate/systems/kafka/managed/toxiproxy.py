@@ -77,8 +77,6 @@ def start_toxiproxy(guard: Guard, *, api_port: int, log: Path) -> tuple[int, Tox
 
 
 class ToxiproxyApi:
-    """A running Toxiproxy, over its HTTP interface."""
-
     def __init__(self, host: str, port: int) -> None:
         self._api = f"http://{host}:{port}"
 
@@ -97,7 +95,6 @@ class ToxiproxyApi:
         self._ask(f"/proxies/{name}/toxics", toxic)
 
     def add_plain_proxy(self, name: str, *, listen: str, upstream: str) -> None:
-        """Forward `listen` to `upstream` (both host:port) without a delay."""
         self._ask("/proxies", {"name": name, "listen": listen, "upstream": upstream, "enabled": True})
 
     def sever(self, name: str) -> None:
@@ -112,7 +109,6 @@ class ToxiproxyApi:
             self._ask(f"/proxies/{name}/toxics/cut-{stream}", None, "DELETE")
 
     def set_added_rtt(self, name: str, added_rtt_ms: int) -> None:
-        """Change the delay of a proxy, for later answers."""
         self._ask(f"/proxies/{name}/toxics/latency_downstream", {"attributes": {"latency": added_rtt_ms, "jitter": 0}})
 
     def _ask(self, path: str, body: Mapping[str, object] | None, method: str = "POST") -> None:
@@ -154,11 +150,9 @@ class SeverableLinks:
             )
 
     def advertised(self, broker: int) -> dict[str, str]:
-        """Addresses by which others find the broker, by listener."""
         return {name: f"{HOST}:{self._listen[broker, name]}" for name in ("SAMEZONE", "INTERNAL")}
 
     def voters(self, broker: int) -> dict[int, str]:
-        """Addresses by which the broker finds the controllers."""
         return {voter: f"{HOST}:{self._listen[broker, f'controller-{voter}']}" for voter in self._voters}
 
 
