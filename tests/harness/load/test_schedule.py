@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfgate.load import window as module
+from perfgate.load import schedule as module
 from perfgate.load.history import OUTCOME, RECEIPT, SEND, Journal, read_journal
 from perfgate.load.schedule import OWED_S, Limit, Schedule, Window
 

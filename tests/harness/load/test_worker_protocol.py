@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.load import local, processes
+from perfgate.load import processes
 from perfgate.load import transport as local
 from perfgate.load.transport import LocalTransport
 from perfgate.measure.plan import reads_what_it_wrote
