@@ -1,4 +1,4 @@
-"""Rounds, made of what load and metrics gave, and measurements, made of rounds. Pure."""
+"""Rounds, made from what load and metrics gave, and measurements, made from series. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from perfgate.model.series import Arm, Series
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finished:
-    """A round and whether the generator alone was to blame for its flaws."""
+    """A round, and whether the generator alone is to blame for its flaws."""
 
     round: Round
     repeatable: bool
@@ -65,7 +65,7 @@ def break_off_by(error: TargetError, scenarios: Iterable[Iterable[Series]], *, d
 def measurement_of(
     driver: Driver, series: Series, *, log_tail: str = "", canary: Sequence[CanaryReading] = ()
 ) -> Measurement:
-    """Return what `driver` measured of a scenario as the measurement that is judged."""
+    """What `driver` measured of a scenario as the measurement that is judged."""
     scenario = series.arm.scenario
     return Measurement(
         scenario=scenario,
@@ -87,7 +87,7 @@ def measured_by(
     rtt_ms: Mapping[str, float],
     log_tail: str = "",
 ) -> dict[str, Measurement]:
-    """Return the measurement of every scenario with a fault, by its name."""
+    """The measurement of every scenario with a fault, by its name."""
     made = [Series(Arm(scenario=row), rounds=list(rounds[row.name]), rtt_ms=rtt_ms) for row in scenarios]
     return {one.arm.scenario.name: measurement_of(driver, one, log_tail=log_tail) for one in made}
 
@@ -95,10 +95,10 @@ def measured_by(
 def unmeasured(
     index: int, reason: str, *, broken: bool = False, perhaps_late: bool = False, unhealthy: bool = False
 ) -> Round:
-    """Return a round that has a reason instead of numbers; `broken`: brokers of the suite's own are to blame.
+    """A round that has a reason instead of numbers; `broken`: brokers of the suite's own are to blame.
 
-    `perhaps_late`: a machine that was busy with something else may be to blame as well. `unhealthy`: it is the last one
-    because the target was no longer healthy.
+    `perhaps_late`: a busy machine may be to blame as well. `unhealthy`: it is the last one because the target was no
+    longer healthy.
     """
     return Round(
         index=index,
@@ -115,7 +115,7 @@ def unmeasured(
 
 
 def sends_failed(index: int, error: SendsFailedError, *, own_brokers: bool) -> Round:
-    """Return a round that ended because the brokers took no record, or did not commit them."""
+    """A round that ended because the brokers took no record, or did not commit them."""
     failed, owed = error.failed, error.attempted - error.failed
     accounting = Accounting(
         attempted=error.attempted, acked=0, failed={"every": failed}, unresolved=owed, offset_delta=0
@@ -138,10 +138,10 @@ def round_of(
     own_brokers: bool = False,
     leaders: Sequence[int] = (),
 ) -> Round:
-    """Return the round that this load came to; `broker_metrics` were read over the same window.
+    """The round of this load; `broker_metrics` were read over the same window.
 
-    `leaders`: the broker that leads each partition. `own_brokers`: they serve nobody else, so that what they failed to
-    do is their doing alone.
+    `leaders`: the broker that leads each partition. `own_brokers`: no other client uses them, so what they failed to do
+    is a result.
     """
     sent, received = result.sent, result.received
     metrics = {**_load_metrics(result), **broker_metrics}
@@ -180,7 +180,7 @@ def round_of(
 
 
 def blamed(flaw: Flaw, *, own_brokers: bool) -> Flaw:
-    """Return the flaw, as a result where brokers that serve nobody else are to blame."""
+    """The flaw, as a result where brokers that no other client uses are to blame."""
     theirs = own_brokers and flaw.whose == "brokers" and not flaw.again
     return replace(flaw, broken=True) if theirs else flaw
 
@@ -190,24 +190,24 @@ def _no_number(metric: str, value: float) -> Flaw:
 
 
 def _partitions(result: LoadResult, leaders: Sequence[int]) -> tuple[PartitionFigures, ...]:
-    told = figures_of(result.sent.latency_by_partition) if result.sent else []
-    if len(leaders) != len(told):
-        return ()  # nobody says which partition a figure is of
+    figures = figures_of(result.sent.latency_by_partition) if result.sent else []
+    if len(leaders) != len(figures):
+        return ()  # no figure can be assigned to its partition
     return tuple(
         PartitionFigures(leader=leader, records_per_s=records / result.window_s, p99_ms=p99_ms)
-        for leader, (records, p99_ms) in zip(leaders, told, strict=True)
+        for leader, (records, p99_ms) in zip(leaders, figures, strict=True)
     )
 
 
 def timed_out_share(load: Load, sent: Sent | None) -> dict[str, float]:
-    """Return the share of the records due in the window that timed out, where that is what a load measures."""
+    """Share of the records due in the window that timed out, where that is what a load measures."""
     if not load.times_out or sent is None or not sent.due_in_window:
         return {}
     return {"timed_out_share": sent.timed_out_in_window / sent.due_in_window}
 
 
 def done_in_window(result: LoadResult) -> int:
-    """Return the records that count for a load's rate: acknowledged, or received where nothing is sent."""
+    """Records that count for a load's rate: acknowledged, or received where nothing is sent."""
     if result.sent:
         return result.sent.acked_in_window
     return result.received.received_in_window if result.received else 0

@@ -1,7 +1,4 @@
-"""One cluster with a driver, ready to be loaded: warm-up, single rounds, bursts of turns.
-
-Target, load and metrics meet here.
-"""
+"""One cluster with a driver, ready to be loaded: warm-up and single rounds. Target, load and metrics meet here."""
 
 from __future__ import annotations
 
@@ -49,7 +46,7 @@ LINK_SHARE = 0.5
 """An emulated link that adds less than this share of what was asked for is not the link that was declared."""
 WARM_SLICE_S = 1.5
 WARM_RAMP_S = 10.0
-"""So long one scenario is loaded at a stretch before its slice: brokers that compile its code gain by it."""
+"""One scenario is loaded this long before its slice: brokers that compile its code gain by it."""
 
 
 class Bench:
@@ -69,12 +66,11 @@ class Bench:
         ledger: Ledger,
         shares_cores: bool = True,
     ) -> None:
-        """`sampler` is asked for a new one for every round; `tier` gives windows and warm-ups.
+        """`sampler` gives a new one for every round; `tier` gives windows and warm-ups.
 
-        `engine`: what writes backlogs, takes turns and journals records, whichever `driver` makes the other loads.
-
-        `run_id` begins the name of every topic and marks every record; `histories`: where rounds with a fault leave
-        what became of each of them; `ledger`: where the time goes; `shares_cores`: the brokers are on this machine.
+        `engine` writes backlogs, takes turns and journals records, whichever `driver` makes the other loads. `run_id`
+        begins the name of every topic and marks every record. Rounds with a fault leave the history of each record in
+        `histories`. `shares_cores`: the brokers are on this machine.
         """
         self._histories = histories
         self.ledger = ledger
@@ -89,7 +85,6 @@ class Bench:
         self.watch = LoadWatch(cluster, ledger, say)
         self._knees: dict[str, Known] = {}
         self.warm_up_slices: dict[str, list[Slice]] = {}
-        """Of each scenario, what was seen while the cluster was warmed up."""
 
     def round_trips(self, scenarios: Sequence[Scenario]) -> dict[str, float]:
         """The round trip of one request by link, in ms, from where the driver's clients on this link run.
@@ -118,7 +113,11 @@ class Bench:
         return cluster.rtt_ms(link) if there is None else there
 
     def warm_up(self, scenarios: Sequence[Scenario]) -> None:
-        """Load a new cluster until every scenario is warm; the tier's bound, in proportion to this machine, ends it."""
+        """Load a new cluster until every scenario is warm, or up to the tier's bound in proportion to this machine.
+
+        The suite's own brokers are loaded harder than a paced scenario does: at its rate they would compile for
+        minutes.
+        """
         own = self._cluster.own
         scenarios = [replace(row, load=row.load.warm_up(own=own)) for row in scenarios if not row.refusal]
         started = self._cluster.facts().get("ready_s")
@@ -144,8 +143,8 @@ class Bench:
         except (LoadError, TopicRefusedError) as error:
             if isinstance(error, SendsFailedError):
                 self.watch.hold_outcome(scenario, error)
-            return None  # its rounds will meet the same and say so
-        if reason := throttled(result):  # its rounds are held to what that explains
+            return None  # its rounds fail in the same way, and say so
+        if reason := throttled(result):  # it explains flaws of the rounds too
             self.note(f"warming the brokers up with {scenario.name}: {reason}")
         rate = done_in_window(result) / result.window_s
         # A Prometheus has no two scrapes in so short a window.
@@ -158,18 +157,18 @@ class Bench:
 
     @property
     def warm_up_facts(self) -> dict[str, list[dict[str, float | None]]]:
-        """What run.json says of the warm-up: each scenario's slices."""
+        """Each scenario's slices, for run.json."""
         return {name: [asdict(one) for one in slices] for name, slices in self.warm_up_slices.items()}
 
     def brokers_cpu_s(self) -> float:
-        """Return the CPU in s that the suite's own brokers have used so far; 0.0 where nobody can read it."""
+        """CPU in s that the suite's own brokers have used so far; 0.0 where it cannot be read."""
         sampler = self.new_sampler()
         if not (self._cluster.own and sampler.read):
             return 0.0
         return sum(usage.cpu_s for usage in sampler.read().values())
 
     def rate_of(self, scenario: Scenario) -> float:
-        """Return about how many records/s the warm brokers take of the scenario."""
+        """About how many records/s the warm brokers take of the scenario."""
         slices = self.warm_up_slices.get(scenario.name)
         last = slices[-1] if slices else self._warm_slice(scenario, WARM_SLICE_S)
         return last.records_per_s if last else 0.0
@@ -186,7 +185,7 @@ class Bench:
     ) -> Finished:
         """Measure one round; what went wrong is a reason in it. Raises TargetError when the target is unhealthy.
 
-        Its window is the tier's, or `least_s` if that is longer; `hosts`: on the first so many load hosts (0: all).
+        Its window is the tier's, or `least_s` if that is longer; `hosts`: how many load hosts (0: all).
         """
         progress = self.watch.progress(f"{doing} {scenario.name}", left)
         progress("creating its topic", None)
@@ -229,7 +228,7 @@ class Bench:
         return done
 
     def fault_round(self, scenario: FaultScenario, index: int, doing: str) -> Round:
-        """Measure one round with the scenario's fault. Raises TargetError when the cluster did not get well again."""
+        """Measure one round with the fault. Raises TargetError when the cluster did not recover."""
         sampler = self.new_sampler()
         faults = self._cluster.faults
         assert faults is not None
@@ -254,7 +253,7 @@ class Bench:
         if done.failover is None:
             return done
         metrics = {**done.metrics, **sampler.metrics(done.metrics["records_per_s"], [0]), **grown(scenario, sampler)}
-        # What a source never gives is `untold` alone.
+        # What a source never gives is only `untold`.
         unavailable = sampler.unavailable if sampler.gives else ""
         return replace(done, metrics=metrics, usage_unavailable=unavailable, untold=not_told(metrics, sampler))
 
@@ -315,7 +314,7 @@ class Bench:
 
         def fill(topic: str) -> None:
             self.engine.fill(self.load_spec(scenario, topic), replace(observer, sends=sends))
-            meter.under_way(scenario.load.records * per_record)  # what it wrote last no progress has told
+            meter.under_way(scenario.load.records * per_record)  # no progress reports the last records
             meter.begin()
 
         return self.topics.backlog(scenario, fill)
@@ -329,7 +328,7 @@ class Bench:
 
     def load_spec(self, scenario: Scenario, topic: str) -> LoadSpec:
         most_rate = self._cluster.most_bytes_per_s / (scenario.logged_bytes * scenario.topic.replication_factor)
-        if scenario.consumers:  # what is owed after a stall is sent, and read, as fast as it may be
+        if scenario.consumers:  # after a stall what is owed is sent, and read, as fast as allowed
             read = scenario.logged_bytes * scenario.groups
             most_rate = min(most_rate, self._cluster.most_read_bytes_per_s / read)
         if most_rate < math.inf and scenario.load.capped:
@@ -348,5 +347,5 @@ class Bench:
         )
 
     def note(self, text: str) -> None:
-        """Say something that stays on the screen."""
+        """Write a line that stays on the screen."""
         self._say.note(text)

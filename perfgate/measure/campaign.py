@@ -1,4 +1,4 @@
-"""The campaign: measures the selected scenarios, those that belong together on one cluster, each once."""
+"""Campaign of a gate: the selected scenarios, each measured once with those it is compared with."""
 
 from __future__ import annotations
 
@@ -17,35 +17,33 @@ from perfgate.model.series import Arm, Series
 from perfgate.model.stopping import StopRule
 
 AGAIN = -1
-"""Stands for the confirmation run where others stand for a block."""
+"""The confirmation run, where other numbers are of a block."""
 
 
 @dataclass
 class Campaign:
-    """Measures each scenario once, together with the scenarios it is compared with; remembers what it measured."""
+    """Measures each scenario once, together with the scenarios it is compared with; keeps the measurements."""
 
     setup: Setup
     stop: StopRule
-    """What ends rounds early, or makes them go on."""
     measured: dict[str, Measurement] = field(default_factory=dict)
     measured_again: dict[str, Measurement] = field(default_factory=dict)
     baselines: dict[tuple[str, str], Measurement] = field(default_factory=dict)
-    """Scenarios that were measured once more beside those of another family, by that family and their name."""
+    """Scenarios that were measured once more with those of another family, by that family and their name."""
     earlier: Mapping[tuple[str, str], Measurement] = field(default_factory=dict)
-    """What the interrupted run that is continued measured, by the family beside which it did and the name."""
+    """Measurements of the interrupted run that is continued, by family and name."""
     earlier_blocks: Collection[frozenset[str]] = ()
-    """The names of what that run measured together: only such a block is taken over."""
+    """Names that that run measured together: only such a block is taken over."""
     keep: Callable[[], None] = lambda: None
-    """Called when a block is measured: what was is to outlive a run that is killed."""
+    """Called when a block is measured, so that a run that is killed leaves its measurements."""
     _blocks: list[tuple[Scenario, ...]] = field(default_factory=list)
     _done: dict[int, dict[str, Measurement]] = field(default_factory=dict)
     """Measurements by their block's number."""
     _failed: dict[int, Exception] = field(default_factory=dict)
-    """What ended a block's measurement, or (AGAIN) the confirmation run: it is not begun anew for each scenario, hours
-    of the same error."""
+    """What ended a block's measurement, or (AGAIN) the confirmation run: it is not begun anew for each scenario."""
 
     def measure(self, scenario: Scenario, family: str = "") -> Measurement:
-        """Return the scenario's measurement, of its own family's block or of this one's; the first call measures that.
+        """The scenario's measurement, from its own family's block or this family's; the first call measures the block.
 
         A relation is judged on what its family's block measured: one round after the other. Raises what the first call
         raised again.
@@ -78,11 +76,11 @@ class Campaign:
             self.baselines[family, row.name] = found
 
     def _families_in(self, row: Scenario, number: int) -> list[str]:
-        """Return the scenario's families that are measured in this block."""
+        """The scenario's families that are measured in this block."""
         return [family for family in row.families if self._block_of(row, family) == number]
 
     def _taken_over(self, number: int) -> dict[str, Measurement] | None:
-        """Return the block as the interrupted run measured it; None when it did not, or not all of it."""
+        """The block as the interrupted run measured it; None when it did not, or not all of it."""
         block = self._blocks[number]
         found = {row.name: self._earlier(row, self._families_in(row, number)) for row in block}
         # Faults are taken over one by one (_faults_before).
@@ -92,21 +90,21 @@ class Campaign:
         return known if len(known) == len(found) else None
 
     def _faults_before(self, rows: Sequence[Scenario]) -> dict[str, Measurement]:
-        """Return those of the scenarios that the interrupted run measured; each had its brokers to itself."""
+        """Those of the scenarios that the interrupted run measured; each had its brokers to itself."""
         found = {row.name: self._earlier(row, row.families) for row in rows if {row.name} in self.earlier_blocks}
         return {name: one for name, one in found.items() if one is not None}
 
     def _earlier(self, row: Scenario, families: Sequence[str]) -> Measurement | None:
-        """Return the scenario as the interrupted run measured it beside one of these families; None when it did not."""
+        """The scenario as the interrupted run measured it for one of these families; None when it did not."""
         return next((self.earlier[family, row.name] for family in families if (family, row.name) in self.earlier), None)
 
     def _keep_one(self, name: str, found: Measurement) -> None:
-        """Keep what may have taken minutes: a run that is interrupted in the middle of its faults has those so far."""
+        """Keep a scenario with a fault at once: it may have taken minutes."""
         self.measured[name] = found
         self.keep()
 
     def _block_of(self, scenario: Scenario, family: str) -> int:
-        """Return the number of the block in which this family's scenarios of the scenario's cluster are measured."""
+        """Number of the block in which this family's scenarios of the scenario's cluster are measured."""
         self._blocks = self._blocks or blocks(
             [row for row in self.setup.scenarios if self.cannot(row) is None], self.setup.tier
         )
@@ -115,7 +113,7 @@ class Campaign:
         return max(holding, key=lambda number: (len(others & set(self._blocks[number])), -number))
 
     def apart(self, relation: Relation) -> str | None:
-        """Return that scenarios of the relation on clusters of one kind were measured in different blocks, if so."""
+        """Say that the relation's scenarios on clusters of one kind were measured in different blocks, if so."""
         rows = [row for row in self.setup.scenarios if row.name in relation.names]
         placed = {(row.cluster, self._block_of(row, relation.family)) for row in rows}
         if len(placed) == len({row.cluster for row in rows}):
@@ -123,9 +121,9 @@ class Campaign:
         return f"{', '.join(row.name for row in rows)} were not measured side by side"
 
     def again(self, scenarios: Sequence[Scenario], red: Collection[str]) -> Mapping[str, Measurement] | None:
-        """Return the second measurements of these scenarios, on a fresh cluster; the first call measures all `red`.
+        """Second measurements of these scenarios, on a fresh cluster; the first call measures all `red`.
 
-        Where one of them is missing all of them are measured, for a relation takes both from the same cluster.
+        Where one is missing all of them are measured, for a relation takes both from the same cluster.
         """
         if AGAIN in self._failed:
             raise self._failed[AGAIN]
@@ -154,7 +152,7 @@ class Campaign:
         self.setup.say.note(f"confirmation run, on fresh brokers: {names}; about {again_s / 60:.0f} min")
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why this run cannot measure the scenario, or None when it can."""
+        """Why this run cannot measure the scenario, or None when it can."""
         return self.setup.cannot(scenario)
 
     def _measure_block(self, block: Sequence[Scenario], *, again: bool = False) -> dict[str, Measurement]:
@@ -193,4 +191,4 @@ class Campaign:
 
 
 def _forget(_name: str, _found: Measurement) -> None:
-    """Keep nothing: second measurements are remembered when all of them are there."""
+    """Keep nothing: second measurements are kept when all of them are there."""

@@ -21,7 +21,7 @@ CPU_S = 0.2
 LOOPBACK_S = 0.2
 DEFLATE_LEVEL = 6
 BLOCK = bytes(random.Random(1).choices(b"abcdefgh", k=16 * 1024))
-"""Text of eight letters: it has matches to be looked for, and none that is long."""
+"""Text of eight letters: it has matches to look for, and none that is long."""
 PING = b"!" * 64
 PRESSURE = Path("/proc/pressure/cpu")
 
@@ -71,7 +71,7 @@ class ProcessCpu(NamedTuple):
 
 
 def processes_cpu_s(folder: Path = Path("/proc")) -> dict[int, ProcessCpu]:
-    """Return all processes of this machine by id; empty where it is no Linux."""
+    """All processes of this machine by id; empty where it is no Linux."""
     found = {}
     for path in folder.glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):  # it has just ended
@@ -84,7 +84,7 @@ def processes_cpu_s(folder: Path = Path("/proc")) -> dict[int, ProcessCpu]:
 
 
 def busiest(before: Mapping[int, ProcessCpu], after: Mapping[int, ProcessCpu], run: int) -> str:
-    """Return the name of the process that used most CPU between two looks, the run and its own processes apart."""
+    """Name of the process that used most CPU in between, the run and its own processes apart."""
     own = {run}
     while more := {pid for pid, one in after.items() if one.parent in own and pid not in own}:
         own |= more
@@ -96,17 +96,15 @@ def busiest(before: Mapping[int, ProcessCpu], after: Mapping[int, ProcessCpu], r
 
 
 def usable_cores() -> int:
-    """Return how many processors this process may run on."""
+    """How many processors this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _deflate_on_all_cores() -> tuple[float, float | None]:
-    """Return the MiB/s that all cores together compress, and the MiB in a second of their own time.
+    """The MiB/s that all cores together compress, and the MiB in a second of their own time.
 
-    Deflate runs without Python's lock.
-
-    Not a hash: processors with instructions for SHA-256 are 8 times as fast at that, and 4 times as fast at Kafka.
-    Matching strings is what brokers' code is made of: branches and loads that depend on one another.
+    Deflate runs without Python's lock. Not a hash: processors with instructions for SHA-256 are 8 times as fast at
+    that, and 4 times as fast at Kafka. Matching strings is branches and dependent loads, as brokers' code is.
     """
     cores = usable_cores()
     done, used_s = [0] * cores, [0.0] * cores
@@ -129,7 +127,7 @@ def _deflate_on_all_cores() -> tuple[float, float | None]:
 
 
 def _ping_over_loopback() -> float:
-    """Return the round trips per second of 64 bytes between two threads over TCP on loopback."""
+    """Round trips per second of 64 bytes between two threads over TCP on loopback."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         near = socket.create_connection(server.getsockname())
         far, _ = server.accept()
@@ -153,7 +151,7 @@ def _ping_over_loopback() -> float:
 
 
 def _pressure_us() -> int:
-    """Return for how many microseconds some task has waited for a processor (Linux), or 0 where it is not told."""
+    """Microseconds for which some task has waited for a processor (Linux); 0 where that is not known."""
     try:
         return int(PRESSURE.read_text().split("\n")[0].rpartition("=")[2])
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Comparison of scenarios as declared with themselves changed, in turn, until all are decided."""
+"""Comparison of each scenario as declared with itself changed, in turn, until all are decided."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from perfgate.model.target import Cluster, OutsideChange
 def cannot_be_compared(
     scenario: Scenario, change: Change, setup: Setup, decides: Deciding, *, against: bool
 ) -> str | None:
-    """Return why the scenario cannot be compared with itself changed, or None when it can.
+    """Why the scenario cannot be compared with itself changed, or None when it can.
 
-    `against`: each side has a cluster of its own that exists, so that they differ whatever the change concerns.
+    `against`: each side has an existing cluster of its own, so that they differ whatever the change concerns.
     """
     candidate = setup.form(scenario, change)
     if not against and (why := _unconcerned(scenario, candidate, change)):
@@ -44,8 +44,8 @@ def cannot_be_compared(
     if why := scenario.load.incomparable:
         return why
     blind = [name for name in decides.metrics if name.startswith("broker_")]
-    if blind and (untold := setup.target_facts.get("no_usage")):
-        return f"{blind[0]} cannot decide: {untold}"
+    if blind and (no_source := setup.target_facts.get("no_usage")):
+        return f"{blind[0]} cannot decide: {no_source}"
     shared = [name for name in blind if name.startswith(OF_A_PROCESS)]
     if shared and not (against or change.on_pairs or change.restarts_brokers):
         return (
@@ -71,7 +71,7 @@ BURSTS_PER_PAIR, BLOCKS_PER_PAIR = 6, 2
 
 @dataclass
 class Comparing:
-    """Compares each scenario once; all scenarios take their share of the budget. Source of the comparisons of a run."""
+    """Compares each scenario once; all scenarios share the budget. Source of the comparisons of a run."""
 
     change: Change
     budget_s: float
@@ -81,12 +81,12 @@ class Comparing:
     against: bool = False
     """Whether the target is two clusters that exist, one a side."""
     outside: OutsideChange | None = None
-    """What makes a change that is not the suite's to make: commands, or a person."""
+    """Makes a change that the suite does not make: commands, or a person."""
     recorded: Mapping[str, Sequence[RecordedPairs]] = field(default_factory=dict)
     """A/A pairs of this machine class, by scenario."""
     _compared: dict[str, Comparison] = field(default_factory=dict)
     _failed: Exception | None = None
-    """What ended the measurement: nothing is measured after it, or each scenario's test would take the whole budget."""
+    """What ended the measurement: nothing is measured after it, or each scenario's test would use the whole budget."""
     _benches: int = 0
     _stuck: str = ""
 
@@ -97,11 +97,11 @@ class Comparing:
             raise ConfigurationError(f"no selected scenario can be compared: {self.cannot(self.setup.scenarios[0])}")
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why the scenario cannot be compared, or None when it can."""
+        """Why the scenario cannot be compared, or None when it can."""
         return cannot_be_compared(scenario, self.change, self.setup, self.decides, against=self.against)
 
     def compare(self, scenario: Scenario) -> Comparison:
-        """Return the scenario's comparison; the first call measures all scenarios. Raises what that raised again."""
+        """The scenario's comparison; the first call measures all scenarios. Raises what that raised again."""
         if self._failed is not None:
             raise self._failed
         if not self._compared:
@@ -136,18 +136,18 @@ class Comparing:
                 raise
             finally:
                 if self.outside is not None:
-                    self.outside.close()  # while the brokers are there; where it fails the run's end tries again
+                    self.outside.close()  # while the brokers are there; the run's end tries again
                 self.setup.target.close()
                 self.setup.say.clear()
             self._compared = {row.name: self._comparison(row) for row in rows}
         return self._compared[scenario.name]
 
     def so_far(self, scenario: Scenario) -> Comparison | None:
-        """Return the scenario's comparison as far as it went before an interruption; None without a whole unit."""
+        """The scenario's comparison as far as it went before an interruption; None without a whole unit."""
         return self._compared.get(scenario.name)
 
     def _change_live(self, spec: ClusterSpec, scenarios: Sequence[Scenario]) -> bool:
-        """Return whether brokers of this spec, which serve these scenarios, take the change while they run.
+        """Whether brokers of this spec, which serve these scenarios, take the change while they run.
 
         Raises ConfigurationError where real brokers do not.
         """
@@ -158,7 +158,7 @@ class Comparing:
             if live_values(self.change, self.setup.cluster(spec)) is not None:
                 return True
         except TargetError:
-            return not own  # what measures meets the same, and says so
+            return not own  # the measurement fails in the same way, and says so
         names = ", ".join(row.name for row in scenarios)
         why = "brokers take this change at their start only, or these scenarios state it themselves"
         if not own:
@@ -171,13 +171,13 @@ class Comparing:
         sides = {"A": scenario, "B": replace(self.setup.form(scenario, self.change), name=f"{scenario.name}-candidate")}
         # Turns need buffers of their own size, the same on both sides: a change of the buffer would be undone.
         buffered = any(name.startswith("queue.buffering.max") for name, _ in self.change.settings("producer"))
-        links = {form.link for form in sides.values() if form.link.crosses_zones}  # they add one delay at a time
-        # A connection and a segment keep what was set when they were made. Real brokers are not changed every second.
+        links = {form.link for form in sides.values() if form.link.crosses_zones}  # these add one delay at a time
+        # Connections and segments keep their settings. Real brokers are not changed every second.
         settings = self.change.settings("broker")
         kept = any(
             name.startswith((*OF_CONNECTIONS, *OF_SEGMENTS)) or not self.setup.target.own for name, _ in settings
         )
-        # A transaction that is open while the other side's turn is measured is no load that paused.
+        # A load with an open transaction does not pause while the other side's turn is measured.
         pauses = scenario.consumers is None and not any(form.transaction_ms for form in sides.values())
         turns = self.setup.driver.takes_turns and pauses
         if pairs:
@@ -207,15 +207,15 @@ class Comparing:
             switch.to("A")
             bench.delete_backlogs()
         if self.outside is not None:
-            self._stuck = switch.back()  # brokers that failed may have left it applied, and others begin without it
+            self._stuck = switch.back()  # after a failure it may still be applied
 
     def _rehearse(self, switch: Switch, outside: OutsideChange) -> None:
-        """Have the change made and reverted before anything is measured. Raises ConfigurationError when that fails."""
+        """Apply and revert the change before anything is measured. Raises ConfigurationError when that fails."""
         self.setup.say("applying and reverting the change before anything is measured", None)
         try:
             switch.rehearse(outside, (), times=outside.rehearsals)
         except TargetError as error:
-            self._stuck = switch.back()  # others begin without it
+            self._stuck = switch.back()
             raise ConfigurationError(f"{self.change.name}: {error}") from error
         if outside.rehearsals:
             self.setup.say.note(f"{self.change.name}: applied and reverted, {switch.slowest_s:.1f} s at the longest")
@@ -223,7 +223,7 @@ class Comparing:
     def _until_decided(
         self, rows: Sequence[Compared], deadline: float, benches: Mapping[str, Bench], switch: Switch
     ) -> None:
-        """Give every undecided scenario a unit, again and again; a scenario that is decided at a look leaves."""
+        """Measure units of every undecided scenario, in random order, until all are decided or the time is over."""
         open_rows = list(rows)
         share = (deadline - time.monotonic()) / len(rows)
         for row in rows:
@@ -257,15 +257,15 @@ class Comparing:
         clusters = dict[str, Cluster]()
         with unhealthy_ends(rows, lambda: failing(clusters, SIDES), dedicated=self.setup.target.dedicated):
             with self.setup.ledger.during("start"):
-                for side, reach in zip(SIDES, (self.setup.target.cluster, self.setup.target.beside), strict=True):
-                    clusters[side] = reach(rows[0].sides[side].cluster)
+                for side, start in zip(SIDES, (self.setup.target.cluster, self.setup.target.beside), strict=True):
+                    clusters[side] = start(rows[0].sides[side].cluster)
             benches = {
                 side: self._warm(clusters[side], [row.sides[side] for row in rows], rows, side) for side in SIDES
             }
             for link, one in rows[0].series["A"].rtt_ms.items():
                 if (other := rows[0].series["B"].rtt_ms.get(link)) is not None:  # or the change is of the link
-                    told = f"{one:.2f} ms as declared, {other:.2f} ms to the other cluster"
-                    self.setup.say.note(f"round trip, {link}: {told}")
+                    both = f"{one:.2f} ms as declared, {other:.2f} ms to the other cluster"
+                    self.setup.say.note(f"round trip, {link}: {both}")
             self._until_decided(rows, time.monotonic() + budget_s, benches, Switch())
             for bench in benches.values():
                 bench.delete_backlogs()
@@ -294,7 +294,7 @@ class Comparing:
                     open_rows.remove(row)
 
     def _pair(self, rows: Sequence[Compared], first: str, deadline: float) -> None:
-        """Measure a unit of every scenario on two clusters of its own, one a side, that live side by side.
+        """Measure a unit of every scenario on a pair of new clusters, one a side.
 
         Only one is loaded at a time, in turns, so that a machine that drifts hits both alike.
         """
@@ -305,7 +305,7 @@ class Comparing:
                 for side, start in zip(first, (target.cluster, target.beside), strict=True):
                     clusters[side] = start(rows[0].sides[side].cluster)
             if stated := self.change.settings("broker"):
-                clusters["B"].live_settings().fixed([name for name, _ in stated])  # or Kafka takes no notice of them
+                clusters["B"].live_settings().fixed([name for name, _ in stated])  # Kafka ignores unknown ones
             benches = {
                 side: self._warm(clusters[side], [row.sides[side] for row in rows], rows, side) for side in first
             }
@@ -333,7 +333,7 @@ class Comparing:
                 bench.delete_backlogs()
 
     def _lengthened(self, row: Compared, budget_s: float) -> bool:
-        """Return whether the scenario is begun anew, with longer windows: the brokers' usage decides and takes them."""
+        """Whether the scenario is begun anew, with longer windows: the brokers' usage decides and needs them."""
         window_s = self.setup.usage_window_s
         comparison = self._comparison(row)
         if row.unsound:
@@ -351,14 +351,14 @@ class Comparing:
         return True
 
     def _planned(self, seconds: float, unit_s: float, row: Compared) -> int:
-        """Return how many units of `unit_s` the time affords; the looks follow from it."""
+        """How many units of `unit_s` the time affords; the planned looks follow from it."""
         return max(self.stop.fewest_units(self._comparison(row)), int(seconds / unit_s))
 
     def _decided(self, row: Compared, freed: int) -> bool:
-        """Return whether nothing more is measured of the scenario; others left it time for `freed` more units."""
+        """Whether nothing more is measured of the scenario; others left it time for `freed` more units."""
         row.grow(freed)
         found = self._comparison(row)
-        recording = self.change.records_pairs  # to end when A/A pairs are alike would tell too little of their scatter
+        recording = self.change.records_pairs  # ending when A/A pairs are alike would hide their scatter
         row.decided = row.done(self.stop.fewest_units(found)) or (not recording and self.stop.decided(found))
         return row.decided
 

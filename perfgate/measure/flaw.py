@@ -14,7 +14,7 @@ from perfgate.model.histogram import latency_metrics, merged
 from perfgate.model.load import LoadResult, Sent
 
 LATENCIES = ("latency_ms", "end_to_end_latency_ms")
-"""What a late load spoils: metrics whose names begin so. Its rate is what it is."""
+"""What a late load makes flawed: metrics whose names begin so, not its rate."""
 COUNTED = (
     "records_per_s",
     "mib_per_s",
@@ -27,15 +27,15 @@ COUNTED = (
 """Metrics that are worse by the share of the load that was not made, or not counted: rates, and costs of a record."""
 NO_DELAY: Mapping[str, float] = MappingProxyType({})
 ECHO = 2.0
-"""Records that a generator sends late by some time come together: brokers that take twice the rate work them off within
-that time once more. So latencies may be longer by twice the delay without the brokers having changed."""
+"""Records that a generator sends late come together: brokers that take twice the rate work them off within that delay
+once more. So latencies may be longer by twice the delay with unchanged brokers."""
 
 
 Explained = tuple[Part, ...]
 
 
 def share(factor: float = 1.0, late_ms: Mapping[str, float] = NO_DELAY) -> Explained:
-    """Return what a flaw explains of a loss: of COUNTED a factor, of latencies so many ms, by how their names begin."""
+    """What a flaw explains of a loss: of COUNTED a factor, of latencies these ms, by how their names begin."""
     found = [*NOTHING]
     if factor > 1:
         # A share of the records that timed out says nothing of the others.
@@ -45,12 +45,12 @@ def share(factor: float = 1.0, late_ms: Mapping[str, float] = NO_DELAY) -> Expla
 
 
 def of_generator(text: str, explains: Explained = EVERYTHING, *, kind: str, metrics: tuple[str, ...] = ()) -> Flaw:
-    """Return a flaw that lies with the generator, so that the round is worth another try."""
+    """A flaw that lies with the generator, so that the round is worth another try."""
     return Flaw(text, kind=kind, whose="load", again=True, metrics=metrics, explains=explains)
 
 
 def of_brokers(text: str, *, theirs: bool = True, late: bool = False, lost: bool = False, kind: str = "flaw") -> Flaw:
-    """Return a flaw that lies with the brokers: what they failed to do explains nothing of what they are slower by.
+    """A flaw that lies with the brokers: what they failed to do explains nothing of their loss.
 
     Unless it is not known to be `theirs`. `lost`: what they had promised to keep, a result wherever they run.
     """
@@ -60,12 +60,12 @@ def of_brokers(text: str, *, theirs: bool = True, late: bool = False, lost: bool
 
 
 def lost_of(window_s: float, lost_s: float) -> float:
-    """Return by which factor a rate is lower that was made, or counted, for all of a window but so many seconds."""
+    """The factor by which a rate is lower that was made, or counted, for all of a window but `lost_s`."""
     return window_s / (window_s - lost_s) if lost_s < window_s else math.inf
 
 
 def standing_still(window_s: float, lost_s: float, longest_s: float) -> Explained:
-    """Return what is explained by a load that lacked `lost_s` of its window; no pause was longer than `longest_s`.
+    """What a load explains that lacked `lost_s` of its window; no pause was longer than `longest_s`.
 
     That is everything where it lacked all of it.
     """
@@ -75,7 +75,7 @@ def standing_still(window_s: float, lost_s: float, longest_s: float) -> Explaine
 
 
 def sent_late(sent: Sent, metrics: tuple[str, ...] = LATENCIES) -> dict[str, float]:
-    """Return by how many ms each latency may be longer because its records were sent late.
+    """By how many ms each latency may be longer because its records were sent late.
 
     A percentile of a sum is at most the sum of both parts' percentiles halfway to 100 from there.
     """
@@ -88,33 +88,33 @@ def sent_late(sent: Sent, metrics: tuple[str, ...] = LATENCIES) -> dict[str, flo
 RATE_REACHED = 0.995
 """A load that offered this share of its rate was not limited by the generator."""
 CLEARLY_LESS = 0.7
-"""Brokers that took less than this share of what was offered would not have taken all of it either. What generators
-that are starved send last, in bursts, is under way when the window closes: an eighth of it at the most (3 s)."""
+"""Brokers that took less than this share of what was offered would not have taken all of it either. What starved
+generators send last, in bursts, is under way when the window closes: at most an eighth of it (3 s)."""
 PUSHED_BACK = 0.01
-"""Share of the window for which a capped load's buffer must push back to show that the brokers were the limit."""
+"""Least share of the window in which a capped load's buffer pushes back where the brokers were the limit."""
 EDGE_S = 0.1
-"""So many seconds' acknowledgements may lie beyond the window's edge without meaning that the rate was too high."""
+"""This many seconds' acknowledgements may lie beyond the window's edge although the rate was not too high."""
 EDGE_SHARE = 0.02
-"""A machine that wakes threads late may cost a rate this share of its window at the most."""
+"""A machine that wakes threads late may cost a rate at most this share of its window."""
 SCHEDULE_DELAY_LIMIT_MS = 10.0
 SCHEDULE_DELAY_FLOOR_MS = 1.0
 SCHEDULE_DELAY_SHARE = 0.05
 WAKE_FACTOR, WAKE_SHARE = 2.0, 0.25
 """The latency of a load that was sent later than SCHEDULE_DELAY_SHARE of it (p99 of both) is not that of the brokers.
-Below the floor it always is. The floor follows the machine: it is twice the delay (p99) with which the machine woke
-another thread in the same window, because the brokers occupy the processors under this load, but a quarter of the
-latency at most: one that consists of waiting for a processor says nothing of brokers. Above the limit none is valid."""
+Below the floor it always is. The floor is twice the delay (p99) with which the machine woke another thread in the same
+window, because the brokers occupy the processors, but at most a quarter of the latency: one that consists of waiting
+for a processor says nothing of brokers. Above the limit none is valid."""
 THREAD_LIMIT_CORES = 0.95
 BROKERS_IDLE_CORES = 0.5
 """A generator thread at its limit while the busiest broker uses less than that was the bottleneck itself."""
 STALLED, STALLED_S = 0.05, 0.5
-"""Share of the window for which generators may have stood still, but this time at the least: one pause of a busy
-machine. What brokers seem slower by beyond that is the generators'."""
+"""Share of the window for which generators may have stood still, but at least this time: one pause of a busy machine.
+What brokers seem slower by beyond that is the generators'."""
 NEVER_PUSHED_BACK = "although its buffer never pushed back"
 
 
 def schedule_delay_p99_ms(sent: Sent) -> float | None:
-    """Return the 99th percentile of how late records were sent, in ms; None for a capped load."""
+    """The 99th percentile of how late records were sent, in ms; None for a capped load."""
     if not sent.schedule_delay:
         return None
     delays = merged([sent.schedule_delay])
@@ -122,7 +122,7 @@ def schedule_delay_p99_ms(sent: Sent) -> float | None:
 
 
 def generator_flaws(load: Load, result: LoadResult, sent: Sent, *, used_up: bool, room: float | None) -> list[Flaw]:
-    """Return what was wrong with the sending of a load; see :func:`perfgate.measure.validity.flaws`."""
+    """What was wrong with the sending of a load; see :func:`perfgate.measure.validity.flaws`."""
     stalled = sent.stalled_in_window_s > max(STALLED * result.window_s, STALLED_S)
     found = [_stood_still(result, sent)] if stalled else []
     if load.capped:
@@ -139,7 +139,7 @@ def _stood_still(result: LoadResult, sent: Sent) -> Flaw:
         f"{STOOD_STILL} for {sent.stalled_in_window_s:.2f} of the window's {result.window_s:.2f} s: "
         "stopped, or starved of a processor"
     )
-    # That is the average client's time. The first record after the longest pause was sent as late as that lasted.
+    # The average client's time. The first record after the longest pause was sent as late as that lasted.
     delays = merged([sent.schedule_delay])
     # Without a schedule it is not known; clients that are starved of a processor stand still together.
     longest_s = delays.get_max_value() / 1e6 if delays.get_total_count() else sent.stalled_in_window_s
@@ -172,7 +172,7 @@ def _paced_flaws(load: Load, result: LoadResult, sent: Sent) -> list[Flaw]:
         return []  # a shorter push-back may be of the burst with which the generator caught up
     late = "no record was sent in the window" if delay is None else f"p99 of the schedule delay is {delay:,.1f} ms"
     late += f" (limit {limit:.1f} ms{woken(result)})"
-    spoilt = LATENCIES if result.received else LATENCIES[:1]
+    latencies = LATENCIES if result.received else LATENCIES[:1]
     if delay is None or (not sent.pushback_s and (offered_too_little(load, result, sent) or sent.unsent)):
         late += f", {sent.attempted_in_window / result.window_s:,.0f} records/s offered"
         late += f", {sent.unsent:,} records unsent" if sent.unsent else ""
@@ -182,19 +182,19 @@ def _paced_flaws(load: Load, result: LoadResult, sent: Sent) -> list[Flaw]:
         due, refused = load.rate * result.window_s, took_clearly_less(load, result, sent)
         # What the brokers took clearly less of than was offered they would not have taken in full: a result.
         made = sent.attempted_in_window if refused else min(sent.attempted_in_window, sent.acked_in_window)
-        explains = share(max(1.0, due / made), sent_late(sent, spoilt)) if made else EVERYTHING
-        flaw = of_generator(reason, explains, kind=SATURATED, metrics=spoilt if refused else ())
+        explains = share(max(1.0, due / made), sent_late(sent, latencies)) if made else EVERYTHING
+        flaw = of_generator(reason, explains, kind=SATURATED, metrics=latencies if refused else ())
         return [replace(flaw, whose="unknown", again=False) if refused else flaw]
     if delay <= limit:
         return []
     reason = f"{SENT_LATE}: {late}, {beside_push_back(1e3 * sent.pushback_in_window_s)}"
-    # No other try for latencies of which nothing is held.
-    flaw = of_generator(reason, share(late_ms=sent_late(sent, spoilt)), kind=SENT_LATE, metrics=spoilt)
+    # No other try for latencies that are not judged.
+    flaw = of_generator(reason, share(late_ms=sent_late(sent, latencies)), kind=SENT_LATE, metrics=latencies)
     return [replace(flaw, whose="unknown", again=False) if load.times_out else flaw]
 
 
 def beside_push_back(pushed_ms: float) -> str:
-    """Return what a buffer has to do with records that were sent late; `pushed_ms`: how long it was full."""
+    """What a buffer has to do with records that were sent late; `pushed_ms`: how long it was full."""
     return f"without the {pushed_ms:,.1f} ms for which its buffer was full" if pushed_ms else NEVER_PUSHED_BACK
 
 
@@ -204,7 +204,7 @@ def woken(result: LoadResult) -> str:
 
 
 def offered_too_little(load: Load, result: LoadResult, sent: Sent) -> bool:
-    """Return whether clearly less was offered than the load's rate asks for."""
+    """Whether clearly less was offered than the load's rate asks for."""
     # What may fall behind the window's end; on a machine that wakes threads late that is more.
     machine_s = min(WAKE_FACTOR * (result.wake_delay_p99_ms or 0.0) / 1e3, EDGE_S, EDGE_SHARE * result.window_s)
     late = load.rate * max(SCHEDULE_DELAY_LIMIT_MS / 1e3, machine_s) + 1
@@ -213,23 +213,21 @@ def offered_too_little(load: Load, result: LoadResult, sent: Sent) -> bool:
 
 
 def took_clearly_less(load: Load, result: LoadResult, sent: Sent) -> bool:
-    """Return whether the brokers took clearly less than what was offered of a paced load, little as that may be."""
+    """Whether the brokers took clearly less than what was offered of a paced load, little as that may be."""
     missing = sent.attempted_in_window - sent.acked_in_window
     edge = load.rate * max(EDGE_S, sent.stalled_in_window_s, result.window_late_s)
     return missing > edge and sent.acked_in_window < CLEARLY_LESS * sent.attempted_in_window
 
 
 def schedule_delay_limit_ms(latency_histogram: str, wake_delay_ms: float | None = None) -> float:
-    """Return how late a paced load may be sent (p99) where the machine wakes threads so late (p99), in ms."""
+    """How late a paced load may be sent (p99) where the machine wakes threads this late (p99), in ms."""
     latency = latency_metrics([latency_histogram]).get("latency_ms.p99", 0.0)
     machine = min(WAKE_FACTOR * (wake_delay_ms or 0.0), WAKE_SHARE * latency)
     return min(SCHEDULE_DELAY_LIMIT_MS, max(SCHEDULE_DELAY_FLOOR_MS, SCHEDULE_DELAY_SHARE * latency, machine))
 
 
 def thread_flaws(result: LoadResult, busiest_broker_cores: float | None) -> list[Flaw]:
-    """Return that a thread of the generators was at its limit while the brokers were idle; of load hosts each is looked
-    at for itself.
-    """
+    """A thread of the generators at its limit while the brokers were idle; load hosts are checked one by one."""
     if result.hosts or busiest_broker_cores is None or busiest_broker_cores >= BROKERS_IDLE_CORES:
         return []
     if result.busiest_thread_cores < THREAD_LIMIT_CORES:

@@ -30,16 +30,16 @@ from perfgate.model.load import LoadResult
 
 OUT_OF_STEP = "out of step"
 START_LIMIT_MS = 50.0
-"""So long after the agreed moment each load host has begun."""
+"""Within this time of the agreed moment each load host has begun."""
 CLOCK_SHARE = 0.1
 """An end-to-end latency across clocks that are not known to this share of its median says nothing."""
 CPU_LIMIT = 0.95
-"""Share of all processors. What is left is a twentieth of one window: records wait for a processor, not for brokers."""
+"""Share of all processors. The rest is a twentieth of one window: records wait for a processor, not for brokers."""
 QUOTA_LIMIT = 0.1
 """Share of the periods (0.1 s each by default) of a container's CPU quota in which it may have stopped generators for
-the rest of the period: buffers fill in each such pause, which is too short for generators that "stood still"."""
+the rest of the period: buffers fill in each such pause, too short to be one that "stood still"."""
 NETWORK_LIMIT = 0.9
-"""Share of an interface's speed. Its counters hold 98 % of what is on the wire at most (1,514 of 1,538 bytes), and an
+"""Share of an interface's speed. Its counters hold at most 98 % of what is on the wire (1,514 of 1,538 bytes), and an
 average over the window of nine tenths is the whole link for a good part of it."""
 SENT_AGAIN_LIMIT, FEWEST_SENT_AGAIN = 0.01, 100
 """Share of the TCP segments. A connection that loses one of a hundred has some twelve segments under way (Mathis et al.
@@ -50,17 +50,17 @@ Linux's least time-out (TCP_RTO_MIN), which doubles each time; so often it may d
 share p the share min(1, 3 / w) is found by a time-out, w = sqrt(8 / 3bp) segments under way, b of them acknowledged at
 once (Padhye et al. 1998): the others are found by three duplicate acknowledgements."""
 QUOTA_PERIOD_S, IN_A_ROW = 0.1, 5
-"""By default. Periods that hold clients back follow one another 1 / (1 - share) times on average, and some times as
-often at the most."""
+"""By default. Periods that hold clients back follow one another 1 / (1 - share) times on average, and at most a few
+times as often."""
 DELAY_FACTOR = 2.0
-"""One host's schedule delay may be so many times the limit of all: its p99 is of fewer records, and of several hosts
-the latest is looked at."""
+"""One host's schedule delay may be this many times the limit of all: its p99 is of fewer records, and of several hosts
+the latest counts."""
 
 
 def host_flaws(
     load: Load, result: LoadResult, busiest_broker_cores: float | None = None, *, shares_cores: bool = False
 ) -> list[Flaw]:
-    """Return what was wrong with load hosts. `shares_cores`: the brokers are on the machine of the run."""
+    """What was wrong with load hosts. `shares_cores`: the brokers are on the machine of the run."""
     found = []
     for host in result.hosts:
         for reason, apart_s in _out_of_step(host):
@@ -71,16 +71,16 @@ def host_flaws(
         found += _held_back(host, result.window_s, shares_cores=shares_cores)
         found += _packets_lost(host, result.window_s, shares_cores=shares_cores)
         if why := _late(host, result):
-            spoilt = LATENCIES if result.received else LATENCIES[:1]
+            latencies = LATENCIES if result.received else LATENCIES[:1]
             reason = f"{SATURATED} on {host.name}: {why}"
-            explains = share(late_ms=_host_late_ms(host, result, spoilt))
-            flaw = of_generator(reason, explains, kind=SENT_LATE, metrics=spoilt)
+            explains = share(late_ms=_host_late_ms(host, result, latencies))
+            flaw = of_generator(reason, explains, kind=SENT_LATE, metrics=latencies)
             found.append(replace(flaw, whose="unknown", again=False) if load.times_out else flaw)
     return [*found, *_clock_flaws(result)]
 
 
 def fault_host_flaws(hosts: Sequence[HostReport]) -> list[Doubt]:
-    """Return what was wrong with the load hosts of a round with a fault: their start and their clocks.
+    """What was wrong with the load hosts of a round with a fault: their start and their clocks.
 
     An outage is longer by no more than a host was out of step.
     """
@@ -89,9 +89,9 @@ def fault_host_flaws(hosts: Sequence[HostReport]) -> list[Doubt]:
 
 
 def spoilt_by_clocks(hosts: Sequence[HostReport], metrics: Mapping[str, float]) -> list[Doubt]:
-    """Return which phases' latencies of a round with a fault the clocks say nothing of, with the reason.
+    """Phases of a round with a fault whose latencies the clocks make meaningless, with the reason.
 
-    All its times are held against the schedule of the run's clock: each is wrong by what one host's clock was off.
+    All its times are measured on the schedule of the run's clock: each is wrong by what one host's clock was off.
     """
     off_by_ms = max((host.clock_off_by_ms for host in hosts), default=0.0)
     kinds = [name.removesuffix(".p50") for name in metrics if name.endswith("_ms.p50")]
@@ -104,7 +104,7 @@ def spoilt_by_clocks(hosts: Sequence[HostReport], metrics: Mapping[str, float]) 
 
 
 def _out_of_step(host: HostReport) -> list[tuple[str, float]]:
-    """Return how the host's window is not that of the others, with how many s of it that concerns."""
+    """How the host's window is not that of the others, with how many s of it that concerns."""
     found = []
     # By a clock that has stepped since it may seem to have begun early.
     apart_ms = host.started_late_ms if host.clock_stepped_ms else abs(host.started_late_ms)
@@ -139,7 +139,7 @@ def _clock_flaws(result: LoadResult) -> list[Flaw]:
 
 
 def _at_its_limit(host: HostReport, busiest_broker_cores: float | None, *, shares_cores: bool) -> list[str]:
-    """Return what of the host was at its limit. A machine that has the brokers too is theirs to use up."""
+    """What of the host was at its limit. A machine that also has the brokers is theirs to use up."""
     found = []
     idle = busiest_broker_cores is not None and busiest_broker_cores < BROKERS_IDLE_CORES
     if idle and host.busiest_thread_cores >= THREAD_LIMIT_CORES:
@@ -164,7 +164,7 @@ def _at_its_limit(host: HostReport, busiest_broker_cores: float | None, *, share
 
 
 def held_back_by_quota(window_s: float, part: float) -> Explained:
-    """Return what a CPU quota explains that held clients back in this `part` of its periods.
+    """What a CPU quota explains that held clients back in this `part` of its periods.
 
     In the others they had the processors that they asked for, and no pause was longer than some periods in a row.
     """
@@ -189,10 +189,7 @@ def _held_back(host: HostReport, window_s: float, *, shares_cores: bool) -> list
 
 
 def _packets_lost(host: HostReport, window_s: float, *, shares_cores: bool) -> list[Flaw]:
-    """Return that the host's network lost packets: those found by a time-out each hold a connection up, no more.
-
-    Every process has a connection at the least.
-    """
+    """Loss in the host's network: packets found by a time-out each hold up one connection; every process has one."""
     machine = host.machine
     if machine is None or (machine.with_run and shares_cores):
         return []
@@ -211,7 +208,7 @@ def _packets_lost(host: HostReport, window_s: float, *, shares_cores: bool) -> l
 
 
 def _host_late_ms(host: HostReport, result: LoadResult, metrics: tuple[str, ...]) -> dict[str, float]:
-    """Return by how many ms each latency may be longer because this host sent its share late."""
+    """By how many ms each latency may be longer because this host sent its share late."""
     assert result.sent is not None
     late_ms = ECHO * (host.schedule_delay_p99_ms or 0.0)
     found = sent_late(result.sent, metrics) if result.sent.schedule_delay else dict.fromkeys(metrics, 0.0)
@@ -219,7 +216,7 @@ def _host_late_ms(host: HostReport, result: LoadResult, metrics: tuple[str, ...]
 
 
 def _late(host: HostReport, result: LoadResult) -> str:
-    """Return how late the host sent what a schedule asked for; empty when its buffer was full for longer than that."""
+    """How late the host sent what a schedule asked for; empty when its buffer was full for longer than that."""
     if host.schedule_delay_p99_ms is None or result.sent is None:
         return ""
     limit_ms = DELAY_FACTOR * schedule_delay_limit_ms(host.latency_histogram, result.wake_delay_p99_ms)

@@ -16,16 +16,16 @@ from perfgate.model.target import Cluster
 
 
 class Say(Protocol):
-    """Tells the person what goes on."""
+    """Progress lines for the person who waits."""
 
     def __call__(self, text: str, left_s: float | None) -> None:
-        """Show `text`, and how many seconds are left if that is known."""
+        """Show `text`, and the seconds that are left if they are known."""
 
     def note(self, text: str) -> None:
         """Write a line that stays."""
 
     def clear(self) -> None:
-        """Take away what was shown."""
+        """Remove what was shown."""
 
 
 class LoadWatch:
@@ -45,7 +45,7 @@ class LoadWatch:
         measured: bool = False,
         sides: Mapping[str, Scenario] | None = None,
     ) -> Observer:
-        """Return the observer of a load; `measured`: the ledger counts the time between a window's edges.
+        """The observer of a load; `measured`: the ledger counts the time between a window's edges.
 
         `sides`: the forms of the scenario that take turns in it, those that load this cluster.
         """
@@ -72,8 +72,8 @@ class LoadWatch:
     def hold_limits(self, row: Scenario, last: Progress, sides: Mapping[str, Scenario] | None = None) -> None:
         """Raise TargetError when the load under way does more than the target allows.
 
-        Where two sides take turns each process is of one: "A-producer-1". Of two that load two clusters `sides` has
-        one, and all sends that failed count as its own.
+        Where two sides take turns a process belongs to one of them ("A-producer-1"). Where they load two clusters
+        `sides` has one, and all failed sends count as its own.
         """
 
         def per_record(form: Scenario) -> int:
@@ -99,7 +99,7 @@ class LoadWatch:
     def hold_outcome(self, row: Scenario, done: LoadResult | SendsFailedError) -> None:
         """Raise TargetError when a load that has ended did more than the target allows.
 
-        What it did last no progress has told, and a driver that tells of none is held by this alone.
+        No progress reports the end of a load, and some drivers report none at all.
         """
         now = time.monotonic()
         if isinstance(done, SendsFailedError):
@@ -109,10 +109,7 @@ class LoadWatch:
             self.hold_limits(row, Progress(now, sent.attempted, sent.acked, sum(sent.failed.values()), errors))
 
     def hold_turns(self, sides: Mapping[str, Scenario], done: Mapping[str, LoadResult]) -> None:
-        """Raise TargetError when turns that have ended did more than the target allows.
-
-        `sides`: the forms of the scenario that load this cluster; its bytes are those of all of them.
-        """
+        """The same for turns that have ended, of the forms of the scenario that load this cluster."""
         sent = {side: found for side in sides if (found := done[side].sent)}
         last = Progress(
             time.monotonic(),
@@ -125,7 +122,7 @@ class LoadWatch:
         self.hold_limits(next(iter(sides.values())), last, sides)
 
     def progress(self, what: str, left: float | None) -> Callable[[str, Progress | None], None]:
-        """Return what shows each phase of `what`; `left`: how many s the run still takes."""
+        """A function that shows each phase of `what`; `left`: how many s the run still takes."""
         return lambda phase, last: self.tell(f"{what}: {phase}", last, left)
 
     def tell(self, text: str, last: Progress | None, left: float | None) -> None:

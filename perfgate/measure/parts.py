@@ -23,33 +23,33 @@ from perfgate.model.target import Cluster
 
 REPEATS = 6
 SOUND_PER_REPEAT = 3
-"""So many bursts, or whole rounds, of a scenario may be measured again because the generator itself was the limit or
-turns ran into one another, and one more for every three that were sound: a broker of a busy machine stands still for
-half a second, and most often while it is new (2 slow cores, 6 comparisons of 5 min: up to 3 of the first 5 bursts, 1 of
-20 later), and of whole rounds of a paced load with consumers 8 of 32 were sent late there."""
+"""Bursts, or whole rounds, of a scenario that may be measured again because the generator itself was the limit or turns
+ran into one another, and one more for every three that were sound: a broker of a busy machine stands still for half a
+second, most often while it is new (2 slow cores, 6 comparisons of 5 min: up to 3 of the first 5 bursts, 1 of 20 later);
+of whole rounds of a paced load with consumers 8 of 32 were sent late there."""
 WARMING_PARTS = 6
-"""So many parts of a scenario may be dropped because a broker was still compiling, on each cluster or pair of them."""
+"""Parts of a scenario that may be dropped because a broker was still compiling, on each cluster or pair of them."""
 LATE_REPEATS = 1
-"""So many parts of a scenario may be measured again because brokers were late: once may be a machine that was busy with
-something else, and there is no canary between turns."""
+"""Parts of a scenario that may be measured again because brokers were late: once may be a busy machine, and there is no
+canary between turns."""
 GAP_GROWS = 1.5
-"""Where turns ran into one another the gap is so many times as long from then on: brokers drain a buffer in
-0.4 s on a quiet machine, and six of them on two cores stand still for as long now and then."""
+"""Where turns ran into one another the gap is this many times as long from then on: brokers drain a buffer in 0.4 s on
+a quiet machine, and six of them on two cores stand still for as long now and then."""
 QUADS = ("ABBA", "BAAB")
 MIRRORED = str.maketrans("AB", "BA")
 COMPILE_SHARE = "broker_compile_share.max"
 OVERRUN = 0.25
 """The pair of clusters that makes a decision possible is begun also where this share of it lies beyond the budget:
-those before tell nothing without it, and a pair takes 2.8 to 3.6 min (a link of 2 ms, two cores)."""
+those before decide nothing without it, and a pair takes 2.8 to 3.6 min (a link of 2 ms, two cores)."""
 GROWS_BY = 0.25
-"""A plan grows by this share of it or not at all: a few more units tell no more than the look that they put off."""
+"""A plan grows by at least this share of it: a few more units tell no more than the look that they delay."""
 
 
 @dataclass
 class Compared:
-    """One scenario's two forms and what has been measured of each.
+    """The two arms of a scenario that are compared, and what has been measured of each.
 
-    `per_part`: rounds of each side in a burst or a block; `parts`: so many of these make a unit of the statistics.
+    `per_part`: rounds of each side in a burst or a block; `parts`: how many of these make a unit of the statistics.
     """
 
     sides: Mapping[str, Scenario]
@@ -60,24 +60,24 @@ class Compared:
     may_warm: int = WARMING_PARTS
     repeated: int = 0
     decided: bool = False
-    """Nothing more is measured of it: what ends the others is not its own."""
+    """Nothing more is measured of it: what ends the others does not concern it."""
     late: int = 0
-    """So many parts were measured again because records or brokers were late."""
+    """Parts that were measured again because records or brokers were late."""
     gap_times: float = 1.0
-    """The gap between turns is so many times as long as it was reckoned to have to be."""
+    """The gap between turns is this many times its computed length."""
     planned: int = 0
     former: list[int] = field(default_factory=list)
     """The plans that this one grew from."""
     seconds: float = 0.0
     seconds_lost: float = 0.0
-    """So many of them were spent before the windows were lengthened."""
+    """Those of them that were spent before the windows were lengthened."""
     part_s: float = 0.0
     """How long the newest burst or block took, without what was measured again."""
     again_s: float = 0.0
     """How long those rounds of it took that were measured again."""
     log_tail: str = ""
     window_s: float = 0.0
-    """Turns and rounds are measured for so long at the least."""
+    """The least length of a turn or a round."""
     decides: Deciding = AS_USUAL
     series: dict[str, Series] = field(init=False)
 
@@ -111,7 +111,7 @@ class Compared:
         return len(self.rounds["A"]) // self.per_part
 
     def spend_repeat(self) -> bool:
-        """Use up one repeat of what the generator spoilt; return False where none is left."""
+        """Use up one repeat of what the generator made flawed; return False where none is left."""
         sound = self.parts_done if self.per_part == 1 else sum(map(len, self.rounds.values()))
         if self.repeated >= REPEATS + sound // SOUND_PER_REPEAT:
             return False
@@ -125,7 +125,7 @@ class Compared:
         return any(r.invalid or any(map(r.spoilt, metrics)) for rounds in self.rounds.values() for r in rounds)
 
     def grow(self, freed: int) -> None:
-        """Plan so many more units, which others left time for, once the plan is carried out and if they are many.
+        """Plan this many more units, which others left time for, once the plan is carried out and if they are many.
 
         That others left says nothing of this scenario, so that the chance of an error stays what it is
         (:mod:`perfgate.judge.sequential`).
@@ -136,18 +136,18 @@ class Compared:
 
     @property
     def failed(self) -> bool:
-        """Whether brokers failed, or did not take what was sent: a result, and no part that was spoilt."""
+        """Whether brokers failed, or did not take what was sent: a result, not a flawed part."""
         return any(r.broken or r.accounting.failed_total for rounds in self.rounds.values() for r in rounds)
 
     def done(self, fewest: int) -> bool:
-        """Return whether its plan is carried out, or can no longer decide anything.
+        """Whether its plan is carried out, or can no longer decide anything.
 
-        A part that was spoilt keeps it from being green, but no loss from being known: `fewest` others are measured.
+        A flawed part keeps it from being green, but no loss from being known: `fewest` others are measured.
         """
         return self.units >= self.planned or self.failed or (self.unsound and self.units > fewest)
 
     def lengthen(self, window_s: float, most_parts: int) -> None:
-        """Measure turns and rounds for so long at the least, and no more than so many parts a unit, from now on.
+        """Measure turns and rounds for at least `window_s`, and at most `most_parts` a unit, from now on.
 
         What was measured before is not counted.
         """
@@ -165,16 +165,15 @@ class Compared:
 
 
 def next_order(orders: Sequence[str], chance: random.Random) -> str:
-    """Return a random order, then its mirror image, and so on: what an order favours evens out within two parts."""
+    """A random order, then its mirror image, and so on: what an order favours evens out within two parts."""
     return orders[-1].translate(MIRRORED) if len(orders) % 2 else chance.choice(QUADS)
 
 
 def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str) -> str:
     """Add a burst or a block of rounds to the scenario; return the order of its sides.
 
-    A burst that the generator spoilt is measured again (of a block the rounds that it spoilt), a part in which brokers
-    were still warming up, and the first in which they were late, or their topics' replicas; empty when the time was
-    over before one counted.
+    Measured again is a burst that the generator made flawed (of a block the flawed rounds), a part in which brokers
+    were still warming up, and the first in which they were late. Empty when the time was over before one counted.
     """
     measure = _burst if row.per_part == 1 else _block
     ends = time.monotonic() + left
@@ -192,13 +191,13 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
             if time.monotonic() >= ends and row.method != "pairs":
                 return ""
             continue
-        over = time.monotonic() >= ends and row.method != "pairs"  # a pair's parts are measured to the last
+        over = time.monotonic() >= ends and row.method != "pairs"  # a pair's parts are all measured
         if over and not row.parts_done and any(finished.repeatable for _, finished in measured):
-            break  # of a scenario that has nothing else a part that was spoilt says how slow it was at the least
-        spoilt = any(finished.repeatable for _, finished in measured) and all(
+            break  # without another part a flawed one still shows the least slowness
+        by_generator = any(finished.repeatable for _, finished in measured) and all(
             finished.repeatable or not finished.round.invalid for _, finished in measured
         )
-        if spoilt and row.spend_repeat():
+        if by_generator and row.spend_repeat():
             if any(flaw.kind in (OUTLASTED, WAITED) for _, finished in measured for flaw in finished.round.flaws):
                 row.gap_times *= GAP_GROWS
         elif row.late < LATE_REPEATS and _only_late([finished for _, finished in measured]):
@@ -218,13 +217,13 @@ def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, le
 
 
 def _only_late(measured: Sequence[Finished]) -> bool:
-    """Return whether nothing is wrong with rounds but that something of the brokers, or of the generator, was late."""
+    """Whether nothing is wrong with rounds but that something of the brokers, or of the generator, was late."""
     late = all(one.round.only_late for one in measured if not one.repeatable)
     return late and any(flaw.late for one in measured for flaw in one.round.flaws)
 
 
 def _warming(rounds: Sequence[Round]) -> bool:
-    """Return whether a broker was still compiling its code in valid rounds."""
+    """Whether a broker was still compiling its code in valid rounds."""
     shares = [r.metrics.get(COMPILE_SHARE, 0.0) for r in rounds]
     return max(shares) > COMPILING and not any(r.invalid for r in rounds)
 
@@ -247,9 +246,9 @@ def _burst(
 def _block(
     row: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str
 ) -> list[tuple[str, Finished]]:
-    """Measure a block of whole rounds: one that the generator spoilt is measured again before the next one begins.
+    """Measure a block of whole rounds: one that the generator made flawed is measured again before the next one begins.
 
-    To give up all four for one of them would spoil most blocks of a machine on which one round in four is sent late.
+    To give up all four for one would waste most blocks of a machine on which one round in four is sent late.
     """
     number, ends = row.parts_done + 1, time.monotonic() + left
 
@@ -282,7 +281,7 @@ def _block(
 
 
 def too_short(budget_s: float, pair_s: float, needed: int) -> str:
-    """Return, after the first pair of clusters, that the budget affords too few of them, and what would do; or ""."""
+    """Say, after the first pair of clusters, that the budget affords too few of them, and what would do; or ""."""
     affords = budget_s / pair_s
     if affords + OVERRUN >= needed:
         return ""
@@ -296,8 +295,8 @@ def too_short(budget_s: float, pair_s: float, needed: int) -> str:
 def unhealthy_ends(rows: Sequence[Compared], blamed: Callable[[], str], *, dedicated: bool) -> Iterator[None]:
     """Let a target that is no longer healthy end the scenarios' measurement, and be the reason why.
 
-    Where only one side is to be `blamed`, unless the failure tells whose it is, and the brokers are `dedicated`, their
-    failure is that side's.
+    Where the brokers are `dedicated` and one side is to blame (the error's, or the one of `blamed`), it is a result of
+    that side.
     """
     try:
         yield
@@ -307,7 +306,7 @@ def unhealthy_ends(rows: Sequence[Compared], blamed: Callable[[], str], *, dedic
 
 
 def failing(clusters: Mapping[str, Cluster], order: str) -> str:
-    """Return the sides whose brokers have failed; of clusters that start in this order, the one that did not."""
+    """The sides whose brokers have failed; of clusters that start in this order, the one that did not."""
     if len(clusters) < len(order):
         return order[len(clusters)]
     found = ""

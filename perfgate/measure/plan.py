@@ -15,11 +15,10 @@ BLOCK_ROUND_S = 180.0
 
 
 def blocks(scenarios: Sequence[Scenario], tier: Tier) -> list[tuple[Scenario, ...]]:
-    """Group scenarios that run interleaved, family by family, those of one cluster together.
+    """Group scenarios that run interleaved: whole families of one cluster, as many as make a round of BLOCK_ROUND_S.
 
-    A block holds whole families of one cluster, as many as make a round of BLOCK_ROUND_S: so that two scenarios of a
-    relation are measured minutes apart at the most. A scenario that families in several blocks are compared with is
-    measured in each of them, but for one with a fault, which is done once. Groups of one cluster stand together.
+    Two scenarios of a relation are then measured minutes apart at most. A scenario that families in several blocks are
+    compared with is measured in each of them; one with a fault once. Groups of one cluster stand together.
     """
     groups: list[list[Scenario]] = []
     for family in dict.fromkeys(name for row in scenarios for name in _families(row)):
@@ -29,7 +28,7 @@ def blocks(scenarios: Sequence[Scenario], tier: Tier) -> list[tuple[Scenario, ..
             if any(set(own) <= set(group) for group in groups):
                 continue
             alike = [group for group in groups if (group[0].cluster, type(group[0])) == cluster]
-            # Beside scenarios that it shares, if there is room, which saves measuring those twice.
+            # With scenarios that it shares, if there is room: these are then measured once.
             alike.sort(key=lambda group: not set(own) & set(group))
             fits = (group for group in alike if _round_s({*group, *own}, tier) <= BLOCK_ROUND_S)
             if (group := next(fits, None)) is not None:
@@ -49,7 +48,7 @@ def _round_s(scenarios: Collection[Scenario], tier: Tier) -> float:
 
 
 def compared_with(scenarios: Sequence[Scenario], names: Collection[str]) -> list[Scenario]:
-    """Return the scenarios of these names and all that are compared with them, directly or through others."""
+    """The scenarios of these names, and all that are compared with them, directly or through others."""
     found = {row for row in scenarios if row.name in names}
     while True:
         families = {family for row in found for family in row.families}
@@ -60,44 +59,44 @@ def compared_with(scenarios: Sequence[Scenario], names: Collection[str]) -> list
 
 
 ROUNDS_ON_DISK = 2
-"""A round's topic is deleted after it, its files a second later: at most two rounds lie on the disk."""
+"""A round's topic is deleted after it, its files a second later."""
 DISK_RESERVE = 1 << 30
 REPEATS, REPEATS_PER_ROUND = 2, 0.5
-"""So many rounds of a scenario may be measured again because the generator was the limit, and as many for its delay; or
-this share of the tier's rounds, if that is more: of rate-10k three of ten rounds were sent late (2 slow cores), and
-the third made the nightly undecided."""
+"""Rounds of a scenario that may be measured again because the generator was the limit, and as many for its delay; or
+this share of the tier's rounds, if that is more: of rate-10k three of ten rounds were sent late (2 slow cores), and the
+third made the nightly undecided."""
 OWN_EXTRA_ROUNDS = 12
-"""While brokers that the suite started are still warming up so many rounds are added at the most, or as many as the
-tier has if that is more: two processors at 40 % of their time needed four to seven after a smoke tier's three."""
+"""Most rounds that are added while the suite's own brokers are still warming up; or as many as the tier has if that is
+more: two processors at 40 % of their time needed four to seven after a smoke tier's three."""
 BURST_S = 20.0
-"""What the two sides of a burst write together is what one scenario writes in this time."""
+"""The two sides of a burst together write what one scenario writes in this time."""
 LOOKS = 2
 """A red scenario is measured a second time."""
 
 
 def most_bytes_at_a_time(scenarios: Sequence[Scenario], seconds: float) -> float:
-    """Return the most bytes that the brokers' disks together can have to hold; a round takes `seconds`."""
+    """Most bytes that the brokers' disks together have to hold; a round takes `seconds`."""
     backlogs = sum(row.backlog_bytes for row in scenarios)
     return max(row.offered_bytes_per_s for row in scenarios) * seconds * ROUNDS_ON_DISK + backlogs + DISK_RESERVE
 
 
 def repeats(tier: Tier) -> int:
-    """Return how many rounds of a scenario may be measured again for each of the two reasons."""
+    """Rounds of a scenario that may be measured again for each of the two reasons."""
     return max(REPEATS, int(REPEATS_PER_ROUND * tier.rounds))
 
 
 def with_extra_rounds(tier: Tier, *, own: bool) -> int:
-    """Return how many rounds of a scenario there can be while brokers, the suite's `own` or others, are warming up."""
+    """Most rounds of a scenario while brokers, the suite's `own` or others, are warming up."""
     return tier.rounds + (max(tier.rounds, OWN_EXTRA_ROUNDS) if own else tier.rounds)
 
 
 def most_rounds(tier: Tier, *, own: bool) -> int:
-    """Return how many rounds of a scenario there can be, repeats counted."""
+    """Most rounds of a scenario, repeats counted."""
     return with_extra_rounds(tier, own=own) + 2 * repeats(tier)
 
 
 def most_bytes_written(scenarios: Sequence[Scenario], tier: Tier, *, own: bool) -> float:
-    """Return the most bytes that the gate can write in all, replicas counted: every scenario at its full rate."""
+    """Most bytes that the gate writes in all, replicas counted: every scenario at its full rate."""
     plain, faulty = parted(scenarios)
     together = blocks(plain, tier)
     plain = [row for block in together for row in block]  # some are measured in more than one
@@ -112,32 +111,32 @@ def most_bytes_written(scenarios: Sequence[Scenario], tier: Tier, *, own: bool) 
 
 
 def most_bytes_compared(scenarios: Sequence[Scenario], seconds: float) -> float:
-    """Return the most bytes that a comparison can write in all.
+    """Most bytes that a comparison writes in all.
 
-    `scenarios` holds both forms of every scenario; `seconds`: for so long brokers are loaded, warm-ups counted.
+    `scenarios` holds both forms of every scenario; brokers are loaded for `seconds`, warm-ups counted.
     """
     backlogs = sum(row.backlog_bytes for row in scenarios)
     return max(row.offered_bytes_per_s for row in scenarios) * seconds + backlogs
 
 
 def warm_ups_compared_s(scenarios: Sequence[Scenario], tier: Tier) -> float:
-    """Return how long a comparison of these scenarios can load brokers, beside its budget, until they are warm.
+    """How long a comparison loads brokers until they are warm, besides its budget.
 
-    Two forms of a scenario take as long as two scenarios, on each cluster that the scenarios as declared need: others
-    are made for pairs, whose warm-ups the budget counts.
+    Two forms of a scenario take as long as two scenarios, on each cluster that the scenarios as declared need. The
+    budget counts the warm-ups of pairs.
     """
     return 2 * tier.broker_warmup_s * len({row.cluster for row in scenarios})
 
 
 def longest_unit_s(tier: Tier) -> float:
-    """Return how long a comparison can go on after its budget: a burst or a round that has begun is measured whole."""
+    """How long a comparison may go on after its budget: a burst or a round that has begun is measured whole."""
     return tier.warmup_max_s + max(tier.window_s, BURST_S)
 
 
 def at_most(scenario: Scenario, bytes_per_s: float, read_bytes_per_s: float = math.inf) -> Scenario:
-    """Return the scenario with its load's cap lowered so that it writes no more than that, replicas counted.
+    """The scenario with its load's cap lowered so that it writes no more bytes/s than that, replicas counted.
 
-    Nor reads more than that: every group of its consumers is sent each record once.
+    Nor reads more: every group of its consumers is sent each record once.
     """
     bound = bytes_per_s / (scenario.logged_bytes * scenario.topic.replication_factor)
     if scenario.consumers:
@@ -146,9 +145,9 @@ def at_most(scenario: Scenario, bytes_per_s: float, read_bytes_per_s: float = ma
 
 
 def one_host_fewer(row: Scenario, hosts: int) -> Arm | None:
-    """Return the scenario on one fewer of so many load hosts; None where :func:`nothing_to_confirm` says why.
+    """The scenario on one fewer of its load hosts; None where :func:`nothing_to_confirm` says why.
 
-    The processes of the last host that makes the load are left out with it: a host more comes with its generators.
+    The processes of the last host that makes the load are left out with it: one more host comes with its generators.
     Consumers that read along in several groups stay, on the other hosts: without one of them a group is another one.
     """
     if nothing_to_confirm(row, hosts):
@@ -165,7 +164,7 @@ def one_host_fewer(row: Scenario, hosts: int) -> Arm | None:
 
 
 def nothing_to_confirm(row: Scenario, hosts: int) -> str:
-    """Return why one host more cannot tell anything of this scenario; empty where it can."""
+    """Why one more host cannot show anything of this scenario; empty where it can."""
     if isinstance(row, FaultScenario) or row.load.open_loop or row.refusal:
         return "its rate is declared, and a host that falls behind it is told as it is"
     if not row.load.sends and row.groups > 1:
@@ -192,12 +191,12 @@ def reads_what_it_wrote(row: Scenario) -> bool:
 
 
 def _making(row: Scenario) -> int:
-    """Return how many processes make the load: those that read a backlog, or all that send."""
+    """Processes that make the load: those that read a backlog, or all that send."""
     if row.load.sends:
         return row.producers
     return row.consumers.processes if row.consumers else 0
 
 
 def _on(host: int, count: int, hosts: int) -> int:
-    """Return how many of a role's processes are on this host, the first being 0: they are dealt out in turn."""
+    """How many of a role's processes are on this host, the first being 0: they are dealt out in turn."""
     return len(range(host, count, hosts))

@@ -1,4 +1,4 @@
-"""Search for the knee: many paced loads, one after the other, and what they came to."""
+"""Search for the knee, the highest rate that meets the service level, by many paced loads, and what they came to."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from perfgate.model.doubt import Doubt, excused
 from perfgate.model.flaw import NOTHING, Flaw, from_doubts
 
 LEAST_SHARE = 0.01
-"""Of the most that may be offered: the first step, at which no record waits for another."""
+"""Share of the highest rate that may be offered: the first step, at which no record waits for another."""
 GROWTH = 2.0
 RESOLUTION = 1.05
-"""The knee lies between a rate that met the service level and one that did not, so many times as high."""
+"""The knee lies between a rate that met the service level and one that did not, this many times as high."""
 AROUND = 1.25
-"""The first step of a later round lies so many times below the knee of the round before."""
+"""The first step of a later round lies this many times below the knee of the round before."""
 BELOW = 0.9
 """The share of the knee at which the service level must be met as well."""
 
@@ -29,13 +29,13 @@ Meets = Callable[[float, StepPart], bool]
 
 
 def find_knee(meets: Meets, most: float, about: float | None = None) -> float | None:
-    """Return the highest rate up to `most` that meets the service level, in records/s; None when the first does not.
+    """The highest rate up to `most` that meets the service level, in records/s; None when the first does not.
 
     Rates double until one is missed (or, `about` a knee that is known, move by less), then the gap is bisected to
-    RESOLUTION. The rate that is left is measured once more, and BELOW of it; where one of the two is missed the same
-    is tried a RESOLUTION lower, then two, four and so on, down to the first rate, and last between the rate at which
-    both hold and the one before: where noise makes steps miss, the knee would lie a third too low. `most` means: at
-    least that.
+    RESOLUTION. The rate that is left is measured once more, and BELOW of it; where one of the two is missed the same is
+    tried a RESOLUTION lower, then two, four and so on, down to the first rate, and last between the rate at which both
+    hold and the one before: where noise makes steps miss, the knee would lie a third too low. `most` means: at least
+    that.
     """
     least = most * LEAST_SHARE
     if not meets(least, "unloaded"):
@@ -60,7 +60,7 @@ def find_knee(meets: Meets, most: float, about: float | None = None) -> float | 
 
 
 def _bracket(meets: Meets, least: float, most: float, about: float | None) -> tuple[float, float]:
-    """Return a rate that met the service level and one that did not, or twice `most`."""
+    """A rate that met the service level and one that did not, or twice `most`."""
     factor = AROUND**2 if about else GROWTH
     rate = min(most, max(about / AROUND, least) if about else least * GROWTH)
     if meets(rate, "step"):
@@ -76,16 +76,16 @@ def _bracket(meets: Meets, least: float, most: float, about: float | None) -> tu
 
 
 UNLOADED_TIMES = 10.0
-"""The service level: a p99 of at most so many times the one at the first step, no record lost, and what is offered is
-taken (RATE_REACHED of validity.py)."""
+"""The service level: a p99 of at most this many times the one at the first step, no record lost, and what is offered is
+taken (RATE_REACHED of flaw.py)."""
 UNLOADED_STEPS = 3
-"""The first step of a run's first round is measured so often, and the middle p99 of all first steps so far counts: that
-of one scatters by a fifth either way, and the knee with it wherever the curve is flat."""
+"""The first step of a run's first round is measured this often, and the middle p99 of all first steps so far counts:
+that of one scatters by a fifth either way, and the knee with it wherever the curve is flat."""
 PROBE, PROBES = 2.0, 4
-"""By so much the rate rises where the generator was the limit, and so often, until brokers miss one of themselves."""
+"""Where the generator was the limit the rate rises by this factor, this often, until brokers miss one of themselves."""
 KNEE, UNLOADED = "knee_records_per_s", "unloaded_latency_ms.p99"
 TRIES = 3
-"""A step that the generator alone spoilt is measured so often at the most."""
+"""A step that the generator alone made flawed is measured at most this often."""
 
 Measure = Callable[[Scenario, str], Finished]
 """Measures one paced load; the text says which, for the progress line."""
@@ -176,14 +176,14 @@ class _Search:
         return f"p99 {p99_ms:,.1f} ms, more than the {most_ms:,.1f} ms that are {why}"
 
     def _most_ms(self, part: StepPart) -> float:
-        """Return the p99 that a step may have; infinite at the first where none is stated."""
+        """The p99 that a step may have; infinite at the first where none is stated."""
         stated_ms = self.scenario.load.level_p99_ms
         if part == "unloaded" and not stated_ms:
             return math.inf
         return stated_ms or UNLOADED_TIMES * median(self.unloaded)
 
     def _missed_without_flaws(self, found: Round, part: StepPart) -> bool:
-        """Return whether brokers missed the level by more than the generator's own lateness explains."""
+        """Whether brokers missed the level by more than the generator's own lateness explains."""
         if found.invalid:
             return False
         p99_ms = excused(found.metrics[DECIDES_PACED], -1, found.doubts, DECIDES_PACED)
@@ -191,7 +191,7 @@ class _Search:
 
 
 def _wrong_at_any_rate(finished: Finished, groups: int) -> bool:
-    """Return whether the round shows more than a rate that is too high: a record lost, a load that could not be made.
+    """Whether the round shows more than a rate that is too high: a record lost, a load that could not be made.
 
     Too high a rate may let sends time out, leave them without an outcome, have replicas fall behind, or consumers.
     """
@@ -204,7 +204,7 @@ def _wrong_at_any_rate(finished: Finished, groups: int) -> bool:
     wrong = any(flaw.broken and not flaw.late for flaw in found.flaws)
     if any(moved < acked for acked, moved in parts) or wrongly_read or wrong:
         return True
-    # Of other brokers it may be somebody else's doing.
+    # On brokers that others use too, these may be to blame.
     own_late = all(flaw.broken and flaw.late for flaw in found.flaws if not flaw.metrics)
     behind = reading is not None and reading.received < groups * accounting.acked
     late = accounting.failed_total or accounting.unresolved or behind or own_late
@@ -213,7 +213,7 @@ def _wrong_at_any_rate(finished: Finished, groups: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What earlier rounds of a ramp have found: the last knee in records/s, and the p99 in ms of all first steps."""
+    """Results of earlier rounds of a ramp: the last knee in records/s, and the p99 in ms of all first steps."""
 
     knee: float | None = None
     unloaded_ms: tuple[float, ...] = ()
@@ -225,10 +225,10 @@ UNKNOWN = Known()
 def ramp_round(
     measure: Measure, scenario: Scenario, index: int, known: Known = UNKNOWN, *, own_brokers: bool
 ) -> Finished:
-    """Return the round: the curve as its steps, and the metrics of the step at the knee.
+    """The round: the curve as its steps, and the metrics of the step at the knee.
 
-    A knee that only the generator bounds is not valid. `own_brokers`: they serve nobody else, so that taking no rate
-    at all is their doing.
+    A knee that only the generator bounds is not valid. `own_brokers`: no other client uses them, so that taking no rate
+    at all is a result.
     """
     search = _Search(scenario, measure, list(known.unloaded_ms))
     try:
@@ -256,7 +256,7 @@ def ramp_round(
 
 
 def _limited_by_generator(search: _Search, knee: float) -> tuple[Doubt, ...]:
-    """Return that the generator was the limit just above the knee, and how much higher this can be at most.
+    """The doubt that the generator was the limit just above the knee, and how much higher this can be at most.
 
     That is up to the next rate that brokers missed themselves: the generator sent it in time. Where none is known, such
     a rate is looked for, PROBES times.
@@ -280,13 +280,13 @@ def _limited_by_generator(search: _Search, knee: float) -> tuple[Doubt, ...]:
 
 
 def _missed_by_brokers(search: _Search, knee: float) -> Step | None:
-    """Return the lowest rate above the knee that brokers missed with the generator in time."""
+    """The lowest rate above the knee that brokers missed with the generator in time."""
     missed = (s for s in search.steps if s.missed and s.rate > knee and not s.by_generator)
     return min(missed, key=lambda s: s.rate, default=None)
 
 
 def known_after(found: Round, known: Known) -> Known:
-    """Return what is known after one more round."""
+    """What is known after one more round."""
     return Known(
         knee=known.knee if found.invalid else found.metrics.get(KNEE, known.knee),
         unloaded_ms=known.unloaded_ms + _first_steps(found),
@@ -294,7 +294,7 @@ def known_after(found: Round, known: Known) -> Known:
 
 
 def _first_steps(found: Round) -> tuple[float, ...]:
-    """Return the p99 of the round's first steps; none of brokers that were still compiling, or that missed one."""
+    """The p99 of the round's first steps; none of brokers that were still compiling, or that missed one."""
     if found.metrics.get("broker_compile_share.max", 0.0) > COMPILING:
         return ()
     first = [step for step in found.steps if step.part == "unloaded"]
@@ -302,9 +302,9 @@ def _first_steps(found: Round) -> tuple[float, ...]:
 
 
 def _no_knee(search: _Search, index: int, *, own_brokers: bool) -> Round:
-    """Return the round of brokers that missed the first step: if there is a knee, it lies at that rate at the most.
+    """The round of brokers that missed the first step: if there is a knee, it lies at most at that rate.
 
-    So a knee that is stored is held against it. Where the generator was the limit nothing is known.
+    So a knee that is stored is judged by it. Where the generator was the limit nothing is known.
     """
     first = search.steps[-1]  # of those at the first rate the one that missed
     reason = f"no knee: already the first step, {first.rate:,.0f} records/s, missed the service level: {first.missed}"
@@ -326,7 +326,7 @@ def _no_knee(search: _Search, index: int, *, own_brokers: bool) -> Round:
 
 
 def _summed(steps: Sequence[Step]) -> Accounting:
-    """Return where the records of all steps went."""
+    """Where the records of all steps went."""
     failed: Counter[str] = Counter()
     for step in steps:
         failed.update(step.accounting.failed)

@@ -13,27 +13,26 @@ from perfgate.model.load import LoadError, LoadResult
 from perfgate.model.target import PREFIX, TopicKeeper
 
 REPLICATED_WITHIN_S, LOOK_AGAIN_S = 30.0, 0.2
-"""A follower that is further behind than this is out of sync by Kafka's own default (replica.lag.time.max.ms)."""
+"""A follower that is further behind than this is out of sync by Kafka's default (replica.lag.time.max.ms)."""
 
 
 class RoundTopics:
-    """Makes the topics of a bench, and asks how far they are written."""
+    """Makes the topics of a bench, and reads how far they are written."""
 
     def __init__(self, keeper: TopicKeeper, run_id: str, prefix: str = PREFIX) -> None:
         """`prefix` and `run_id` begin the name of every topic."""
         self.keeper = keeper
         self._begins = f"{prefix}{run_id}"
         self.made = 0
-        """So many so far."""
         self._backlogs: dict[str, str] = {}
 
     def fresh(self, scenario: Scenario, *, keep: bool = False) -> FreshTopic:
-        """Return a topic for the length of one round; with `keep` it stays when all went well."""
+        """A topic for the length of one round; with `keep` it stays when all went well."""
         self.made += 1
         return FreshTopic(self.keeper, f"{self._begins}-{self.made:03d}-{scenario.name}", scenario, keep=keep)
 
     def backlog(self, scenario: Scenario, fill: Callable[[str], None]) -> str:
-        """Return the topic with the scenario's backlog, which `fill` writes on first use."""
+        """The topic with the scenario's backlog, which `fill` writes on first use."""
         if scenario.name not in self._backlogs:
             with self.fresh(scenario, keep=True) as topic:  # a backlog written in part is not kept
                 fill(topic)
@@ -46,13 +45,13 @@ class RoundTopics:
             self.keeper.delete(self._backlogs.popitem()[1])
 
     def ends(self, topic: str, scenario: Scenario) -> Sequence[int]:
-        """Return every partition's end offset now."""
+        """Every partition's end offset now."""
         return self.keeper.end_offsets(topic, scenario.topic.partitions)
 
     def ends_after(self, topic: str, scenario: Scenario, before: Sequence[int], result: LoadResult) -> Sequence[int]:
-        """Return the topic's end offsets once all that was acknowledged is in them, or after REPLICATED_WITHIN_S.
+        """The topic's end offsets once all that was acknowledged is in them, or after REPLICATED_WITHIN_S.
 
-        Brokers tell how far all replicas are (the high watermark), and with acks=1 what only the leader has is
+        An end offset is what all replicas have (the high watermark); with acks=1 what only the leader has is
         acknowledged too. A commit is answered before its markers are written.
         """
         due = sum(before)
@@ -66,7 +65,7 @@ class RoundTopics:
             time.sleep(LOOK_AGAIN_S)
 
     def leaders(self, topic: str, result: LoadResult) -> Sequence[int]:
-        """Return the broker that leads each partition now; empty where nothing is told of them, or no answer comes.
+        """The broker that leads each partition now; empty where no figures of partitions are known, or no answer comes.
 
         What was measured is sound without it.
         """
@@ -97,8 +96,8 @@ class FreshTopic:
 def refusal_round(topics: RoundTopics, scenario: Scenario, index: int, *, own_brokers: bool) -> Round:
     """Ask for the scenario's topic; the round has no metrics, and is broken or invalid unless it was refused.
 
-    It must be refused with the error that the scenario names, and nothing may be left behind. On brokers of the
-    suite's own (`own_brokers`) anything else is their doing: BROKEN.
+    It must be refused with the error that the scenario names, and must not exist afterwards. On brokers of the suite's
+    own (`own_brokers`) anything else is a result: BROKEN.
     """
     wanted = topics.fresh(scenario)
     try:

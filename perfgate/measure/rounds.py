@@ -1,4 +1,4 @@
-"""Interleaved rounds: every scenario once in random order, then again, on the same warm brokers.
+"""Schedule of the gate: interleaved rounds of a block's scenarios, in random order, on the same warm brokers.
 
 Drift of the machine then hits all scenarios alike, and a relation can be judged on the ratios within each round.
 """
@@ -23,18 +23,18 @@ from perfgate.model.stopping import StopRule
 from perfgate.model.target import Cluster
 
 FEWEST_SOUND, SAME_AGAIN = 2, 2
-"""So many rounds that count show that a scenario is slow. A load that did not come about so often will not in a third
-round either."""
+"""This many rounds that count show that a scenario is slow. A load that did not come about this often will not in a
+third round either."""
 
 
 def nothing_left(earlier: Sequence[Round], rounds: int) -> bool:
-    """Return whether nothing can be judged by what is left of so many rounds.
+    """Whether what is left of the `rounds` cannot be judged.
 
-    What one round found broken is a result. One that is invalid takes no slowness of the others back.
+    What one round found broken is a result. An invalid round takes back no slowness of the others.
     """
-    spoilt = [r for r in earlier if r.invalid]
-    unmade = [r for r in spoilt if not r.metrics]
-    return any(r.broken for r in earlier) or len(unmade) >= SAME_AGAIN or len(spoilt) > max(0, rounds - FEWEST_SOUND)
+    invalid = [r for r in earlier if r.invalid]
+    unmade = [r for r in invalid if not r.metrics]
+    return any(r.broken for r in earlier) or len(unmade) >= SAME_AGAIN or len(invalid) > max(0, rounds - FEWEST_SOUND)
 
 
 class Rounds:
@@ -70,7 +70,7 @@ class Rounds:
         return self._bench.warm_up_facts
 
     def measure(self, scenarios: Sequence[Scenario]) -> dict[str, Measurement]:
-        """Return the measurement of every scenario; what went wrong is a reason in its rounds, never an exception.
+        """The measurement of every scenario; what went wrong is a reason in its rounds, never an exception.
 
         A scenario is measured no further once its brokers were broken, or too few rounds are left that may count. Once
         the target is unhealthy nothing is. Rounds of brokers that were still warming up are followed by others, within
@@ -101,7 +101,7 @@ class Rounds:
         }
 
     def _cause(self, error: TargetError) -> TargetError:
-        """Return the end of a broker, when one has ended: what was asked of it failed for that.
+        """The end of a broker, when one has ended: what was asked of it failed for that.
 
         So it did for what lies between: a proxy that has ended is no failure of brokers.
         """
@@ -114,7 +114,7 @@ class Rounds:
         return error
 
     def _judged_part(self, measurement: Measurement, scenarios: Sequence[Scenario]) -> Measurement:
-        """Return the measurement with the last rounds to be judged, those before them as warm-up."""
+        """The measurement with the last rounds to be judged, those before them as warm-up."""
         name = measurement.scenario.name
         declared, *others = self._series[name]
         rows = compared_with(scenarios, [name])

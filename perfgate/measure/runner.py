@@ -1,4 +1,4 @@
-"""The measuring loop: it takes what a schedule asks for, part by part, whoever compares it with what."""
+"""The measuring loop: measures the parts of a schedule in its order, for the gate and for comparisons."""
 
 from __future__ import annotations
 

@@ -24,47 +24,46 @@ class Setup:
     tier: Tier
     driver: Driver
     engine: Engine
-    """The suite's own driver, for what the other cannot do."""
+    """The suite's own driver, for what `driver` cannot do."""
     target: Target
     scenarios: Sequence[Scenario]
     run_id: str
     histories: Path
-    """Where rounds with a fault leave what became of every record."""
+    """Where rounds with a fault leave the history of every record."""
     say: Say
     sampler: Callable[[Cluster], Sampler]
     """Reads what the brokers of a cluster use."""
     limited: Callable[[Scenario], Scenario] = lambda scenario: scenario
     """Returns a scenario within what the target allows."""
     usage_window_s: float = 0.0
-    """The shortest window that tells what brokers used; 0: it can be read at any moment, or nobody tells it."""
+    """Shortest window in which usage of brokers can be known; 0: it can be read at any moment, or has no source."""
     shares_cores: bool = True
     """Whether the brokers are on the machine of the run."""
     fewer: Callable[[Scenario], Arm | None] = lambda scenario: None
-    """Returns what confirms that the load hosts do not limit a scenario; None: nobody asks, or nothing does."""
+    """Returns the arm on one load host fewer; None: not asked for, or nothing to confirm."""
     ledger: Ledger = field(default_factory=Ledger)
     """Where the run's time goes."""
     target_facts: dict[str, object] = field(default_factory=dict)
-    """What run.json says of the target as a whole: what was known before anything started, and of the first cluster."""
+    """Facts of the target as a whole for run.json: those known before the start, and of the first cluster."""
     clusters: list[dict[str, object]] = field(default_factory=list)
-    """The same of every cluster that was measured, in their order."""
+    """Facts of every cluster that was measured, in order."""
     _whole: bool = False
     _started: bool = False
 
     def form(self, scenario: Scenario, change: Change) -> Scenario:
-        """Return the scenario with the change, within what the target allows: the candidate of a comparison."""
+        """The scenario with the change, within what the target allows: the candidate of a comparison."""
         return self.limited(changed(scenario, change))
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why the scenario cannot be measured, or None when it can."""
+        """Why the scenario cannot be measured, or None when it can."""
         if isinstance(scenario, FaultScenario) and scenario.groups > 1 and not scenario.fault.about.leaves_unread:
             return "a round with a fault follows every record to one group of consumers; the scenario has several"
         return scenario.load.no_rate or self.driver.cannot(scenario) or self.target.cannot(scenario)
 
     def cluster(self, spec: ClusterSpec) -> Cluster:
-        """Return the cluster of this spec, started if it is not the one now alive. Raises TargetError.
+        """The cluster of this spec, started if it is not the one now alive. Raises TargetError.
 
-        Raises ConfigurationError where the first one cannot be started for a reason that is not its brokers': what
-        keeps it from starting keeps all others.
+        Raises ConfigurationError where the first one cannot be started and its brokers did not fail: no other could be.
         """
         try:
             with self.ledger.during("start"):
@@ -93,7 +92,7 @@ class Setup:
         return facts
 
     def bench(self, cluster: Cluster, run_id: str, warmup_factor: float = 1.0) -> Bench:
-        """Return this cluster ready to be loaded, with a warm-up so many times as long as the tier's."""
+        """This cluster, ready to be loaded; its warm-up is the tier's times this factor."""
         tier = replace(self.tier, broker_warmup_s=self.tier.broker_warmup_s * warmup_factor)
         return Bench(
             cluster,

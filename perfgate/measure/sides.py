@@ -29,7 +29,7 @@ def burst(
     left: float | None,
     along: Callable[[Observer], Observer],
 ) -> dict[str, Finished]:
-    """Return one burst in which two forms of a scenario, "A" and "B", take turns: each side's turns as a round.
+    """One burst in which two forms of a scenario, "A" and "B", take turns: each side's turns as a round.
 
     `benches`: where each side is loaded; `along` adds what else happens at a turn's edges. Raises TargetError when a
     target is unhealthy.
@@ -68,7 +68,7 @@ def burst(
     except (LoadError, TopicRefusedError) as error:
         found = {side: unmeasured(index, str(error)) for side in rows}
         if isinstance(error, SendsFailedError):
-            for one, own in loads.items():  # whose sends they were it does not tell
+            for one, own in loads.items():  # it does not say whose sends they were
                 one.watch.hold_outcome(next(iter(own.values())), error)
             if len(loads) > 1 and (side := error.process.partition("-")[0]) in rows:
                 found[side] = sends_failed(index, error, own_brokers=benches[side].dedicated)
@@ -91,10 +91,10 @@ def burst(
 
 
 def in_turn(observers: Mapping[str, Observer], turns: str) -> Observer:
-    """Return the observer of all turns, of each side's own: the edges of a turn are seen by that of its side alone.
+    """The observer of all turns, of each side's own: the edges of a turn are seen by that of its side alone.
 
-    To read a cluster's counters takes 45 ms (median; at most 320; 2 cores that brokers use up), and read 105 ms late
-    they were 6 % too low (acks-all): were both read at each edge, the second one's would be too low by some 3 %.
+    Reading a cluster's counters takes 45 ms (median; at most 320; 2 cores that brokers use up), and read 105 ms late
+    they were 6 % too low (acks-all): read at each edge, the second one's would be too low by some 3 %.
     """
     each, edges = list(dict.fromkeys(observers.values())), itertools.count()
 
@@ -115,19 +115,20 @@ def in_turn(observers: Mapping[str, Observer], turns: str) -> Observer:
 
 REHEARSALS = 2
 GAP_TIMES = 2.0
-"""The gap between two turns is at least so many times the slowest change so far: under load it takes longer."""
+"""The least gap between two turns, in times of the slowest change so far: under load it takes longer."""
 OF_CONNECTIONS = ("num.network.threads", "connection", "max.connection", "listener.", "ssl.", "sasl.")
-"""What begins so is given to a connection when it is made: each side needs connections of its own after the change."""
+"""Beginnings of settings that a connection keeps from when it was made: after the change each side needs new ones."""
 OF_SEGMENTS = ("log.index.", "log.preallocate", "log.roll.jitter.")
-"""What begins so is given to a segment when it is made (Kafka's LogSegment.open): each side needs topics of its own,
+"""Beginnings of settings that a segment keeps from when it was made (Kafka's LogSegment.open): each side needs topics
 made after the change, and a burst makes both sides' before its first turn."""
 
 
 def live_values(change: Change, cluster: Cluster) -> Settings | None:
-    """Return the settings that the change gives to brokers, if Kafka changes all of them while it runs; None otherwise.
+    """The settings that the change gives to brokers, if the brokers say that all of them change while they run; else
+    None.
 
-    Which ones it does is asked of the brokers. One that the cluster itself was started with stays as it is: it is not
-    the brokers' own to go back to.
+    One that the cluster itself was started with stays as it is: restoring it would not bring the brokers' own value
+    back.
     """
     values = change.settings("broker")
     names = [name for name, _ in values]
@@ -149,18 +150,18 @@ class Switch:
         self._applied = False
         self._last_s = self._late_s = 0.0
         self.slowest_s = 0.0
-        """So long the brokers took, at the most, until the last one said that the change takes effect."""
+        """Most seconds until the last broker said that the change takes effect."""
 
     def rehearse(self, settings: LiveSettings, values: Settings, times: int = REHEARSALS) -> None:
-        """Change the settings and back, to see how long that takes.
+        """Apply and revert the settings, to see how long that takes.
 
         Raises ConfigurationError for a value that brokers refuse.
         """
         self._settings, self._values = settings, values
         if not times:
-            self.sides = self.turn = "A"  # as they were: there is nothing to go back from
+            self.sides = self.turn = "A"  # as they were
         for _ in range(times):
-            self.slowest_s = 0.0  # the first one also makes the connections
+            self.slowest_s = 0.0  # the first also makes the connections
             self.to("B")
             self.to("A")
 
@@ -169,23 +170,23 @@ class Switch:
         self.turn = side
         if self._settings is None or side == self.sides:
             return
-        before, self.sides, self._applied = self.sides, side, True  # so it may be, whatever fails
+        before, self.sides, self._applied = self.sides, side, True  # it may be, whatever fails
         try:
             took_s = self._settings.still(self._values) if before == "B" else 0.0
             took_s += self._settings.change(self._values) if side == "B" else self._settings.restore()
         except TargetError:
-            self.sides = ""  # unknown: whoever goes on sets them again
+            self.sides = ""  # unknown: they are set again
             raise
         self._applied = side == "B"
         self._last_s = max(self._last_s, took_s)
         self.slowest_s = max(self.slowest_s, took_s)
 
     def rest(self) -> None:
-        """Note that no side is loaded: what fails is of both, or of that which the brokers serve."""
+        """Note that no side is loaded: a failure is of both, or of the one that the brokers serve."""
         self.turn = self.sides or SIDES
 
     def back(self) -> str:
-        """Have the change taken back where it may be applied; return why that failed, empty where it did not."""
+        """Revert the change where it may be applied; return why that failed, empty where it did not."""
         try:
             if self._settings is not None and self._applied:
                 self._settings.restore()
@@ -216,7 +217,7 @@ class Switch:
         return replace(observer, edge=edge)
 
     def in_time(self, finished: Finished, gap_s: float) -> Finished:
-        """Return a burst's round; one in which a change was not done when the next window opened is to be repeated.
+        """A burst's round; one in which a change was not done when the next window opened is to be repeated.
 
         It may have begun late: this run's own thread had to get a processor first.
         """

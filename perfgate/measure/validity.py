@@ -1,4 +1,7 @@
-"""Validity of a round: what was wrong with its load, its accounting, its load hosts and its brokers."""
+"""Validity of a round: what was wrong with its load, its accounting, its load hosts and its brokers.
+
+Besides a target that is not healthy these are the only reasons for the verdict INVALID.
+"""
 
 from __future__ import annotations
 
@@ -35,17 +38,16 @@ from perfgate.model.load import LoadResult, Received, Sent
 
 PROCESSORS_FULL, PROCESSORS_THERE, BROKERS_PART = 0.9, 1.05, 0.5
 """Where brokers and generators share a machine: the share of its processors that they use up between them (more than
-there are is of another machine's brokers, behind a tunnel), and what of that the brokers use at the least, for these to
-be what limits a capped load."""
+there are is of another machine's brokers, behind a tunnel), and the least part of it that the brokers use where they
+are what limits a capped load."""
 LATE = re.compile(
     r"\w*TIMED_OUT(_QUEUE)?|NOT_ENOUGH_REPLICAS\w*|(told: )?((Timeout|NotEnoughReplicas\w*)Exception(, )?)+"
 )
-"""Names of the errors that brokers which get no processor time answer with, or that come of no answer; librdkafka's and
-the Java client's."""
+"""Names of the errors of brokers that get no processor time, or of no answer; librdkafka's and the Java client's."""
 TIMED_OUT = re.compile("_MSG_TIMED_OUT|REQUEST_TIMED_OUT")
 """Names of the errors of records that time out, at the client or at a broker that waited for its followers."""
 OF_THE_CLIENT = "_MAX_POLL_EXCEEDED"
-"""The error of a consumer that did not come round in time."""
+"""The error of a consumer that did not poll in time."""
 LATE_TURNS = 0.5
 """Share of one side's turns, of those that the other side's measured one follows, whose records may still be under
 way when that is measured. A burst has one or two of them a side."""
@@ -58,10 +60,10 @@ NO_TURNS = "the loads did not take turns"
 
 
 def late_turns(late: int, turns: int, *, own: bool = True, turn_s: float = 0.0) -> Flaw:
-    """Return the flaw of a side whose turns, its `own` or the other side's, ran into those of the other.
+    """The flaw of a side whose turns, its `own` or the other side's, ran into those of the other.
 
-    Records of its own that were still under way explain nothing of its being worse. The other side's took half of the
-    brokers at most, and its records may have waited for a turn, which lasts `turn_s`, until these were through.
+    Records of its own that were still under way explain nothing of its loss. The other side's took at most half of the
+    brokers, and its records may have waited for a turn (`turn_s`) until these were through.
     """
     who = OUTLASTED if own else WAITED
     waited_ms = dict.fromkeys((*LATENCIES, "fetch_latency_ms"), 1e3 * turn_s)
@@ -70,7 +72,7 @@ def late_turns(late: int, turns: int, *, own: bool = True, turn_s: float = 0.0) 
 
 
 def accounting_of(sent: Sent | None, before: Sequence[int], after: Sequence[int]) -> Accounting:
-    """Return where every record of the round went; `before` and `after` are the partitions' end offsets."""
+    """Where every record of the round went; `before` and `after` are the partitions' end offsets."""
     moved = [new - old for old, new in zip(before, after, strict=True)]
     if sent is None:
         return Accounting(attempted=0, acked=0, failed={}, unresolved=0, offset_delta=sum(moved))
@@ -89,7 +91,7 @@ def accounting_of(sent: Sent | None, before: Sequence[int], after: Sequence[int]
 
 
 def processors_used_up(result: LoadResult, brokers_cores: float | None, cores: float) -> bool:
-    """Return whether brokers and generators used up the `cores` of the machine that they share, the brokers most.
+    """Whether brokers and generators used up the `cores` of the machine that they share, the brokers most.
 
     The rate is then what the brokers' need of processors leaves, as where a buffer pushes back: brokers that need more
     for each record take fewer, and those that wait for something else leave processors free.
@@ -99,9 +101,9 @@ def processors_used_up(result: LoadResult, brokers_cores: float | None, cores: f
 
 
 def processors_left(result: LoadResult, brokers_cores: float | None, cores: float) -> float | None:
-    """Return how many times as many `cores` the machine has as brokers and generators used of it, the brokers most.
+    """How many times as many `cores` the machine has as brokers and generators used of it, the brokers most.
 
-    Whatever kept a load from its processors, with all of them it comes to so many times as much. None: not known, or
+    Whatever kept a load from its processors, with all of them it comes to this many times as much. None: not known, or
     the generators used most.
     """
     if brokers_cores is None or result.hosts:
@@ -125,12 +127,12 @@ def flaws(
     promised: bool = False,
     clients: int = 1,
 ) -> tuple[Flaw, ...]:
-    """Return every reason why the load, or some of its metrics, are INVALID; empty when it is valid.
+    """Every reason why the load, or some of its metrics, are INVALID; empty when it is valid.
 
     `used_up`: of :func:`processors_used_up`; a capped load has then offered what it could without its buffer's help.
     `room`: of :func:`processors_left`. `at_ease`: consumers could have the processors that they asked for, so that they
     waited for brokers. `idempotent`: the brokers drop what a producer sends again. `promised`: they acknowledge
-    what all replicas in sync have. `clients`: so many had a part.
+    what all replicas in sync have. `clients`: how many had a part.
     """
     found = []
     if result.sent:
@@ -153,7 +155,7 @@ def flaws(
     if result.received:
         at_work = result.busiest_thread_cores < THREAD_LIMIT_CORES
         sound = at_work and all(flaw.whose == "brokers" for flaw in found)
-        # What is wrong beside it explains what it does of this, too.
+        # What else is wrong explains its part of this, too.
         in_part = at_work and not any(flaw.explains_all for flaw in found)
         found += _reading_flaws(
             result,
@@ -167,7 +169,7 @@ def flaws(
 
 
 def throttled(result: LoadResult) -> str:
-    """Return that a quota held the load back; empty when none did."""
+    """That a quota held the load back; empty when none did."""
     held_back = _held_back_ms(result)
     if not held_back:
         return ""
@@ -178,12 +180,12 @@ def throttled(result: LoadResult) -> str:
 
 
 def _held_back_ms(result: LoadResult) -> int:
-    """Return for how long a quota held answers back, over all requests and clients: none waited longer than that."""
+    """How long a quota held answers back, over all requests and clients: none waited longer than that."""
     return sum(side.throttled_ms for side in (result.sent, result.received) if side)
 
 
 def not_sustained(load: Load, result: LoadResult) -> str:
-    """Return how much of a paced load the brokers did not take although it was offered; empty when they took it."""
+    """How much of a paced load the brokers did not take although it was offered; empty when they took it."""
     sent = result.sent
     if not load.fixed_rate or load.times_out or sent is None:
         return ""
@@ -208,13 +210,13 @@ def _accounting_flaws(
     failed = {code: n for code, n in accounting.failed.items() if not (load.times_out and TIMED_OUT.fullmatch(code))}
     timed_out = accounting.failed_total - sum(failed.values())
     found = []
-    told = accounting.acked + accounting.failed_total + accounting.unresolved + accounting.withdrawn
-    if accounting.attempted != told:
+    accounted = accounting.acked + accounting.failed_total + accounting.unresolved + accounting.withdrawn
+    if accounting.attempted != accounted:
         found.append(
             Flaw(
                 f"records unaccounted: attempted {accounting.attempted:,}, but acked {accounting.acked:,} + failed "
                 f"{accounting.failed_total:,} + unresolved {accounting.unresolved:,} + withdrawn "
-                f"{accounting.withdrawn:,} = {told:,}"
+                f"{accounting.withdrawn:,} = {accounted:,}"
             )
         )
     if failed:
@@ -237,7 +239,7 @@ def _accounting_flaws(
             + (f"; {timed_out:,} timed out" if timed_out else "")
         )
         # Acknowledged and not there, or there twice although it was dropped, comes of brokers alone. Else what is more
-        # in the log was sent again, or its end was not seen, because they answered late: nobody else writes there.
+        # in the log was sent again, or its end was not seen, because they answered late: no other client writes there.
         wrong = lost = accounting.offset_delta < written or any(moved < here for _, here, moved in astray)
         unseen = accounting.failed_total + accounting.unresolved + accounting.markers
         wrong = wrong or (idempotent and not unseen)
@@ -254,7 +256,7 @@ def _accounting_flaws(
 def _reading_flaws(
     result: LoadResult, received: Received, *, sound: bool, at_ease: bool, room: float | None, idempotent: bool
 ) -> list[Flaw]:
-    """Return what was wrong with what consumers were given.
+    """What was wrong with what consumers were given.
 
     `sound`: nothing is known of the generators that could have kept them from it, but the lack of a processor, which
     explains as much as there was `room` for; None: everything, for they may have been kept from it wholly.
@@ -282,7 +284,7 @@ def _reading_flaws(
 
 
 def _wrongly_given(received: Received, *, idempotent: bool) -> list[Flaw]:
-    """Return what brokers gave that was wrong; whose doing foreign records are is not known.
+    """What brokers gave that was wrong; where foreign records come from is not known.
 
     A producer that is not idempotent sends again what brokers answered late, and a log has it twice or out of order.
     """
@@ -308,7 +310,7 @@ def _wrongly_given(received: Received, *, idempotent: bool) -> list[Flaw]:
 
 
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
-"""Of a container's control group (version 2): us of processor time in a period of so many us, or max."""
+"""Of a container's control group (version 2): us of processor time in a period of this many us, or max."""
 
 
 def round_flaws(
@@ -322,10 +324,10 @@ def round_flaws(
     promised: bool = False,
     clients: int = 1,
 ) -> tuple[Flaw, ...]:
-    """Return every reason why the round, or some of its metrics, are INVALID; empty when it is valid.
+    """Every reason why the round, or some of its metrics, are INVALID; empty when it is valid.
 
     `brokers`: their metrics in its window; `shares_cores`: they are on this machine. `idempotent`: they drop what a
-    producer sends again. `promised`: of :func:`is_promised`. `clients`: so many send and receive.
+    producer sends again. `promised`: of :func:`is_promised`. `clients`: how many send and receive.
     """
     busiest, used = brokers.get("broker_cpu_cores.max"), brokers.get("broker_cpu_cores.sum")
     # All processors of the machine, whatever part of them this process may use: brokers may use the others.
@@ -365,24 +367,24 @@ def round_flaws(
 
 
 def clients_of(row: Scenario) -> int:
-    """Return how many clients send and receive."""
+    """How many clients send and receive."""
     consumers = row.consumers
     reading = consumers.groups * consumers.processes * consumers.threads if consumers else 0
     return max(1, row.producers * row.threads + reading)
 
 
 def is_promised(row: Scenario) -> bool:
-    """Return whether what brokers acknowledge is in all replicas in sync, so that one that ends loses nothing of it."""
+    """Whether what brokers acknowledge is in all replicas in sync, so that one that ends loses nothing of it."""
     return dict(row.producer).get("acks") in ("all", "-1")
 
 
 def is_idempotent(row: Scenario) -> bool:
-    """Return whether brokers drop what its producers send again; so they do of transactions."""
+    """Whether brokers drop what its producers send again; so they do of transactions."""
     return bool(row.transaction_ms) or dict(row.producer).get("enable.idempotence") == "true"
 
 
 def _processors_left(result: LoadResult, brokers_cores: float | None) -> bool:
-    """Return whether this machine had processors left in the window; load hosts elsewhere are looked at one by one."""
+    """Whether this machine had processors left in the window; load hosts elsewhere are checked one by one."""
     machines = [host.machine for host in result.hosts]
     if machines and all(machine is not None and not machine.with_run for machine in machines):
         return True
@@ -390,7 +392,7 @@ def _processors_left(result: LoadResult, brokers_cores: float | None) -> bool:
 
 
 def processors_allowed() -> float:
-    """Return how many processors this process may use, by its affinity and the quota of its container."""
+    """How many processors this process may use, by its affinity and the quota of its container."""
     try:
         quota, period = QUOTA.read_text().split()
         allowed = float(quota) / float(period)

@@ -1,8 +1,8 @@
 """Warm-up of a cluster: each scenario is loaded in slices until the brokers have stopped getting faster at it.
 
-A JVM interprets its code first and compiles what is used, for tens of seconds of CPU; what is measured meanwhile is
-another broker. Where the CPU of its compiler threads can be read, that says directly when it is over; growth of a
-scenario's rate, and of the records per second of broker CPU, says it elsewhere, and later.
+A JVM interprets its code first and compiles what is used, for tens of seconds of CPU. Where the CPU of its compiler
+threads can be read, that shows directly when it is over; elsewhere growth of a scenario's rate, and of the records per
+second of broker CPU, shows it later.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from perfgate.load.processes import ECONOMY_GROWTH, GROWTH, has_grown, has_stopp
 from perfgate.model import COMPILING, Scenario
 
 STARTS_PER_TIER_BOUND_S = 7.5
-"""Where brokers start in this time (2 cores of an AMD EPYC) the tier's bound holds; elsewhere it is in proportion."""
+"""Brokers that start in this time (2 cores of an AMD EPYC) have the tier's bound; others in proportion."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Slice:
     """A moment of a load: its rate, broker CPU per record (0: unknown), the largest share of a broker's CPU that
-    compiled (None: unknown)."""
+    compiled."""
 
     records_per_s: float
     us_per_record: float
@@ -34,19 +34,18 @@ class Slice:
 
 
 def bound_s(tier_s: float, started_s: float | None) -> float:
-    """Return how long the warm-up may take: the tier's bound, in proportion to how long these brokers took to start.
+    """How long the warm-up may take: the tier's bound, in proportion to how long these brokers took to start.
 
-    Both are a JVM's work on the same processors. `started_s` is None where the brokers were there before.
+    `started_s` is None where the brokers were there before.
     """
     return tier_s * max(1.0, started_s / STARTS_PER_TIER_BOUND_S) if started_s else tier_s
 
 
 def is_warm(slices: Sequence[Slice]) -> bool:
-    """Return whether the last slice shows no more growth, and no compiling where that can be told.
+    """Whether the last slice shows no more growth, and no compiling where that is known.
 
-    The first slice has none before it to have grown over: it is warm when nothing compiles at all.
-    Without the compilers' CPU it takes two slices without growth: one happens by chance in the middle of a JVM's
-    warm-up (seen: 797, 800, then 4,900 records/s).
+    The first slice is warm when nothing compiles at all. Without the compilers' CPU it takes two slices without growth:
+    one happens by chance in the middle of a JVM's warm-up (seen: 797, 800, then 4,900 records/s).
     """
     series = (([s.records_per_s for s in slices], GROWTH), ([s.economy for s in slices], ECONOMY_GROWTH))
     if not slices or slices[-1].compile_share is None:
@@ -64,9 +63,8 @@ def warm_up(
 ) -> Mapping[str, list[Slice]]:
     """Load the scenarios in passes until all are warm or the time is up; return each scenario's slices, by its name.
 
-    `measure(scenario, left_s)` gives one slice, or None when the scenario cannot be loaded: its rounds will say why.
-    Scenarios with more replicas come first, because what they warm up serves the others too; of these, those that wait
-    for them last.
+    `measure(scenario, left_s)` gives one slice, or None when the scenario cannot be loaded. Scenarios with more
+    replicas come first, because what they warm up serves the others too; of these, those with acks=all last.
     """
     ends = now() + within_s
     done: dict[str, list[Slice]] = {row.name: [] for row in rows}
