@@ -1,0 +1,78 @@
+"""The measuring loop: what it asks a schedule for, what it measures again, and that there is no other."""
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from perfgate.measure.assembly import Finished
+from perfgate.measure.runner import measured_round, run
+from perfgate.model.series import Arm
+from tests.harness.build import one_round, scenario
+
+MEASURE = Path(__file__).parents[3] / "perfgate" / "measure"
+
+
+def test_a_schedule_may_end_by_what_was_measured() -> None:
+    left, done = [3, 1], list[str]()
+
+    def sweeps() -> Iterator[list[int]]:
+        while any(left):
+            yield [n for n, parts in enumerate(left) if parts]
+
+    def measure(which: int) -> bool:
+        left[which] -= 1
+        done.append("ab"[which])
+        return True
+
+    run(sweeps(), measure)
+    assert "".join(done) == "abaa"
+
+
+def test_nothing_is_measured_after_the_time_is_over() -> None:
+    done: list[str] = []
+    run(["ab", "cd"], lambda part: done.append(part) or part != "c")  # type: ignore[func-returns-value]  # it is None
+    assert done == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(("flawed", "tries", "expected"), [(0, 5, 1), (2, 5, 3), (9, 2, 3)])
+def test_a_round_is_measured_again_while_it_may_be(
+    flawed: int, tries: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, asked, discarded = [0.0], list[tuple[Any, ...]](), list[float]()
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    def measure(*given: Any, **named: Any) -> Finished:
+        now[0] += 10
+        asked.append((*given, named))
+        return Finished(round=one_round(1, 1000.0), repeatable=len(asked) <= flawed)
+
+    def again(_finished: Finished, seconds: float) -> bool:
+        if len(discarded) == tries:
+            return False
+        discarded.append(seconds)
+        return True
+
+    row, bench = scenario(), SimpleNamespace(round=measure)
+    arm = Arm(scenario=row, form="one host fewer", hosts=2)
+    found = measured_round(bench, arm, 4, lambda: 60 - now[0], "round 4", again, 5.0)  # type: ignore[arg-type]
+    expected_calls = [(row, 4, 60 - 10.0 * n, "round 4", {"least_s": 5.0, "hosts": 2}) for n in range(expected)]
+    assert asked == expected_calls
+    assert discarded == [10.0] * (expected - 1)
+    assert found.repeatable is (flawed >= expected)
+
+
+def test_there_is_one_measuring_loop() -> None:
+    """Gate, comparison and one host fewer had a loop each."""
+    calls = {path.name: path.read_text() for path in MEASURE.glob("*.py")}
+    assert {name for name, text in calls.items() if re.search(r"bench\w*(\[\w+\])?\.round\(", text)} == {"runner.py"}
+    assert {name for name, text in calls.items() if re.search(r"(?<![.\w])(run|measured_round)\(", text)} == {
+        "runner.py",
+        "rounds.py",
+        "parts.py",
+        "comparing.py",
+    }
