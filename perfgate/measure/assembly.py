@@ -88,7 +88,7 @@ def measured_by(
     log_tail: str = "",
 ) -> dict[str, Measurement]:
     """The measurement of every scenario with a fault, by its name."""
-    made = [Series(Arm(scenario=row), rounds=list(rounds[row.name]), rtt_ms=rtt_ms) for row in scenarios]
+    made = [Series(Arm(scenario=scenario), rounds=list(rounds[scenario.name]), rtt_ms=rtt_ms) for scenario in scenarios]
     return {one.arm.scenario.name: measurement_of(driver, one, log_tail=log_tail) for one in made}
 
 

@@ -259,7 +259,7 @@ class Bench:
 
     def finished(
         self,
-        row: Scenario,
+        scenario: Scenario,
         index: int,
         result: LoadResult,
         before: Sequence[int],
@@ -272,14 +272,14 @@ class Bench:
         accounting = accounting_of(result.sent, before, after)
         broker_metrics = sampler.metrics(done_in_window(result) / result.window_s, windows)
         own = round_flaws(
-            row.load,
+            scenario.load,
             result,
             accounting,
             broker_metrics,
             shares_cores=self._shares_cores,
-            idempotent=is_idempotent(row),
-            promised=is_promised(row),
-            clients=clients_of(row),
+            idempotent=is_idempotent(scenario),
+            promised=is_promised(scenario),
+            clients=clients_of(scenario),
         )
         found = (*found, *own)
         return Finished(
@@ -287,9 +287,9 @@ class Bench:
                 index,
                 result,
                 accounting,
-                {**broker_metrics, **timed_out_share(row.load, result.sent)},
+                {**broker_metrics, **timed_out_share(scenario.load, result.sent)},
                 found,
-                not_sustained(row.load, result),
+                not_sustained(scenario.load, result),
                 sampler.unavailable,
                 not_told(broker_metrics, sampler),
                 own_brokers=self._cluster.dedicated,

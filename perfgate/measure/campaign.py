@@ -67,36 +67,43 @@ class Campaign:
             self.keep()
         return self._done[number][scenario.name]
 
-    def _remember(self, row: Scenario, number: int) -> None:
-        found = self._done[number][row.name]
-        if self._block_of(row, row.families[0]) == number:
-            self.measured[row.name] = found
+    def _remember(self, scenario: Scenario, number: int) -> None:
+        found = self._done[number][scenario.name]
+        if self._block_of(scenario, scenario.families[0]) == number:
+            self.measured[scenario.name] = found
             return
-        for family in self._families_in(row, number):
-            self.baselines[family, row.name] = found
+        for family in self._families_in(scenario, number):
+            self.baselines[family, scenario.name] = found
 
-    def _families_in(self, row: Scenario, number: int) -> list[str]:
+    def _families_in(self, scenario: Scenario, number: int) -> list[str]:
         """The scenario's families that are measured in this block."""
-        return [family for family in row.families if self._block_of(row, family) == number]
+        return [family for family in scenario.families if self._block_of(scenario, family) == number]
 
     def _taken_over(self, number: int) -> dict[str, Measurement] | None:
         """The block as the interrupted run measured it; None when it did not, or not all of it."""
         block = self._blocks[number]
-        found = {row.name: self._earlier(row, self._families_in(row, number)) for row in block}
+        found = {scenario.name: self._earlier(scenario, self._families_in(scenario, number)) for scenario in block}
         # Faults are taken over one by one (_faults_before).
         if parted(block)[1] or set(found) not in self.earlier_blocks:
             return None
         known = {name: one for name, one in found.items() if one is not None}
         return known if len(known) == len(found) else None
 
-    def _faults_before(self, rows: Sequence[Scenario]) -> dict[str, Measurement]:
+    def _faults_before(self, scenarios: Sequence[Scenario]) -> dict[str, Measurement]:
         """Those of the scenarios that the interrupted run measured; each had its brokers to itself."""
-        found = {row.name: self._earlier(row, row.families) for row in rows if {row.name} in self.earlier_blocks}
+        found = {
+            scenario.name: self._earlier(scenario, scenario.families)
+            for scenario in scenarios
+            if {scenario.name} in self.earlier_blocks
+        }
         return {name: one for name, one in found.items() if one is not None}
 
-    def _earlier(self, row: Scenario, families: Sequence[str]) -> Measurement | None:
+    def _earlier(self, scenario: Scenario, families: Sequence[str]) -> Measurement | None:
         """The scenario as the interrupted run measured it for one of these families; None when it did not."""
-        return next((self.earlier[family, row.name] for family in families if (family, row.name) in self.earlier), None)
+        return next(
+            (self.earlier[family, scenario.name] for family in families if (family, scenario.name) in self.earlier),
+            None,
+        )
 
     def _keep_one(self, name: str, found: Measurement) -> None:
         """Keep a scenario with a fault at once: it may have taken minutes."""
@@ -108,17 +115,17 @@ class Campaign:
         self._blocks = self._blocks or blocks(
             [row for row in self.setup.scenarios if self.cannot(row) is None], self.setup.tier
         )
-        holding = [number for number, rows in enumerate(self._blocks) if scenario in rows]
+        holding = [number for number, scenarios in enumerate(self._blocks) if scenario in scenarios]
         others = {row for row in self.setup.scenarios if family in row.families and row.cluster == scenario.cluster}
         return max(holding, key=lambda number: (len(others & set(self._blocks[number])), -number))
 
     def apart(self, relation: Relation) -> str | None:
         """Say that the relation's scenarios on clusters of one kind were measured in different blocks, if so."""
-        rows = [row for row in self.setup.scenarios if row.name in relation.names]
-        placed = {(row.cluster, self._block_of(row, relation.family)) for row in rows}
-        if len(placed) == len({row.cluster for row in rows}):
+        scenarios = [scenario for scenario in self.setup.scenarios if scenario.name in relation.names]
+        placed = {(scenario.cluster, self._block_of(scenario, relation.family)) for scenario in scenarios}
+        if len(placed) == len({scenario.cluster for scenario in scenarios}):
             return None
-        return f"{', '.join(row.name for row in rows)} were not measured side by side"
+        return f"{', '.join(scenario.name for scenario in scenarios)} were not measured side by side"
 
     def again(self, scenarios: Sequence[Scenario], red: Collection[str]) -> Mapping[str, Measurement] | None:
         """Second measurements of these scenarios, on a fresh cluster; the first call measures all `red`.
@@ -127,14 +134,14 @@ class Campaign:
         """
         if AGAIN in self._failed:
             raise self._failed[AGAIN]
-        if any(row.name not in self.measured_again for row in scenarios):
-            names = {row.name for row in scenarios} | (set(red) - self.measured_again.keys())
-            rows = [row for row in self.setup.scenarios if row.name in names]
+        if any(scenario.name not in self.measured_again for scenario in scenarios):
+            names = {scenario.name for scenario in scenarios} | (set(red) - self.measured_again.keys())
+            rows = [scenario for scenario in self.setup.scenarios if scenario.name in names]
             self.setup.target.close()
             self._announce(rows)
             try:
-                for cluster in dict.fromkeys(row.cluster for row in rows):
-                    block = [row for row in rows if row.cluster == cluster]
+                for cluster in dict.fromkeys(scenario.cluster for scenario in rows):
+                    block = [scenario for scenario in rows if scenario.cluster == cluster]
                     self.measured_again.update(self._measure_block(block, again=True))
             except Exception as error:
                 self._failed[AGAIN] = error
@@ -142,13 +149,13 @@ class Campaign:
             finally:
                 self.setup.say.clear()
             self.keep()
-        return {row.name: self.measured_again[row.name] for row in scenarios}
+        return {scenario.name: self.measured_again[scenario.name] for scenario in scenarios}
 
-    def _announce(self, rows: Sequence[Scenario]) -> None:
+    def _announce(self, scenarios: Sequence[Scenario]) -> None:
         """Say what is measured again and how long that may take, by what it took before."""
         spent, measured = self.setup.ledger.seconds(), max(1, len(self.measured))
-        again_s = spent["start"] + sum(spent.values()) * len(rows) / measured
-        names = ", ".join(row.name for row in rows)
+        again_s = spent["start"] + sum(spent.values()) * len(scenarios) / measured
+        names = ", ".join(scenario.name for scenario in scenarios)
         self.setup.say.note(f"confirmation run, on fresh brokers: {names}; about {again_s / 60:.0f} min")
 
     def cannot(self, scenario: Scenario) -> str | None:
@@ -161,7 +168,7 @@ class Campaign:
         if faulty := parted(block)[1]:
             before = {} if again else self._faults_before(faulty)
             self.measured.update(before)
-            left = [row for row in faulty if row.name not in before]
+            left = [scenario for scenario in faulty if scenario.name not in before]
             return {**before, **measure_faults(setup, left, run_id, _forget if again else self._keep_one)}
         with setup.ledger.during("canary"):
             canary = [read_canary() for _ in range(FEWEST_READINGS)]
@@ -171,7 +178,7 @@ class Campaign:
             failed = isinstance(error, BrokersFailedError)
             with setup.ledger.during("canary"):
                 canary.append(read_canary())
-            made = [Series(Arm(scenario=row)) for row in block]
+            made = [Series(Arm(scenario=scenario)) for scenario in block]
             break_off(
                 [[series] for series in made],
                 f"the target did not start: {error}",
@@ -182,7 +189,7 @@ class Campaign:
         facts = setup.begun(cluster, block, again=again)
         interleaved = Rounds(cluster, setup, run_id=run_id, stop=self.stop, canary=canary)
         measured = interleaved.measure(block)
-        replicated = any(row.topic.replication_factor > 1 for row in block)
+        replicated = any(scenario.topic.replication_factor > 1 for scenario in block)
         if replicated and not any(m.warming for m in measured.values()):  # all that brokers do was learnt, and well
             with setup.ledger.during("start"):
                 setup.target.keep_aot_cache()

@@ -38,7 +38,7 @@ class LoadWatch:
 
     def observer(
         self,
-        row: Scenario,
+        scenario: Scenario,
         sampler: Sampler,
         progress: Callable[[str, Progress | None], None],
         *,
@@ -66,10 +66,10 @@ class LoadWatch:
             progress=progress,
             written=lambda: 0,
             settled=Settled(sampler.read, COMPILING) if sampler.read else lambda: True,
-            sends=lambda last: self.hold_limits(row, last, sides),
+            sends=lambda last: self.hold_limits(scenario, last, sides),
         )
 
-    def hold_limits(self, row: Scenario, last: Progress, sides: Mapping[str, Scenario] | None = None) -> None:
+    def hold_limits(self, scenario: Scenario, last: Progress, sides: Mapping[str, Scenario] | None = None) -> None:
         """Raise TargetError when the load under way does more than the target allows.
 
         Where two sides take turns a process belongs to one of them ("A-producer-1"). Where they load two clusters
@@ -85,10 +85,10 @@ class LoadWatch:
             written = sum(n * per_record(sides[name.partition("-")[0]]) for name, n in done.items())
             attempted = min(attempted, sum(done.values()) + last.failed) if len(sides) == 1 else attempted
         else:
-            written = last.done * per_record(row)
-        if row.load.sends:  # a backlog is read, and was metered when it was written
+            written = last.done * per_record(scenario)
+        if scenario.load.sends:  # a backlog is read, and was metered when it was written
             self._cluster.meter.under_way(written)
-        most_failed = 1.0 if row.load.times_out else self._cluster.most_failed  # there that is the result
+        most_failed = 1.0 if scenario.load.times_out else self._cluster.most_failed  # there that is the result
         if last.failed > most_failed * attempted:
             self._cluster.meter.stop(
                 f"stopped at once, as the target file asks for: {last.failed} of {attempted} sends failed: "
@@ -96,17 +96,17 @@ class LoadWatch:
                 BrokersFailedError,
             )
 
-    def hold_outcome(self, row: Scenario, done: LoadResult | SendsFailedError) -> None:
+    def hold_outcome(self, scenario: Scenario, done: LoadResult | SendsFailedError) -> None:
         """Raise TargetError when a load that has ended did more than the target allows.
 
         No progress reports the end of a load, and some drivers report none at all.
         """
         now = time.monotonic()
         if isinstance(done, SendsFailedError):
-            self.hold_limits(row, Progress(now, done.attempted, 0, done.failed, str(done)))
+            self.hold_limits(scenario, Progress(now, done.attempted, 0, done.failed, str(done)))
         elif sent := done.sent:
             errors = ", ".join(sent.failed)
-            self.hold_limits(row, Progress(now, sent.attempted, sent.acked, sum(sent.failed.values()), errors))
+            self.hold_limits(scenario, Progress(now, sent.attempted, sent.acked, sum(sent.failed.values()), errors))
 
     def hold_turns(self, sides: Mapping[str, Scenario], done: Mapping[str, LoadResult]) -> None:
         """The same for turns that have ended, of the forms of the scenario that load this cluster."""

@@ -21,10 +21,10 @@ def blocks(scenarios: Sequence[Scenario], tier: Tier) -> list[tuple[Scenario, ..
     compared with is measured in each of them; one with a fault once. Groups of one cluster stand together.
     """
     groups: list[list[Scenario]] = []
-    for family in dict.fromkeys(name for row in scenarios for name in _families(row)):
-        members = [row for row in scenarios if family in _families(row)]
-        for cluster in dict.fromkeys((row.cluster, type(row)) for row in members):
-            own = [row for row in members if (row.cluster, type(row)) == cluster]
+    for family in dict.fromkeys(name for scenario in scenarios for name in _families(scenario)):
+        members = [scenario for scenario in scenarios if family in _families(scenario)]
+        for cluster in dict.fromkeys((scenario.cluster, type(scenario)) for scenario in members):
+            own = [scenario for scenario in members if (scenario.cluster, type(scenario)) == cluster]
             if any(set(own) <= set(group) for group in groups):
                 continue
             alike = [group for group in groups if (group[0].cluster, type(group[0])) == cluster]
@@ -32,29 +32,31 @@ def blocks(scenarios: Sequence[Scenario], tier: Tier) -> list[tuple[Scenario, ..
             alike.sort(key=lambda group: not set(own) & set(group))
             fits = (group for group in alike if _round_s({*group, *own}, tier) <= BLOCK_ROUND_S)
             if (group := next(fits, None)) is not None:
-                group += [row for row in own if row not in group]
+                group += [scenario for scenario in own if scenario not in group]
             else:
                 groups.append(own)
-    order = {cluster: position for position, cluster in enumerate(dict.fromkeys(row.cluster for row in scenarios))}
+    order = {
+        cluster: position for position, cluster in enumerate(dict.fromkeys(scenario.cluster for scenario in scenarios))
+    }
     return [tuple(group) for group in sorted(groups, key=lambda group: order[group[0].cluster])]
 
 
-def _families(row: Scenario) -> tuple[str, ...]:
-    return row.families[:1] if isinstance(row, FaultScenario) else row.families
+def _families(scenario: Scenario) -> tuple[str, ...]:
+    return scenario.families[:1] if isinstance(scenario, FaultScenario) else scenario.families
 
 
 def _round_s(scenarios: Collection[Scenario], tier: Tier) -> float:
-    return sum(row.load.windows for row in scenarios) * (tier.warmup_max_s + tier.window_s)
+    return sum(scenario.load.windows for scenario in scenarios) * (tier.warmup_max_s + tier.window_s)
 
 
 def compared_with(scenarios: Sequence[Scenario], names: Collection[str]) -> list[Scenario]:
     """The scenarios of these names, and all that are compared with them, directly or through others."""
-    found = {row for row in scenarios if row.name in names}
+    found = {scenario for scenario in scenarios if scenario.name in names}
     while True:
-        families = {family for row in found for family in row.families}
-        more = {row for row in scenarios if families & set(row.families)}
+        families = {family for scenario in found for family in scenario.families}
+        more = {scenario for scenario in scenarios if families & set(scenario.families)}
         if more == found:
-            return [row for row in scenarios if row in found]
+            return [scenario for scenario in scenarios if scenario in found]
         found = more
 
 
@@ -76,8 +78,10 @@ LOOKS = 2
 
 def most_bytes_at_a_time(scenarios: Sequence[Scenario], seconds: float) -> float:
     """Most bytes that the brokers' disks together have to hold; a round takes `seconds`."""
-    backlogs = sum(row.backlog_bytes for row in scenarios)
-    return max(row.offered_bytes_per_s for row in scenarios) * seconds * ROUNDS_ON_DISK + backlogs + DISK_RESERVE
+    backlogs = sum(scenario.backlog_bytes for scenario in scenarios)
+    return (
+        max(scenario.offered_bytes_per_s for scenario in scenarios) * seconds * ROUNDS_ON_DISK + backlogs + DISK_RESERVE
+    )
 
 
 def repeats(tier: Tier) -> int:
@@ -99,13 +103,22 @@ def most_bytes_written(scenarios: Sequence[Scenario], tier: Tier, *, own: bool) 
     """Most bytes that the gate writes in all, replicas counted: every scenario at its full rate."""
     plain, faulty = parted(scenarios)
     together = blocks(plain, tier)
-    plain = [row for block in together for row in block]  # some are measured in more than one
+    plain = [scenario for block in together for scenario in block]  # some are measured in more than one
     rounds = most_rounds(tier, own=own) * (tier.window_s + tier.warmup_max_s)
-    warm_up = sum(max(row.offered_bytes_per_s for row in block) for block in together) * tier.broker_warmup_s
-    of_faults = sum(row.offered_bytes_per_s * (row.seconds(tier) + WARM_TIMES * tier.broker_warmup_s) for row in faulty)
+    warm_up = sum(max(scenario.offered_bytes_per_s for scenario in block) for block in together) * tier.broker_warmup_s
+    of_faults = sum(
+        scenario.offered_bytes_per_s * (scenario.seconds(tier) + WARM_TIMES * tier.broker_warmup_s)
+        for scenario in faulty
+    )
     return (
         LOOKS
-        * (sum(row.offered_bytes_per_s * rounds * row.load.windows + row.backlog_bytes for row in plain) + warm_up)
+        * (
+            sum(
+                scenario.offered_bytes_per_s * rounds * scenario.load.windows + scenario.backlog_bytes
+                for scenario in plain
+            )
+            + warm_up
+        )
         + of_faults
     )
 
@@ -115,8 +128,8 @@ def most_bytes_compared(scenarios: Sequence[Scenario], seconds: float) -> float:
 
     `scenarios` holds both forms of every scenario; brokers are loaded for `seconds`, warm-ups counted.
     """
-    backlogs = sum(row.backlog_bytes for row in scenarios)
-    return max(row.offered_bytes_per_s for row in scenarios) * seconds + backlogs
+    backlogs = sum(scenario.backlog_bytes for scenario in scenarios)
+    return max(scenario.offered_bytes_per_s for scenario in scenarios) * seconds + backlogs
 
 
 def warm_ups_compared_s(scenarios: Sequence[Scenario], tier: Tier) -> float:
@@ -125,7 +138,7 @@ def warm_ups_compared_s(scenarios: Sequence[Scenario], tier: Tier) -> float:
     Two forms of a scenario take as long as two scenarios, on each cluster that the scenarios as declared need. The
     budget counts the warm-ups of pairs.
     """
-    return 2 * tier.broker_warmup_s * len({row.cluster for row in scenarios})
+    return 2 * tier.broker_warmup_s * len({scenario.cluster for scenario in scenarios})
 
 
 def longest_unit_s(tier: Tier) -> float:
@@ -144,37 +157,37 @@ def at_most(scenario: Scenario, bytes_per_s: float, read_bytes_per_s: float = ma
     return replace(scenario, load=scenario.load.at_most(bound))
 
 
-def one_host_fewer(row: Scenario, hosts: int) -> Arm | None:
+def one_host_fewer(scenario: Scenario, hosts: int) -> Arm | None:
     """The scenario on one fewer of its load hosts; None where :func:`nothing_to_confirm` says why.
 
     The processes of the last host that makes the load are left out with it: one more host comes with its generators.
     Consumers that read along in several groups stay, on the other hosts: without one of them a group is another one.
     """
-    if nothing_to_confirm(row, hosts):
+    if nothing_to_confirm(scenario, hosts):
         return None
-    last = min(hosts, _making(row)) - 1
-    sending = row.producers if row.load.sends else 0
-    producers, consumers = row.producers - _on(last, sending, hosts), row.consumers
+    last = min(hosts, _making(scenario)) - 1
+    sending = scenario.producers if scenario.load.sends else 0
+    producers, consumers = scenario.producers - _on(last, sending, hosts), scenario.consumers
     readers = consumers.processes * consumers.groups if consumers else 0
     used = min(hosts, max(readers, sending))
     if consumers and consumers.groups == 1:
         consumers = replace(consumers, processes=readers - _on(last, readers, hosts))
-    fewer = replace(row, producers=producers, consumers=consumers)
+    fewer = replace(scenario, producers=producers, consumers=consumers)
     return Arm(scenario=fewer, form="one host fewer", hosts=used - 1)
 
 
-def nothing_to_confirm(row: Scenario, hosts: int) -> str:
+def nothing_to_confirm(scenario: Scenario, hosts: int) -> str:
     """Why one more host cannot show anything of this scenario; empty where it can."""
-    if isinstance(row, FaultScenario) or row.load.open_loop or row.refusal:
+    if isinstance(scenario, FaultScenario) or scenario.load.open_loop or scenario.refusal:
         return "its rate is declared, and a host that falls behind it is told as it is"
-    if not row.load.sends and row.groups > 1:
+    if not scenario.load.sends and scenario.groups > 1:
         return "it is read by several groups, of which no host can be left out"
     if hosts < 2:
         return "its link has one load host"
-    if _making(row) < 2:
-        role = "producers" if row.load.sends else "consumers"
+    if _making(scenario) < 2:
+        role = "producers" if scenario.load.sends else "consumers"
         return f"one process makes its load, which is on one host; --set {role}.processes=N spreads it"
-    if row.load.sends and reads_what_it_wrote(row):
+    if scenario.load.sends and reads_what_it_wrote(scenario):
         return (
             "its producers write the partitions that consumers beside them read, which are others on one host fewer; "
             "--set consumers.processes=N, not as many as producers, has each write all of them"
@@ -182,19 +195,22 @@ def nothing_to_confirm(row: Scenario, hosts: int) -> str:
     return ""
 
 
-def reads_what_it_wrote(row: Scenario) -> bool:
+def reads_what_it_wrote(scenario: Scenario) -> bool:
     """Whether each of several producer processes writes, on hosts, what the consumer process of its number reads."""
-    readers = row.consumers
-    if not readers or readers.membership != "assigned" or readers.groups > 1 or row.keys.kind != "none":
+    readers = scenario.consumers
+    if not readers or readers.membership != "assigned" or readers.groups > 1 or scenario.keys.kind != "none":
         return False
-    return readers.processes == row.producers and row.topic.partitions % (readers.processes * readers.threads) == 0
+    return (
+        readers.processes == scenario.producers
+        and scenario.topic.partitions % (readers.processes * readers.threads) == 0
+    )
 
 
-def _making(row: Scenario) -> int:
+def _making(scenario: Scenario) -> int:
     """Processes that make the load: those that read a backlog, or all that send."""
-    if row.load.sends:
-        return row.producers
-    return row.consumers.processes if row.consumers else 0
+    if scenario.load.sends:
+        return scenario.producers
+    return scenario.consumers.processes if scenario.consumers else 0
 
 
 def _on(host: int, count: int, hosts: int) -> int:

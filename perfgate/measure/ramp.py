@@ -133,16 +133,16 @@ class _Search:
 
     def _try(self, rate: float, part: StepPart) -> bool:
         """Measure one step; return whether it meets the service level, and note whether only its p99 does not."""
-        row = replace(self.scenario, load=Load(kind="paced", rate=rate))
+        scenario = replace(self.scenario, load=Load(kind="paced", rate=rate))
         for _ in range(TRIES):
-            finished = self.measure(row, f"{part}, {rate:,.0f} records/s:")
+            finished = self.measure(scenario, f"{part}, {rate:,.0f} records/s:")
             found = finished.round
             # Sent late, which makes latencies longer and no shorter, and quick enough all the same.
             met_late = part != "unloaded" and not found.invalid and not self._missed(found, part)
             brokers_missed = self._missed_without_flaws(found, part)
             if met_late or brokers_missed or not finished.repeatable:
                 break
-        if _wrong_at_any_rate(finished, row.groups):
+        if _wrong_at_any_rate(finished, scenario.groups):
             raise _Broken(found)
         missed, by_generator = self._missed(found, part), False
         if finished.repeatable and not met_late and not brokers_missed:

@@ -76,9 +76,9 @@ class Rounds:
         the target is unhealthy nothing is. Rounds of brokers that were still warming up are followed by others, within
         bounds, and are not judged.
         """
-        for row in scenarios:
-            arms = [Arm(scenario=row), self._fewer(row)]
-            self._series[row.name] = [Series(arm) for arm in arms if arm]
+        for scenario in scenarios:
+            arms = [Arm(scenario=scenario), self._fewer(scenario)]
+            self._series[scenario.name] = [Series(arm) for arm in arms if arm]
         try:
             self._bench.warm_up(scenarios)
             rtt_ms = self._bench.round_trips(scenarios)
@@ -118,7 +118,7 @@ class Rounds:
         name = measurement.scenario.name
         declared, *others = self._series[name]
         rows = compared_with(scenarios, [name])
-        first = max(0, max(len(self._series[row.name][0].rounds) for row in rows) - self._tier.rounds)
+        first = max(0, max(len(self._series[scenario.name][0].rounds) for scenario in rows) - self._tier.rounds)
         if len(declared.rounds) <= first:
             first = 0  # it was ended early: it has no others
         earlier = tuple(r for r in measurement.rounds if r.index <= first and not r.invalid)
@@ -146,7 +146,7 @@ class Rounds:
                 names = ", ".join(warming)
                 self._bench.note(f"one more round ({index}): the brokers were still warming up at {names}")
                 scenarios = compared_with(scenarios, warming)  # others have had their rounds
-            self._total = sum(len(self._series[row.name]) for row in scenarios) * max(rounds, index)
+            self._total = sum(len(self._series[scenario.name]) for scenario in scenarios) * max(rounds, index)
             self._read_canary()
             yield self._random.sample(list(scenarios), len(scenarios))
 

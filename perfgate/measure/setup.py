@@ -76,13 +76,13 @@ class Setup:
         return cluster
 
     def begun(
-        self, cluster: Cluster, rows: Sequence[Scenario], *, again: bool = False, candidate: bool = False
+        self, cluster: Cluster, scenarios: Sequence[Scenario], *, again: bool = False, candidate: bool = False
     ) -> dict[str, object]:
         """Note a cluster that scenarios are measured on, `again` to confirm; return its facts, to be added to.
 
         The first one stands for the run as a whole, unless it is a `candidate`.
         """
-        known, names = cluster.facts(), sorted({row.name for row in rows})
+        known, names = cluster.facts(), sorted({scenario.name for scenario in scenarios})
         if not candidate and not self._whole:
             self._whole = True
             self.target_facts.update(known)

@@ -38,8 +38,12 @@ def burst(
     progress = bench.watch.progress(f"burst {index} {sides['A'].name}", left)
     progress("creating its topics", None)
     buffer = {"queue.buffering.max.kbytes": at.buffer_kib}
-    rows = {side: replace(row, producer=with_settings(row.producer, buffer)) for side, row in sides.items()}
-    loads = {one: {side: row for side, row in sides.items() if benches[side] is one} for one in benches.values()}
+    scenarios = {
+        side: replace(scenario, producer=with_settings(scenario.producer, buffer)) for side, scenario in sides.items()
+    }
+    loads = {
+        one: {side: scenario for side, scenario in sides.items() if benches[side] is one} for one in benches.values()
+    }
     samplers = {one: one.new_sampler() for one in loads}
     observers = dict[Bench, Observer]()
     for one, own in loads.items():
@@ -49,35 +53,35 @@ def burst(
     try:
         with bench.ledger.during("topics"), ExitStack() as topics:
             names = {}
-            for side, row in rows.items():
+            for side, scenario in scenarios.items():
                 with of_side(side if len(loads) > 1 else ""):
-                    names[side] = topics.enter_context(benches[side].topic(row, observer))
-            specs = {side: benches[side].load_spec(row, names[side]) for side, row in rows.items()}
+                    names[side] = topics.enter_context(benches[side].topic(scenario, observer))
+            specs = {side: benches[side].load_spec(scenario, names[side]) for side, scenario in scenarios.items()}
             before = {}
-            for side, row in rows.items():
+            for side, scenario in scenarios.items():
                 with of_side(side if len(loads) > 1 else ""):
-                    before[side] = benches[side].topics.ends(names[side], row)
+                    before[side] = benches[side].topics.ends(names[side], scenario)
             with bench.ledger.during("load start"):
                 results, late = bench.engine.take_turns(specs, order, at, along(observer))
             for one, own in loads.items():
                 one.watch.hold_turns(own, results)
             after = {}
-            for side, row in rows.items():
+            for side, scenario in scenarios.items():
                 with of_side(side if len(loads) > 1 else ""):
-                    after[side] = benches[side].topics.ends_after(names[side], row, before[side], results[side])
+                    after[side] = benches[side].topics.ends_after(names[side], scenario, before[side], results[side])
     except (LoadError, TopicRefusedError) as error:
-        found = {side: unmeasured(index, str(error)) for side in rows}
+        found = {side: unmeasured(index, str(error)) for side in scenarios}
         if isinstance(error, SendsFailedError):
             for one, own in loads.items():  # it does not say whose sends they were
                 one.watch.hold_outcome(next(iter(own.values())), error)
-            if len(loads) > 1 and (side := error.process.partition("-")[0]) in rows:
+            if len(loads) > 1 and (side := error.process.partition("-")[0]) in scenarios:
                 found[side] = sends_failed(index, error, own_brokers=benches[side].dedicated)
         return {side: Finished(round=one, repeatable=False) for side, one in found.items()}
     outlasted = {side: one for side, one in late.items() if one.turns > LATE_TURNS * one.of}
     turn_s = at.gap_s + at.window_s
     return {
         side: benches[side].finished(
-            row,
+            scenario,
             index,
             results[side],
             before[side],
@@ -86,7 +90,7 @@ def burst(
             samplers[benches[side]],
             [late_turns(one.turns, one.of, own=whose == side, turn_s=turn_s) for whose, one in outlasted.items()],
         )
-        for side, row in rows.items()
+        for side, scenario in scenarios.items()
     }
 
 

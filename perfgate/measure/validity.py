@@ -366,21 +366,21 @@ def round_flaws(
     return (*found, of_brokers(reason, late=True, kind="unhealthy")) if reason else found
 
 
-def clients_of(row: Scenario) -> int:
+def clients_of(scenario: Scenario) -> int:
     """How many clients send and receive."""
-    consumers = row.consumers
+    consumers = scenario.consumers
     reading = consumers.groups * consumers.processes * consumers.threads if consumers else 0
-    return max(1, row.producers * row.threads + reading)
+    return max(1, scenario.producers * scenario.threads + reading)
 
 
-def is_promised(row: Scenario) -> bool:
+def is_promised(scenario: Scenario) -> bool:
     """Whether what brokers acknowledge is in all replicas in sync, so that one that ends loses nothing of it."""
-    return dict(row.producer).get("acks") in ("all", "-1")
+    return dict(scenario.producer).get("acks") in ("all", "-1")
 
 
-def is_idempotent(row: Scenario) -> bool:
+def is_idempotent(scenario: Scenario) -> bool:
     """Whether brokers drop what its producers send again; so they do of transactions."""
-    return bool(row.transaction_ms) or dict(row.producer).get("enable.idempotence") == "true"
+    return bool(scenario.transaction_ms) or dict(scenario.producer).get("enable.idempotence") == "true"
 
 
 def _processors_left(result: LoadResult, brokers_cores: float | None) -> bool:

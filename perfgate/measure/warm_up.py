@@ -56,7 +56,7 @@ def is_warm(slices: Sequence[Slice]) -> bool:
 
 
 def warm_up(
-    rows: Sequence[Scenario],
+    scenarios: Sequence[Scenario],
     measure: Callable[[Scenario, float], Slice | None],
     within_s: float,
     now: Callable[[], float] = time.monotonic,
@@ -67,21 +67,22 @@ def warm_up(
     replicas come first, because what they warm up serves the others too; of these, those with acks=all last.
     """
     ends = now() + within_s
-    done: dict[str, list[Slice]] = {row.name: [] for row in rows}
+    done: dict[str, list[Slice]] = {scenario.name: [] for scenario in scenarios}
     cold = sorted(
-        rows, key=lambda row: (-row.topic.replication_factor, dict(row.producer).get("acks") in ("-1", "all"))
+        scenarios,
+        key=lambda scenario: (-scenario.topic.replication_factor, dict(scenario.producer).get("acks") in ("-1", "all")),
     )
     while cold:
         still: list[Scenario] = []
-        for row in cold:
+        for scenario in cold:
             left = ends - now()
             if left <= 0:
                 return done
-            found = measure(row, left)
+            found = measure(scenario, left)
             if found is None:
                 continue
-            done[row.name].append(found)
-            if not is_warm(done[row.name]):
-                still.append(row)
+            done[scenario.name].append(found)
+            if not is_warm(done[scenario.name]):
+                still.append(scenario)
         cold = still
     return done
