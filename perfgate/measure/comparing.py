@@ -105,29 +105,9 @@ class Comparing:
         if self._failed is not None:
             raise self._failed
         if not self._compared:
-            compared = [row for row in self.setup.scenarios if self.cannot(row) is None]
             rows: list[Compared] = []
             try:
-                for spec in dict.fromkeys(row.cluster for row in compared):
-                    names = [row for row in compared if row.cluster == spec]
-                    here: list[Compared] = []
-                    try:
-                        pairs = self.change.on_pairs or (
-                            not self.against and self.change.concerns_brokers and not self._change_live(spec, names)
-                        )
-                        here = [self._row(row, pairs=pairs) for row in names]
-                        left_s = max(0.0, self.budget_s - sum(row.seconds for row in rows))
-                        left_s *= len(here) / (len(compared) - len(rows))
-                        rows += here
-                        measure = self._on_two if self.against else self._pairs if pairs else self._alternate
-                        measure(here, left_s)
-                    except ConfigurationError as error:
-                        if not any(any(row.rounds.values()) for row in rows):
-                            raise
-                        if not here:
-                            rows += (here := [self._row(row, pairs=False) for row in names])
-                        for row in here:  # what was measured of the others is an answer
-                            break_off([row.undecided(SIDES)], str(error))
+                self._measure(rows)
             except Exception as error:
                 self._failed = error
                 raise
@@ -141,6 +121,33 @@ class Comparing:
                 self.setup.say.clear()
             self._compared = {row.name: self._comparison(row) for row in rows}
         return self._compared[scenario.name]
+
+    def _measure(self, rows: list[Compared]) -> None:
+        """Measure all scenarios that can be compared, cluster by cluster, and add them to `rows`.
+
+        What brokers do not take is an error, unless others have been measured before: their answers stay.
+        """
+        compared = [row for row in self.setup.scenarios if self.cannot(row) is None]
+        for spec in dict.fromkeys(row.cluster for row in compared):
+            scenarios = [row for row in compared if row.cluster == spec]
+            here: list[Compared] = []
+            try:
+                pairs = self.change.on_pairs or (
+                    not self.against and self.change.concerns_brokers and not self._change_live(spec, scenarios)
+                )
+                here = [self._row(row, pairs=pairs) for row in scenarios]
+                left_s = max(0.0, self.budget_s - sum(row.seconds for row in rows))
+                left_s *= len(here) / (len(compared) - len(rows))
+                rows += here
+                measure = self._on_two if self.against else self._pairs if pairs else self._alternate
+                measure(here, left_s)
+            except ConfigurationError as error:
+                if not any(any(row.rounds.values()) for row in rows):
+                    raise
+                if not here:
+                    rows += (here := [self._row(row, pairs=False) for row in scenarios])
+                for row in here:
+                    break_off([row.undecided(SIDES)], str(error))
 
     def so_far(self, scenario: Scenario) -> Comparison | None:
         """The scenario's comparison as far as it went before an interruption; None without a whole unit."""

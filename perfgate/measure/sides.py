@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import TypeVar
 
 from perfgate.load.schedule import SIDES
 from perfgate.measure.assembly import Finished, sends_failed, unmeasured
@@ -18,6 +19,8 @@ from perfgate.model.errors import TargetError, TopicRefusedError, of_side
 from perfgate.model.flaw import Flaw
 from perfgate.model.load import LoadError, Observer, Pace, Progress, SendsFailedError
 from perfgate.model.target import Cluster, LiveSettings
+
+Answer = TypeVar("Answer")
 
 
 def burst(
@@ -50,25 +53,26 @@ def burst(
         first = next(iter(own.values()))
         observers[one] = one.watch.observer(first, samplers[one], progress, measured=True, sides=own)
     observer = in_turn({side: observers[one] for side, one in benches.items()}, turns)
+
+    def on_each(ask: Callable[[str], Answer]) -> dict[str, Answer]:
+        found = {}
+        for side in sides:
+            with of_side(side if len(loads) > 1 else ""):
+                found[side] = ask(side)
+        return found
+
     try:
         with bench.ledger.during("topics"), ExitStack() as topics:
-            names = {}
-            for side, scenario in scenarios.items():
-                with of_side(side if len(loads) > 1 else ""):
-                    names[side] = topics.enter_context(benches[side].topic(scenario, observer))
+            names = on_each(lambda side: topics.enter_context(benches[side].topic(scenarios[side], observer)))
             specs = {side: benches[side].load_spec(scenario, names[side]) for side, scenario in scenarios.items()}
-            before = {}
-            for side, scenario in scenarios.items():
-                with of_side(side if len(loads) > 1 else ""):
-                    before[side] = benches[side].topics.ends(names[side], scenario)
+            before = on_each(lambda side: benches[side].topics.ends(names[side], scenarios[side]))
             with bench.ledger.during("load start"):
                 results, late = bench.engine.take_turns(specs, order, at, along(observer))
             for one, own in loads.items():
                 one.watch.hold_turns(own, results)
-            after = {}
-            for side, scenario in scenarios.items():
-                with of_side(side if len(loads) > 1 else ""):
-                    after[side] = benches[side].topics.ends_after(names[side], scenario, before[side], results[side])
+            after = on_each(
+                lambda side: benches[side].topics.ends_after(names[side], scenarios[side], before[side], results[side])
+            )
     except (LoadError, TopicRefusedError) as error:
         found = {side: unmeasured(index, str(error)) for side in scenarios}
         if isinstance(error, SendsFailedError):
