@@ -7,7 +7,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from fixtures.options import LEAVES_RESULTS
+from fixtures.run_config import LEAVES_RESULTS
 
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("suite", deadline=None)

@@ -8,9 +8,9 @@ from unittest.mock import Mock
 
 import pytest
 
+from fixtures.book import BOOK, Book, profile_of
 from fixtures.gate import ThresholdGate
-from fixtures.options import RUN_CONFIG
-from fixtures.sources import BOOK, Book, profile_of
+from fixtures.run_config import RUN_CONFIG
 from perfgate.judge.thresholds import load_profiles, profile_facts
 from perfgate.model import ClusterSpec, Profile
 from perfgate.model.errors import ConfigurationError
@@ -32,7 +32,7 @@ REASON = OfCluster("it needs 3 replicas, and the cluster has 2 brokers")
 def owed(reason: str | None, named: Profile | None) -> dict[str, str]:
     """Return what the book holds as owed once a gate was asked for replicas-3, which cannot be run for this reason."""
     book = Book()
-    request = Mock(config=Mock(stash={RUN_CONFIG: Mock(profile_named=named), BOOK: book}))
+    request = Mock(config=Mock(stash={RUN_CONFIG: Mock(held=Mock(profile_named=named)), BOOK: book}))
     ThresholdGate(Mock(cannot=lambda _: reason), request)._cannot(THREE)
     return book.owed
 
@@ -90,13 +90,13 @@ def test_the_number_of_brokers_is_a_fact_of_a_profile(tmp_path: Path) -> None:
     for brokers, held in ((2, None), (3, named)):
         book = Book(tier=run["tier"], driver=run["driver"], environment=run["environment"])
         book.target = {**target, "brokers": brokers}
-        config: Any = Mock(profiles={"ours": named}, profile_named=named, profile_forced=False)
+        config: Any = Mock(profiles={"ours": named}, held=Mock(profile_named=named, profile_forced=False))
         assert profile_of(config, book) is held
         assert book.owed == ({} if held else {"ours": "its thresholds are not held: brokers 3 there, 2 here"})
     for brokers in (2, 3, 4):  # a profile that nobody named was left out without a word: "no stored thresholds apply"
         book = Book(tier=run["tier"], driver=run["driver"], environment=run["environment"])
         book.target = {**target, "brokers": brokers}
-        config = Mock(profiles={"ours": named}, profile_named=None, profile_forced=False)
+        config = Mock(profiles={"ours": named}, held=Mock(profile_named=None, profile_forced=False))
         assert profile_of(config, book) is (named if brokers == 3 else None)
         assert bool(book.owed) is (brokers == 2), "a cluster that grew lost nothing"
     book.owed.clear()

@@ -8,8 +8,8 @@ from unittest.mock import Mock
 
 import pytest
 
+from fixtures.book import Book, recorded_pairs
 from fixtures.command_line import TIERS
-from fixtures.sources import Book, recorded_pairs
 from perfgate.judge.claims.same import judge_comparison
 from perfgate.judge.thresholds import load_profile
 from perfgate.judge.units import unit_logs

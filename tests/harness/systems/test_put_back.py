@@ -22,8 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures import wiring
+from fixtures.book import Book
 from fixtures.live import put_back
-from fixtures.sources import Book
 from perfgate.host.journal import claimed
 from perfgate.host.session import run_in_session
 from perfgate.measure.bench import Bench
