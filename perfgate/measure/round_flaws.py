@@ -85,12 +85,13 @@ def clients_of(row: Scenario) -> int:
 
 def is_promised(row: Scenario) -> bool:
     """Return whether what brokers acknowledge is in all replicas in sync, so that one that ends loses nothing of it."""
-    return dict(row.producer).get("acks") in ("all", "-1")
+    return dict(row.producer).get("acks", "").lower() in ("all", "-1")
 
 
 def is_idempotent(row: Scenario) -> bool:
     """Return whether brokers drop what its producers send again; so they do of transactions."""
-    return bool(row.transaction_ms) or dict(row.producer).get("enable.idempotence") == "true"
+    # In the words that clients take, as in perfgate.judge.faults.rules.durability_of.
+    return bool(row.transaction_ms) or dict(row.producer).get("enable.idempotence", "").lower() in ("true", "t", "1")
 
 
 def _processors_left(result: LoadResult, brokers_cores: float | None) -> bool:

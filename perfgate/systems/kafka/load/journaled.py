@@ -187,7 +187,7 @@ def load_flaws(row: Scenario, sent: Sequence[Message], read: Sequence[Message]) 
     if missed := sum(result["missed"] for result in read):
         text = f"the consumers were given {missed:,} records less than the log holds"
         # Without acks=all a log may be cut back behind what was read.
-        kept = dict(row.producer).get("acks") in ("all", "-1")
+        kept = dict(row.producer).get("acks", "").lower() in ("all", "-1")
         found.append(Doubt(kind=FAILED if kept else "missed", whose="brokers", text=text))
     return found
 

@@ -1,0 +1,235 @@
+"""Plans of a comparison that grow and are thrown away, ramps on cold brokers, and what brokers have learnt by half."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from perfgate.measure import campaign as module
+from perfgate.measure.assembly import Finished, unmeasured
+from perfgate.measure.campaign import Campaign
+from perfgate.measure.parts import REPEATS, Compared, next_order, too_short
+from perfgate.measure.ramp import Known, known_after, ramp_round
+from perfgate.model import Load, Measurement, Round, Scenario, Step, Tier
+from tests.harness.build import accounting, flawed, measurement, one_round, scenario
+
+
+def compared(units: int = 0, planned: int = 0, per_part: int = 1, **changes: Any) -> Compared:
+    """Return a scenario that is compared, with these units done of a plan."""
+    row = Compared(dict.fromkeys("AB", scenario()), "turns", per_part, **changes)
+    row.planned = planned
+    row.orders += ["ABBA"] * units
+    for side in "AB":
+        row.rounds[side] += [one_round(n + 1, 1000.0) for n in range(units * per_part)]
+    return row
+
+
+@pytest.mark.parametrize(
+    ("units", "planned", "freed", "grows"),
+    [(8, 8, 2, True), (9, 8, 2, True), (8, 8, 1, False), (7, 8, 2, False), (0, 8, 90, False), (8, 8, 90, True)],
+)
+def test_a_plan_grows_by_a_quarter_or_not_at_all_and_once_it_is_carried_out(
+    units: int, planned: int, freed: int, grows: bool
+) -> None:
+    row = compared(units, planned)
+    row.grow(freed)
+    assert (row.planned, row.former) == ((planned + freed, [planned]) if grows else (planned, []))
+
+
+def test_each_plan_is_kept_that_was_carried_out() -> None:
+    """What its looks spent of the error is spent: a plan that was forgotten would be looked at as if it were new."""
+    row = compared(8, 8)
+    row.grow(4)
+    row.grow(4)
+    assert (row.planned, row.former) == (12, [8]), "12 are not done yet"
+    row.orders += ["ABBA"] * 4
+    row.grow(3)
+    assert (row.planned, row.former) == (15, [8, 12])
+
+
+def test_longer_windows_begin_with_a_plan_of_their_own() -> None:
+    row = compared(8, 8, parts=6)
+    row.seconds = 100.0
+    row.grow(4)
+    row.lengthen(5.0, 4)
+    assert (row.planned, row.former, row.orders, row.parts, row.window_s) == (0, [], [], 4, 5.0)
+    assert (row.seconds, row.seconds_lost, row.unit_s) == (100.0, 100.0, 0.0)
+    assert not any(row.rounds.values())
+    assert [len(rounds) for rounds in row.discarded.values()] == [8, 8]
+    row.seconds += 30.0
+    row.orders += ["ABBA"] * 3
+    assert row.unit_s == 10.0, "without what was spent before"
+    row.lengthen(9.0, 90)
+    assert row.parts == 4
+
+
+@pytest.mark.parametrize(
+    ("units", "planned", "spoilt", "done"),
+    [(7, 8, False, False), (8, 8, False, True), (4, 8, True, False), (5, 8, True, True), (3, 8, True, False)],
+)
+def test_a_scenario_is_done_with_its_plan_or_when_nothing_can_decide_it(
+    units: int, planned: int, spoilt: bool, done: bool
+) -> None:
+    row = compared(units, planned)
+    if spoilt:
+        row.rounds["B"][0] = flawed(row.rounds["B"][0], invalid=("a flaw",))
+    assert row.done(4) is done
+
+
+def test_brokers_that_failed_end_it_at_once() -> None:
+    row = compared(1, 8)
+    assert not row.failed
+    row.rounds["B"][0] = replace(row.rounds["B"][0], accounting=replace(accounting(), failed={"code": 1}))
+    assert row.failed
+    assert row.done(4)
+
+
+@pytest.mark.parametrize(
+    ("units", "per_part", "repeats"), [(0, 1, 6), (2, 1, 6), (3, 1, 7), (6, 1, 8), (1, 2, 7), (3, 2, 10)]
+)
+def test_a_repeat_more_is_earned_with_every_three_that_were_sound(units: int, per_part: int, repeats: int) -> None:
+    """Of bursts by their number, of whole rounds by that of both sides."""
+    row = compared(units, per_part=per_part)
+    assert [row.spend_repeat() for _ in range(repeats + 1)] == [True] * repeats + [False]
+    assert row.repeated == repeats
+    assert REPEATS == 6
+
+
+@pytest.mark.parametrize(
+    ("load", "flaws", "unsound"),
+    [
+        ("paced", {"latency_ms": "sent late"}, True),
+        ("paced", {"broker_cpu_cores": "late"}, False),
+        ("capped", {"latency_ms": "sent late"}, False),
+    ],
+)
+def test_a_paced_load_can_no_longer_be_decided_without_its_latency(
+    load: Any, flaws: Mapping[str, str], unsound: bool
+) -> None:
+    row = Compared(dict.fromkeys("AB", replace(scenario(), load=Load(kind=load, rate=1000.0))), "turns", 1)
+    row.rounds["A"].append(flawed(one_round(1, 1000.0), invalid_metrics=flaws))
+    assert row.unsound is unsound
+
+
+def test_orders_come_in_pairs_that_mirror_one_another() -> None:
+    chance: Any = Mock(choice=lambda found: found[0])
+    orders: list[str] = []
+    for _ in range(4):
+        orders.append(next_order(orders, chance))
+    assert orders == ["ABBA", "BAAB", "ABBA", "BAAB"]
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "needed", "affords"), [(825.0, 3, True), (824.0, 3, False), (1125.0, 4, True), (1124.0, 4, False)]
+)
+def test_the_pair_that_makes_a_decision_possible_may_be_late_by_a_quarter(
+    budget_s: float, needed: int, affords: bool
+) -> None:
+    why = too_short(budget_s, 300.0, needed)
+    assert (why == "") is affords
+    if not affords:
+        assert f"--budget {(needed + 1) * 5}m tells something" in why
+
+
+RAMP = replace(scenario("knee"), load=Load(kind="ramp", rate=100_000.0))
+
+
+def a_step(rate: float, p99_ms: float, compiling: float = 0.0) -> Finished:
+    found = one_round(1, rate)
+    metrics = {**found.metrics, "latency_ms.p99": p99_ms, "broker_compile_share.max": compiling}
+    return Finished(round=replace(found, metrics=metrics), repeatable=False)
+
+
+def ramp(index: int, known: Known, *, unloaded_ms: float, compiling: float) -> Round:
+    """Return a ramp of brokers that take 30,000 records/s, with this p99 at the first step and a share of compiling."""
+
+    def measure(row: Scenario, doing: str) -> Finished:
+        if "unloaded" in doing:
+            return a_step(row.load.rate, unloaded_ms, compiling)
+        return a_step(row.load.rate, 15.0 if row.load.rate <= 30_000 else 500.0, compiling)
+
+    return ramp_round(measure, RAMP, index, known, own_brokers=True).round
+
+
+@pytest.mark.parametrize(("compiling", "counts"), [(0.0, True), (0.10, True), (0.11, False)])
+def test_the_first_steps_of_cold_brokers_set_no_level_for_warm_ones(compiling: float, counts: bool) -> None:
+    """20 ms while they compiled made a level of 200 ms for all that follow; warm they take 2 ms."""
+    known = known_after(ramp(1, Known(), unloaded_ms=20.0, compiling=compiling), Known())
+    assert known.unloaded_ms == ((20.0, 20.0, 20.0) if counts else ())
+    assert known.knee is not None, "where it lies is only where the next one begins"
+    second = ramp(2, known, unloaded_ms=2.0, compiling=0.0)
+    assert second.metrics["unloaded_latency_ms.p99"] == (20.0 if counts else 2.0)
+
+
+def test_a_first_step_that_missed_sets_no_level_either() -> None:
+    steps = tuple(
+        Step(
+            rate=1000.0,
+            part="unloaded",
+            metrics={"latency_ms.p99": ms},
+            accounting=accounting(),
+            missed="late" if ms > 5 else "",
+        )
+        for ms in (2.0, 9.0)
+    )
+    found = replace(one_round(1, 1000.0), steps=steps)
+    assert known_after(found, Known(knee=5.0, unloaded_ms=(1.0,))) == Known(knee=5.0, unloaded_ms=(1.0,))
+    met = replace(found, steps=steps[:1])
+    assert known_after(met, Known(unloaded_ms=(1.0,))).unloaded_ms == (1.0, 2.0)
+
+
+def test_a_round_that_does_not_count_leaves_the_knee_that_was_known() -> None:
+    found = replace(unmeasured(2, "a flaw"), metrics={"knee_records_per_s": 9.0})
+    assert known_after(found, Known(knee=5.0)).knee == 5.0
+    assert known_after(replace(found, flaws=()), Known(knee=5.0)).knee == 9.0
+    assert known_after(one_round(2, 1.0), Known(knee=5.0)).knee == 5.0
+
+
+TIER = Tier(name="nightly", rounds=3, window_s=10.0, warmup_max_s=20.0, broker_warmup_s=1.0)
+
+
+def block_of(*warming: str, replicas: int = 3) -> list[Scenario]:
+    return [
+        replace(scenario(f"row{n}"), topic=replace(scenario().topic, replication_factor=replicas))
+        for n in range(len(warming))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("warming", "replicas", "kept"),
+    [
+        (("", ""), 3, True),
+        (("", "still compiling"), 3, False),
+        (("still compiling", ""), 3, False),
+        (("still compiling", "still compiling"), 3, False),
+        (("", ""), 2, True),
+        (("", ""), 1, False),
+    ],
+)
+def test_a_cache_of_what_brokers_learnt_is_kept_of_warm_ones_that_replicated(
+    monkeypatch: pytest.MonkeyPatch, warming: tuple[str, ...], replicas: int, kept: bool
+) -> None:
+    """Brokers that start with a half-learnt one are slow for as long as those without."""
+    rows = block_of(*warming, replicas=replicas)
+
+    class Done:
+        warm_up_facts: Mapping[str, object] = {}
+
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def measure(self, block: list[Scenario]) -> dict[str, Measurement]:
+            told = dict(zip((row.name for row in rows), warming, strict=True))
+            return {row.name: replace(measurement([1.0]), scenario=row, warming=told[row.name]) for row in block}
+
+    monkeypatch.setattr(module, "Rounds", Done)
+    monkeypatch.setattr(module, "read_canary", Mock())
+    monkeypatch.setattr(module, "blocks", lambda rows, _tier: [tuple(rows)])
+    setup = Mock(scenarios=rows, tier=TIER, cannot=lambda row: None, run_id="r")
+    setup.ledger.during.return_value.__enter__ = Mock()
+    setup.ledger.during.return_value.__exit__ = Mock(return_value=False)
+    setup.begun.return_value = {}
+    Campaign(setup=setup, stop=Mock()).measure(rows[0])
+    assert setup.target.keep_aot_cache.called is kept
