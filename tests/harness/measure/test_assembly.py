@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perfgate.measure.assembly import blamed, round_of, sends_failed, timed_out_share, unhealthy
+from perfgate.measure.assembly import blamed, round_of, sends_failed, timed_out_share
 from perfgate.measure.round_flaws import is_idempotent, is_promised
 from perfgate.measure.validity import accounting_of
+from perfgate.metrics.health import unhealthy
 from perfgate.model import MIB, Load, Round
 from perfgate.model.flaw import Flaw
 from perfgate.model.histogram import MOST_PARTITIONS, LatencyRecorder
