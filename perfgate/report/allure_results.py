@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import html
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
+from typing import Any, Literal
 
 import allure
 from allure_commons.types import AttachmentType
@@ -30,17 +33,40 @@ from perfgate.model import (
     Verdict,
     metric_info,
 )
-from perfgate.model.summary import metric_value
+from perfgate.model.exit_code import ExitCode
+from perfgate.model.secret import redacted
+from perfgate.model.summary import metric_value, untold
 from perfgate.report.exports import rounds_csv
-from perfgate.report.front import integrity_line
-from perfgate.report.html import CATEGORIES
+from perfgate.report.front import escaped, html_table
+from perfgate.report.history import SHOWN, is_sound
 from perfgate.report.plots import comparison_pictures, pictures
-from perfgate.report.published import PUBLISHED_COLUMNS, published_rows, untold_rows
 from perfgate.report.results import comparison_entry, scenario_entry, without_histograms
 from perfgate.report.scenario_plots import Former
+from perfgate.report.view import PUBLISHED_COLUMNS, WORDS, View, integrity_line, published_rows, word_of
 
 JUDGED_COLUMNS = ("held against", "measured", "spread", "expected", "tolerance", "limit", "off", "published", "verdict")
 EPIC = "Kafka performance gate"
+NAME = "the run as a whole"
+"""Test case for what concerns no single scenario (brokers that broke, nothing judged, something left behind): a CI that
+colours by tests would show green."""
+SUMMARY = "1. Read this first: the run's verdict"
+TYPES = {".html": "text/html", ".svg": "image/svg+xml", ".csv": "text/csv", ".json": "application/json"}
+Status = Literal["passed", "failed", "skipped"]
+
+# Allure matches the whole message, in Java or in JavaScript: [\s\S] is any character in both.
+CATEGORIES = [
+    {"name": name, "messageRegex": rf"[\s\S]*{words}[\s\S]*", "matchedStatuses": statuses, "groupByMessage": False}
+    for name, words, statuses in (
+        ("Broken: the brokers failed", "BROKEN", ["failed"]),
+        ("Regressed", "REGRESSED", ["failed"]),
+        ("Slower with the change", "SLOWER", ["failed"]),
+        ("Inconclusive: too noisy to say", "INCONCLUSIVE", ["failed", "skipped"]),
+        ("Invalid: the load itself was not valid", "INVALID", ["failed", "skipped"]),
+        ("No threshold stored", "MISSING", ["failed", "skipped"]),
+        ("Not run", "not run: ", ["skipped"]),
+        ("The suite itself failed: no verdict", "", ["broken"]),
+    )
+]
 
 
 def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile | None, former: Former) -> None:
@@ -56,8 +82,12 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
         allure.dynamic.parameter(name, _Bare(value), excluded=True)  # a changed value is the same test
     entry = scenario_entry(measurement, outcome)
     each = entry["metrics"].items()
-    rows = [(name, number(m["value"]), m["unit"], " ".join(map(number, m["rounds"]))) for name, m in each]
-    figures = [*rows, *untold_rows(measurement)]
+    figures = [(name, number(m["value"]), m["unit"], " ".join(map(number, m["rounds"]))) for name, m in each]
+    figures += [
+        (f"{figure} of the brokers", "unavailable", "", why)
+        for why, lacking in untold(measurement).items()
+        for figure in lacking
+    ]
     published = {figure.metric: number(figure.value) for figure in reversed(outcome.published)}
     notes = (*differing_partitions(measurement.rounds), *since_the_start(measurement))
     allure.dynamic.description_html(
@@ -65,9 +95,9 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
         + _paragraph(f"{scenario.summary}.")
         + _reasons(outcome, *beside_reasons(outcome, measurement.rounds), *notes)
         + _paragraph(integrity_line([entry["accounting"]], [entry]))
-        + _table(JUDGED_COLUMNS, [_judged_row(judgement, published) for judgement in outcome.judgements])
-        + _table(("metric", "value", "unit", "each round"), figures)
-        + _table(PUBLISHED_COLUMNS, published_rows(outcome, measurement))
+        + html_table(JUDGED_COLUMNS, [_judged_row(judgement, published) for judgement in outcome.judgements])
+        + html_table(("metric", "value", "unit", "each round"), figures)
+        + html_table(PUBLISHED_COLUMNS, published_rows(outcome, measurement))
         + _paragraph(
             f"Link {scenario.link.name}: round trip {_rtt(measurement)}. "
             f"Latency counts from {measurement.latency_basis}."
@@ -121,7 +151,7 @@ def _steps_html(steps: Sequence[Step]) -> str:
         )
         for step in steps
     ]
-    return _table(
+    return html_table(
         (
             "step",
             "offered, records/s",
@@ -149,9 +179,9 @@ def _phases_html(failover: Failover) -> str:
     split = [(step, f"{at:.2f} s") for step, at in failover.split.items()]
     counts = [(kind, f"{count:,}") for kind, count in failover.integrity.items()]
     return (
-        _table(("phase", "since the fault", "sends that succeeded within 1 s, each partition", "in the end"), rows)
-        + _table((f"the outage's steps ({failover.split_source})", "since the fault"), split)
-        + _table(("records", "count"), counts)
+        html_table(("phase", "since the fault", "sends that succeeded within 1 s, each partition", "in the end"), rows)
+        + html_table((f"the outage's steps ({failover.split_source})", "since the fault"), split)
+        + html_table(("records", "count"), counts)
     )
 
 
@@ -174,7 +204,7 @@ def _ratios(relation: Relation, outcome: Outcome) -> str:
     if outcome.judgements and (measured := outcome.judgements[0].measured) is not None:
         rows.insert(0, ("median", f"{measured:.3g}"))
     rows.append(("must be", relation.accepted))
-    return _table((f"{relation.metric.name}: {' / '.join(relation.names)}", "ratio"), rows)
+    return html_table((f"{relation.metric.name}: {' / '.join(relation.names)}", "ratio"), rows)
 
 
 def _steps_of_a_range(relation: RangeRelation, outcome: Outcome) -> str:
@@ -188,7 +218,7 @@ def _steps_of_a_range(relation: RangeRelation, outcome: Outcome) -> str:
         )
         for pair, step, judgement in zip(relation.steps, outcome.steps, outcome.judgements, strict=True)
     ]
-    return _table((f"step, {relation.metric.name}", "ratio", "must be", "each round", "verdict"), rows)
+    return html_table((f"step, {relation.metric.name}", "ratio", "must be", "each round", "verdict"), rows)
 
 
 def attach_comparison(comparison: Comparison, outcome: ComparisonOutcome) -> None:
@@ -205,7 +235,7 @@ def attach_comparison(comparison: Comparison, outcome: ComparisonOutcome) -> Non
         + (_paragraph(effect_text(primary)) if primary else "")
         + _paragraph(spent + seen)
         + "".join(map(_paragraph, filter(None, (outcome.scatter, *outcome.reasons))))
-        + _table(
+        + html_table(
             ("metric", "effect", "95 % interval", "as declared", "changed", ""),
             [_effect_row(comparison, effect, decides=effect is primary) for effect in effects],
         )
@@ -247,6 +277,86 @@ def write_environment(folder: Path, facts: Mapping[str, object]) -> None:
     lines = "".join(f"{key}={_one_line(value)}\n" for key, value in facts.items())
     (folder / "environment.properties").write_text(lines)
     (folder / "categories.json").write_text(json.dumps(CATEGORIES, indent=1))
+
+
+def status_of(document: Mapping[str, Any]) -> Status:
+    """Return how the run as a whole ends as a test: passed if plain green, skipped if green otherwise, else failed."""
+    if document["exit_code"] != ExitCode.GREEN:
+        return "failed"
+    return "passed" if word_of(document) == WORDS[ExitCode.GREEN] else "skipped"
+
+
+def verdict_lines(view: View) -> list[str]:
+    """Return the run's verdict in a sentence, and what was undecided in several runs in a row."""
+    return [" ".join(view.headline().split()), *view.often]
+
+
+def write_whole_run(folder: Path, view: View) -> None:
+    """Write the run as a whole among the Allure results: once for a run, however often it is written."""
+    document, lines = view.document, verdict_lines(view)
+    key = hashlib.md5(NAME.encode(), usedforsecurity=False).hexdigest()
+    ended = int(datetime.fromisoformat(document["finished"]).timestamp() * 1000)
+    result = {
+        "uuid": document["run_id"],
+        "historyId": key,
+        "testCaseId": key,
+        "fullName": f"gate#{NAME}",
+        "name": f"{NAME}: {word_of(document)}",
+        "status": status_of(document),
+        "statusDetails": {"message": redacted("\n".join(lines))},
+        "description": redacted("\n\n".join(lines)),
+        "start": ended,
+        "stop": ended,
+        "labels": [{"name": "epic", "value": EPIC}, {"name": "feature", "value": NAME}],
+        "parameters": [{"name": "exit code", "value": str(document["exit_code"]), "excluded": True}],
+        "attachments": [],
+        "steps": [],
+    }
+    (folder / f"{document['run_id']}-result.json").write_text(json.dumps(result), encoding="utf-8")
+
+
+def write_front(folder: Path, page: str, files: Mapping[str, bytes]) -> None:
+    """Put the first page, and files by name, into the Allure results as attachments of the whole run.
+
+    Allure 3 has no page of one's own: these are its tab "Global attachments", in this order.
+    """
+    attached = []
+    for title, name, content in [(SUMMARY, "summary.html", page.encode()), *((n, n, c) for n, c in files.items())]:
+        suffix = Path(name).suffix
+        source = f"{uuid.uuid4()}-attachment{suffix}"
+        (folder / source).write_bytes(content)
+        attached.append({"name": title, "source": source, "type": TYPES.get(suffix, "text/plain")})
+    (folder / f"{uuid.uuid4()}-globals.json").write_text(json.dumps({"attachments": attached, "errors": []}))
+
+
+def write_metrics(folder: Path, document: Mapping[str, Any]) -> None:
+    """Write the figures of sound scenarios for Allure's own metrics, which have trends over a history of reports."""
+    at_ms = datetime.fromisoformat(document["started"]).timestamp() * 1e3
+    figures = [
+        {"id": f"{document['run_id']}/{key}", "key": key, "value": value, "start": at_ms, "stop": at_ms}
+        for key, _, _, value in _figures(document)
+    ]
+    (folder / f"{uuid.uuid4()}-perf.json").write_text(json.dumps(figures))
+
+
+def performance_config(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return Allure's configuration of these metrics: title, unit, direction, and their family as group."""
+    metrics, groups = {}, {}
+    for key, entry, name, _ in _figures(document):
+        info, family = metric_info(name), entry["family"]
+        assert info is not None
+        title = f"{entry['name']}: {info.label}"
+        metrics[key] = {"title": title, "unit": info.unit, "better": info.better, "group": family}
+        groups[family] = {"title": family}
+    return {"groups": groups, "metrics": metrics}
+
+
+def _figures(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], str, float]]:
+    """Give each figure's key, its scenario's entry, the metric's name, and its value."""
+    for entry in document["scenarios"]:
+        for name in SHOWN:
+            if name in entry["metrics"] and is_sound(entry):
+                yield f"{entry['name']}.{name}", entry, name, entry["metrics"][name]["value"]
 
 
 class _Bare:
@@ -309,15 +419,7 @@ def _reasons(outcome: Outcome, *notes: str) -> str:
 
 
 def _paragraph(text: str) -> str:
-    return f"<p>{html.escape(text)}</p>"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    if not rows:
-        return ""
-    top = "".join(f'<th align="left">{html.escape(cell)}</th>' for cell in head)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<p>{escaped(text)}</p>"
 
 
 def _attach_pictures(found: Mapping[str, bytes]) -> None:

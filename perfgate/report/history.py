@@ -20,10 +20,10 @@ from typing import Any
 
 from perfgate.model import metric_info
 from perfgate.model.judged import UNSOUND
-from perfgate.report.markdown import NOT_DECIDED
 from perfgate.report.results import note_once, recorded_facts
 from perfgate.report.runs_alike import each_once
 from perfgate.report.shape import line_of
+from perfgate.report.view import NOT_DECIDED
 
 FILE, PAGE = "history.jsonl", "history.html"
 METRICS = ("records_per_s", "broker_cpu_us_per_record")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from perfgate.judge.phrases import number
 from perfgate.model import Verdict, metric_info
-from perfgate.model.secret import redacted
+from perfgate.report.front import escaped, html_table
 from perfgate.report.history import SHOWN, Drift, changes_of, is_sound, kind_of
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 190, 84, 12, 26, 26
@@ -58,15 +57,15 @@ def page(entries: Sequence[Mapping[str, Any]]) -> str:
     out = f", {left_out} modified and not drawn" if left_out else ""
     body = [
         head,
-        f"<p>{len(drawn)} runs, {first} to {last}{out}. Latest: {_text(drawn[-1]['run_id'])}, exit code "
+        f"<p>{len(drawn)} runs, {first} to {last}{out}. Latest: {escaped(drawn[-1]['run_id'])}, exit code "
         f"{drawn[-1]['exit_code']}.</p>",
         '<p class="note">Disc: judged and not red, or without a threshold. Cross: red. Ring: undecided. Dashed: the '
         "limit that was held. Upright, dotted: commit, machine, Kafka or other facts changed. Upright, solid: a change "
         "point (Otava), a note and no verdict. A line joins runs of one target, machine, tier and driver.</p>",
-        "<nav>" + "".join(f'<a href="#f{n}">{_text(name)}</a>' for n, name in enumerate(families)) + "</nav>",
+        "<nav>" + "".join(f'<a href="#f{n}">{escaped(name)}</a>' for n, name in enumerate(families)) + "</nav>",
     ]
     for n, (family, scenarios) in enumerate(families.items()):
-        body.append(f'<section id="f{n}"><h2>{_text(family)}</h2>')
+        body.append(f'<section id="f{n}"><h2>{escaped(family)}</h2>')
         for scenario in scenarios:
             body += _scenario(scenario, [entry for entry in drawn if scenario in entry["rows"]])
         body.append("</section>")
@@ -83,17 +82,14 @@ def _families(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 def _scenario(name: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    yield f"<h3>{_text(name)}: {_text(entries[-1]['rows'][name]['verdict'] or 'not judged')}</h3>"
+    yield f"<h3>{escaped(name)}: {escaped(entries[-1]['rows'][name]['verdict'] or 'not judged')}</h3>"
     for metric in SHOWN:
         having = [entry for entry in entries if isinstance(entry["rows"][name].get(metric), int | float)]
         if having:
             yield _chart(name, metric, having)
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in _cells(name, entry)) + "</tr>"
-        for entry in reversed(entries)
-    )
-    heads = "".join(f"<th>{_text(cell)}</th>" for cell in ("run", "verdict", *map(_label, SHOWN), "commit"))
-    yield f"<details><summary>{len(entries)} runs as a table</summary><table><tr>{heads}</tr>{rows}</table></details>"
+    head = ("run", "verdict", *map(_label, SHOWN), "commit")
+    table = html_table(head, [_cells(name, entry) for entry in reversed(entries)])
+    yield f"<details><summary>{len(entries)} runs as a table</summary>{table}</details>"
 
 
 def _cells(name: str, entry: Mapping[str, Any]) -> list[str]:
@@ -145,19 +141,19 @@ def _chart(name: str, metric: str, entries: Sequence[Mapping[str, Any]]) -> str:
     )
     title = f"{name}: {_label(metric)}, {len(values)} runs, latest {number(values[-1])}"
     return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{_text(title)}">'
-        f'<text x="{LEFT}" y="16">{_text(_label(metric))}</text>{"".join(parts)}{ends}</svg>'
-        + "".join(f'<p class="note">Change point: {_text(drift)}</p>' for _, drift in drifts)
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escaped(title)}">'
+        f'<text x="{LEFT}" y="16">{escaped(_label(metric))}</text>{"".join(parts)}{ends}</svg>'
+        + "".join(f'<p class="note">Change point: {escaped(drift)}</p>' for _, drift in drifts)
     )
 
 
 def _upright(kind: str, at: float, words: str) -> str:
     ends = f'x1="{at:.1f}" y1="{TOP}" x2="{at:.1f}" y2="{HEIGHT - BOTTOM}"'
-    return f'<line class="{kind}" {ends}><title>{_text(words)}</title></line>'
+    return f'<line class="{kind}" {ends}><title>{escaped(words)}</title></line>'
 
 
 def _point(mark: str, x: float, y: float, words: str) -> str:
-    title = f"<title>{_text(words)}</title>"
+    title = f"<title>{escaped(words)}</title>"
     if mark == "x":
         cross = f"M{x - 4:.1f} {y - 4:.1f}l8 8m0 -8l-8 8"
         return f'<path class="x" d="{cross}">{title}</path>'
@@ -199,8 +195,4 @@ def _drifts(name: str, metric: str, entries: Sequence[Mapping[str, Any]]) -> Ite
 
 
 def _day(entry: Mapping[str, Any]) -> str:
-    return _text(str(entry["started"])[:10])
-
-
-def _text(text: object) -> str:
-    return html.escape(redacted(str(text)))
+    return escaped(str(entry["started"])[:10])

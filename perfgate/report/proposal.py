@@ -37,7 +37,7 @@ from perfgate.model import FEWEST_READINGS, METRICS, Fault, Load, Profile, Thres
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
 from perfgate.model.summary import centre
-from perfgate.report.commands import baseline_command, target_of
+from perfgate.report.next_steps import baseline_command, target_of
 from perfgate.report.results import load_run, recorded_facts
 from perfgate.report.runs_alike import runs_alike, unsound, why_not_plain
 

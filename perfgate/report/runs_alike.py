@@ -1,4 +1,4 @@
-"""The recorded runs that a baseline may be made of: alike, sound, each of its figures once."""
+"""Recorded runs that are like another one, and whether a baseline may be made of them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ def runs_alike(
 ) -> list[Mapping[str, Any]]:
     """Return this run and every live, unmodified one of the same tier, driver, target, machine, client and Kafka line.
 
-    Without the scenarios that are declared otherwise there: a figure of another load is none of this one's. `note`
-    names runs that cannot be read.
+    Scenarios that are declared otherwise there are left out. `note` names runs that cannot be read.
     """
     wanted, declared = _kind(document), _declared(document)
     found = {document["run_id"]: document}
@@ -30,6 +29,22 @@ def runs_alike(
             same = [e for e in other["scenarios"] if theirs[e["name"]] == declared.get(e["name"], theirs[e["name"]])]
             found.setdefault(other["run_id"], {**other, "scenarios": same})
     return each_once(list(found.values()))
+
+
+def run_before(
+    document: Mapping[str, Any], results_dir: Path, note: Callable[[str], None] = note_once
+) -> Mapping[str, Any] | None:
+    """Return run.json of the newest earlier run of the same target, tier and driver in this folder, or None.
+
+    A comparison, a replay and a modified run measure something else. `note` names runs that cannot be read.
+    """
+
+    def kind(run: Mapping[str, Any]) -> tuple[object, ...]:
+        return run["target"]["kind"], run["target"].get("name"), run["tier"]["name"], run["driver"]
+
+    earlier = [path for path in run_files(results_dir) if path.parent.name < document["run_id"]]
+    runs = recorded_runs(reversed(earlier), note)
+    return next((run for run in runs if kind(run) == kind(document) and not why_not_plain(run)), None)
 
 
 def each_once(runs: Sequence[Run]) -> list[Run]:
@@ -44,7 +59,7 @@ def each_once(runs: Sequence[Run]) -> list[Run]:
 
 
 def why_not_plain(document: Mapping[str, Any]) -> str:
-    """Return why no thresholds can be made from a run of this kind; empty when they can."""
+    """Return why no thresholds can be made from a run of this kind; empty if they can."""
     for key, what in (
         ("change", "compared a change"),
         ("reference", "took turns with a reference"),
@@ -57,9 +72,9 @@ def why_not_plain(document: Mapping[str, Any]) -> str:
 
 
 def unsound(document: Mapping[str, Any], because: str = "") -> str:
-    """Return why a run's figures are no baseline, though its kind is right; empty when they are one.
+    """Return why a run's figures are no baseline, though its kind is right; empty if they are.
 
-    What was red, of scenarios confirmed or not, is none without a reason, `because`.
+    A red run, confirmed or not, needs a reason, `because`.
     """
     if (red := red_of(document)) and not because:
         return f"{', '.join(red)} red; if that is right, --because 'TEXT' counts it"
@@ -77,7 +92,7 @@ def unsound(document: Mapping[str, Any], because: str = "") -> str:
 
 
 def red_of(document: Mapping[str, Any]) -> list[str]:
-    """Return what was slower in a run than it must be, or failed beside another family, confirmed or not."""
+    """Return the names that were too slow in a run, confirmed or not, or failed with another family."""
     related = [*document["relations"], *document.get("ranges", ())]
     red = [e["name"] for e in document["scenarios"] if e["verdict"] == Verdict.REGRESSED.value or e["first_look"]]
     red += [e["name"] for e in related if e["verdict"] == Verdict.REGRESSED.value]
@@ -94,7 +109,7 @@ def _kind(document: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _declared(document: Mapping[str, Any]) -> dict[str, object]:
-    """Return what each scenario was declared to be; its Kafka's line is the run's, and a knee that of its own time."""
+    """Return the declarations by scenario, without the Kafka line, which is the run's, and without a knee's rate."""
     found: dict[str, object] = {}
     for entry in document["scenarios"]:
         cluster = {**entry["declared"]["cluster"], "kafka_version": None}

@@ -1,9 +1,9 @@
-"""The terminal's tables, and the one line at a run's end."""
+"""Tables and notes at the terminal, and the one line that sums up a run."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from perfgate.judge.phrases import number, percent
 from perfgate.judge.rounds import spoilt_metrics
 from perfgate.judge.run_end import is_undecided
 from perfgate.judge.statistics import spread
-from perfgate.judge.wording import MORE_ROUNDS, signed, spread_text
+from perfgate.judge.wording import signed, spread_text
 from perfgate.model import (
     NO_USAGE,
     Comparison,
@@ -24,33 +24,29 @@ from perfgate.model import (
     RangeRelation,
     Relation,
     Verdict,
+    metric_info,
 )
 from perfgate.model.exit_code import ExitCode
 from perfgate.model.faults import FaultScenario
 from perfgate.model.summary import metric_value, untold
-from perfgate.report.commands import alone, baseline_command, gate_command
-from perfgate.report.markdown import RANK, word
+from perfgate.report.view import place, word
 
 COLUMNS = ("scenario", "records/s", "spread", "p99 ms", "broker cores", "us/record", "verdict")
-COLOUR: Mapping[Verdict | Effect, str] = {
-    Verdict.PASS: "green",
-    Verdict.IMPROVED: "green",
-    Verdict.MISSING: "yellow",
-    Verdict.INCONCLUSIVE: "yellow",
-    Verdict.INVALID: "red",
-    Verdict.REGRESSED: "red",
-    Verdict.BROKEN: "red",
-    Effect.SAME: "green",
-    Effect.FASTER: "green",
-    Effect.INCONCLUSIVE: "yellow",
-    Effect.INVALID: "red",
-    Effect.SLOWER: "red",
-    Effect.BROKEN: "red",
-}
-COLOUR_OF_WORD = {verdict.value: colour for verdict, colour in COLOUR.items()}
 TIMED_OUT = "timed_out_share"
 UNITS = {"turns": "bursts", "rounds": "blocks", "pairs": "pairs of clusters", "epochs": "pairs of clusters"}
-"""What the units of a comparison are, by its method."""
+"""Units of a comparison in words, by its method."""
+REFERENCE_COLUMNS = (
+    "scenario",
+    "metric",
+    "reference",
+    "here",
+    "ratio",
+    "interval",
+    "must be",
+    "units",
+    "min",
+    "verdict",
+)
 COMPARISON_COLUMNS = (
     "scenario",
     "metric",
@@ -65,7 +61,7 @@ COMPARISON_COLUMNS = (
 
 
 class Terminal(Protocol):
-    """What tables are written to, as pytest's terminal reporter offers it."""
+    """The part of pytest's terminal reporter that tables are written to."""
 
     @property
     def isatty(self) -> object:
@@ -78,6 +74,15 @@ class Terminal(Protocol):
         """Write a line, or the rest of one."""
 
 
+def _colour(found: Verdict | Effect) -> str:
+    if found.green:
+        return "green"
+    return "red" if found.red or found in (Verdict.INVALID, Effect.INVALID) else "yellow"
+
+
+COLOURS = {found.value: _colour(found) for found in (*Verdict, *Effect)}
+
+
 def duration(seconds: float) -> str:
     """Return a time span for a person: 42 s, 3 min 05 s."""
     whole = round(seconds)
@@ -85,7 +90,7 @@ def duration(seconds: float) -> str:
 
 
 def scenario_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Measurement]) -> list[tuple[str, ...]]:
-    """Return the table's cells, a row per scenario, in COLUMNS' order; a dash where there is no number."""
+    """Return the cells of COLUMNS for each scenario without a fault; a dash where there is no number."""
     rows: list[tuple[str, ...]] = []
     for name, outcome in outcomes.items():
         measurement = measurements[name]
@@ -102,7 +107,7 @@ def scenario_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Me
 
 
 def spoilt_notes(measurements: Mapping[str, Measurement]) -> list[str]:
-    """Return what stands below the table: metrics that are not valid, of scenarios whose other metrics are."""
+    """Return a note for each metric that is not valid, of scenarios whose other metrics are."""
     return [
         f"note: {name}: {metrics} is not valid: {reason}"
         for name, measurement in measurements.items()
@@ -111,7 +116,7 @@ def spoilt_notes(measurements: Mapping[str, Measurement]) -> list[str]:
 
 
 def timed_out_notes(measurements: Mapping[str, Measurement]) -> list[str]:
-    """Return what share of the records timed out, of scenarios that are to show it."""
+    """Return a note with the share of records that timed out, of scenarios that are to show it."""
     shares = {
         name: [r.metrics[TIMED_OUT] for r in measurement.rounds if TIMED_OUT in r.metrics]
         for name, measurement in measurements.items()
@@ -125,7 +130,7 @@ def timed_out_notes(measurements: Mapping[str, Measurement]) -> list[str]:
 
 
 def untold_notes(measurements: Mapping[str, Measurement]) -> list[str]:
-    """Return which of the brokers' CPU, memory, disk and network are unavailable, and why: a line for each reason."""
+    """Return a note for each reason why the brokers' CPU, memory, disk or network are unavailable."""
     scenarios: dict[tuple[str, str], list[str]] = {}
     for name, measurement in measurements.items():
         for why, figures in untold(measurement).items():
@@ -143,10 +148,7 @@ def _spread(measurement: Measurement) -> str:
 
 
 def relation_rows(relations: Sequence[tuple[Relation, Outcome]]) -> list[tuple[str, ...]]:
-    """Return the relations' cells: name, what is compared, ratio, what it must be, verdict.
-
-    Of a range that is the step which decides.
-    """
+    """Return the relations' cells: name, what is compared, ratio, its bounds, verdict; of a range the deciding step."""
     rows: list[tuple[str, ...]] = []
     for relation, outcome in relations:
         pair, held = deciding_step(relation, outcome) if isinstance(relation, RangeRelation) else (relation, outcome)
@@ -159,7 +161,7 @@ def relation_rows(relations: Sequence[tuple[Relation, Outcome]]) -> list[tuple[s
 
 
 def comparison_rows(comparisons: Sequence[tuple[Comparison, ComparisonOutcome]]) -> list[tuple[str, ...]]:
-    """Return the cells of the comparisons in COMPARISON_COLUMNS' order."""
+    """Return the cells of COMPARISON_COLUMNS for each comparison."""
     rows: list[tuple[str, ...]] = []
     for comparison, outcome in comparisons:
         primary = outcome.primary
@@ -186,24 +188,44 @@ def comparison_rows(comparisons: Sequence[tuple[Comparison, ComparisonOutcome]])
     return rows
 
 
+def reference_rows(outcomes: Mapping[str, Outcome], references: Mapping[str, Comparison]) -> list[tuple[str, ...]]:
+    """Return the cells of REFERENCE_COLUMNS for each ratio, with its 95 % interval that allows for early stops."""
+    rows: list[tuple[str, ...]] = []
+    for name, comparison in references.items():
+        for judgement in outcomes[name].judgements if name in outcomes else ():
+            info, known = metric_info(judgement.metric), judgement.measured is not None and judgement.baseline
+            cells = ("-",) * 5
+            if info and known and judgement.measured is not None and judgement.interval and judgement.limit is not None:
+                low, high = (end / known for end in judgement.interval)
+                cells = (
+                    number(known),
+                    number(judgement.measured),
+                    f"{judgement.measured / known:.3f}",
+                    f"{low:.3f} .. {high:.3f}",
+                    f"{info.bound} {judgement.limit / known:.2f}",
+                )
+            spent = (str(len(comparison.orders)), f"{comparison.minutes:.1f}")
+            rows.append((name, judgement.metric, *cells, *spent, judgement.verdict.value))
+    return rows
+
+
 def comparison_line(outcomes: Sequence[ComparisonOutcome], not_run: int, exit_code: int, cause: str = "") -> str:
-    """Return a comparison in one line; `cause`: why it ended so, where no effect says it."""
+    """Return a comparison in one line; `cause`: of the exit code, where no effect says it."""
     found = {effect: sum(outcome.effect is effect for outcome in outcomes) for effect in Effect}
     counts = ", ".join(f"{count} {effect.value}" for effect, count in found.items() if count) or "none"
     undecided = any(is_undecided(outcome.effect) for outcome in outcomes)
-    words = word(exit_code, untold=False, undecided=undecided) + (f": {cause}" if cause else "")
+    words = word(exit_code, without_thresholds=False, undecided=undecided) + (f": {cause}" if cause else "")
     return f"{words}: scenarios {counts}; {not_run} not run; exit code {exit_code}"
 
 
 def write_table(reporter: Terminal, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Write a table: first column and text to the left, numbers to the right, the verdict (last column) in colour.
+    """Write a table: text to the left, numbers to the right, the verdict (last column) in colour and worst first.
 
-    Rows that end in a verdict stand worst first; rows of the same verdict, and of none, keep their order. On a person's
-    terminal that is too narrow for it, text between the first and the last column is cut short.
+    On a person's terminal that is too narrow, text between the first and the last column is cut short.
     """
     if not rows:
         return
-    rows = sorted(rows, key=lambda row: RANK.get(row[-1], len(RANK)))
+    rows = sorted(rows, key=lambda row: place(row[-1]))
     widths = fitting(head, rows, shutil.get_terminal_size().columns if reporter.isatty else None)
 
     def line(row: Sequence[str]) -> str:
@@ -216,14 +238,14 @@ def write_table(reporter: Terminal, head: Sequence[str], rows: Sequence[Sequence
     reporter.write_line("  ".join(name[:width].ljust(width) for name, width in zip(head, widths, strict=True)).rstrip())
     for row in rows:
         reporter.write(line(row))
-        colour = COLOUR_OF_WORD.get(row[-1])
+        colour = COLOURS.get(row[-1])
         reporter.write_line(row[-1], **({colour: True} if colour else {}))
 
 
 def fitting(head: Sequence[str], rows: Sequence[Sequence[str]], columns: int | None) -> list[int]:
-    """Return the columns' widths, two apart, within so many columns of a terminal if text alone can be cut short.
+    """Return the columns' widths, two apart, within this many columns of a terminal if cutting text allows it.
 
-    The widest text is cut first, never below its name or 12 characters; numbers, the first and the last column never.
+    The widest text is cut first, never below its head or 12 characters; numbers, the first and the last column never.
     """
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     if columns is None:
@@ -255,11 +277,12 @@ def summary_line(
 ) -> str:
     """Return the run in one line: red or green, how many were judged and how, how many not run.
 
-    `by_reference`: it was held against one, not against thresholds. `cause`: why it ended so, where no verdict says it.
+    `by_reference`: judged against a reference instead of thresholds. `cause`: of the exit code, where no verdict says
+    it.
     """
     missing = any(outcome.verdict is Verdict.MISSING for outcome in outcomes)
     undecided = any(is_undecided(outcome.verdict) for outcome in (*outcomes, *relations))
-    words = word(exit_code, untold=missing and not by_reference, undecided=undecided)
+    words = word(exit_code, without_thresholds=missing and not by_reference, undecided=undecided)
     if exit_code == ExitCode.UNDECIDED and missing and not _judged(outcomes) and not relations:
         words, cause = "NOTHING JUDGED", ""
     words += f": {cause}" if cause else ""
@@ -270,43 +293,7 @@ def summary_line(
     )
 
 
-def to_do_line(
-    outcomes: Sequence[Outcome],
-    relations: Mapping[str, Outcome],
-    target: str,
-    tier: str,
-    *,
-    names: Collection[str],
-    rounds: int,
-    on_that_machine: bool,
-) -> str:
-    """Return what to do now, in one line: of the worst verdict, with the command for this target and tier.
-
-    `relations`: their outcomes, each by its name with its family in front: acks/acks-rate. `names`: of all scenarios
-    that there are. `rounds`: of this run. `on_that_machine`: the run was recorded, perhaps elsewhere.
-    """
-    worst: list[tuple[str, str, Outcome]] = [(one.name, alone(one.name, names), one) for one in outcomes]
-    worst += [(name.partition("/")[2], f"--family {name.partition('/')[0]}", one) for name, one in relations.items()]
-    worst = sorted((each for each in worst if not each[2].verdict.green), key=lambda each: RANK[each[2].verdict.value])
-    if not worst:
-        return "To do: nothing, all that was judged is within its limits"
-    name, selection, outcome = worst[0]
-    longer = f" --rounds {max(MORE_ROUNDS, 2 * rounds)}"
-    again, more = (gate_command(f"{selection}{option}", target, tier) for option in ("", longer))
-    steps = {
-        Verdict.BROKEN: f"read the brokers' logs (logs/ beside run.json), then {again}",
-        Verdict.REGRESSED: f"{again} measures it once more; if it stays, look at what changed since the last green run",
-        Verdict.INVALID: f"mend the reason that its message gives, then {again}",
-        Verdict.INCONCLUSIVE: f"quiet the machine, then {more}",
-        Verdict.MISSING: f"{baseline_command(target, tier)} stores what it is to be held against",
-    }
-    there = " on that machine" if on_that_machine else ""
-    others = f" (and {len(worst) - 1} more that are not green)" if len(worst) > 1 else ""
-    return f"To do{there}: {name} is {outcome.verdict.value}: {steps[outcome.verdict]}{others}"
-
-
 def _judged(outcomes: Sequence[Outcome]) -> int:
-    """Return how many came to a verdict: red or green."""
     return sum(outcome.verdict.green or outcome.verdict.red for outcome in outcomes)
 
 

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from perfgate.judge.filling import since_the_start
-from perfgate.judge.hosts import differing_hosts
-from perfgate.judge.more_hosts import BROKERS_CPU, host_doubts, more_hosts, most_ratio
-from perfgate.judge.partitions import differing_partitions
-from perfgate.judge.relations import judge_relation
-from perfgate.judge.rules import judge_scenario, no_longer_taken, tells_nothing
+from perfgate.judge.claims.more_hosts import BROKERS_CPU, host_doubts, more_hosts, most_ratio
+from perfgate.judge.claims.relation import judge_relation
+from perfgate.judge.outliers import differing_hosts, differing_partitions
+from perfgate.judge.rounds import since_the_start
+from perfgate.judge.scenario_case import judge_scenario, no_longer_taken, tells_nothing
 from perfgate.model import (
     Load,
     Measurement,

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfgate.report.front import SUMMARY, front_html, write_front
+from perfgate.report.allure_results import SUMMARY, write_front
+from perfgate.report.front import front_html
 from perfgate.report.html import build_report
 from perfgate.report.results import load_run
+from perfgate.report.view import view_of
 from tests.harness.browser import NEEDS_CHROMIUM, browser, page, see_picture
 from tests.harness.report.test_replay import RECORDED
 from tests.harness.run_gate import RECORDED_THRESHOLDS, gate
@@ -73,7 +75,7 @@ def test_a_reader_finds_what_is_red_and_its_numbers(page: "Page", red_run: Path)
 def test_the_six_answers_fit_every_width_and_theme(browser: "Browser", red_run: Path, width: int, theme: Any) -> None:
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
     page = context.new_page()
-    page.set_content(front_html(load_run(red_run / "run.json"), {}, [], None))
+    page.set_content(front_html(view_of(load_run(red_run / "run.json")), None))
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     context.close()
@@ -132,7 +134,8 @@ def test_no_name_scripts_the_page(page: "Page", red_run: Path, tmp_path: Path) -
     document = {**load_run(red_run / "run.json"), "profile": HOSTILE, "not_run": [{"name": HOSTILE, "reason": HOSTILE}]}
     for old in (hostile / "allure-results").glob("*-globals.json"):
         old.unlink()
-    write_front(hostile / "allure-results", front_html(document, {"batch-1k": HOSTILE}, [HOSTILE], None), {})
+    view = view_of(document, {"batch-1k": HOSTILE}, drifts=[HOSTILE])
+    write_front(hostile / "allure-results", front_html(view, None), {})
     page.goto(build_report(hostile).as_uri())
     page.get_by_text("Global Attachments").click()
     page.get_by_text(SUMMARY).click()

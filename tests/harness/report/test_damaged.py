@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from fixtures.baseline import Series
 from perfgate.model.errors import ConfigurationError
 from perfgate.report import history
-from perfgate.report.front import run_before
 from perfgate.report.html import build_and_tell
 from perfgate.report.proposal import canary_of, proposed
 from perfgate.report.recorded_pairs import main as record_pairs
 from perfgate.report.results import load_run, recorded_runs, run_files
-from perfgate.report.runs_alike import runs_alike, unsound
+from perfgate.report.runs_alike import run_before, runs_alike, unsound
 from tests.harness.forked import gate
 from tests.harness.report.test_history import night
 from tests.harness.report.test_replay import RECORDED

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from perfgate.judge.claims.same import judge_comparison
-from perfgate.report.front import banners, front_html, integrity_line, run_before
+from perfgate.report.front import banners, front_html
 from perfgate.report.results import comparison_entry, load_run, recorded_measurements, write_run
+from perfgate.report.runs_alike import run_before
+from perfgate.report.view import integrity_line, view_of
 from tests.harness.judge.test_comparisons import comparison
 from tests.harness.report.test_replay import RECORDED
 
@@ -29,7 +31,7 @@ def test_what_is_off_stands_first_and_what_holds_is_folded(document: dict[str, A
     row = document["scenarios"][2]
     row["verdict"], document["exit_code"] = "REGRESSED", 1
     message = f"{row['name']} sends 57 % fewer records/s\n  next       make gate AGAIN"
-    page = front_html(document, {row["name"]: message}, ["drifted since RUN"], None)
+    page = front_html(view_of(document, {row["name"]: message}, drifts=["drifted since RUN"]), None)
     places = [
         page.index(words)
         for words in (
@@ -46,7 +48,8 @@ def test_what_is_off_stands_first_and_what_holds_is_folded(document: dict[str, A
 
 
 def test_what_else_to_know_stands_beside_whether_to_trust_it(document: dict[str, Any]) -> None:
-    page = front_html(document, {}, [], None, [f"load host {HOSTILE}: its p99 is the highest in all 7 rounds"])
+    notes = [f"load host {HOSTILE}: its p99 is the highest in all 7 rounds"]
+    page = front_html(view_of(document, notes=notes), None)
     places = [page.index(words) for words in ("Can I trust it", "its p99 is the highest", "What to do next")]
     assert places == sorted(places)
     assert "<script" not in page
@@ -65,7 +68,7 @@ def test_what_else_to_know_stands_beside_whether_to_trust_it(document: dict[str,
 )
 def test_only_a_green_run_is_gone_on_with(document: dict[str, Any], code: int, left: list[str], said: str) -> None:
     document |= {"exit_code": code, "left_behind": left}
-    last = front_html(document, {}, [], None).partition("What to do next</h3>")[2]
+    last = front_html(view_of(document), None).partition("What to do next</h3>")[2]
     assert last.startswith(f"<ul><li>{said}"), "a broker that was left down is the first of it"
     assert ("go on." in last) is (code == 0)
 
@@ -75,7 +78,7 @@ def test_no_name_makes_markup(document: dict[str, Any]) -> None:
     document["environment"]["cpu_model"] = document["scenarios"][0]["name"] = HOSTILE
     document["scenarios"][0]["verdict"] = "INVALID"
     document["scenarios"][0]["reasons"], document["scenarios"][0]["judgements"] = [HOSTILE], []
-    page = front_html(document, {HOSTILE: HOSTILE}, [HOSTILE], load_run(RECORDED))
+    page = front_html(view_of(document, {HOSTILE: HOSTILE}, drifts=[HOSTILE]), load_run(RECORDED))
     assert "<script" not in page
     assert page.count("&lt;script&gt;") >= 6
 
@@ -86,7 +89,7 @@ def test_another_machine_is_a_banner_and_the_same_one_is_none(document: dict[str
     document["environment"]["kernel"] = "9.9"
     (banner,) = banners(document, before)
     assert f"kernel was {before['environment']['kernel']}, is 9.9" in banner
-    assert banner in front_html(document, {}, [], before)
+    assert banner in front_html(view_of(document), before)
 
 
 def test_another_kafka_is_what_figures_are_held_against_and_no_other_machine(document: dict[str, Any]) -> None:
@@ -121,12 +124,12 @@ def test_what_cannot_be_recorded_is_not_told_to_be(document: dict[str, Any]) -> 
     for entry in document["scenarios"]:
         entry["verdict"] = "MISSING"
     document["profile"] = None
-    assert "Record thresholds of this machine: make baseline" in front_html(document, {}, [], None)
-    page = front_html({**document, "profile_note": "this load is of --hosts"}, {}, [], None)
+    assert "Record thresholds of this machine: make baseline" in front_html(view_of(document), None)
+    page = front_html(view_of({**document, "profile_note": "this load is of --hosts"}), None)
     assert "No profile is held (this load is of --hosts): relations alone." in page
     assert "make baseline" not in page
-    named = front_html({**document, "profile": "staging", "profile_note": "cores 8 there, 2 here"}, {}, [], None)
-    assert "Held against profile staging (cores 8 there, 2 here)." in named
+    named = view_of({**document, "profile": "staging", "profile_note": "cores 8 there, 2 here"})
+    assert "Held against profile staging (cores 8 there, 2 here)." in front_html(named, None)
 
 
 def test_the_integrity_line_counts_what_readers_were_not_given() -> None:
@@ -146,7 +149,7 @@ def test_a_change_that_makes_something_slower_is_not_gone_on_with() -> None:
     sent = 2 * sum(r.accounting.attempted for r in one.rounds)
     run = {**load_run(RECORDED), "scenarios": [], "relations": [], "comparisons": [entry], "change": {"name": "x"}}
     run |= {"exit_code": 1, "left_behind": [], "ranges": [], "baselines": [], "replay_of": None}
-    page = front_html(run, {}, [], None, (), "Do not apply 'x' as it is")
+    page = front_html(view_of(run, advice="Do not apply 'x' as it is"), None)
     assert page.index("What to do next") < page.index("Do not apply &#x27;x&#x27; as it is")
     assert "Nothing: go on" not in page
     assert f"1 scenarios compared: {sent:,} records sent: {sent:,} acknowledged" in page

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from perfgate.model.secret import Secret
 from perfgate.report.markdown import cell, summary
+from perfgate.report.view import view_of
 from tests.harness.build import flaw_entry
 
 HOSTILE = "x | y\n| z | <script>alert(1)</script> [a](javascript:b) `c` **d** @team #1 \\"
@@ -50,7 +51,7 @@ def document(**changes: Any) -> dict[str, Any]:
 def summary_of(run: dict[str, Any]) -> str:
     """Return the summary of a run whose messages begin with verdict and name."""
     found = {entry["name"]: f"{entry['verdict']} {entry['name']} and why" for entry in run["scenarios"]}
-    return summary(run, found)
+    return summary(view_of(run, found))
 
 
 def table(text: str) -> list[list[str]]:
@@ -103,7 +104,7 @@ def test_a_comparison_has_its_interval() -> None:
     assert "| SLOWER | replicas-3 | records_per_s -12.0 %" in text
     same = found | {"verdict": "SAME", "units": 25, "minutes": 4.96}
     run = document(change={"name": "x"}, comparisons=[same])
-    text = summary(run, {}, (), "'x' changes no scenario's speed by more than 5 %")
+    text = summary(view_of(run, advice="'x' changes no scenario's speed by more than 5 %"))
     assert "\n'x' changes no scenario's speed by more than 5 %\n" in text
     assert "| SAME | replicas-3 | records_per_s -12.0 % (-15.0 .. -9.0 %), 25 units, 5.0 min |" in text
     assert "1 SAME" not in text
@@ -161,11 +162,12 @@ def test_the_fullest_run_has_at_most_forty_lines() -> None:
     many = [f"broker {n}" for n in range(60)]
     run = document(exit_code=7, scenarios=rows, not_run=absent, left_behind=many, modified=many)
     for notes in ((), many):
-        assert len(summary(run, {}, notes).splitlines()) <= 40
+        assert len(summary(view_of(run, notes=notes)).splitlines()) <= 40
 
 
 def test_notes_stand_below_the_verdicts() -> None:
-    text = summary(document(scenarios=[judged("a", "PASS")]), {}, ["a: load host load-3: its p99 | is the highest"])
+    notes = ["a: load host load-3: its p99 | is the highest"]
+    text = summary(view_of(document(scenarios=[judged("a", "PASS")]), notes=notes))
     assert "\n1 PASS.\n\n- note: a: load host load-3: its p99 \\| is the highest\n\n" in text
 
 

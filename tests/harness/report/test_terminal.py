@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.model import Effect, Outcome, Verdict
-from perfgate.report.commands import alone
-from perfgate.report.terminal import fitting, summary_line, to_do_line, write_table
+from perfgate.report.next_steps import alone, to_do_line
+from perfgate.report.terminal import fitting, summary_line, write_table
 from tests.harness.run_gate import HANG_BOUND_S, ROOT
 
 PASSED = Outcome(name="batch-1k", verdict=Verdict.PASS, judgements=())

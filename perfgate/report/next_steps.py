@@ -1,0 +1,138 @@
+"""What to do next after a run, and the commands for it, with what differs from the defaults."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from perfgate.judge.run_end import is_undecided
+from perfgate.judge.wording import MORE_ROUNDS
+from perfgate.model import Outcome, Verdict
+from perfgate.model.exit_code import UNFINISHED, ExitCode
+from perfgate.model.judged import severity
+from perfgate.report.view import View
+
+USUAL_TARGET, USUAL_TIER = "embedded", "smoke"
+MOST_STEPS = 5
+NO_GROUND: Mapping[int, str] = {
+    **UNFINISHED,
+    ExitCode.RED: "read in its log which brokers failed beside other scenarios, and repeat it",
+    ExitCode.UNDECIDED: "nothing was judged, or only what an interrupted run had measured",
+}
+"""Why not to decide on a run with this exit code, where none of its verdicts says so."""
+
+
+def variables(target: str = USUAL_TARGET, tier: str = USUAL_TIER) -> str:
+    """Return the variables of make for this target and tier, with a leading blank; empty for the usual ones."""
+    asked = {"TARGET": target if target != USUAL_TARGET else "", "TIER": tier if tier != USUAL_TIER else ""}
+    return "".join(f" {key}={shlex.quote(value)}" for key, value in asked.items() if value)
+
+
+def target_of(document: Mapping[str, Any]) -> str:
+    """Return TARGET of a recorded run; of one of real brokers its file is not known."""
+    kind = str(document["target"]["kind"])
+    return kind if kind != "brokers" else "FILE.toml"
+
+
+def alone(name: str, names: Collection[str]) -> str:
+    """Return the option that selects the scenario of this name and no other: -k takes all names that contain it."""
+    others = sorted((other for other in names if name in other and other != name), key=len)
+    shortest = [other for at, other in enumerate(others) if not any(before in other for before in others[:at])]
+    if not shortest:
+        return f"-k {name}"
+    return f"-k '{name} and not ({' or '.join(sorted(shortest))})'"
+
+
+def gate_command(selection: str, target: str = USUAL_TARGET, tier: str = USUAL_TIER) -> str:
+    """Return the make command that measures a selection (options of pytest) on this target in this tier."""
+    return f'make gate{variables(target, tier)} ARGS="{selection}"'
+
+
+def baseline_command(target: str = USUAL_TARGET, tier: str = USUAL_TIER, **others: str) -> str:
+    """Return the make command that records thresholds of this target and tier; `others` are make variables as well."""
+    given = "".join(f" {key}={shlex.quote(value)}" for key, value in others.items() if value)
+    return f"make baseline{variables(target, tier)}{given}"
+
+
+def to_do_line(
+    outcomes: Sequence[Outcome],
+    relations: Mapping[str, Outcome],
+    target: str,
+    tier: str,
+    *,
+    names: Collection[str],
+    rounds: int,
+    on_that_machine: bool,
+) -> str:
+    """Return what to do now, in one line: of the worst verdict, with the command for this target and tier.
+
+    `relations`: their outcomes, by name with the family in front: acks/acks-rate. `names`: of all scenarios that there
+    are. `rounds`: of this run. `on_that_machine`: the run was recorded, perhaps elsewhere.
+    """
+    worst: list[tuple[str, str, Outcome]] = [(one.name, alone(one.name, names), one) for one in outcomes]
+    worst += [(name.partition("/")[2], f"--family {name.partition('/')[0]}", one) for name, one in relations.items()]
+    worst = sorted((each for each in worst if not each[2].verdict.green), key=lambda each: severity(each[2].verdict))
+    if not worst:
+        return "To do: nothing, all that was judged is within its limits"
+    name, selection, outcome = worst[0]
+    longer = f" --rounds {max(MORE_ROUNDS, 2 * rounds)}"
+    again, more = (gate_command(f"{selection}{option}", target, tier) for option in ("", longer))
+    steps = {
+        Verdict.BROKEN: f"read the brokers' logs (logs/ beside run.json), then {again}",
+        Verdict.REGRESSED: f"{again} measures it once more; if it stays, look at what changed since the last green run",
+        Verdict.INVALID: f"mend the reason that its message gives, then {again}",
+        Verdict.INCONCLUSIVE: f"quiet the machine, then {more}",
+        Verdict.MISSING: f"{baseline_command(target, tier)} stores what it is to be held against",
+    }
+    there = " on that machine" if on_that_machine else ""
+    others = f" (and {len(worst) - 1} more that are not green)" if len(worst) > 1 else ""
+    return f"To do{there}: {name} is {outcome.verdict.value}: {steps[outcome.verdict]}{others}"
+
+
+def without_verdict(
+    exit_code: int,
+    judged: Collection[Verdict],
+    *,
+    missing_is_red: bool,
+    owed: Mapping[str, str],
+    lacking: bool,
+    unfinished: str,
+) -> str:
+    """Return what to do of a run that is red or undecided without a verdict that says so; empty of all others.
+
+    `owed`: reasons why the cluster could not be judged; `lacking`: scenarios were kept from running; `unfinished`: why
+    the recorded run is not whole.
+    """
+    if exit_code == ExitCode.UNHEALTHY:
+        return "see what happened to the brokers, then run again"
+    if exit_code == ExitCode.ERROR:
+        return "read above which error it was; what is no fault of the machine is one of the suite: report it"
+    if exit_code == ExitCode.RED:
+        red = any(verdict.red or (missing_is_red and verdict is Verdict.MISSING) for verdict in judged)
+        # by --undecided: something is to be done about what is undecided
+        said = red or any(map(is_undecided, judged))
+        return "" if said else "read above which brokers failed beside other scenarios, then run again"
+    if exit_code == ExitCode.UNDECIDED and all(verdict.green for verdict in judged):
+        if owed:
+            return f"have the cluster as the profile has it, then run again: {next(iter(owed.values()))}"
+        if lacking:
+            return "find what keeps scenarios from running or changes how their tests end, and run without it"
+        return f"measure it to its end: {unfinished}" if unfinished else "see above why nothing was judged"
+    return ""
+
+
+def next_steps(view: View) -> list[str]:
+    """Return what to do next after a run: what was left behind, then what the messages of the worst say."""
+    document = view.document
+    steps = [*document["left_behind"], *([view.advice] if view.advice else [])]
+    lines = [line.strip() for off in view.off for line in (off.message or "").splitlines()]
+    steps += [line.removeprefix("next").strip() for line in lines if line.startswith("next ")]
+    if document["exit_code"] != ExitCode.GREEN and not steps:
+        why = document.get("cause") or NO_GROUND.get(document["exit_code"], "it ended in an error")
+        steps.append(f"This run is no ground to go on: {why}.")
+    if view.missing and not document.get("profile_note"):  # else no run like this one can be recorded, or not there
+        command = baseline_command(target_of(document), str(document["tier"]["name"]))
+        steps.append(f"Record thresholds of this machine: {command}")
+    nothing = "Nothing: go on. Each scenario's page has the command that repeats it."
+    return list(dict.fromkeys(steps))[:MOST_STEPS] or [nothing]
