@@ -1,4 +1,4 @@
-"""run.json as types: what was measured is read back by them, and docs/run.schema.json is made from them."""
+"""Types of run.json: recorded runs are read by them, and docs/run.schema.json is made from them."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ STATED: Mapping[str, tuple[str, ...]] = {
     "Consumers": ("config",),
     "LoadEntry": ("rate", "records"),
 }
-"""What every run states although the type has a default: a round must not be valid because its `flaws` were lost."""
+"""Keys that every run states although the type has a default: a round whose `flaws` are lost must not be valid."""
 Strings = tuple[str, ...]
 Share = Annotated[float, Ge(-1)]
 Numbers = tuple[float, ...]
 
 
 def _stated(kind: Any) -> GetPydanticSchema:
-    """Return the mark of what is handled as a mapping, or a text, and stands in run.json as a `kind`."""
+    """Return the mark of a value that is handled as a mapping or a text, and is a `kind` in run.json."""
     return GetPydanticSchema(lambda _source, handler: handler(kind))
 
 

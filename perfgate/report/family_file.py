@@ -1,4 +1,4 @@
-"""A family file that is like a topic in use: its text, with where each figure comes from and what is not known."""
+"""Text of a family file for a load like that of a topic in use (--like), with the source of each figure."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from textwrap import fill
 from perfgate.model.observed import ObservedTopic
 
 LEAST_RECORD_BYTES = 32
-"""With room for the time at which it was sent, which the latency from send to receipt goes by."""
+"""With room for the time at which it was sent, for the latency from send to receipt."""
 KEYED = 0.5
-"""Share of the sample that has a key from which on the records of the scenario have one."""
+"""The records of the scenario have keys from this share of the sample on."""
 RANDOM_KEYS = 0.5
-"""More different keys than this share of the keyed records are as good as random ones."""
+"""More different keys than this share of the keyed records count as random keys."""
 COMPRESSIBLE, MOST_RATIO = 1.1, 100.0
 PACKED = 1.3
-"""Batches that are not compressed hold less than a byte of records in each of theirs: headers are beside."""
+"""Uncompressed batches hold less than one byte of records per byte, because of headers."""
 BASE_RATE = 500
-"""Records/s of the base, where the topic's own rate is not known."""
+"""Records/s of the base, used where the topic's own rate is not known."""
 WIDTH = 100
 
 
@@ -31,7 +31,7 @@ def family_name(topic: str) -> str:
 def family_text(topic: ObservedTopic, written: datetime, text_ratio: float) -> str:
     """Return the text of a module that :func:`fixtures.own_scenarios.load_own_scenarios` reads.
 
-    `text_ratio`: how many times smaller gzip makes the text that is most like the sample, of all that can be made.
+    `text_ratio`: gzip's ratio for the generated text that is most like the sample.
     """
     name, sample = family_name(topic.name), topic.sample
     cluster = re.sub(r"[^\w .:/-]", "?", topic.cluster)  # its file may call it anything
@@ -112,7 +112,7 @@ def family_text(topic: ObservedTopic, written: datetime, text_ratio: float) -> s
 
 
 def record_bytes(topic: ObservedTopic) -> int:
-    """Return how long the records of its scenarios are, in bytes."""
+    """Return the bytes of a record of its scenarios."""
     return max(LEAST_RECORD_BYTES, topic.sample.record_bytes)
 
 
@@ -136,7 +136,7 @@ def _keys(topic: ObservedTopic) -> str | int:
 
 
 def _compression(topic: ObservedTopic) -> list[tuple[str, str, str]]:
-    """Return the producers' compression, where batches come compressed and the topic does not say how."""
+    """Return the producers' compression where batches are compressed and the topic does not name a codec."""
     sample = topic.sample
     if sample.packed is None or sample.packed < PACKED or "compression.type" in dict(topic.config):
         return []
@@ -145,7 +145,7 @@ def _compression(topic: ObservedTopic) -> list[tuple[str, str, str]]:
 
 
 def _payload(topic: ObservedTopic, text_ratio: float) -> str:
-    """Return the text that is most like the sample; random where that is nearer, or hardly anything is saved."""
+    """Return the payload that is most like the sample: text, or random where that is nearer or hardly compresses."""
     seen = topic.sample.gzip_ratio
     if seen < COMPRESSIBLE or text_ratio < COMPRESSIBLE or seen**2 < text_ratio:
         return "random"

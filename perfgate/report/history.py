@@ -1,8 +1,7 @@
-"""One line per run that lasts: ``python -m perfgate.report.history [--prune-before DATE]``. Slow drift is looked for
-in it, and all of it is drawn on a page (history_page.py).
+"""The history of runs, a line each, and slow drift in it: ``python -m perfgate.report.history [--prune-before DATE]``.
 
-Drift is found by Apache Otava's change-point analysis and shown as a note with the date, never as a verdict: of flat
-series 3.5 to 7 % have a false change point.
+Drift is found by Apache Otava's change-point analysis. It is a note with the date, never a verdict: of flat series 3.5
+to 7 % have a false change point. history_page.py draws all of the history.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from perfgate.report.view import NOT_DECIDED
 
 FILE, PAGE = "history.jsonl", "history.html"
 METRICS = ("records_per_s", "broker_cpu_us_per_record")
-"""Drift is looked for in these."""
+"""Searched for drift."""
 SHOWN = (*METRICS, "latency_ms.p99", "knee_records_per_s", "outage_s.max")
-"""What a line keeps of each scenario, where it has it."""
+"""Kept of each scenario that has them."""
 FEWEST_RUNS = 10
 """A change point needs several runs on either side."""
 FORMER_RUNS = 10
-"""So many runs stand beside a run's own rounds."""
+"""Former runs that are drawn with a run's own rounds."""
 LEAST_MOVE = 0.03
 MAX_P_VALUE = 0.001
 MIN_MAGNITUDE = 0.0
@@ -56,7 +55,7 @@ class Drift:
 
 
 def entry_of(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what history keeps of a run.json."""
+    """Return the history's line of a run.json."""
     return {
         "run_id": document["run_id"],
         "resumed_from": document.get("resumed_from"),
@@ -83,7 +82,7 @@ def entry_of(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def append(path: Path, document: Mapping[str, Any]) -> None:
-    """Add a run to the history: one line, written at once, so that runs which share the file do not mix."""
+    """Add a run to the history: one line in one write, so that runs that share the file do not mix."""
     path.parent.mkdir(parents=True, exist_ok=True)
     cut_off = path.exists() and path.read_bytes()[-1:] not in (b"\n", b"")
     with path.open("a") as lines:
@@ -91,9 +90,9 @@ def append(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def load(path: Path, note: Callable[[str], None] = note_once) -> list[dict[str, Any]]:
-    """Return the runs in the history, oldest first, without those that another run continued, which has their figures.
+    """Return the runs in the history, oldest first, without those that another run continued.
 
-    A line that cannot be read (a write cut short, a damaged byte) is left out: `note` names the first of them.
+    A line that cannot be read (a write cut short, a damaged byte) is left out; `note` names the first one.
     """
     entries, flaws = [], {}
     for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else [], 1):
@@ -124,9 +123,9 @@ def drifts(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any]) -> lis
 
 
 def kind_of(entry: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return what runs must share for their figures to be compared: target, machine, tier, driver, reference.
+    """Return the facts that comparable runs share: target, machine, tier, driver, reference.
 
-    Not the number of real brokers, which lines of before 2026-11-27 do not have.
+    Without the number of real brokers, which lines of before 2026-11-27 lack.
     """
     facts = {key: value for key, value in entry["facts"].items() if key != "brokers"}
     return (facts, *(entry.get(key) for key in ("tier", "driver", "reference")))
@@ -135,9 +134,9 @@ def kind_of(entry: Mapping[str, Any]) -> tuple[object, ...]:
 def former_values(
     entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any], before: str, latest: int = FORMER_RUNS
 ) -> dict[str, dict[str, list[float]]]:
-    """Return what the `latest` unmodified runs of the same kind as `like` measured, oldest first; 0: all of them.
+    """Return values of the `latest` unmodified runs like `like` (0: of all), by scenario and metric, oldest first.
 
-    By scenario and metric. `before`: the id of a run; only runs that began before it count (ids sort by time).
+    `before`: the id of a run; only runs that began before it count (ids sort by time).
     """
     alike = [e for e in entries if not e["modified"] and kind_of(e) == kind_of(like) and str(e["run_id"]) < before]
     found: dict[str, dict[str, list[float]]] = {}
@@ -150,10 +149,9 @@ def former_values(
 
 
 def undecided_before(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any], before: str) -> dict[str, int]:
-    """Return in how many of the latest runs of the same kind each scenario or relation was undecided, without a break.
+    """Return in how many of the latest runs of the same kind in a row each scenario or relation was undecided.
 
-    Only runs that were modified alike count, and began before the run `before`; one without a verdict of it is passed
-    over.
+    Only runs that were modified alike and began before the run `before` count; one without a verdict of it is skipped.
     """
     alike = [
         {**{name: row["verdict"] for name, row in e["rows"].items()}, **e.get("relations", {})}
@@ -168,15 +166,12 @@ def undecided_before(entries: Sequence[Mapping[str, Any]], like: Mapping[str, An
 
 
 def is_sound(row: Mapping[str, Any]) -> bool:
-    """Return whether the figures of a scenario's row are ones to go by."""
+    """Whether the figures of a scenario may be used."""
     return row["verdict"] not in UNSOUND
 
 
 def changes_of(scenario: str, metric: str, series: Sequence[tuple[str, float]]) -> list[tuple[int, Drift]]:
-    """Return the change points that matter, with the place in `series` (day and value of each run) that each begins at.
-
-    None with fewer than FEWEST_RUNS: a change point needs several runs on either side.
-    """
+    """Return the change points of at least LEAST_MOVE, each with its index in `series` (day and value of each run)."""
     if len(series) < FEWEST_RUNS:
         return []
     with warnings.catch_warnings():
@@ -190,7 +185,7 @@ def changes_of(scenario: str, metric: str, series: Sequence[tuple[str, float]]) 
     for start, change, end in zip(edges, edges[1:], edges[2:], strict=False):
         before = statistics.mean(values[start:change])
         if not before:
-            continue  # how much more than nothing is no share
+            continue  # no share of 0
         moved = statistics.mean(values[change:end]) / before - 1
         if abs(moved) >= LEAST_MOVE:  # the analysis also finds significant changes that are too small to matter
             found.append((change, Drift(scenario=scenario, metric=metric, since=series[change][0][:10], moved=moved)))
@@ -198,7 +193,7 @@ def changes_of(scenario: str, metric: str, series: Sequence[tuple[str, float]]) 
 
 
 def prune(path: Path, before: date) -> int:
-    """Remove the runs that started before this day; return how many. Lines that are none of a run stay."""
+    """Remove the runs that started before this day; return how many. Lines that cannot be read stay."""
     lines = path.read_bytes().splitlines(keepends=True)
     kept = [line for line in lines if not _started_before(line, before)]
     part = path.with_suffix(".part")
@@ -233,7 +228,7 @@ def main() -> int:
         print(f"{entry['started']}  {entry['run_id']}  {entry['tier']}  exit {entry['exit_code']}  {verdicts}")
     print(f"{len(entries)} run(s)")
     drawn = arguments.history.with_name(PAGE)
-    from perfgate.report.history_page import page  # which takes its words from here
+    from perfgate.report.history_page import page  # which imports this module
 
     drawn.write_text(page(entries), encoding="utf-8", errors="replace")
     print(f"over time: {drawn}")

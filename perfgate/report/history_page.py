@@ -1,4 +1,4 @@
-"""All runs on one page, without server or script: per scenario and metric the runs over time, limits, changes."""
+"""Page of all runs, without server or script: each scenario's metrics over time, with limits and changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perfgate.report.history import SHOWN, Drift, changes_of, is_sound, kind_of
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 190, 84, 12, 26, 26
 OTHERS = "other"
-"""The family of scenarios of which older lines of the history do not name one."""
+"""Family of scenarios for which older lines of the history name none."""
 MARKS = {
     Verdict.PASS.value: "o",
     Verdict.IMPROVED.value: "o",
@@ -21,7 +21,7 @@ MARKS = {
     Verdict.REGRESSED.value: "x",
     Verdict.BROKEN.value: "x",
 }
-"""Red ones are crosses, others that were judged discs, undecided ones rings: colour alone tells nothing."""
+"""Red: a cross; judged otherwise: a disc; undecided: a ring. Colour alone carries no information."""
 STYLE = """
 :root { color-scheme: light dark; --bg: #fff; --fg: #111; --soft: #595959; --rule: #ccc; --line: #0072b2;
   --bad: #c04000; --limit: #8a5a00; }
@@ -45,7 +45,7 @@ td, th { text-align: left; padding: .15rem .7rem .15rem 0; border-bottom: 1px so
 
 
 def page(entries: Sequence[Mapping[str, Any]]) -> str:
-    """Return the page for the lines of a history, oldest first. Modified runs and replays' are not drawn."""
+    """Return the page for the lines of a history, oldest first, without modified runs."""
     drawn = [entry for entry in entries if not entry["modified"]]
     left_out = len(entries) - len(drawn)
     families = _families(drawn)
@@ -105,7 +105,7 @@ def _label(metric: str) -> str:
 
 
 def _chart(name: str, metric: str, entries: Sequence[Mapping[str, Any]]) -> str:
-    """Return one metric over the runs as SVG; the runs stand side by side, whenever they were."""
+    """Return one metric over the runs as SVG, with equal distances between the runs."""
     values = [float(entry["rows"][name][metric]) for entry in entries]
     limits = [_limit(entry["rows"][name], metric) for entry in entries]
     top = max([*values, *(limit for limit in limits if limit is not None)]) * 1.08 or 1.0
@@ -166,7 +166,7 @@ def _limit(row: Mapping[str, Any], metric: str) -> float | None:
 
 
 def _stretches(entries: Sequence[Mapping[str, Any]]) -> list[list[int]]:
-    """Return the places of runs of each kind, which a line may join."""
+    """Return the indexes of runs of each kind, which a line may join."""
     found: dict[str, list[int]] = {}
     for place, entry in enumerate(entries):
         found.setdefault(repr(kind_of(entry)), []).append(place)
@@ -174,7 +174,7 @@ def _stretches(entries: Sequence[Mapping[str, Any]]) -> list[list[int]]:
 
 
 def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Return what changed from one run to the next, in words; empty when nothing did."""
+    """Return the facts that changed from one run to the next, in words."""
     pairs = {"commit": (before["commit"], after["commit"]), "tier": (before["tier"], after["tier"])}
     pairs |= {"driver": (before["driver"], after["driver"]), "profile": (before["profile"], after["profile"])}
     names = {**before["facts"], **after["facts"]}
@@ -183,7 +183,7 @@ def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 
 def _drifts(name: str, metric: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Drift]]:
-    """Give the place and the words of each change point, over sound runs of the latest one's kind."""
+    """Give index and words of each change point over sound runs of the latest one's kind."""
     alike = [
         (place, entry)
         for place, entry in enumerate(entries)

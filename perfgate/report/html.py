@@ -1,4 +1,4 @@
-"""Builds the single-file Allure 3 report of a run: ``python -m perfgate.report.html [results/<run-id>]``."""
+"""Builder of a run's single-file Allure 3 report: ``python -m perfgate.report.html [results/<run-id>]``."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class ReportError(Exception):
 def build_report(run_dir: Path) -> Path:
     """Build <run>/report/index.html from <run>/allure-results and return it. Raises ReportError.
 
-    The history of earlier runs lies beside the runs. Building a run's report again starts from the history as it
-    was before that run, so that the run counts once.
+    The history of earlier runs is next to the runs. Building a report again starts from the history before that run,
+    so that the run counts once.
     """
     results = run_dir / "allure-results"
     if not results.is_dir():
@@ -70,11 +70,7 @@ def build_report(run_dir: Path) -> Path:
 
 
 def _finish(page: Path) -> None:
-    """Do what Allure has no option for.
-
-    Take out what loads another company's script whenever somebody opens the report, and give attached pages room: a
-    browser shows five lines of them unless it is told otherwise.
-    """
+    """Remove another company's script; give attached pages more than a browser's five lines. Allure has no options."""
     text = ANALYTICS.sub("", page.read_text(encoding="utf-8"))
     page.write_text(text.replace("</head>", f"{ROOM}</head>", 1), encoding="utf-8")
 
@@ -126,7 +122,7 @@ def _document(recorded: Path) -> dict[str, Any]:
 
 
 def _environment() -> dict[str, str]:
-    """Return what programs from a registry may see of the environment: no password that a variable holds."""
+    """Return the environment for programs from a registry: no password that a variable holds."""
     return {name: value for name, value in os.environ.items() if FOR_NODE.fullmatch(name)}
 
 
@@ -149,14 +145,14 @@ def _node(arguments: list[object], timeout_s: float, doing: str) -> None:
 
 
 def main() -> int:
-    """Build the report that the arguments ask for; return the exit code."""
+    """Build the report of the run in the arguments; return the exit code."""
     parser = argparse.ArgumentParser(description="Build the HTML report of a run.")
     parser.add_argument("run", nargs="?", default="results/latest", help="a run's folder (default: results/latest)")
     return build_and_tell(Path(parser.parse_args().run).resolve())
 
 
 def build_and_tell(run_dir: Path) -> int:
-    """Build the report of a run and print where it lies, or why there is none; return the exit code: 0 or 1."""
+    """Build the report of a run and print its path, or why there is none; return the exit code: 0 or 1."""
     try:
         report = build_report(run_dir)
     except (ReportError, OSError) as error:

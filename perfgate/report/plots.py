@@ -1,4 +1,4 @@
-"""Pictures for the report."""
+"""Pictures for the report: of a comparison's units, of faults, of ramps; and all of a scenario or a family."""
 
 from __future__ import annotations
 
@@ -26,23 +26,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LINE_APART = 0.06
-"""Lines of partitions that have the same leader are drawn beside one another."""
+"""Distance between the lines of partitions that have the same leader."""
 HEADROOM = 1.5
-"""The first intervals are as wide as the sky; the picture ends at so many times the largest unit."""
-
-
-def paired_rounds(
-    unit_effects: Sequence[float],
-    planned_units: int,
-    metric: str,
-    margin: float = MARGIN,
-    recorded: RecordedPairs | None = None,
-) -> bytes:
-    """Return a PNG of each unit's difference in percent, and of the estimate with its interval as it came to be.
-
-    `margin`: the share either way that is called the same. `recorded`: A/A pairs that tell of the scatter too.
-    """
-    return png(paired_rounds_figure(unit_effects, planned_units, metric, margin, recorded))
+"""The first intervals are very wide; the picture ends at this many times the largest unit."""
 
 
 @styled
@@ -53,7 +39,10 @@ def paired_rounds_figure(
     margin: float = MARGIN,
     recorded: RecordedPairs | None = None,
 ) -> Figure:
-    """Return the same as a figure."""
+    """Return each unit's difference in percent, and the estimate with its interval after each unit.
+
+    `margin`: the share either way that counts as the same. `recorded`: A/A pairs, which give the scatter too.
+    """
     from matplotlib.ticker import MaxNLocator
 
     logs = [math.log1p(effect) for effect in unit_effects]
@@ -86,11 +75,6 @@ def paired_rounds_figure(
     return figure
 
 
-def fault_timeline(name: str, failover: Failover) -> bytes:
-    """Return a PNG of a round with a fault: records taken, p99, in-sync replicas and leaders on one time axis."""
-    return png(fault_timeline_figure(name, failover))
-
-
 def _in_sync(axes: Axes, failover: Failover, partitions: int, end: float) -> None:
     moments = [at for at, _ in failover.in_sync] + [end]
     for number in range(partitions):
@@ -102,7 +86,7 @@ def _in_sync(axes: Axes, failover: Failover, partitions: int, end: float) -> Non
 
 @styled
 def fault_timeline_figure(name: str, failover: Failover) -> Figure:
-    """Return the same as a figure."""
+    """Return a round with a fault: records taken, p99, in-sync replicas and leaders on one time axis."""
     from matplotlib.ticker import StrMethodFormatter
 
     count = len(failover.p99_ms)
@@ -114,7 +98,7 @@ def fault_timeline_figure(name: str, failover: Failover) -> Figure:
     )
     partitions = sorted(failover.acknowledged, key=int)
     heat = [failover.acknowledged[partition] for partition in partitions]
-    # What waited is taken at once when an outage ends: the usual rate has to be told from none beside that.
+    # When an outage ends, what waited is taken at once: the usual rate must still differ visibly from none.
     usual = statistics.median(records for row in heat for records in row)
     mesh = taken.pcolormesh(edges, range(len(partitions) + 1), heat, cmap="cividis", vmin=0, vmax=2 * max(usual, 1))
     taken.set_yticks([n + 0.5 for n in range(len(partitions))], [f"partition {partition}" for partition in partitions])
@@ -155,14 +139,9 @@ def fault_timeline_figure(name: str, failover: Failover) -> Figure:
 PERCENTILES = (("p50", SKY), ("p99", BLUE), ("p999", BLACK))
 
 
-def knee_curve(name: str, found: Round) -> bytes:
-    """Return a PNG of a ramp's steps over the rate offered: records taken, latency, CPU of each broker; the knee."""
-    return png(knee_curve_figure(name, found))
-
-
 @styled
 def knee_curve_figure(name: str, found: Round) -> Figure:
-    """Return the same as a figure."""
+    """Return a ramp's steps over the rate offered: records taken, latency, CPU of each broker; the knee."""
     steps = sorted(found.steps, key=lambda step: step.rate)
     knee = None if found.invalid else found.metrics.get("knee_records_per_s")
     figure = new_figure(9, 9)
@@ -207,19 +186,16 @@ def knee_curve_figure(name: str, found: Round) -> Figure:
 
 
 def pictures(measurement: Measurement, outcome: Outcome | None, former: Former = NO_FORMER) -> dict[str, bytes]:
-    """Return all pictures of a scenario by file name: its rounds, latency and CPU, each fault, each ramp.
-
-    `former`: what former runs measured, by metric.
-    """
+    """Return all pictures of a scenario by file name: its rounds, latency and CPU, each fault, each ramp."""
     name = measurement.scenario.name
     found = {
         f"{name}-{what}.svg": svg(figure) for what, figure in scenario_pictures(measurement, outcome, former).items()
     }
     for r in measurement.rounds:
         if r.failover is not None:
-            found[f"{name}-fault-{r.index}.png"] = fault_timeline(f"{name}, fault {r.index}", r.failover)
+            found[f"{name}-fault-{r.index}.png"] = png(fault_timeline_figure(f"{name}, fault {r.index}", r.failover))
         if r.steps:
-            found[f"{name}-ramp-{r.index}.png"] = knee_curve(f"{name}, round {r.index}", r)
+            found[f"{name}-ramp-{r.index}.png"] = png(knee_curve_figure(f"{name}, round {r.index}", r))
     return found
 
 
@@ -229,8 +205,8 @@ def comparison_pictures(outcome: ComparisonOutcome, comparison: Comparison) -> d
         return {}
     metric, margin = outcome.primary.metric.name, outcome.decides.margin
     recorded = comparison.recorded_of(metric)
-    picture = paired_rounds(outcome.unit_effects, comparison.planned_units, metric, margin, recorded)
-    return {f"{outcome.name}-paired-rounds.png": picture}
+    figure = paired_rounds_figure(outcome.unit_effects, comparison.planned_units, metric, margin, recorded)
+    return {f"{outcome.name}-paired-rounds.png": png(figure)}
 
 
 def family_pictures(measurements: Sequence[Measurement], outcomes: Mapping[str, Outcome]) -> dict[str, bytes]:

@@ -1,6 +1,6 @@
-"""A/A pairs for a profile, from comparisons that changed nothing: ``python -m perfgate.report.recorded_pairs``.
+"""A/A pairs for a profile, from comparisons without a change: ``python -m perfgate.report.recorded_pairs``.
 
-Shows by what pairs of clusters of the same kind differed; writes thresholds/<profile>.toml only with --accept.
+Shows how much pairs of equal clusters differed; writes thresholds/<profile>.toml only with --accept.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from perfgate.report.proposal import suggested_name, with_profile
 from perfgate.report.results import note_once, recorded_comparisons, recorded_facts, recorded_runs, run_files
 
 KEPT = ("records_per_s", "broker_cpu_us_per_record", DECIDES_PACED, *NOT_THE_SAME_READ)
-"""What decides comparisons and is held against a reference."""
+"""Metrics that decide comparisons and are judged against a reference."""
 NOTHING = {"name", "budget_s", "pairs"}
-"""What run.json says of a change that changes nothing on pairs of clusters."""
+"""Keys in run.json of a change that changes nothing on pairs of clusters."""
 
 Found = dict[str, dict[str, RecordedPairs]]
 """By scenario and metric."""
 
 
 def of_nothing(run: Mapping[str, Any]) -> bool:
-    """Return whether a run compared scenarios as declared with themselves, on pairs of clusters."""
+    """Whether a run compared scenarios as declared with themselves, on pairs of clusters."""
     change = run.get("change") or {}
     return bool(change.get("pairs")) and set(change) <= NOTHING and not run["modified"] and not run["replay_of"]
 
@@ -51,10 +51,7 @@ def _whole(run: Mapping[str, Any]) -> bool:
 
 
 def pairs_of(runs: Sequence[Mapping[str, Any]]) -> Found:
-    """Return what pairs differed by in these runs, the oldest first; of pairs that were measured alike.
-
-    The runs have one tier, and so one window.
-    """
+    """Return by how much pairs differed in these runs of one tier, oldest first, for pairs that were measured alike."""
     found: Found = {}
     for run in sorted(runs, key=lambda one: str(one["run_id"])):
         sound = {entry["scenario"] for entry in run["comparisons"] if entry["verdict"] not in UNSOUND}
@@ -81,7 +78,7 @@ def _effects(comparison: Comparison) -> dict[str, tuple[float, ...]]:
 
 
 def scatter_of(pairs: RecordedPairs) -> float:
-    """Return by what a pair differs, as a standard deviation of the logarithm: 0.05 is 5 %."""
+    """Return the scatter of pairs as a standard deviation of the logarithm: 0.05 is 5 %."""
     return math.sqrt(sum(effect**2 for effect in pairs.effects) / len(pairs.effects))
 
 
@@ -101,7 +98,7 @@ def with_pairs(text: str, facts: Mapping[str, str], found: Found, run_ids: Seque
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Show what recorded A/A pairs say of this target and machine; return the exit code."""
+    """Show the recorded A/A pairs of this target and machine; return the exit code."""
     parser = argparse.ArgumentParser(description="A/A pairs for a profile, from the runs in the results folder.")
     parser.add_argument("--results", default="results", type=Path, help="folder of the runs (default: results)")
     parser.add_argument("--thresholds", default="thresholds", type=Path, help="folder of the threshold files")

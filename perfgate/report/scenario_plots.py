@@ -1,4 +1,4 @@
-"""Pictures of one scenario: its rounds beside the limits, latency on the scale of nines, CPU of each broker."""
+"""Pictures of one scenario: its rounds with their limits, latency on the scale of nines, CPU of each broker."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ NINES = {
     "p9999": ("p99.99", 4.0),
     "max": ("max", 5.0),
 }
-"""Percentiles by metric: what a reader calls them, and how many nines they have; the largest stands a nine further."""
+"""Percentiles by metric: their label, and how many nines they have; the largest value is drawn one nine further."""
 BROKER_CPU = "broker_cpu_cores."
 MOST_MARKERS = 24
-"""More on one line are a blur, and half of the file."""
+"""More on one line blur, and are half of the file."""
 Former = Mapping[str, Sequence[float]]
+"""Values of former runs by metric, oldest first."""
 NO_FORMER: Former = MappingProxyType({})
-"""What former runs measured, by metric; here none."""
 
 
 def scenario_pictures(
     measurement: Measurement, outcome: Outcome | None, former: Former = NO_FORMER
 ) -> dict[str, Figure]:
-    """Return the figures that a scenario's rounds have something for, by what they show."""
+    """Return the figures for which a scenario's rounds have data, by name."""
     found = {
         "rounds": rounds_figure(measurement, outcome, former),
         "latency": latency_figure(measurement),
@@ -102,10 +102,7 @@ def _draw_rounds(
 
 @styled
 def latency_figure(measurement: Measurement) -> Figure | None:
-    """Return the percentiles of each round (thin), of all rounds (bold), on the scale of nines; None without any.
-
-    Rounds whose latency is not valid are left out.
-    """
+    """Return the percentiles of each round with a valid latency (thin) and of all of them (bold); None without any."""
     names = [f"latency_ms.{name}" for name in NINES]
     rounds = [r for r in measurement.rounds if set(names) <= r.metrics.keys() and not r.spoilt(names[0])]
     together = latency_metrics(r.latency_histogram for r in rounds)
@@ -129,9 +126,9 @@ def latency_figure(measurement: Measurement) -> Figure | None:
 
 @styled
 def cpu_figure(measurement: Measurement) -> Figure | None:
-    """Return the CPU of each broker over the time of all windows, one round after the other; None where none is known.
+    """Return the CPU of each broker over the windows, one round after the other; None without any.
 
-    Where the source of the CPU tells no more than each window's mean, that mean over the rounds.
+    Where the source gives only each window's mean, that mean over the rounds.
     """
     over_time = [r for r in measurement.rounds if r.broker_cpu_over_time]
     brokers = _brokers_of(measurement)
@@ -198,10 +195,9 @@ def _mark_rounds(axes: Axes, rounds: Sequence[Round]) -> None:
 
 @styled
 def family_figure(family: str, measurements: Sequence[Measurement], published: Mapping[str, float]) -> Figure | None:
-    """Return rate and broker CPU of a family over its factor, and what was published of the rate; None for one alone.
+    """Return rate and broker CPU of a family over its factor, and the published rates; None for one scenario alone.
 
-    `published`: records/s by scenario. Its shape is drawn: scaled so that its median is this run's, because the
-    published figures are of other hardware.
+    `published`: records/s by scenario, of other hardware; drawn scaled so that their median is this run's.
     """
     kept = [(m, _centre(m, "records_per_s")) for m in measurements]
     kept = [(m, rate) for m, rate in kept if not math.isnan(rate)]

@@ -1,4 +1,4 @@
-"""One style for every picture: colours that the colour-blind tell apart, an own background for light and dark pages."""
+"""Style of all pictures: colours for the colour-blind, a background of their own for light and dark pages."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE = (
 )
 GREY = "#666666"
 MARKERS = "osD^vP"
-"""Brokers and quantiles differ by their marker too: print has no colours."""
+"""Brokers and quantiles also differ by marker: print has no colours."""
 LINES = ("-", "--", "-.", ":")
 CYCLE = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED)
 SHARP = 200
-"""Dots per inch: twice what a page shows."""
+"""Dots per inch: twice a page's resolution."""
 ENOUGH_COLOURS = 64
 COORDINATES = re.compile(rb' (?:d|x|y)="[^"]*"')
 FRACTION = re.compile(rb"(\.\d\d)\d+")
@@ -56,7 +56,7 @@ STYLE: Any = {
 
 
 def styled(draws: Callable[P, T]) -> Callable[P, T]:
-    """Have a function draw within :data:`STYLE`, whatever else uses matplotlib in this process."""
+    """Let a function draw within :data:`STYLE`, whatever else uses matplotlib in this process."""
 
     @functools.wraps(draws)
     def within(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -76,7 +76,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def plain_log(axes: Axes, which: Literal["x", "y"], values: Iterable[float]) -> None:
-    """Make an axis logarithmic, with plain numbers at its ticks however small the range of `values` is."""
+    """Make an axis logarithmic, with plain numbers at its ticks even for a small range of `values`."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
     known = [value for value in values if math.isfinite(value) and value > 0]
@@ -90,7 +90,7 @@ def plain_log(axes: Axes, which: Literal["x", "y"], values: Iterable[float]) -> 
 
 
 def png(figure: Figure) -> bytes:
-    """Return a figure as PNG, at twice a page's resolution, with as many colours as lines and letters need."""
+    """Return a figure as PNG, with as many colours as lines and letters need."""
     from PIL import Image
 
     picture, small = Image.open(io.BytesIO(_saved(figure, "png"))).convert("RGB"), io.BytesIO()
@@ -99,9 +99,9 @@ def png(figure: Figure) -> bytes:
 
 
 def svg(figure: Figure) -> bytes:
-    """Return a figure as SVG; its words are text, which makes it half as large as with outlines.
+    """Return a figure as SVG, with words as text: half as large as with outlines.
 
-    Coordinates are kept to a hundredth of a point: the millionth that matplotlib writes is a third of the file.
+    Coordinates are cut to a hundredth of a point: matplotlib's millionths are a third of the file.
     """
     return COORDINATES.sub(lambda found: FRACTION.sub(rb"\1", found[0]), _saved(figure, "svg"))
 

@@ -19,7 +19,8 @@ from perfgate.judge.units_case import primary_metric
 from perfgate.judge.wording import comparison_message, recommendation
 from perfgate.model import Change, Comparison, Effect, Load, changed
 from perfgate.model import settings as stated
-from perfgate.report.plots import paired_rounds, paired_rounds_figure
+from perfgate.report.plots import paired_rounds_figure
+from perfgate.report.style import png
 from tests.harness.build import flawed, measurement, one_round, scenario
 
 NOISE = (1.00, 1.01, 0.99, 1.005, 0.995, 1.0, 1.01, 0.99, 1.0, 1.0)
@@ -331,7 +332,9 @@ def test_the_picture_shows_every_unit_and_the_estimate() -> None:
     assert low < min(drawn["each unit"]) < max(drawn["each unit"]) < high, "nothing lies outside of the picture"
     (asked,) = paired_rounds_figure(effects, 10, "records_per_s", margin=0.02).axes
     assert "same: within 2 %" in asked.get_legend_handles_labels()[1]
-    assert paired_rounds(effects[:1], 10, "records_per_s").startswith(b"\x89PNG"), "one unit has no estimate yet"
+    assert png(paired_rounds_figure(effects[:1], 10, "records_per_s")).startswith(b"\x89PNG"), (
+        "one unit has no estimate yet"
+    )
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,9 @@ from perfgate.model import (
 )
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.nodes import LoggedChange, State
-from perfgate.report.plots import fault_timeline, fault_timeline_figure
+from perfgate.report.plots import fault_timeline_figure
 from perfgate.report.results import recorded_measurement, scenario_entry
+from perfgate.report.style import png
 from perfgate.systems.kafka.client.topics import assignment
 from perfgate.systems.kafka.managed.faults import KafkaTools
 from perfgate.systems.kafka.observe import changes
@@ -628,7 +629,7 @@ def test_the_timeline_shows_what_was_acknowledged_and_what_was_done() -> None:
         "leader",
     ]
     assert leaders.get_xlabel() == "seconds since the fault"
-    assert fault_timeline("kill-leader", failover).startswith(b"\x89PNG")
+    assert png(fault_timeline_figure("kill-leader", failover)).startswith(b"\x89PNG")
 
 
 def test_a_broker_that_is_gone_is_told_at_an_edge_and_left_out_by_the_watch() -> None:
