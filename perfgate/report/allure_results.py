@@ -172,7 +172,7 @@ def _steps_html(steps: Sequence[Step]) -> str:
 def _phases_html(failover: Failover) -> str:
     rows = []
     for name, (begin, end) in failover.phases.items():
-        at_once, in_the_end = (found.get(name, {}) for found in (failover.shares_at_once, failover.shares))
+        at_once, in_the_end = (by_phase.get(name, {}) for by_phase in (failover.shares_at_once, failover.shares))
         if end > begin:
             shown = (" ".join(percent(share) for share in shares.values()) for shares in (at_once, in_the_end))
             rows.append((name, f"{begin:.1f} .. {end:.1f} s", *shown))
@@ -225,8 +225,8 @@ def attach_comparison(comparison: Comparison, outcome: ComparisonOutcome) -> Non
     """Put what a change does to a scenario on the running test, with the paired rounds drawn."""
     scenario, primary = comparison.scenario, outcome.primary
     _label(scenario.families[0], f"{scenario.name}: {scenario.summary}")
-    found = f", {signed(primary.estimate)} {primary.metric.name}" if primary else ""
-    allure.dynamic.title(f"{scenario.name}: {outcome.effect.value}{found} with {comparison.change}")
+    shown = f", {signed(primary.estimate)} {primary.metric.name}" if primary else ""
+    allure.dynamic.title(f"{scenario.name}: {outcome.effect.value}{shown} with {comparison.change}")
     effects = [*([primary] if primary else []), *outcome.others]
     spent = f"{outcome.pairs} pairs in {outcome.units} units, {outcome.minutes:.1f} min, by {comparison.method}."
     seen = f" A slowdown of {percent(outcome.detectable)} would have shown." if outcome.detectable else ""
@@ -422,8 +422,8 @@ def _paragraph(text: str) -> str:
     return f"<p>{escaped(text)}</p>"
 
 
-def _attach_pictures(found: Mapping[str, bytes]) -> None:
-    for name, picture in found.items():
+def _attach_pictures(drawn: Mapping[str, bytes]) -> None:
+    for name, picture in drawn.items():
         allure.attach(picture, name, AttachmentType.SVG if name.endswith(".svg") else AttachmentType.PNG)
 
 

@@ -166,7 +166,7 @@ def measured_of(document: Mapping[str, Any], scenario: str = "") -> tuple[str, M
 
 def _flawed(entry: Mapping[str, Any]) -> str:
     """Return why the knee of some round is not the brokers'; empty when all are."""
-    return next((flaw["text"] for one in entry["rounds"] for flaw in one["flaws"] if KNEE in flaw["metrics"]), "")
+    return next((flaw["text"] for r in entry["rounds"] for flaw in r["flaws"] if KNEE in flaw["metrics"]), "")
 
 
 def _listed(brokers: object) -> Sequence[object]:
@@ -290,12 +290,12 @@ def main() -> int:
         wanted = wanted_of(arguments)
         document = load_run(arguments.run / "run.json", "capacity")
         scenario, measured = measured_of(document, arguments.scenario)
-        found = capacity(wanted, measured)
+        needed = capacity(wanted, measured)
     except ConfigurationError as error:
         print(error, file=sys.stderr)
         return 2
     shares = recorded_shares_cores(document)
-    print(sheet_text(wanted, measured, found, scenario=scenario, run=document["run_id"], shares_cores=shares))
+    print(sheet_text(wanted, measured, needed, scenario=scenario, run=document["run_id"], shares_cores=shares))
     return 0
 
 

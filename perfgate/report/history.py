@@ -110,7 +110,7 @@ def load(path: Path, note: Callable[[str], None] = note_once) -> list[dict[str, 
 def drifts(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any]) -> list[Drift]:
     """Return the latest change point of every scenario's metrics, over unmodified runs of the same kind as `like`."""
     alike = [e for e in entries if not e["modified"] and kind_of(e) == kind_of(like)]
-    found = []
+    moved = []
     for scenario in sorted({name for entry in alike for name in entry["rows"]}):
         for metric in METRICS:
             series = [
@@ -118,8 +118,8 @@ def drifts(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any]) -> lis
                 for e in alike
                 if scenario in e["rows"] and metric in e["rows"][scenario] and is_sound(e["rows"][scenario])
             ]
-            found += [drift for _, drift in changes_of(scenario, metric, series)[-1:]]
-    return found
+            moved += [drift for _, drift in changes_of(scenario, metric, series)[-1:]]
+    return moved
 
 
 def kind_of(entry: Mapping[str, Any]) -> tuple[object, ...]:
@@ -139,13 +139,13 @@ def former_values(
     `before`: the id of a run; only runs that began before it count (ids sort by time).
     """
     alike = [e for e in entries if not e["modified"] and kind_of(e) == kind_of(like) and str(e["run_id"]) < before]
-    found: dict[str, dict[str, list[float]]] = {}
+    by_scenario: dict[str, dict[str, list[float]]] = {}
     for entry in alike[-latest:]:
         for name, row in entry["rows"].items():
             for metric in SHOWN:
                 if metric in row and is_sound(row):
-                    found.setdefault(name, {}).setdefault(metric, []).append(float(row[metric]))
-    return found
+                    by_scenario.setdefault(name, {}).setdefault(metric, []).append(float(row[metric]))
+    return by_scenario
 
 
 def undecided_before(entries: Sequence[Mapping[str, Any]], like: Mapping[str, Any], before: str) -> dict[str, int]:
@@ -158,11 +158,11 @@ def undecided_before(entries: Sequence[Mapping[str, Any]], like: Mapping[str, An
         for e in entries
         if kind_of(e) == kind_of(like) and e["modified"] == like["modified"] and str(e["run_id"]) < before
     ]
-    found = {}
+    in_a_row = {}
     for name in {name for verdicts in alike for name in verdicts}:
         verdicts = [each[name] for each in reversed(alike) if each.get(name)]
-        found[name] = next((i for i, verdict in enumerate(verdicts) if verdict not in NOT_DECIDED), len(verdicts))
-    return {name: runs for name, runs in found.items() if runs}
+        in_a_row[name] = next((i for i, verdict in enumerate(verdicts) if verdict not in NOT_DECIDED), len(verdicts))
+    return {name: runs for name, runs in in_a_row.items() if runs}
 
 
 def is_sound(row: Mapping[str, Any]) -> bool:
@@ -181,15 +181,15 @@ def changes_of(scenario: str, metric: str, series: Sequence[tuple[str, float]]) 
         values = [value for _, value in series]  # a list: the library compares it with ==
         points, _ = compute_change_points(values, window_len=30, max_pvalue=MAX_P_VALUE, min_magnitude=MIN_MAGNITUDE)
     edges = [0, *sorted(int(point.index) for point in points), len(values)]
-    found = []
+    moves = []
     for start, change, end in zip(edges, edges[1:], edges[2:], strict=False):
         before = statistics.mean(values[start:change])
         if not before:
             continue  # no share of 0
         moved = statistics.mean(values[change:end]) / before - 1
         if abs(moved) >= LEAST_MOVE:  # the analysis also finds significant changes that are too small to matter
-            found.append((change, Drift(scenario=scenario, metric=metric, since=series[change][0][:10], moved=moved)))
-    return found
+            moves.append((change, Drift(scenario=scenario, metric=metric, since=series[change][0][:10], moved=moved)))
+    return moves
 
 
 def prune(path: Path, before: date) -> int:

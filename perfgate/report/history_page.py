@@ -73,12 +73,12 @@ def page(entries: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _families(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    found: dict[str, dict[str, None]] = {}
+    families: dict[str, dict[str, None]] = {}
     known = {name: row["family"] for entry in entries for name, row in entry["rows"].items() if row.get("family")}
     for entry in entries:
         for name in entry["rows"]:
-            found.setdefault(known.get(name, OTHERS), {})[name] = None
-    return {family: list(names) for family, names in found.items()}
+            families.setdefault(known.get(name, OTHERS), {})[name] = None
+    return {family: list(names) for family, names in families.items()}
 
 
 def _scenario(name: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -167,10 +167,10 @@ def _limit(row: Mapping[str, Any], metric: str) -> float | None:
 
 def _stretches(entries: Sequence[Mapping[str, Any]]) -> list[list[int]]:
     """Return the indexes of runs of each kind, which a line may join."""
-    found: dict[str, list[int]] = {}
+    stretches: dict[str, list[int]] = {}
     for place, entry in enumerate(entries):
-        found.setdefault(repr(kind_of(entry)), []).append(place)
-    return list(found.values())
+        stretches.setdefault(repr(kind_of(entry)), []).append(place)
+    return list(stretches.values())
 
 
 def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:

@@ -140,10 +140,10 @@ PERCENTILES = (("p50", SKY), ("p99", BLUE), ("p999", BLACK))
 
 
 @styled
-def knee_curve_figure(name: str, found: Round) -> Figure:
+def knee_curve_figure(name: str, r: Round) -> Figure:
     """Return a ramp's steps over the rate offered: records taken, latency, CPU of each broker; the knee."""
-    steps = sorted(found.steps, key=lambda step: step.rate)
-    knee = None if found.invalid else found.metrics.get("knee_records_per_s")
+    steps = sorted(r.steps, key=lambda step: step.rate)
+    knee = None if r.invalid else r.metrics.get("knee_records_per_s")
     figure = new_figure(9, 9)
     taken, latency, cpu = figure.subplots(3, 1, sharex=True)
     for words, marker, colour, kept in (
@@ -188,15 +188,15 @@ def knee_curve_figure(name: str, found: Round) -> Figure:
 def pictures(measurement: Measurement, outcome: Outcome | None, former: Former = NO_FORMER) -> dict[str, bytes]:
     """Return all pictures of a scenario by file name: its rounds, latency and CPU, each fault, each ramp."""
     name = measurement.scenario.name
-    found = {
+    drawn = {
         f"{name}-{what}.svg": svg(figure) for what, figure in scenario_pictures(measurement, outcome, former).items()
     }
     for r in measurement.rounds:
         if r.failover is not None:
-            found[f"{name}-fault-{r.index}.png"] = png(fault_timeline_figure(f"{name}, fault {r.index}", r.failover))
+            drawn[f"{name}-fault-{r.index}.png"] = png(fault_timeline_figure(f"{name}, fault {r.index}", r.failover))
         if r.steps:
-            found[f"{name}-ramp-{r.index}.png"] = png(knee_curve_figure(f"{name}, round {r.index}", r))
-    return found
+            drawn[f"{name}-ramp-{r.index}.png"] = png(knee_curve_figure(f"{name}, round {r.index}", r))
+    return drawn
 
 
 def comparison_pictures(outcome: ComparisonOutcome, comparison: Comparison) -> dict[str, bytes]:
@@ -224,9 +224,9 @@ def family_pictures(measurements: Sequence[Measurement], outcomes: Mapping[str, 
     return {f"family-{family}.svg": svg(figure) for family, figure in figures.items() if figure is not None}
 
 
-def write_pictures(found: Mapping[str, bytes], run_dir: Path) -> None:
+def write_pictures(drawn: Mapping[str, bytes], run_dir: Path) -> None:
     """Write pictures into the run's folder `pictures`."""
     folder = run_dir / "pictures"
-    for name, picture in found.items():
+    for name, picture in drawn.items():
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(picture)

@@ -103,7 +103,7 @@ def proposed(runs: Sequence[Mapping[str, Any]]) -> list[Proposed]:
     A time whose end some round did not see has none: the median of the others would hide that nights without a change
     lack it too.
     """
-    found = []
+    proposals = []
     for name in sorted({entry["name"] for run in runs for entry in run["scenarios"]}):
         measured = (e for run in runs for e in run["scenarios"] if e["name"] == name)
         entries = [e for e in measured if e["verdict"] not in UNSOUND]
@@ -115,8 +115,8 @@ def proposed(runs: Sequence[Mapping[str, Any]]) -> list[Proposed]:
             rates = [e["load"]["rate"] for e in taken if e["load"].get("share_of_knee")]
             if len(values) > 1 and statistics.median(values) > 0:
                 rate = float(round(statistics.median(rates))) if rates else 0.0
-                found.append(Proposed(scenario=name, metric=metric, values=values, rate=rate))
-    return found
+                proposals.append(Proposed(scenario=name, metric=metric, values=values, rate=rate))
+    return proposals
 
 
 def _as_judged(entry: Mapping[str, Any], metric: str) -> float:
@@ -124,8 +124,8 @@ def _as_judged(entry: Mapping[str, Any], metric: str) -> float:
 
     The percentile of all rounds' records together would follow the worst round alone.
     """
-    found = entry["metrics"][metric]
-    return float(found["value"] if entry["declared"]["fault"] else centre(found["rounds"]))
+    recorded = entry["metrics"][metric]
+    return float(recorded["value"] if entry["declared"]["fault"] else centre(recorded["rounds"]))
 
 
 def _sound(entry: Mapping[str, Any], metric: str) -> bool:
@@ -172,7 +172,7 @@ def narrower(new: Proposed, tolerance: float) -> str:
     return f"{tolerance * 100:g} % with {more} more run{'' if more == 1 else 's'}"
 
 
-def worse(found: Sequence[Proposed], profile: Profile | None) -> dict[Proposed, str]:
+def worse(proposals: Sequence[Proposed], profile: Profile | None) -> dict[Proposed, str]:
     """Return the new baselines that need a reason, each with the reason why it is worse.
 
     Worse: than the stored one beyond both errors, than its anchor, or of a lighter load. The error of a median of runs
@@ -180,7 +180,7 @@ def worse(found: Sequence[Proposed], profile: Profile | None) -> dict[Proposed, 
     within its error, to the tolerance.
     """
     texts = {}
-    for new in found:
+    for new in proposals:
         old = stored(new, profile)
         if old is None:
             continue
@@ -222,7 +222,7 @@ def with_profile(text: str, facts: Mapping[str, str]) -> tomlkit.TOMLDocument:
 def updated(
     text: str,
     facts: Mapping[str, str],
-    found: Sequence[Proposed],
+    proposals: Sequence[Proposed],
     runs: Sequence[Mapping[str, Any]],
     because: str = "",
     explained: Collection[Proposed] = (),
@@ -241,7 +241,7 @@ def updated(
     today = datetime.now(UTC).date().isoformat()
     ids = ", ".join(sorted(run["run_id"] for run in runs))
     tier = runs[0]["tier"]
-    for new in found:
+    for new in proposals:
         if new.scenario not in document:
             document[new.scenario] = tomlkit.table()
         table = document[new.scenario]
@@ -338,11 +338,11 @@ def show(
         command = baseline_command(target_of(like), str(like["tier"]["name"]))
         print(f"too few runs: {len(runs)} of {ENOUGH_RUNS}; {command} does the rest, then again")
         return 1
-    found = proposed(runs)
+    proposals = proposed(runs)
     print(f"{'scenario':<14}{'metric':<26}{'old':>10}  {'new':>10}  {'moved':>8}  {'limit':>8}  the limit rests on")
-    for new in found:
+    for new in proposals:
         print(f"{new.scenario:<14}{new.metric:<26}{why(new, used)}")
-    doubts = worse(found, used)
+    doubts = worse(proposals, used)
     for doubt in doubts.values():
         print(f"worse: {doubt}")
     if doubts and not because:
@@ -351,7 +351,7 @@ def show(
     if not accept:
         print(f"nothing was written; to write it: {accept_by}")
         return 0
-    path.write_text(updated(path.read_text() if path.exists() else "", facts, found, runs, because, doubts))
+    path.write_text(updated(path.read_text() if path.exists() else "", facts, proposals, runs, because, doubts))
     print(f'written: {path}; say in the commit, and under "Thresholds" in CHANGELOG.md, why the figures moved')
     return 0
 

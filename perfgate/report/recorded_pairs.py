@@ -52,23 +52,23 @@ def _whole(run: Mapping[str, Any]) -> bool:
 
 def pairs_of(runs: Sequence[Mapping[str, Any]]) -> Found:
     """Return by how much pairs differed in these runs of one tier, oldest first, for pairs that were measured alike."""
-    found: Found = {}
+    by_scenario: Found = {}
     for run in sorted(runs, key=lambda one: str(one["run_id"])):
         sound = {entry["scenario"] for entry in run["comparisons"] if entry["verdict"] not in UNSOUND}
         for name, comparison in recorded_comparisons(run).items():
             if name not in sound or comparison.method != "pairs":
                 continue
             for metric, effects in _effects(comparison).items():
-                kept = found.setdefault(name, {}).get(metric)
+                kept = by_scenario.setdefault(name, {}).get(metric)
                 size = comparison.rounds_per_unit
                 before = kept.effects if kept and kept.rounds_per_unit == size else ()
-                found[name][metric] = RecordedPairs(
+                by_scenario[name][metric] = RecordedPairs(
                     metric=metric,
                     rounds_per_unit=size,
                     effects=(*before, *effects),
                     window_s=float(run["tier"]["window_s"]),
                 )
-    return found
+    return by_scenario
 
 
 def _effects(comparison: Comparison) -> dict[str, tuple[float, ...]]:
@@ -82,11 +82,11 @@ def scatter_of(pairs: RecordedPairs) -> float:
     return math.sqrt(sum(effect**2 for effect in pairs.effects) / len(pairs.effects))
 
 
-def with_pairs(text: str, facts: Mapping[str, str], found: Found, run_ids: Sequence[str]) -> str:
+def with_pairs(text: str, facts: Mapping[str, str], pairs_by_scenario: Found, run_ids: Sequence[str]) -> str:
     """Return the thresholds file `text` with these pairs instead of those of the same scenarios; all else stays."""
     document = with_profile(text, facts)
     table = document.setdefault("pairs", tomlkit.table(is_super_table=True))
-    for name, by_metric in found.items():
+    for name, by_metric in pairs_by_scenario.items():
         table[name] = tomlkit.table()
         for metric, pairs in by_metric.items():
             entry = tomlkit.inline_table()

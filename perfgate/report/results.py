@@ -249,17 +249,17 @@ def load_run(path: Path, option: str = "--replay") -> dict[str, Any]:
         document: Any = json.loads(text, parse_constant=no_number)
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{option} {path}: {error}") from error
-    found = document.get("schema") if isinstance(document, dict) else None
-    if found not in READABLE:
+    version = document.get("schema") if isinstance(document, dict) else None
+    if version not in READABLE:
         legal = " or ".join(map(str, READABLE))
-        other = OtherSchemaError if isinstance(found, int) else ConfigurationError
-        raise other(f"{option} {path}: schema {found!r} is not a run.json of schema {legal}")
+        other = OtherSchemaError if isinstance(version, int) else ConfigurationError
+        raise other(f"{option} {path}: schema {version!r} is not a run.json of schema {legal}")
     try:
-        if found < 4:
+        if version < 4:
             # The canary was another one, SHA-256, which some processors have instructions for.
             for entry in (*document["scenarios"], *document["second_looks"]):
                 entry["canary"] = []
-        if found != SCHEMA:
+        if version != SCHEMA:
             bring_to_flaws(document)
             document["schema"] = SCHEMA
             text = json.dumps(document)
@@ -367,25 +367,25 @@ def _damaged_in(what: str) -> Iterator[None]:
 def recorded_measurement(entry: Mapping[str, Any]) -> Measurement:
     """Return the measurement of a scenario's entry. Raises ConfigurationError or KeyError if the entry is damaged."""
     _check_stated(entry)
-    found = recorded(Recorded, entry, f"scenario {entry['name']!r}:")
-    declared = shallow(found.declared)
-    load = Load(**shared(Load, found.load))
-    near = LINKS[found.link.name].near if found.link.name in LINKS else 0
-    link = Link(name=found.link.name, added_rtt_ms=declared.pop("added_rtt_ms"), near=near)
+    kept = recorded(Recorded, entry, f"scenario {entry['name']!r}:")
+    declared = shallow(kept.declared)
+    load = Load(**shared(Load, kept.load))
+    near = LINKS[kept.link.name].near if kept.link.name in LINKS else 0
+    link = Link(name=kept.link.name, added_rtt_ms=declared.pop("added_rtt_ms"), near=near)
     fault = declared.pop("fault")
-    scenario = Scenario(**{**shared(Scenario, found), **declared, "load": load, "link": link})
+    scenario = Scenario(**{**shared(Scenario, kept), **declared, "load": load, "link": link})
     return Measurement(
         scenario=FaultScenario.of(scenario, fault) if fault else scenario,
-        rounds=found.rounds,
-        discarded=found.discarded_rounds,
-        warm_up=found.warm_up_rounds,
-        warming=found.warming,
-        one_host_fewer=found.one_host_fewer,
-        rtt_ms=found.rtt_ms,
-        latency_basis=found.load.latency_basis,
-        by_hand=found.official_command,
-        broker_log_tail=found.broker_log_tail,
-        canary=found.canary,
+        rounds=kept.rounds,
+        discarded=kept.discarded_rounds,
+        warm_up=kept.warm_up_rounds,
+        warming=kept.warming,
+        one_host_fewer=kept.one_host_fewer,
+        rtt_ms=kept.rtt_ms,
+        latency_basis=kept.load.latency_basis,
+        by_hand=kept.official_command,
+        broker_log_tail=kept.broker_log_tail,
+        canary=kept.canary,
     )
 
 
@@ -408,7 +408,7 @@ def _check_stated(entry: Mapping[str, Any]) -> None:
 
 def recorded(kind: type[T], entry: Mapping[str, Any], where: str) -> T:
     """Return the part of an entry that a `kind` states. Raises ConfigurationError if it is damaged."""
-    names = [one.name for one in fields(cast("Any", kind))]
+    names = [field.name for field in fields(cast("Any", kind))]
     return structured(kind, {name: entry[name] for name in names if name in entry}, f"run.json is damaged: {where}")
 
 

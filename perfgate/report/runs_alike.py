@@ -22,13 +22,13 @@ def runs_alike(
     Scenarios that are declared otherwise there are left out. `note` names runs that cannot be read.
     """
     wanted, declared = _kind(document), _declared(document)
-    found = {document["run_id"]: document}
+    alike = {document["run_id"]: document}
     for other in recorded_runs(run_files(results_dir), note):
         if _kind(other) == wanted and not why_not_plain(other):
             theirs = _declared(other)
             same = [e for e in other["scenarios"] if theirs[e["name"]] == declared.get(e["name"], theirs[e["name"]])]
-            found.setdefault(other["run_id"], {**other, "scenarios": same})
-    return each_once(list(found.values()))
+            alike.setdefault(other["run_id"], {**other, "scenarios": same})
+    return each_once(list(alike.values()))
 
 
 def run_before(
@@ -110,9 +110,9 @@ def _kind(document: Mapping[str, Any]) -> tuple[object, ...]:
 
 def _declared(document: Mapping[str, Any]) -> dict[str, object]:
     """Return the declarations by scenario, without the Kafka line, which is the run's, and without a knee's rate."""
-    found: dict[str, object] = {}
+    by_scenario: dict[str, object] = {}
     for entry in document["scenarios"]:
         cluster = {**entry["declared"]["cluster"], "kafka_version": None}
         of_knee = {"rate": None, "knee": None} if entry["load"].get("share_of_knee") else {}
-        found[entry["name"]] = ({**entry["declared"], "cluster": cluster}, {**entry["load"], **of_knee})
-    return found
+        by_scenario[entry["name"]] = ({**entry["declared"], "cluster": cluster}, {**entry["load"], **of_knee})
+    return by_scenario

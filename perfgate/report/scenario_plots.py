@@ -41,12 +41,12 @@ def scenario_pictures(
     measurement: Measurement, outcome: Outcome | None, former: Former = NO_FORMER
 ) -> dict[str, Figure]:
     """Return the figures for which a scenario's rounds have data, by name."""
-    found = {
+    drawn = {
         "rounds": rounds_figure(measurement, outcome, former),
         "latency": latency_figure(measurement),
         "cpu": cpu_figure(measurement),
     }
-    return {name: figure for name, figure in found.items() if figure is not None}
+    return {name: figure for name, figure in drawn.items() if figure is not None}
 
 
 @styled
@@ -169,23 +169,23 @@ def _cpu_by_round(rounds: Sequence[Round], broker: str) -> tuple[list[float], li
 def _cpu_over_time(rounds: Sequence[Round], broker: str) -> tuple[list[float], list[float]]:
     """Return seconds of all windows and the cores there, with a gap in the line between two rounds."""
     xs, values, begin = [], [], 0.0
-    for one in rounds:
-        for at, cores in one.broker_cpu_over_time.get(broker, ()):
+    for r in rounds:
+        for at, cores in r.broker_cpu_over_time.get(broker, ()):
             xs.append(begin + at)
             values.append(cores)
-        begin += one.window_s
+        begin += r.window_s
         xs.append(begin)
         values.append(math.nan)
     return xs, values
 
 
 def _mark_rounds(axes: Axes, rounds: Sequence[Round]) -> None:
-    ends = list(itertools.accumulate(one.window_s for one in rounds))
+    ends = list(itertools.accumulate(r.window_s for r in rounds))
     for end in ends[:-1]:
         axes.axvline(end, color=GREY, linewidth=0.6, linestyle=":")
-    middles = [end - one.window_s / 2 for one, end in zip(rounds, ends, strict=True)]
+    middles = [end - r.window_s / 2 for r, end in zip(rounds, ends, strict=True)]
     above = axes.secondary_xaxis("top")
-    numbers = [str(one.index) for one in rounds]
+    numbers = [str(r.index) for r in rounds]
     above.set_xticks(middles, [f"round {numbers[0]}", *numbers[1:]])
     above.tick_params(length=0, labelsize="small")
     axes.set_xlim(0, ends[-1])

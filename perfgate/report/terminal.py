@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Protocol
 
@@ -106,7 +106,7 @@ def scenario_rows(outcomes: Mapping[str, Outcome], measurements: Mapping[str, Me
     return rows
 
 
-def spoilt_notes(measurements: Mapping[str, Measurement]) -> list[str]:
+def not_valid_notes(measurements: Mapping[str, Measurement]) -> list[str]:
     """Return a note for each metric that is not valid, of scenarios whose other metrics are."""
     return [
         f"note: {name}: {metrics} is not valid: {reason}"
@@ -129,7 +129,7 @@ def timed_out_notes(measurements: Mapping[str, Measurement]) -> list[str]:
     ]
 
 
-def untold_notes(measurements: Mapping[str, Measurement]) -> list[str]:
+def unavailable_notes(measurements: Mapping[str, Measurement]) -> list[str]:
     """Return a note for each reason why the brokers' CPU, memory, disk or network are unavailable."""
     scenarios: dict[tuple[str, str], list[str]] = {}
     for name, measurement in measurements.items():
@@ -211,11 +211,10 @@ def reference_rows(outcomes: Mapping[str, Outcome], references: Mapping[str, Com
 
 def comparison_line(outcomes: Sequence[ComparisonOutcome], not_run: int, exit_code: int, cause: str = "") -> str:
     """Return a comparison in one line; `cause`: of the exit code, where no effect says it."""
-    found = {effect: sum(outcome.effect is effect for outcome in outcomes) for effect in Effect}
-    counts = ", ".join(f"{count} {effect.value}" for effect, count in found.items() if count) or "none"
-    undecided = any(is_undecided(outcome.effect) for outcome in outcomes)
+    effects = [outcome.effect for outcome in outcomes]
+    undecided = any(map(is_undecided, effects))
     words = word(exit_code, without_thresholds=False, undecided=undecided) + (f": {cause}" if cause else "")
-    return f"{words}: scenarios {counts}; {not_run} not run; exit code {exit_code}"
+    return f"{words}: scenarios {_counts(Effect, effects)}; {not_run} not run; exit code {exit_code}"
 
 
 def write_table(reporter: Terminal, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -280,23 +279,23 @@ def summary_line(
     `by_reference`: judged against a reference instead of thresholds. `cause`: of the exit code, where no verdict says
     it.
     """
-    missing = any(outcome.verdict is Verdict.MISSING for outcome in outcomes)
-    undecided = any(is_undecided(outcome.verdict) for outcome in (*outcomes, *relations))
+    verdicts, of_relations = [outcome.verdict for outcome in outcomes], [outcome.verdict for outcome in relations]
+    missing = Verdict.MISSING in verdicts
+    undecided = any(map(is_undecided, (*verdicts, *of_relations)))
     words = word(exit_code, without_thresholds=missing and not by_reference, undecided=undecided)
-    if exit_code == ExitCode.UNDECIDED and missing and not _judged(outcomes) and not relations:
+    if exit_code == ExitCode.UNDECIDED and missing and not _judged(verdicts) and not relations:
         words, cause = "NOTHING JUDGED", ""
     words += f": {cause}" if cause else ""
     return (
-        f"{words}: judged {_judged(outcomes)} of {len(outcomes)} scenarios ({_counts(outcomes)}) and "
-        f"{_judged(relations)} of {len(relations)} relations ({_counts(relations)}); "
+        f"{words}: judged {_judged(verdicts)} of {len(outcomes)} scenarios ({_counts(Verdict, verdicts)}) and "
+        f"{_judged(of_relations)} of {len(relations)} relations ({_counts(Verdict, of_relations)}); "
         f"{not_run} not run; exit code {exit_code}"
     )
 
 
-def _judged(outcomes: Sequence[Outcome]) -> int:
-    return sum(outcome.verdict.green or outcome.verdict.red for outcome in outcomes)
+def _judged(verdicts: Sequence[Verdict]) -> int:
+    return sum(verdict.green or verdict.red for verdict in verdicts)
 
 
-def _counts(outcomes: Sequence[Outcome]) -> str:
-    found = {verdict: sum(outcome.verdict is verdict for outcome in outcomes) for verdict in Verdict}
-    return ", ".join(f"{count} {verdict.value}" for verdict, count in found.items() if count) or "none"
+def _counts(kinds: Iterable[Verdict | Effect], found: Sequence[Verdict | Effect]) -> str:
+    return ", ".join(f"{found.count(kind)} {kind.value}" for kind in kinds if kind in found) or "none"

@@ -16,7 +16,7 @@ from perfgate.model import NO_USAGE, CanaryReading, Judgement, Load, Measurement
 from perfgate.model.judged import SEVERITY, Effect, severity
 from perfgate.report.allure_results import _headline
 from perfgate.report.results import recorded_measurement, scenario_entry
-from perfgate.report.terminal import scenario_rows, spoilt_notes, untold_notes
+from perfgate.report.terminal import not_valid_notes, scenario_rows, unavailable_notes
 from tests.harness.build import flawed, measurement, one_round, profile, relation, threshold
 
 RATE = threshold("records_per_s", 1000.0, 0.1)
@@ -106,7 +106,7 @@ def test_the_reports_say_which_latency_is_not_valid() -> None:
     outcome = judge_scenario(taken, profile(RATE, CPU))
     (row,) = scenario_rows({"batch-1k": outcome}, {"batch-1k": taken})
     assert (row[1], row[3], row[-1]) == ("1,000", "invalid", "PASS")
-    (note,) = spoilt_notes({"batch-1k": taken})
+    (note,) = not_valid_notes({"batch-1k": taken})
     assert note.startswith("note: batch-1k: latency_ms is not valid: round 2: sent late")
     assert "p99" in _headline(measurement([1000, 1010, 990]))
     assert "p99" not in _headline(taken)
@@ -120,11 +120,13 @@ def test_what_nothing_tells_of_the_brokers_is_unavailable_with_its_reason() -> N
         return replace(taken, rounds=tuple(rounds))
 
     measured = {name: lacking(name, "disk", "network") for name in ("batch-1k", "batch-16k")}
-    assert untold_notes(measured) == ["note: disk, network of the brokers: unavailable in 2 scenarios: no counters"]
-    assert untold_notes({"acks-all": lacking("acks-all", "disk")}) == [
+    assert unavailable_notes(measured) == [
+        "note: disk, network of the brokers: unavailable in 2 scenarios: no counters"
+    ]
+    assert unavailable_notes({"acks-all": lacking("acks-all", "disk")}) == [
         "note: disk of the brokers: unavailable in acks-all: no counters"
     ]
-    assert untold_notes({"batch-1k": measurement([1000])}) == []
+    assert unavailable_notes({"batch-1k": measurement([1000])}) == []
     assert recorded_measurement(scenario_entry(measured["batch-1k"], None)).rounds[1].untold == {
         "disk": "no counters",
         "network": "no counters",
@@ -151,7 +153,7 @@ def test_the_cpu_of_brokers_is_not_asked_for_where_nobody_is_named_to_tell_it(
     ]
     taken = replace(taken, rounds=tuple(blind))
     assert judge_scenario(taken, profile(*held)).verdict is verdict
-    (note,) = untold_notes({"batch-1k": taken})
+    (note,) = unavailable_notes({"batch-1k": taken})
     assert note.endswith("; their CPU is not held") is (why == NO_USAGE)
 
 
