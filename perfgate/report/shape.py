@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, NoReturn, TypeVar, dataclass_transform
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, make_dataclass
+from types import GenericAlias
+from typing import Any, NoReturn
 
 from pydantic import ConfigDict, ValidationError, with_config
 
@@ -20,40 +21,16 @@ KINDS_IN_TEXTS = (OUTLASTED, WAITED, SATURATED, STOOD_STILL, HEARD_LATE, SENT_LA
 """Kinds of flaws that the text of a run of before schema 5 names."""
 BEFORE_FLAWS = ("invalid", "broken", "perhaps_late", "invalid_metrics", "doubts")
 Table = Mapping[str, Any]
-T = TypeVar("T")
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True)
-def _read(kind: type[T]) -> type[T]:
-    return with_config(READ)(dataclass(frozen=True, kw_only=True, slots=True)(kind))
+def _object(*, optional: Collection[str] = (), **kinds: Any) -> Any:
+    """Return the type of a JSON object that has these keys, and perhaps others."""
+    keys = [(name, kind, field(default=None)) if name in optional else (name, kind) for name, kind in kinds.items()]
+    return with_config(READ)(make_dataclass("Object", keys, frozen=True, kw_only=True))
 
 
-@_read
-class _Metric:
-    value: float | None
-    rounds: Sequence[float]
-
-
-@_read
-class _Round:
-    metrics: Mapping[str, float]
-
-
-@_read
-class _Judgement:
-    metric: str
-    limit: float | None
-
-
-@_read
-class _Load:
-    kind: str
-
-
-@_read
-class _Declared:
-    cluster: Table
-    fault: object
+def _list(kind: Any) -> Any:
+    return GenericAlias(Sequence, (kind,))
 
 
 @with_config({**READ, "extra": "forbid"})
@@ -62,104 +39,63 @@ class _Reading(CanaryReading):
     pass
 
 
-@_read
-class _Scenario:
-    name: str
-    family: str
-    verdict: str | None
-    reasons: Sequence[str]
-    judgements: Sequence[_Judgement]
-    first_look: Table | None
-    metrics: Mapping[str, _Metric]
-    load: _Load
-    declared: _Declared
-    rounds: Sequence[_Round]
-    canary: Sequence[_Reading]
-
-
-@_read
-class _Relation:
-    name: str
-    verdict: str
-
-
-@_read
-class _NotRun:
-    name: str
-    reason: str
-
-
-@_read
-class _Comparison:
-    scenario: str
-    verdict: str
-
-
-@_read
-class _Tier:
-    name: str
-    rounds: int
-    window_s: float
-
-
-@_read
-class _Target:
-    kind: str
-    name: str
-    kafka_version: str
-
-
-@_read
-class _Environment:
-    cores: int
-    cpu_model: str
-    commit: str | None
-
-
-@_read
-class _Run:
-    run_id: str
-    started: str
-    finished: str
-    tier: _Tier
-    driver: str
-    modified: Sequence[str]
-    profile: str | None
-    replay_of: str | None
-    change: Table | None
-    target: _Target
-    environment: _Environment
-    exit_code: int
-    scenarios: Sequence[_Scenario]
-    second_looks: Sequence[_Scenario]
-    relations: Sequence[_Relation]
-    ranges: Sequence[_Relation] = ()
-    comparisons: Sequence[_Comparison]
-    not_run: Sequence[_NotRun]
-
-
-@_read
-class _Line:
-    run_id: str
-    started: str
-    tier: str
-    driver: str
-    modified: Sequence[str]
-    profile: str | None
-    facts: Table
-    commit: str | None
-    exit_code: int
-    rows: Mapping[str, Table]
+SCENARIO = _object(
+    name=str,
+    family=str,
+    verdict=str | None,
+    reasons=_list(str),
+    judgements=_list(_object(metric=str, limit=float | None)),
+    first_look=Table | None,
+    metrics=GenericAlias(Mapping, (str, _object(value=float | None, rounds=_list(float)))),
+    load=_object(kind=str),
+    declared=_object(cluster=Table, fault=object),
+    rounds=_list(_object(metrics=Mapping[str, float])),
+    canary=_list(_Reading),
+)
+RELATION = _object(name=str, verdict=str)
+RUN = _object(
+    run_id=str,
+    started=str,
+    finished=str,
+    tier=_object(name=str, rounds=int, window_s=float),
+    driver=str,
+    modified=_list(str),
+    profile=str | None,
+    replay_of=str | None,
+    change=Table | None,
+    target=_object(kind=str, name=str, kafka_version=str),
+    environment=_object(cores=int, cpu_model=str, commit=str | None),
+    exit_code=int,
+    scenarios=_list(SCENARIO),
+    second_looks=_list(SCENARIO),
+    relations=_list(RELATION),
+    ranges=_list(RELATION),
+    optional=("ranges",),
+    comparisons=_list(_object(scenario=str, verdict=str)),
+    not_run=_list(_object(name=str, reason=str)),
+)
+LINE = _object(
+    run_id=str,
+    started=str,
+    tier=str,
+    driver=str,
+    modified=_list(str),
+    profile=str | None,
+    facts=Table,
+    commit=str | None,
+    exit_code=int,
+    rows=Mapping[str, Table],
+)
 
 
 def check_run(text: str) -> None:
     """Raise ValueError with what keeps this run.json from being read, its key first."""
-    _check(_Run, text)
+    _check(RUN, text)
 
 
 def line_of(text: str, figures: Sequence[str]) -> dict[str, Any]:
     """Return a line of the history whose `figures` of a scenario, where present, are numbers. Raises ValueError."""
-    _check(_Line, text)
+    _check(LINE, text)
     entry: dict[str, Any] = json.loads(text, parse_constant=no_number)
     for name, row in entry["rows"].items():
         if "verdict" not in row:
