@@ -1,4 +1,4 @@
-"""The Allure results of a run: labels, numbers, thresholds and logs on every test; environment and categories."""
+"""Allure results of a run: labels, numbers, thresholds and logs of every test; the run as a whole; environment."""
 
 from __future__ import annotations
 
@@ -45,6 +45,14 @@ from perfgate.report.scenario_plots import Former
 from perfgate.report.view import PUBLISHED_COLUMNS, WORDS, View, integrity_line, published_rows, word_of
 
 JUDGED_COLUMNS = ("held against", "measured", "spread", "expected", "tolerance", "limit", "off", "published", "verdict")
+STEP_METRICS = {
+    "achieved, records/s": "records_per_s",
+    "p50, ms": "latency_ms.p50",
+    "p99, ms": "latency_ms.p99",
+    "p99.9, ms": "latency_ms.p999",
+    "broker cores": "broker_cpu_cores.sum",
+}
+"""Metrics of a ramp's steps by the head of their column."""
 EPIC = "Kafka performance gate"
 NAME = "the run as a whole"
 """Test case for what concerns no single scenario (brokers that broke, nothing judged, something left behind): a CI that
@@ -55,10 +63,7 @@ Status = Literal["passed", "failed", "skipped"]
 
 
 def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile | None, former: Former) -> None:
-    """Put a scenario's numbers, thresholds and broker logs on the running test.
-
-    `former`: what former runs measured, by metric, oldest first.
-    """
+    """Put a scenario's numbers, thresholds and broker logs on the running test."""
     scenario = measurement.scenario
     _label(scenario.families[0], f"{scenario.name}: {scenario.summary}")
     allure.dynamic.title(f"{scenario.name}: {outcome.verdict.value}{_headline(measurement)}")
@@ -90,8 +95,7 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
     )
     _attach_pictures(pictures(measurement, outcome, former))
     allure.attach(entry["official_command"], "the same load with the official tools", AttachmentType.TEXT)
-    _attach_fault_rounds(measurement)
-    _attach_ramps(measurement)
+    _attach_rounds(measurement)
     _attach_json("measurement", {name: value for name, value in entry.items() if name != "broker_log_tail"})
     allure.attach(rounds_csv(measurement), "rounds", AttachmentType.CSV)
     if profile:
@@ -103,32 +107,29 @@ def attach_scenario(measurement: Measurement, outcome: Outcome, profile: Profile
 
 
 def attach_not_run(name: str, family: str) -> None:
-    """Have what was not run stand in its family, under its own name."""
+    """Put what was not run in its family, under its own name."""
     _label(family, name)
     allure.dynamic.title(f"{name}: not run")
 
 
-def _attach_fault_rounds(measurement: Measurement) -> None:
-    """Put each fault's table of phases on the running test."""
+def _attach_rounds(measurement: Measurement) -> None:
+    """Put each fault's table of phases and each ramp's table of steps on the running test."""
     for r in measurement.rounds:
         if r.failover is not None:
             allure.attach(_phases_html(r.failover), f"fault {r.index}: phases", AttachmentType.HTML)
-
-
-def _attach_ramps(measurement: Measurement) -> None:
-    """Put each ramp's table of steps on the running test."""
     for r in measurement.rounds:
         if r.steps:
             allure.attach(_steps_html(r.steps), f"round {r.index}: steps", AttachmentType.HTML)
 
 
 def _steps_html(steps: Sequence[Step]) -> str:
-    shown = ("records_per_s", "latency_ms.p50", "latency_ms.p99", "latency_ms.p999", "broker_cpu_cores.sum")
+    counts = ("attempted", "acknowledged", "received", "service level")
+    head = ("step", "offered, records/s", *STEP_METRICS, *counts)
     rows = [
         (
             step.part,
             number(step.rate),
-            *(number(step.metrics[name]) if name in step.metrics else "-" for name in shown),
+            *(number(step.metrics[name]) if name in step.metrics else "-" for name in STEP_METRICS.values()),
             f"{step.accounting.attempted:,}",
             f"{step.accounting.acked:,}",
             "-" if step.received is None else f"{step.received:,}",
@@ -136,22 +137,7 @@ def _steps_html(steps: Sequence[Step]) -> str:
         )
         for step in steps
     ]
-    return html_table(
-        (
-            "step",
-            "offered, records/s",
-            "achieved, records/s",
-            "p50, ms",
-            "p99, ms",
-            "p99.9, ms",
-            "broker cores",
-            "attempted",
-            "acknowledged",
-            "received",
-            "service level",
-        ),
-        rows,
-    )
+    return html_table(head, rows)
 
 
 def _phases_html(failover: Failover) -> str:
@@ -171,7 +157,7 @@ def _phases_html(failover: Failover) -> str:
 
 
 def attach_relation(relation: Relation, outcome: Outcome) -> None:
-    """Put a relation's ratios and what they must be on the running test."""
+    """Put a relation's ratios and their bounds on the running test."""
     _label(relation.family, f"{relation.name}: {relation.claim}")
     judgement = outcome.judgements[0] if outcome.judgements and isinstance(relation, PairRelation) else None
     ratio = f", {judgement.measured:.3g} x" if judgement and judgement.measured is not None else ""
@@ -207,7 +193,7 @@ def _steps_of_a_range(relation: RangeRelation, outcome: Outcome) -> str:
 
 
 def attach_comparison(comparison: Comparison, outcome: ComparisonOutcome) -> None:
-    """Put what a change does to a scenario on the running test, with the paired rounds drawn."""
+    """Put the effect of a change on a scenario on the running test, with the paired rounds drawn."""
     scenario, primary = comparison.scenario, outcome.primary
     _label(scenario.families[0], f"{scenario.name}: {scenario.summary}")
     shown = f", {signed(primary.estimate)} {primary.metric.name}" if primary else ""
@@ -248,7 +234,7 @@ def _effect_row(comparison: Comparison, effect: MetricEffect, *, decides: bool) 
 
 
 def attached_pictures(folder: Path) -> dict[str, bytes]:
-    """Return the pictures that tests have attached, by file name: drawn once, they go into the run's folder too."""
+    """Return the pictures that tests have attached, by file name; the run's folder gets the same."""
     found: dict[str, bytes] = {}
     for path in folder.glob("*-result.json"):
         for attached in json.loads(path.read_text()).get("attachments", ()):
@@ -258,7 +244,7 @@ def attached_pictures(folder: Path) -> dict[str, bytes]:
 
 
 def write_environment(folder: Path, facts: Mapping[str, object]) -> None:
-    """Write what the report's environment and categories panels show."""
+    """Write the files for the report's environment and categories panels."""
     lines = "".join(f"{key}={_one_line(value)}\n" for key, value in facts.items())
     (folder / "environment.properties").write_text(lines)
     (folder / "categories.json").write_text(json.dumps(CATEGORIES, indent=1))
@@ -325,7 +311,7 @@ class _Bare:
 
 
 def _headline(measurement: Measurement) -> str:
-    """Return the numbers that a reader of the report's first page wants: outage, rate, p99, CPU."""
+    """Return the numbers for a test's title: outage, rate, p99, CPU."""
     parts = []
     for name, text in (
         ("knee_records_per_s", "knee at {} records/s"),
