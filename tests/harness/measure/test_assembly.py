@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perfgate.measure.assembly import blamed, round_of, sends_failed, timed_out_share
+from perfgate.measure.assembly import blamed, break_off, round_of, sends_failed, timed_out_share
 from perfgate.measure.round_flaws import is_idempotent, is_promised
 from perfgate.measure.validity import accounting_of
-from perfgate.metrics.health import unhealthy
 from perfgate.model import MIB, Load, Round
 from perfgate.model.flaw import Flaw
 from perfgate.model.histogram import MOST_PARTITIONS, LatencyRecorder
 from perfgate.model.load import LoadResult, SendsFailedError
+from perfgate.model.series import Arm, Series
 from tests.harness.build import accounting, histogram, load_result, one_round, received, scenario, sent
 
 
@@ -115,14 +115,16 @@ def test_sends_that_failed_are_the_brokers_doing_and_may_be_late(code: str, fail
 
 
 def test_an_unhealthy_target_ends_every_scenario_and_one_of_them_says_all_of_it() -> None:
-    rows = [scenario("a"), scenario("b")]
-    found = unhealthy(rows, {"b": [one_round(1, 1.0)]}, "gone\nwith its log", broken=True, stopped=True)
-    assert [r.index for r in found["a"]] == [1]
-    assert [r.index for r in found["b"]] == [1, 2]
-    assert found["a"][-1].broken == ("gone\nwith its log",)
-    assert found["b"][-1].broken == ("gone",)
-    assert all(found[name][-1].target_unhealthy for name in "ab")
-    assert not found["b"][0].target_unhealthy
+    a, b = (Series(arm=Arm(scenario=scenario(name))) for name in "ab")
+    b.rounds.append(one_round(1, 1.0))
+    break_off([[a], [b]], "gone\nwith its log", broken=True, unhealthy=True)
+    assert [r.index for r in a.rounds] == [1]
+    assert [r.index for r in b.rounds] == [1, 2]
+    assert a.rounds[-1].broken == ("gone\nwith its log",)
+    assert b.rounds[-1].broken == ("gone",)
+    assert a.rounds[-1].target_unhealthy
+    assert b.rounds[-1].target_unhealthy
+    assert not b.rounds[0].target_unhealthy
 
 
 @pytest.mark.parametrize(("due", "timed_out", "share"), [(0, 0, None), (1000, 0, 0.0), (1000, 250, 0.25), (4, 4, 1.0)])
