@@ -65,7 +65,7 @@ def html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         return ""
     top = "".join(f'<th align="left">{escaped(cell)}</th>' for cell in head)
     body = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><tr>{top}</tr>{body}</table>"
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _list(lines: Sequence[str]) -> str:
