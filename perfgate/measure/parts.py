@@ -42,7 +42,7 @@ OVERRUN = 0.25
 """The pair of clusters that makes a decision possible is begun also where this share of it lies beyond the budget:
 those before decide nothing without it, and a pair takes 2.8 to 3.6 min (a link of 2 ms, two cores)."""
 GROWS_BY = 0.25
-"""A plan grows by at least this share of it: a few more units tell no more than the look that they delay."""
+"""A plan grows by at least this share of it: a few more units show no more than the planned look that they delay."""
 
 
 @dataclass

@@ -28,7 +28,7 @@ third round either."""
 
 
 def nothing_left(earlier: Sequence[Round], rounds: int) -> bool:
-    """Whether what is left of the `rounds` cannot be judged.
+    """Whether nothing can be judged by what is left of these `rounds`.
 
     What one round found broken is a result. An invalid round takes back no slowness of the others.
     """
@@ -38,7 +38,7 @@ def nothing_left(earlier: Sequence[Round], rounds: int) -> bool:
 
 
 class Rounds:
-    """Measures a block of scenarios on one cluster."""
+    """Measures a block of scenarios on one cluster; see :mod:`perfgate.measure.runner`."""
 
     def __init__(
         self,
@@ -76,9 +76,10 @@ class Rounds:
         the target is unhealthy nothing is. Rounds of brokers that were still warming up are followed by others, within
         bounds, and are not judged.
         """
-        for scenario in scenarios:
-            arms = [Arm(scenario=scenario), self._fewer(scenario)]
-            self._series[scenario.name] = [Series(arm) for arm in arms if arm]
+        self._series = {
+            scenario.name: [Series(arm) for arm in (Arm(scenario=scenario), self._fewer(scenario)) if arm]
+            for scenario in scenarios
+        }
         try:
             self._bench.warm_up(scenarios)
             rtt_ms = self._bench.round_trips(scenarios)
