@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perfgate.judge.compare.comparisons import judge_comparison
+from perfgate.judge.claims.same import judge_comparison
 from perfgate.model import Comparison, Consumers, Deciding, Effect, Load, Verdict
 from perfgate.model.doubt import Doubt
 from perfgate.model.flaw import Flaw
