@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.compare_lines import columns, note, recorded
-from perfgate.model.exit_code import JUDGED, ExitCode
+from perfgate.model.judged import JUDGED, ExitCode
 from perfgate.report.results import load_run
 
 ROOT = Path(__file__).parents[1]

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perfgate.model.exit_code import ExitCode
+from perfgate.model.judged import ExitCode
 
 ROOT = Path(__file__).parents[1]
 RAW = Path(__file__).parent / "results" / "worse_brokers.jsonl"

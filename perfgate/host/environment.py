@@ -10,7 +10,7 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
-from perfgate.model.hosts import TimeService
+from perfgate.model.measured import TimeService
 
 ROOT = Path(__file__).parents[2]
 CPUINFO = Path("/proc/cpuinfo")

@@ -16,7 +16,7 @@ import psutil
 
 from perfgate.model import MIB
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.hosts import MachineUse
+from perfgate.model.measured import MachineUse
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SNMP = Path("/proc/net/snmp")

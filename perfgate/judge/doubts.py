@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from perfgate.judge.phrases import number
 from perfgate.model import Judgement, Verdict
-from perfgate.model.doubt import Doubt, excused, explained
+from perfgate.model.flaw import Doubt, excused, explained
 
 Doubts = Sequence[Sequence[Doubt]]
 """Of each round, in their order."""

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from perfgate.judge.statistics import CENTRE_ERROR_FACTOR, spread
 from perfgate.model import FEWEST_READINGS, CanaryReading, Measurement
-from perfgate.model.doubt import Doubt
+from perfgate.model.flaw import Doubt
 
 CANARY_LEAST: Mapping[str, float] = {"deflate_mib_per_s": 0.6, "loopback_per_s": 0.5}
 """A reading below this share of the median of those before the cluster started was disturbed. Idle brokers that still

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from perfgate.judge.phrases import number
 from perfgate.model import Measurement, Outcome, PartitionFigures, Round
 from perfgate.model.histogram import latency_metrics
-from perfgate.model.hosts import HostReport
+from perfgate.model.measured import HostReport
 
 BY_CHANCE = 0.05
 """Most likely, by chance alone, is that any host of a scenario is named."""

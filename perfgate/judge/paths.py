@@ -7,7 +7,7 @@ from statistics import fmean, median
 
 from perfgate.judge.phrases import PATHS
 from perfgate.model import METRICS, Comparison, MetricInfo
-from perfgate.model.doubt import Doubt
+from perfgate.model.flaw import Doubt
 
 IN_FLIGHT = 5
 """Requests of a client to a broker that may be under way: where records leave a broker's share of the rate no slower

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from perfgate.model import Judgement, Load, Measurement, Round, Threshold, Verdict
-from perfgate.model.doubt import Doubt, excused
+from perfgate.model.flaw import Doubt, excused
 
 AT_THE_CAP = 0.98
 """Where a capped load reaches this share of its rate, the rate says nothing; what it costs the brokers does."""

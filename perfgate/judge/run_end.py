@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from perfgate.model import Effect, Verdict
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.exit_code import ExitCode
+from perfgate.model.judged import ExitCode
 
 Found = Verdict | Effect
 NO_TESTS = 5

@@ -29,7 +29,7 @@ from perfgate.judge.sequential import (
 from perfgate.judge.warming import compile_doubts
 from perfgate.model import Comparison, MetricEffect, MetricInfo, RecordedPairs, Round
 from perfgate.model.compared import SATURATED
-from perfgate.model.doubt import Doubt, excused, explained
+from perfgate.model.flaw import Doubt, excused, explained
 
 
 def unit_logs(comparison: Comparison, metric: str) -> tuple[float, ...]:

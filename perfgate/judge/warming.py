@@ -18,7 +18,7 @@ from itertools import pairwise
 from perfgate.judge.claims.more_hosts import RATES
 from perfgate.judge.phrases import WARMING
 from perfgate.model import COMPILING, METRICS, Comparison, Measurement, MetricInfo, Round
-from perfgate.model.doubt import Doubt
+from perfgate.model.flaw import Doubt
 from perfgate.model.summary import centre
 
 LEAST_GROWTH = 0.05

@@ -18,8 +18,8 @@ from perfgate.host.journal import LockedFolder, delete_left_over
 from perfgate.host.machine_use import boot_id, look, speeds, use
 from perfgate.load import boot
 from perfgate.load.transport import LocalProcess, LocalTransport, Message, ended
-from perfgate.model.hosts import MachineUse, TimeService
 from perfgate.model.load import LoadError
+from perfgate.model.measured import MachineUse, TimeService
 
 SILENT_S = 8.0
 """The run asks for messages several times a second; one that has not within this time is gone."""

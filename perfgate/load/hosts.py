@@ -31,8 +31,8 @@ from perfgate.load.scheduler import (
 from perfgate.load.transport import WORKER, Heard, HostClock, Message
 from perfgate.model import Link
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.hosts import MachineUse
 from perfgate.model.load import LoadError
+from perfgate.model.measured import MachineUse
 
 LEAD_S = 0.5
 PATIENCE_S = 0.25

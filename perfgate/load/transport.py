@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from perfgate.model import Link
-from perfgate.model.hosts import MachineUse, TimeService
 from perfgate.model.load import LoadError
+from perfgate.model.measured import MachineUse, TimeService
 
 Message = Mapping[str, Any]
 Heard = Callable[[str, Message | None], None]

@@ -12,9 +12,9 @@ from perfgate.measure.plan import blocks
 from perfgate.measure.rounds import Rounds
 from perfgate.measure.setup import Setup
 from perfgate.model import FEWEST_READINGS, Measurement, Relation, Scenario, parted
+from perfgate.model.compared import StopRule
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.series import Arm, Series
-from perfgate.model.stopping import StopRule
 
 AGAIN = -1
 """The confirmation run, where other numbers are of a block."""

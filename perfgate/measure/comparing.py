@@ -25,9 +25,8 @@ from perfgate.measure.runner import run
 from perfgate.measure.setup import Setup
 from perfgate.measure.sides import OF_CONNECTIONS, OF_SEGMENTS, Switch, live_values
 from perfgate.model import AS_USUAL, Change, ClusterSpec, Comparison, Deciding, RecordedPairs, Scenario
-from perfgate.model.compared import OF_A_PROCESS
+from perfgate.model.compared import OF_A_PROCESS, ComparisonStopRule
 from perfgate.model.errors import ConfigurationError, TargetError, of_side
-from perfgate.model.stopping import ComparisonStopRule
 from perfgate.model.target import Cluster, OutsideChange
 
 

@@ -22,9 +22,8 @@ from perfgate.measure.flaw import (
 )
 from perfgate.model import HostReport, Load
 from perfgate.model.compared import SATURATED, SENT_LATE
-from perfgate.model.doubt import Doubt
 from perfgate.model.faults import but_outages
-from perfgate.model.flaw import EVERYTHING, Flaw
+from perfgate.model.flaw import EVERYTHING, Doubt, Flaw
 from perfgate.model.histogram import latency_metrics
 from perfgate.model.load import LoadResult
 

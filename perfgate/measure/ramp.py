@@ -11,8 +11,7 @@ from statistics import median
 
 from perfgate.measure.assembly import Finished, unmeasured
 from perfgate.model import COMPILING, DECIDES_PACED, Accounting, Load, Round, Scenario, Step, StepPart
-from perfgate.model.doubt import Doubt, excused
-from perfgate.model.flaw import NOTHING, Flaw, from_doubts
+from perfgate.model.flaw import NOTHING, Doubt, Flaw, excused, from_doubts
 
 LEAST_SHARE = 0.01
 """Share of the highest rate that may be offered: the first step, at which no record waits for another."""

@@ -17,9 +17,9 @@ from perfgate.measure.plan import compared_with, repeats, with_extra_rounds
 from perfgate.measure.runner import measured_round, run
 from perfgate.measure.setup import Setup
 from perfgate.model import CanaryReading, Measurement, Round, Scenario
+from perfgate.model.compared import StopRule
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.series import Arm, Series
-from perfgate.model.stopping import StopRule
 from perfgate.model.target import Cluster
 
 FEWEST_SOUND, SAME_AGAIN = 2, 2

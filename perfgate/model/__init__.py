@@ -56,8 +56,8 @@ from perfgate.model.judged import (
     Threshold as Threshold,
     Verdict as Verdict,
 )
-from perfgate.model.hosts import HostReport as HostReport
-from perfgate.model.hosts import MachineUse as MachineUse
+from perfgate.model.measured import HostReport as HostReport
+from perfgate.model.measured import MachineUse as MachineUse
 from perfgate.model.measured import (
     FEWEST_READINGS as FEWEST_READINGS,
     NO_USAGE as NO_USAGE,

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from perfgate.model.cluster_values import client_version, home, image, options, release
 from perfgate.model.declared import (
     DEFAULT_KAFKA_VERSION,
     LINKS,
@@ -175,6 +174,53 @@ def _own(field: str) -> Callable[[Scenario, Any], Scenario]:
     return lambda scenario, value: replace(scenario, **{field: value})
 
 
+def release(path: str, value: object) -> str:
+    """Return `value` if it reads like a Kafka release. Raises ConfigurationError, with the `path` or option."""
+    if not isinstance(value, str) or not re.fullmatch(r"\d+\.\d+\.\d+([.-][A-Za-z0-9][\w.-]*)?", value):
+        raise ConfigurationError(
+            f"{path} {value!r} is not a Kafka release; write it as in 4.3.1, or as a build of your own is called in "
+            "your Maven repository, as in 4.4.0-SNAPSHOT"
+        )
+    return value
+
+
+def release_numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers in front of a version: (4, 3, 1) of 4.3.1, (4, 4, 0) of 4.4.0-SNAPSHOT; none of no version."""
+    found = re.match(r"\d+(\.\d+)*", version)
+    return tuple(int(part) for part in found[0].split(".")) if found else ()
+
+
+def _client_version(path: str, value: object) -> str:
+    """Return a release of confluent-kafka. Raises ConfigurationError."""
+    if not isinstance(value, str) or not re.fullmatch(r"\d+\.\d+\.\d+", value):
+        raise ConfigurationError(f"{path} {value!r} is no release of confluent-kafka; write it as in 2.11.0")
+    return value
+
+
+def _image(path: str, value: object) -> str:
+    """Return the name of an image. Raises ConfigurationError."""
+    if not isinstance(value, str) or not re.fullmatch(r"[\w.\-/:@]+", value):
+        raise ConfigurationError(f'{path} = {value!r} must name an image, as in "apache/kafka:4.3.1"')
+    return value
+
+
+def home(path: str, value: object) -> str:
+    """Return where a build of Kafka is. Raises ConfigurationError."""
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigurationError(f"{path} = {value!r} must name a folder or an archive of Kafka")
+    return value.strip()
+
+
+def _options(path: str, value: object) -> tuple[str, ...]:
+    """Return options of a JVM, which may stand in one text. Raises ConfigurationError."""
+    options = value.split() if isinstance(value, str) and value.startswith("-") else value
+    if not isinstance(options, list | tuple) or not all(
+        isinstance(option, str) and re.match(r"-\S+$", option) for option in options
+    ):
+        raise ConfigurationError(f'{path} = {value!r} must be a list of texts like "-Xmx1g"')
+    return tuple(options)
+
+
 PATHS: Mapping[str, _Path] = {
     "record.bytes": _Path(_whole(1 << 30), _own("record_bytes")),
     "record.payload": _Path(_payload, _own("payload")),
@@ -192,14 +238,14 @@ PATHS: Mapping[str, _Path] = {
     "consumers.processes": _Path(_whole(1000), _part("consumers", "processes")),
     "consumers.threads": _Path(_whole(1000), _part("consumers", "threads")),
     "consumers.membership": _Path(_membership, _part("consumers", "membership")),
-    "client.version": _Path(client_version, _own("client_version")),
+    "client.version": _Path(_client_version, _own("client_version")),
     "cluster.brokers": _Path(_whole(100), _cluster(brokers=...)),
     "cluster.controllers": _Path(_whole(9), _cluster(controllers=...)),
     # Another version is another official image, whatever image the scenario is run on otherwise.
     "cluster.version": _Path(release, _cluster(kafka_version=..., image="", home="")),
-    "cluster.image": _Path(image, _lay_image),
+    "cluster.image": _Path(_image, _lay_image),
     "cluster.home": _Path(home, _cluster(home=..., image="")),
-    "cluster.jvm": _Path(options, _cluster(jvm_options=...)),
+    "cluster.jvm": _Path(_options, _cluster(jvm_options=...)),
     "cluster.cpus": _Path(_amount(0.05, 1024, "cores"), _cluster(cpus_per_broker=...)),
     "cluster.log-dirs": _Path(_whole(16), _cluster(log_dirs=...)),
     "cluster.security": _Path(_security, _cluster(security=...)),

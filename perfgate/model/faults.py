@@ -15,11 +15,11 @@ from types import ModuleType
 from typing import ClassVar
 
 from perfgate.model.declared import Scenario, Tier
-from perfgate.model.doubt import Doubt, Whose
 from perfgate.model.errors import BrokersFailedError, ConfigurationError
+from perfgate.model.flaw import Doubt, Whose
 from perfgate.model.load import JournaledLoad
 from perfgate.model.metrics import PHASES
-from perfgate.model.nodes import BACK, Action, Faults, State, Watch
+from perfgate.model.target import BACK, Action, Faults, State, Watch
 
 FOLDER = "perfgate.faults"
 """Its modules are imported by name when a fault is first asked for: this room imports no other one."""

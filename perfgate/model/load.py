@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
 from perfgate.model.declared import Link, Scenario, Settings
-from perfgate.model.doubt import Doubt
-from perfgate.model.hosts import HostReport
+from perfgate.model.flaw import Doubt
 from perfgate.model.loads import Load
-from perfgate.model.measured import Reading
+from perfgate.model.measured import HostReport, Reading
 
 if TYPE_CHECKING:  # numpy takes 0.1 s, which a run that measures nothing does not need
     import numpy as np

@@ -33,7 +33,7 @@ from perfgate.model import (
     Verdict,
     metric_info,
 )
-from perfgate.model.exit_code import ExitCode
+from perfgate.model.judged import ExitCode
 from perfgate.model.secret import redacted
 from perfgate.model.summary import metric_value, untold
 from perfgate.report.exports import rounds_csv

@@ -7,7 +7,7 @@ import re
 from datetime import datetime
 from textwrap import fill
 
-from perfgate.model.observed import ObservedTopic
+from perfgate.model.target import ObservedTopic
 
 LEAST_RECORD_BYTES = 32
 """With room for the time at which it was sent, for the latency from send to receipt."""

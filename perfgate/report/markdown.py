@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from perfgate.model.exit_code import REPORTED
+from perfgate.model.judged import REPORTED
 from perfgate.model.secret import redacted
 from perfgate.report.view import View
 

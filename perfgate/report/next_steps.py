@@ -9,8 +9,7 @@ from typing import Any
 from perfgate.judge.run_end import is_undecided
 from perfgate.judge.wording import MORE_ROUNDS
 from perfgate.model import Outcome, Verdict
-from perfgate.model.exit_code import UNFINISHED, ExitCode
-from perfgate.model.judged import severity
+from perfgate.model.judged import UNFINISHED, ExitCode, severity
 from perfgate.report.view import View
 
 USUAL_TARGET, USUAL_TIER = "embedded", "smoke"

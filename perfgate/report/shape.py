@@ -11,8 +11,7 @@ from typing import Any, NoReturn
 from pydantic import ConfigDict, ValidationError, with_config
 
 from perfgate.model.compared import HEARD_LATE, OUTLASTED, SATURATED, SENT_LATE, STOOD_STILL, WAITED
-from perfgate.model.doubt import Doubt
-from perfgate.model.flaw import EVERYTHING, Flaw, Part
+from perfgate.model.flaw import EVERYTHING, Doubt, Flaw, Part
 from perfgate.model.measured import CanaryReading
 from perfgate.model.structured import adapter
 

@@ -26,8 +26,8 @@ from perfgate.model import (
     Verdict,
     metric_info,
 )
-from perfgate.model.exit_code import ExitCode
 from perfgate.model.faults import FaultScenario
+from perfgate.model.judged import ExitCode
 from perfgate.model.summary import metric_value, untold
 from perfgate.report.view import place, word
 

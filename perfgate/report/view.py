@@ -9,8 +9,7 @@ from typing import Any
 from perfgate.judge.phrases import number, percent
 from perfgate.judge.run_end import often_undecided
 from perfgate.model import Effect, Measurement, Outcome, Verdict, metric_info
-from perfgate.model.exit_code import ExitCode
-from perfgate.model.judged import SEVERITY, UNSOUND
+from perfgate.model.judged import SEVERITY, UNSOUND, ExitCode
 from perfgate.model.summary import metric_value
 
 WORDS: Mapping[int, str] = {

@@ -17,7 +17,7 @@ from perfgate.judge.rates import AT_THE_CAP, at_its_cap, paired_ratios
 from perfgate.judge.statistics import centre_of, median_interval, median_of, too_many_beyond
 from perfgate.model import Measurement, MoreHosts, Outcome, Round, Verdict
 from perfgate.model.compared import SAME_WITHIN, SATURATED
-from perfgate.model.doubt import Doubt
+from perfgate.model.flaw import Doubt
 from perfgate.model.judged import Finding
 from perfgate.model.summary import centre
 

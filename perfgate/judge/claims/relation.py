@@ -16,7 +16,7 @@ from perfgate.judge.rates import at_its_cap, paired_ratios
 from perfgate.judge.statistics import Centre, clipped, error_factor, median_of, spread, too_many_beyond
 from perfgate.judge.warming import warming_doubts
 from perfgate.model import Judgement, Measurement, Outcome, PairRelation, RangeRelation, Relation, Round, Verdict
-from perfgate.model.doubt import Doubt, excused
+from perfgate.model.flaw import Doubt, excused
 from perfgate.model.judged import severity
 
 CAPPED = ("records_per_s", "mib_per_s")

@@ -15,7 +15,7 @@ from perfgate.judge.scenario_case import PlainCase, claim
 from perfgate.judge.statistics import centre_error, centre_of, clipped, many, median_interval, spread
 from perfgate.judge.warming import growth_doubt, unsteady_doubts, warming_doubts
 from perfgate.model import NO_USAGE, Judgement, Measurement, MetricInfo, Scenario, Threshold, Verdict
-from perfgate.model.doubt import Doubt, explained
+from perfgate.model.flaw import Doubt, explained
 from perfgate.model.summary import centre
 
 TOO_GOOD = 2

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from perfgate.judge.doubts import without_explained
 from perfgate.model import METRICS, TOLD_S, Judgement, Measurement, Round, Verdict
-from perfgate.model.doubt import Doubt, explained
 from perfgate.model.faults import LATE
+from perfgate.model.flaw import Doubt, explained
 
 OTHERS = "others_receive_outage_s.max"
 OUTAGE, RECEIVING, RECOVERY, RATE_RECOVERY = "outage_s.max", "receive_outage_s.max", "recovery_s", "rate_recovery_s"

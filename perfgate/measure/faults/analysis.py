@@ -50,7 +50,7 @@ from perfgate.measure.faults.reading import (
 from perfgate.model import Accounting, Failover, Measurement, Round
 from perfgate.model.faults import BEFORE_S
 from perfgate.model.histogram import latency_metrics
-from perfgate.model.nodes import ASK_EVERY_S, LoggedChange, State
+from perfgate.model.target import ASK_EVERY_S, LoggedChange, State
 
 CATCHING_UP = "catching up"
 POLLED, LOGGED = "asked of the brokers every 100 ms", "from the controllers' metadata log"

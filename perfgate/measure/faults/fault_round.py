@@ -37,10 +37,9 @@ from perfgate.measure.flaw import of_brokers
 from perfgate.measure.host_validity import fault_host_flaws, spoilt_by_clocks
 from perfgate.metrics.usage import UsageWatch
 from perfgate.model import FaultScenario, Measurement, Round, Scenario
-from perfgate.model.doubt import Doubt
 from perfgate.model.errors import BrokersFailedError, TargetError, TopicRefusedError
 from perfgate.model.faults import BEFORE_S, Scene
-from perfgate.model.flaw import Flaw, from_doubts
+from perfgate.model.flaw import Doubt, Flaw, from_doubts
 from perfgate.model.load import (
     FAILED,
     Engine,
@@ -51,8 +50,7 @@ from perfgate.model.load import (
     Observer,
     SendsFailedError,
 )
-from perfgate.model.nodes import Faults, LoggedChange
-from perfgate.model.target import Cluster, TopicKeeper
+from perfgate.model.target import Cluster, Faults, LoggedChange, TopicKeeper
 
 if TYPE_CHECKING:  # its bench makes these rounds
     from perfgate.measure.setup import Setup

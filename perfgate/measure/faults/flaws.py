@@ -14,9 +14,8 @@ from perfgate.measure.faults.outage import Times, in_spite_of_s
 from perfgate.measure.faults.reading import kept_s
 from perfgate.measure.flaw import of_brokers
 from perfgate.model import TOLD_S, FaultScenario, record_lock_s
-from perfgate.model.doubt import Doubt
 from perfgate.model.faults import BEFORE_S, LATE, RETRIES, but_outages
-from perfgate.model.flaw import Flaw
+from perfgate.model.flaw import Doubt, Flaw
 from perfgate.model.load import FAILED
 from perfgate.model.metrics import PHASES
 

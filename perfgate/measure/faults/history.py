@@ -16,7 +16,7 @@ from perfgate.measure.faults.integrity import ACKED, UNKNOWN, UNSENT, Log, Sends
 from perfgate.measure.faults.outage import Times
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.faults import NOTHING_DONE, READ_AGAIN
-from perfgate.model.nodes import LoggedChange, State
+from perfgate.model.target import LoggedChange, State
 
 ROWS = ("sends", "outcomes", "receipts", "accepts")
 FACTS = ("start", "rate", "partitions", "end", "groups", "end_offsets", "marks", "cpu", "memory")

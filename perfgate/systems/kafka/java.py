@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 
 from perfgate.host.disk import cache_dir
 from perfgate.model import DEFAULT_KAFKA_VERSION, ClusterSpec, Scenario
-from perfgate.model.cluster_values import release_numbers
+from perfgate.model.changes import release_numbers
 from perfgate.model.declared import UNKNOWN_VERSION
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret, redacted

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 
 from perfgate.model import Settings
 from perfgate.model.errors import BrokersFailedError, TargetError
-from perfgate.model.nodes import ASK_EVERY_S, LoggedChange, State
+from perfgate.model.target import ASK_EVERY_S, LoggedChange, State
 from perfgate.systems.kafka.client.topics import admin_client
 
 ANSWER_WITHIN_S = 1.0

@@ -19,7 +19,7 @@ from perfgate.measure.rounds import nothing_left
 from perfgate.measure.sides import Switch
 from perfgate.measure.validity import not_sustained, round_flaws
 from perfgate.model import Accounting, Load, Measurement, Round, Threshold, Verdict
-from perfgate.model.doubt import Doubt
+from perfgate.model.flaw import Doubt
 from perfgate.model.load import LoadResult
 from tests.harness.attack.test_broken_brokers import bad
 from tests.harness.build import (

@@ -30,7 +30,7 @@ from perfgate.measure.sides import Switch, burst, in_turn
 from perfgate.model import CanaryReading, ClusterSpec, Load, Measurement, TopicSpec, Verdict
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError, TopicRefusedError
 from perfgate.model.load import LoadError, Observer, Progress, SendsFailedError
-from perfgate.model.meter import Meter
+from perfgate.model.target import Meter
 from perfgate.systems.kafka.attached import cluster as attached
 from perfgate.systems.kafka.client import topics as topics_module
 from perfgate.systems.kafka.client.roundtrip import request_rtt_ms

@@ -14,7 +14,7 @@ from perfgate.judge.claims.threshold import judge_threshold
 from perfgate.judge.confirmation import second_look, stands_alone
 from perfgate.judge.scenario_case import judge_scenario, no_longer_taken
 from perfgate.model import CanaryReading, Load, Measurement, Outcome, Profile, Round, Verdict
-from perfgate.model.doubt import Doubt
+from perfgate.model.flaw import Doubt
 from tests.harness.build import flawed, measurement, profile, relation, threshold
 
 SCALES = (1.0, 1.3, 2.0, 4.0, 20.0, 100.0)

@@ -20,7 +20,7 @@ from perfgate.judge.claims.ratio import judge_against_reference
 from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
 from perfgate.model import Comparison, Deciding, Effect, Load, Round, Verdict
 from perfgate.model.compared import SATURATED
-from perfgate.model.doubt import Doubt
+from perfgate.model.flaw import Doubt
 from tests.harness.build import flawed, one_round, scenario
 from tests.harness.judge.test_comparisons import comparison
 

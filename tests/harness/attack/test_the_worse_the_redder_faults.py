@@ -14,8 +14,8 @@ from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.assembly import Finished, unmeasured
 from perfgate.measure.ramp import UNKNOWN, known_after, ramp_round
 from perfgate.model import METRICS, FaultScenario, Measurement, Profile, Round, Scenario, Verdict, with_changes
-from perfgate.model.doubt import Doubt
 from perfgate.model.faults import LATE, but_outages
+from perfgate.model.flaw import Doubt
 from perfgate.model.load import FAILED
 from tests.harness.attack.test_what_excuses_a_knee import late
 from tests.harness.build import flawed, profile, threshold

@@ -17,11 +17,11 @@ from perfgate.measure.faults.fault_round import fault_round, measure_faults
 from perfgate.measure.faults.flaws import schedule_delay_s
 from perfgate.measure.faults.history import Written
 from perfgate.model import Fault, FaultScenario, Load, Measurement, Round, Verdict
-from perfgate.model.doubt import Doubt
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.faults import LATE, Scene
+from perfgate.model.flaw import Doubt
 from perfgate.model.load import LoadError, LogUnreadError, SendsFailedError
-from perfgate.model.nodes import State
+from perfgate.model.target import State
 from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.systems.kafka.load.journaled import load_flaws
 from tests.harness.build import does, flawed, profile, scenario, threshold

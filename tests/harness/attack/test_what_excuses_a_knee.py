@@ -10,7 +10,7 @@ from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.assembly import Finished
 from perfgate.measure.ramp import Known, known_after, ramp_round
 from perfgate.model import Measurement, Round, Scenario, Verdict, with_changes
-from perfgate.model.doubt import Doubt
+from perfgate.model.flaw import Doubt
 from perfgate.report.proposal import proposed
 from perfgate.report.results import recorded_measurement, scenario_entry
 from tests.harness.build import flawed, profile, threshold

@@ -21,8 +21,7 @@ from perfgate.metrics.usage import Usage
 from perfgate.model import ClusterSpec, Link, Load, Scenario, Settings, Tier, TopicSpec
 from perfgate.model.errors import BrokersFailedError, InterferedError, LimitReachedError, TargetError, TopicRefusedError
 from perfgate.model.load import Late, LoadError, LoadResult, LoadSpec, Observer, Pace, Progress, SendsFailedError
-from perfgate.model.meter import Meter
-from perfgate.model.nodes import Watch
+from perfgate.model.target import Meter, Watch
 from tests.harness.build import histogram, received, sent
 
 START_S, TOPIC_S, CHANGE_S, CANARY_S = 8.0, 0.2, 0.05, 0.2

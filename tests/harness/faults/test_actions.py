@@ -9,7 +9,7 @@ import pytest
 
 from perfgate.model import Fault, FaultScenario
 from perfgate.model.faults import Scene
-from perfgate.model.nodes import State
+from perfgate.model.target import State
 from tests.harness.build import scenario
 
 REPLICAS = ((3, 1, 2), (1, 2, 3), (2, 3, 1))

@@ -9,7 +9,7 @@ from perfgate import faults
 from perfgate.judge.faults.expectation import expected_outage, expected_receiving
 from perfgate.model import FAULTS, Fault, FaultScenario, Tier, parted
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.nodes import BACK
+from perfgate.model.target import BACK
 from tests.harness.build import scenario
 from tests.scenarios.catalogue import SCENARIOS
 

@@ -18,7 +18,7 @@ from perfgate.measure.faults import fault_round as module
 from perfgate.measure.faults.fault_round import fault_round
 from perfgate.model import FAULTS, Fault, FaultScenario, Load, Measurement, TopicSpec, Verdict, settings
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.nodes import State
+from perfgate.model.target import State
 from perfgate.report.fault_tables import FAULT_COLUMNS, fault_rows, kind_notes
 from perfgate.report.plots import fault_timeline_figure
 from perfgate.report.results import recorded_measurement, scenario_entry

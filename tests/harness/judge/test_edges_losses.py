@@ -9,8 +9,7 @@ import pytest
 
 from perfgate.judge.claims.same import judge_comparison
 from perfgate.model import Comparison, Consumers, Deciding, Effect, Load, Verdict
-from perfgate.model.doubt import Doubt
-from perfgate.model.flaw import Flaw
+from perfgate.model.flaw import Doubt, Flaw
 from tests.harness.build import accounting, flawed
 from tests.harness.judge.test_edges_compare import BETTER, CPU, P99, RATE, of_units, with_rounds
 

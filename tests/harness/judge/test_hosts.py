@@ -10,7 +10,7 @@ from perfgate.judge.outliers import BY_CHANCE, QUESTIONS, always_worst, differin
 from perfgate.measure.assembly import unmeasured
 from perfgate.model import Round
 from perfgate.model.histogram import LatencyRecorder, encode
-from perfgate.model.hosts import HostReport
+from perfgate.model.measured import HostReport
 from tests.harness.build import flawed
 from tests.harness.measure.test_failover import history, one_fault
 

@@ -11,7 +11,7 @@ from perfgate.judge.claims.more_hosts import BROKERS_CPU, RECEIVED, SENT, host_d
 from perfgate.judge.claims.relation import judge_relation
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.model import Consumers, Load, Measurement, Round, Verdict
-from perfgate.model.doubt import Doubt
+from perfgate.model.flaw import Doubt
 from perfgate.report.results import recorded_measurement, scenario_entry
 from tests.harness.build import flawed, measurement, one_round, profile, relation, threshold
 from tests.harness.judge.test_hosts import report

@@ -20,7 +20,7 @@ from perfgate.judge.run_end import (
 )
 from perfgate.model import Effect, Verdict
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.exit_code import ExitCode
+from perfgate.model.judged import ExitCode
 
 test_end_of.__test__ = False  # type: ignore[attr-defined]  # it is no test
 PASS, FAIL = undecided_policy("pass"), undecided_policy("fail")

@@ -14,7 +14,7 @@ from perfgate.measure.load_watch import LoadWatch
 from perfgate.model import Comparison, Consumers, Deciding, Effect, Load, Verdict
 from perfgate.model.errors import TargetError
 from perfgate.model.load import Progress
-from perfgate.model.meter import Meter
+from perfgate.model.target import Meter
 from tests.harness.build import scenario
 from tests.harness.judge.test_comparisons import comparison
 

@@ -8,7 +8,7 @@ import pytest
 
 from perfgate.model import SAME_ZONE, ClusterSpec, TopicSpec, settings
 from perfgate.model.errors import TargetError
-from perfgate.model.nodes import Action
+from perfgate.model.target import Action
 from perfgate.systems.kafka.client.topics import admin_client
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster

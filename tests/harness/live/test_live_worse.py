@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.worse_brokers import CASES, ROOT, UNCHANGED, Case, record_thresholds, run
-from perfgate.model.exit_code import ExitCode
+from perfgate.model.judged import ExitCode
 
 pytestmark = pytest.mark.slow
 

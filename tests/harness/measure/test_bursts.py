@@ -16,10 +16,10 @@ from perfgate.measure.ledger import WINDOWS, Ledger
 from perfgate.measure.load_watch import LoadWatch
 from perfgate.measure.sides import burst
 from perfgate.metrics.usage import CounterSampler, Usage
-from perfgate.model.doubt import explained
 from perfgate.model.errors import BrokersFailedError, TargetError
+from perfgate.model.flaw import explained
 from perfgate.model.load import Late, LoadResult, Observer, Pace, SendsFailedError
-from perfgate.model.meter import Meter
+from perfgate.model.target import Meter
 from tests.harness.build import accounting, load_result, scenario, sent
 
 AT = Pace(gap_s=0.5, window_s=1.0, buffer_kib=1024)

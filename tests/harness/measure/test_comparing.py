@@ -20,8 +20,8 @@ from perfgate.measure.parts import Compared
 from perfgate.measure.sides import Switch
 from perfgate.model import AS_USUAL, Change, ClusterSpec, Deciding, Effect, Load, RecordedPairs
 from perfgate.model.changes import changed
+from perfgate.model.compared import ComparisonStopRule
 from perfgate.model.errors import ConfigurationError, TargetError
-from perfgate.model.stopping import ComparisonStopRule
 from tests.harness.build import flawed, one_round, scenario
 
 

@@ -14,7 +14,7 @@ from perfgate.measure.faults.history import Written
 from perfgate.measure.faults.integrity import ACKED, UNKNOWN, UNSENT, Integrity, Log, Sends, check_integrity
 from perfgate.measure.faults.outage import Bins, bins, common, in_spite_of_s, kept, outage, recovery, shares
 from perfgate.model import Verdict
-from perfgate.model.nodes import State
+from perfgate.model.target import State
 from tests.harness.measure.test_failover import END, FAULT, OUTAGE, RATE, START, faulty, history, measured, state
 
 Entry = tuple[int, int, int]

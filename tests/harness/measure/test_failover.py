@@ -41,7 +41,7 @@ from perfgate.model import (
     settings,
 )
 from perfgate.model.errors import ConfigurationError, TargetError
-from perfgate.model.nodes import LoggedChange, State
+from perfgate.model.target import LoggedChange, State
 from perfgate.report.plots import fault_timeline_figure
 from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.report.style import png

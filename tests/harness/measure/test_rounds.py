@@ -22,8 +22,8 @@ from perfgate.metrics.process import process_sampler
 from perfgate.model import CanaryReading, Consumers, Load, Measurement, Round, Scenario, Tier
 from perfgate.model.errors import LimitReachedError, TargetError
 from perfgate.model.load import LoadError, LoadResult, Observer, Progress, SendsFailedError
-from perfgate.model.meter import Meter
 from perfgate.model.series import Arm
+from perfgate.model.target import Meter
 from perfgate.systems.kafka.client.topics import Topics
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from tests.harness.build import load_result, one_round, scenario, sent

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fixtures.own_scenarios import load_own_scenarios
 from perfgate.load.payload import Values, nearest_text_ratio
 from perfgate.model import Scenario
-from perfgate.model.observed import ObservedTopic, SampledRecords
+from perfgate.model.target import ObservedTopic, SampledRecords
 from perfgate.report.family_file import family_name, family_text, record_bytes
 from tests.harness.forked import gate
 

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from perfgate.model import Effect, Verdict
-from perfgate.model.exit_code import ExitCode
-from perfgate.model.judged import SEVERITY
+from perfgate.model.judged import SEVERITY, ExitCode
 from perfgate.report.next_steps import next_steps, without_verdict
 from perfgate.report.view import COLLAPSED, Line, view_of
 from tests.harness.report.test_markdown import document, judged

@@ -10,8 +10,8 @@ import pytest
 
 from perfgate.model import secret as secrets_module
 from perfgate.model.errors import TargetError
-from perfgate.model.nodes import Action
 from perfgate.model.secret import MASK, Secret
+from perfgate.model.target import Action
 from perfgate.systems.kafka.attached.command_faults import CommandFaults, FaultJournal, bring_back, lacking
 from perfgate.systems.kafka.attached.manifest import Away, Manifest, leftovers
 from perfgate.systems.kafka.client.admin import session_s

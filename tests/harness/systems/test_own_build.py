@@ -9,7 +9,7 @@ import pytest
 from requests.utils import get_netrc_auth
 
 from perfgate.model import DEFAULT_KAFKA_VERSION, ClusterSpec, with_changes
-from perfgate.model.cluster_values import release_numbers
+from perfgate.model.changes import release_numbers
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka import java
 from perfgate.systems.kafka.java import RELEASED, VARIABLE, Mirror, java_needed, mirror, repository

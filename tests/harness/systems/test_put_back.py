@@ -35,7 +35,7 @@ from perfgate.model import ClusterSpec, Consumers, Fault, FaultScenario, Load, T
 from perfgate.model.declared import LINKS, Keys
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError, TopicRefusedError
 from perfgate.model.load import Progress
-from perfgate.model.meter import Meter
+from perfgate.model.target import Meter
 from perfgate.systems.kafka.attached import cluster as cluster_module
 from perfgate.systems.kafka.attached import external as module
 from perfgate.systems.kafka.attached import identity

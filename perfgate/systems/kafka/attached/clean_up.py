@@ -8,7 +8,7 @@ from pathlib import Path
 
 from perfgate.host.disk import state_dir
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.exit_code import ExitCode
+from perfgate.model.judged import ExitCode
 from perfgate.model.secret import leave_no_core_dump, redacted
 from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.attached.external import ExternalTarget

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from perfgate.model import ClusterSpec, Link, Settings
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
-from perfgate.model.meter import Meter
+from perfgate.model.target import Meter
 from perfgate.systems.kafka.attached.command_faults import CommandFaults
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.identity import OtherClusterError, require_same

@@ -16,8 +16,8 @@ from perfgate.host.session import run_in_session
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import FAULTS
 from perfgate.model.errors import TargetError
-from perfgate.model.nodes import BACK, Action
 from perfgate.model.secret import redacted
+from perfgate.model.target import BACK, Action
 
 LAST_WORDS = 5
 WELL_WITHIN_S, BACK_WITHIN_S, LOOK_EVERY_S = 120.0, 60.0, 2.0
@@ -61,7 +61,7 @@ class FaultJournal(Protocol):
 
 
 class CommandFaults:
-    """See :class:`perfgate.model.nodes.Faults`."""
+    """See :class:`perfgate.model.target.Faults`."""
 
     def __init__(
         self,

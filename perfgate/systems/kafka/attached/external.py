@@ -14,8 +14,7 @@ from confluent_kafka.admin import AdminClient
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import NO_USAGE, ClusterSpec, FaultScenario, Scenario
 from perfgate.model.errors import ConfigurationError, TargetError
-from perfgate.model.meter import Meter
-from perfgate.model.target import OfCluster
+from perfgate.model.target import Meter, OfCluster
 from perfgate.systems.kafka.attached.cluster import BACK_S, ExternalCluster, time_is_up, unwell
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.diagnosis import reachable

@@ -27,8 +27,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, Off
 
 from perfgate.model import KIB, MIB, Settings, settings
 from perfgate.model.errors import ConfigurationError, TargetError
-from perfgate.model.observed import ObservedTopic, SampledRecords
 from perfgate.model.secret import redacted, revealed
+from perfgate.model.target import ObservedTopic, SampledRecords
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.diagnosis import reachable
 from perfgate.systems.kafka.attached.identity import refuse_other_clusters

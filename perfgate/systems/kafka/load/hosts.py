@@ -9,8 +9,8 @@ from perfgate.load.processes import Generators
 from perfgate.load.transport import HostClock, Message, Transport
 from perfgate.model import Link, Settings
 from perfgate.model.histogram import encode, merged
-from perfgate.model.hosts import HostReport, MachineUse
 from perfgate.model.load import Observer
+from perfgate.model.measured import HostReport, MachineUse
 
 ROUND_TRIP = "round-trip"
 TIMEOUT_S = 60.0

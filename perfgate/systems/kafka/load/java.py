@@ -20,7 +20,7 @@ import psutil
 from perfgate.host.guard import Guard
 from perfgate.host.machine_use import Usage
 from perfgate.model import MIB, ClusterSpec, Link, Load, Scenario, Settings
-from perfgate.model.cluster_values import release_numbers
+from perfgate.model.changes import release_numbers
 from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer, Received, Sent
 from perfgate.model.secret import revealed
 from perfgate.systems.kafka.load.official import (

@@ -23,8 +23,8 @@ from perfgate.load.history import (
 from perfgate.load.processes import Generators
 from perfgate.load.transport import LocalTransport, Message, Transport
 from perfgate.model import Consumers, FaultScenario, HostReport, Scenario
-from perfgate.model.doubt import Doubt
 from perfgate.model.faults import LATE, but_outages
+from perfgate.model.flaw import Doubt
 from perfgate.model.load import FAILED, LoadError, LoadSpec, LogUnreadError, Observer
 from perfgate.systems.kafka.load.hosts import host_reports
 from perfgate.systems.kafka.load.instructions import (

@@ -17,7 +17,7 @@ from perfgate.load.schedule import WARM_S, Turn, timetable
 from perfgate.load.transport import LocalTransport, Message, Transport
 from perfgate.load.wake import WakeProbe
 from perfgate.model import FaultScenario, Link, Load, Scenario, Settings
-from perfgate.model.cluster_values import release_numbers
+from perfgate.model.changes import release_numbers
 from perfgate.model.histogram import encode, merged
 from perfgate.model.load import Late, LoadError, LoadResult, LoadSpec, Observer, Pace, Received, SendsFailedError, Sent
 from perfgate.systems.kafka.load.hosts import host_reports, host_rtt_ms

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from perfgate.model import Scenario, with_settings
-from perfgate.model.cluster_values import release_numbers
+from perfgate.model.changes import release_numbers
 from perfgate.model.load import LoadError
 
 NEW_OPTIONS = (4, 2, 0)

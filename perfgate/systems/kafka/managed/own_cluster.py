@@ -16,7 +16,7 @@ from perfgate.host.ports import HOST
 from perfgate.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, Link, Scenario, Settings
 from perfgate.model.errors import TargetError
 from perfgate.model.load import PREFIX
-from perfgate.model.meter import Meter
+from perfgate.model.target import Meter
 from perfgate.systems.kafka.client.live_settings import LiveSettings
 from perfgate.systems.kafka.client.roundtrip import OF_CLIENTS, client_rtt_ms, request_rtt_ms
 from perfgate.systems.kafka.client.topics import Topics, admin_client
