@@ -18,13 +18,12 @@ from perfgate.model import (
     PartitionFigures,
     Reading,
     Round,
-    Scenario,
 )
 from perfgate.model.errors import BrokersFailedError, InterferedError, LimitReachedError, TargetError
 from perfgate.model.flaw import Flaw
 from perfgate.model.histogram import figures_of, latency_metrics
 from perfgate.model.load import Driver, LoadResult, SendsFailedError, Sent
-from perfgate.model.series import Arm, Series
+from perfgate.model.series import Series
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,19 +76,6 @@ def measurement_of(
         broker_log_tail=log_tail,
         canary=tuple(canary),
     )
-
-
-def measured_by(
-    driver: Driver,
-    scenarios: Sequence[Scenario],
-    rounds: Mapping[str, Sequence[Round]],
-    _discarded: Mapping[str, Sequence[Round]],
-    rtt_ms: Mapping[str, float],
-    log_tail: str = "",
-) -> dict[str, Measurement]:
-    """The measurement of every scenario with a fault, by its name."""
-    made = [Series(Arm(scenario=scenario), rounds=list(rounds[scenario.name]), rtt_ms=rtt_ms) for scenario in scenarios]
-    return {one.arm.scenario.name: measurement_of(driver, one, log_tail=log_tail) for one in made}
 
 
 def unmeasured(

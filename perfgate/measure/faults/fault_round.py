@@ -21,7 +21,7 @@ from perfgate.load.history import (
     receipts_path,
     sends_path,
 )
-from perfgate.measure.assembly import measured_by, sends_failed, unmeasured
+from perfgate.measure.assembly import measurement_of, sends_failed, unmeasured
 from perfgate.measure.faults.analysis import analyse, recovered, without_integrity
 from perfgate.measure.faults.flaws import (
     brokers_served_too_little,
@@ -50,6 +50,7 @@ from perfgate.model.load import (
     Observer,
     SendsFailedError,
 )
+from perfgate.model.series import Arm, Series
 from perfgate.model.target import Cluster, Faults, LoggedChange, TopicKeeper
 
 if TYPE_CHECKING:  # its bench makes these rounds
@@ -287,6 +288,7 @@ def measure_faults(
         except Exception:  # whatever it is, no broker stays away while the next test goes on
             setup.target.close()
             raise
-        measured |= measured_by(setup.engine, [scenario], {scenario.name: rounds}, {}, rtt, log_tail)
+        series = Series(Arm(scenario=scenario), rounds=rounds, rtt_ms=rtt)
+        measured[scenario.name] = measurement_of(setup.engine, series, log_tail=log_tail)
         done(scenario.name, measured[scenario.name])
     return measured

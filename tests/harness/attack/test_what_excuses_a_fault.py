@@ -251,13 +251,7 @@ def test_brokers_that_do_not_get_well_again_are_broken_and_the_rounds_before_cou
     bench.fault_round.side_effect = [one_fault(before), never]
     setup: Any = MagicMock()
     setup.bench.return_value, setup.target.dedicated = bench, own
-    monkeypatch.setattr(
-        module,
-        "measured_by",
-        lambda _driver, rows, rounds, *_: {
-            row.name: Measurement(scenario=row, rounds=tuple(rounds[row.name]), rtt_ms={}) for row in rows
-        },
-    )
+    setup.engine.latency_basis.return_value, setup.engine.by_hand.return_value = "intended-send", ""
     monkeypatch.setattr(FaultScenario, "rounds", lambda *_: 3)
     taken = measure_faults(setup, [ROW], "run", lambda *_: None)[ROW.name]
     assert judge_scenario(taken, None).verdict is verdict

@@ -17,7 +17,7 @@ from fixtures.own_scenarios import load_own_scenarios
 from perfgate.judge.claims.threshold import required
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.units_case import primary_metric
-from perfgate.measure.assembly import measured_by
+from perfgate.measure.assembly import measurement_of
 from perfgate.measure.plan import at_most
 from perfgate.model import Comparison, Consumers, Load, Scenario, Verdict, loads, with_changes
 from perfgate.model.catalogue import family
@@ -26,6 +26,7 @@ from perfgate.model.loads.backlog import Backlog
 from perfgate.model.loads.capped import Capped
 from perfgate.model.loads.paced import Paced
 from perfgate.model.loads.ramp import Ramp
+from perfgate.model.series import Arm, Series
 from perfgate.model.structured import adapter
 from perfgate.report.entries import LoadEntry
 from perfgate.report.results import recorded_measurement, scenario_entry
@@ -151,7 +152,7 @@ def test_a_kind_more_is_measured_judged_and_recorded(bursty: Path) -> None:
         replace(r, metrics={**r.metrics, "latency_ms.p999": 20.0, "end_to_end_latency_ms.p99": 9.0})
         for r in measurement([300.0] * 4).rounds
     )
-    measured = measured_by(driver, [row], {row.name: rounds})[row.name]
+    measured = measurement_of(driver, Series(Arm(scenario=row), rounds=list(rounds)))
     held = profile(threshold("latency_ms.p999", 10.0, 0.5), threshold("end_to_end_latency_ms.p99", 9.0))
     outcome = judge_scenario(measured, held)
     assert outcome.verdict is Verdict.REGRESSED

@@ -16,24 +16,8 @@ from perfgate.model import MIB, Settings
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret, redacted
 from perfgate.model.structured import toml_of
-from perfgate.model.target import PREFIX
-from perfgate.systems.kafka.attached.client_settings import (
 from perfgate.model.target import ACTIONS, PREFIX
-from perfgate.systems.kafka.attached.client_settings import refuse_unknown_settings, refuse_what_is_no_client
-from perfgate.systems.kafka.attached.file_values import (
-    SIZE,
-    UNITS,
-    count_of,
-    flag_of,
-    ids_of,
-    number_of,
-    prefix_of,
-    servers_of,
-    table_of,
-    text_of,
-)
-from perfgate.systems.kafka.attached.java_properties import Convert, Translated, read_properties, translated
-from perfgate.systems.kafka.attached.secret_values import (
+from perfgate.systems.kafka.attached.client_settings import (
     SECRET_HEADERS,
     SECRET_SETTINGS,
     as_stated,
