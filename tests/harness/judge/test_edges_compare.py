@@ -11,8 +11,9 @@ import pytest
 from perfgate.judge.bounds_files import Ratios, load_ratios
 from perfgate.judge.claims.ratio import judge_against_reference
 from perfgate.judge.claims.same import judge_comparison
-from perfgate.judge.sequential import judge_units
+from perfgate.judge.sequential import judge_units, scatter
 from perfgate.model import Comparison, Deciding, Effect, Load, Measurement, RecordedPairs, Verdict, settings
+from tests.harness.build import accounting
 from tests.harness.judge.test_comparisons import comparison
 from tests.harness.judge.test_two_clusters import WIDE, on_two
 
@@ -370,3 +371,43 @@ def test_requests_in_flight_are_of_the_brokers_that_lead(partitions: int, effect
         row = replace(measured.scenario, topic=replace(measured.scenario.topic, partitions=partitions), cluster=cluster)
         found = replace(found, **{side: replace(measured, scenario=row)})
     assert judge_comparison(found).effect is effect
+
+
+def test_what_a_path_may_make_is_said_with_both_round_trips() -> None:
+    near = judge_comparison(on_two(1.0, 1.04, 1.0, noise=WIDE))
+    assert "takes 1.04 ms to the cluster as declared and 1.00 ms to the other, which may hide" in near.reasons[0]
+    far = judge_comparison(on_two(0.905, 1.0, 1.09, noise=WIDE))
+    assert "takes 1.00 ms to the cluster as declared and 1.09 ms to the other, which may be" in far.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("own", "recorded", "share"), [(2, 8, 0.5), (10, 10, 0.5), (30, 10, 0.625), (90, 10, 0.85), (10, 0, 1.0)]
+)
+def test_what_counts_of_skewness_is_by_the_pairs_that_showed_it(own: int, recorded: int, share: float) -> None:
+    effects = (0.1, -0.1) * (recorded // 2)
+    pairs = RecordedPairs(metric=RATE, rounds_per_unit=1, effects=effects) if recorded else None
+    found = scatter([0.05 * (-1) ** at for at in range(own + 1)], pairs)
+    assert found.skewness_share == pytest.approx(share)
+    assert found.freedom == own + recorded
+
+
+def test_a_loss_of_one_unit_has_an_interval_around_it(tmp_path: Path) -> None:
+    """The 95 % of a unit that scatters by 0.5, widened by the root of 3."""
+    outcome = judge_against_reference(of_units({RATE: [-math.log(20.0)]}), ratios(tmp_path, rate=0.95))
+    (judgement,) = outcome.judgements
+    assert outcome.verdict is Verdict.REGRESSED
+    reach = math.exp(1.96 * 0.5 * math.sqrt(3))
+    assert judgement.measured == pytest.approx(50.0)
+    assert judgement.interval == pytest.approx((50.0 / reach, 50.0 * reach), rel=1e-3)
+    assert judgement.limit == pytest.approx(950.0)
+    assert judgement.baseline == pytest.approx(1000.0)
+    assert judgement.tolerance == pytest.approx(0.05)
+    assert judgement.spread is None
+
+
+def test_a_topic_that_was_given_nothing_reaches_nothing() -> None:
+    found = comparison(1.0)
+    for side in ("baseline", "candidate"):
+        found = with_rounds(found, side, accounting=[accounting(0)] * 10)
+    outcome = judge_comparison(stating(found, None, "1", "flush.messages"))
+    assert "no partition of a round was given more than 0 records" in outcome.reasons[0]

@@ -322,3 +322,45 @@ def test_a_time_that_never_ended_is_beyond_every_limit_and_once_it_may_be_chance
     held = [threshold("recovery_s", 20.0, name="kill-leader")]
     found = judgements(row(), "recovery_s", *[{"recovery_s": s} for s in recovered_s], held=held)
     assert [one.verdict for one in found] == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("rate", "outage_s", "wanted"),
+    [
+        (0.0, 11.5, Verdict.REGRESSED),
+        (182.0, 11.5, Verdict.REGRESSED),
+        (181.0, 11.5, Verdict.INCONCLUSIVE),
+        (181.0, 13.0, Verdict.REGRESSED),
+        (181.0, 10.0, Verdict.PASS),
+        (223.0, 10.0, Verdict.INCONCLUSIVE),
+        (222.0, 10.0, Verdict.PASS),
+        (223.0, 11.5, Verdict.REGRESSED),
+    ],
+)
+def test_a_limit_of_another_rate_explains_as_much_as_there_was_more_and_holds_nothing_for_less(
+    rate: float, outage_s: float, wanted: Verdict
+) -> None:
+    """Of 200 records/s; a limit that lies 10 % off is of no load that is more off than that."""
+    held = [replace(threshold("outage_s.max", 10.0, name="kill-leader"), rate=rate)]
+    found = judgements(row(), "outage_s.max", {"outage_s.max": outage_s}, {"outage_s.max": outage_s}, held=held)
+    assert found[0].verdict is wanted
+
+
+def test_recordings_that_do_not_count_failed_sends_have_none() -> None:
+    found = measured(row(), {}, {})
+    rounds = []
+    for one in found.rounds:
+        assert one.failover
+        kept = {name: n for name, n in one.failover.integrity.items() if name not in ("failed", "timed_out")}
+        rounds.append(replace(one, failover=replace(one.failover, integrity=kept)))
+    assert judge_scenario(replace(found, rounds=tuple(rounds)), None).verdict is Verdict.PASS
+
+
+def test_what_a_late_load_explains_of_an_outage_is_said_in_its_unit() -> None:
+    late = {"outage_s.max": 13.0, "late_sends_s": 2.0}
+    (judged, *_) = judgements(row(), "outage_s.max", late, late)
+    assert judged.verdict is Verdict.INCONCLUSIVE
+    assert "without that it is 11.00 s, which explains 2 s of the 13 s measured" in judged.reason
+    (judged, *_) = judgements(row(), "outage_s.max", *[{**late, "outage_s.max": 15.0}] * 2)
+    assert judged.verdict is Verdict.REGRESSED
+    assert "red in spite of: sends were late themselves" in judged.reason

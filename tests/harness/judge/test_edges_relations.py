@@ -335,6 +335,10 @@ def test_a_buffer_that_was_not_turned_over_by_the_middle_of_the_window(p50_ms: f
     assert bool(since_the_start(waited(4))) is told
     assert bool(since_the_start(waited(3))) is told
     assert not since_the_start(waited(2)), "half of the rounds are not most"
+    whole = waited(2)
+    wrong = flawed(replace(whole.rounds[0], index=5), invalid=("a flaw",))
+    without = replace(whole.rounds[3], index=6, metrics={"records_per_s": 1.0})
+    assert not since_the_start(replace(whole, rounds=(*whole.rounds, wrong, wrong, without))), "these say nothing"
 
 
 def hosts_of(done: Sequence[Sequence[int]]) -> list[Round]:
@@ -375,3 +379,30 @@ def test_a_broker_is_named_whose_partitions_are_the_worst_beyond_chance(rounds: 
         ]
         assert "partition 2: it has the fewest records/s" in differing_partitions(moved)[0]
     assert histogram([0.001])
+
+
+@pytest.mark.parametrize(
+    ("slow", "verdict", "words"),
+    [
+        ((1.0, 1.0, 1.0), Verdict.PASS, ""),
+        ((1.0, 0.0, 1.0), Verdict.INCONCLUSIVE, "records_per_s of slow was 0 in 1 of 3 rounds: no ratio"),
+        ((1.0, 1.0), Verdict.INCONCLUSIVE, "slow was measured in 2 of 3 rounds: it scattered too much"),
+    ],
+)
+def test_a_ratio_over_nothing_is_none(slow: tuple[float, ...], verdict: Verdict, words: str) -> None:
+    found = judged(relation(1.5), (2.0, 2.0, 2.0), slow)
+    assert found.verdict is verdict
+    assert found.reasons == ((words,) if words else ())
+
+
+def test_rounds_that_lack_the_metric_make_a_relation_invalid_or_unavailable() -> None:
+    fast, slow = of([200.0] * 3, "fast"), of([100.0] * 3, "slow")
+    first = replace(fast.rounds[0], metrics={"latency_ms.p99": 1.0})
+    lacking = replace(fast, rounds=(first, *fast.rounds[1:]))
+    found = judge_relation(relation(1.5), {"fast": lacking, "slow": slow})
+    assert found.verdict is Verdict.INVALID
+    assert found.reasons == ("records_per_s was measured in 2 of 3 rounds of both scenarios",)
+    unavailable = replace(lacking, rounds=(replace(first, usage_unavailable="no scrape"), *fast.rounds[1:]))
+    found = judge_relation(relation(1.5), {"fast": unavailable, "slow": slow})
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.reasons == ("records_per_s is unavailable: no scrape",)

@@ -57,7 +57,7 @@ def test_a_window_holds_its_opening_and_not_its_end() -> None:
     window = Window()
     assert not window.holds(0.0)
     window.set(10.0, 20.0)
-    assert [window.holds(at) for at in (9.999, 10.0, 19.999, 20.0)] == [False, True, True, False]
+    assert [window.holds(at) for at in (9.999, 10.0, 19.999, 20.0, 25.0)] == [False, True, True, False, False]
 
 
 @pytest.mark.parametrize(
