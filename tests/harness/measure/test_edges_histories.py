@@ -359,3 +359,9 @@ def test_a_history_without_outcomes_of_a_producer_is_all_unknown() -> None:
     metrics = analyse(replace(written, outcomes=[written.outcomes[0][: int(39 * RATE)]]))[1]
     assert metrics["unknown_records"] == len(written.sends[0]) - 39 * RATE
     assert np.zeros(0, OUTCOME)["error"].sum() == 0
+
+
+def test_a_gap_that_ended_before_the_fault_is_none_of_it() -> None:
+    found_ = outage({0: served((17.0, 19.99))}, 5.0, 20.0, 60.0)
+    assert found_.max_s == pytest.approx(0.01, abs=0.001)
+    assert found_.partitions[0].down == ()
