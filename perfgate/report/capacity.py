@@ -136,20 +136,20 @@ def _whole(brokers: float) -> int:
 def measured_of(document: Mapping[str, Any], scenario: str = "") -> tuple[str, Measured]:
     """Return the scenario of a run.json whose knee was measured, and its figures. Raises ConfigurationError."""
     run = f"run {document['run_id']}"
-    there = {e["name"]: e for e in document["scenarios"] if KNEE in e["metrics"] and e["verdict"] not in NO_KNEE}
-    found = {name: entry for name, entry in there.items() if not _flawed(entry)}
-    if scenario and scenario not in there:
-        raise ConfigurationError(f"{run} has no sound knee of {scenario!r}; it has {', '.join(found) or 'none'}")
-    if there and (scenario not in found if scenario else not found):
-        name = scenario or next(iter(there))
-        raise ConfigurationError(f"{run} has no sound knee of {name!r}: {_flawed(there[name])}")
-    if not found:
+    knees = {e["name"]: e for e in document["scenarios"] if KNEE in e["metrics"] and e["verdict"] not in NO_KNEE}
+    sound = {name: entry for name, entry in knees.items() if not _flawed(entry)}
+    if scenario and scenario not in knees:
+        raise ConfigurationError(f"{run} has no sound knee of {scenario!r}; it has {', '.join(sound) or 'none'}")
+    if knees and (scenario not in sound if scenario else not sound):
+        name = scenario or next(iter(knees))
+        raise ConfigurationError(f"{run} has no sound knee of {name!r}: {_flawed(knees[name])}")
+    if not sound:
         raise ConfigurationError(
             f'{run} measured no knee; one that does: make gate ARGS="--family rate-ramp --rounds 2"'
         )
-    if len(found) > 1 and not scenario:
-        raise ConfigurationError(f"{run} measured several knees; name one with --scenario: {', '.join(found)}")
-    entry = found[scenario or next(iter(found))]
+    if len(sound) > 1 and not scenario:
+        raise ConfigurationError(f"{run} measured several knees; name one with --scenario: {', '.join(sound)}")
+    entry = sound[scenario or next(iter(sound))]
     if CPU not in entry["metrics"]:
         raise ConfigurationError(f"{run} could not read the brokers' CPU, which the sheet goes by")
     declared = entry["declared"]
@@ -173,40 +173,40 @@ def _listed(brokers: object) -> Sequence[object]:
     return brokers if isinstance(brokers, list) else range(int(str(brokers)))
 
 
-def sheet_text(wanted: Wanted, measured: Measured, found: Sheet, *, scenario: str, run: str, shares_cores: bool) -> str:
+def sheet_text(wanted: Wanted, measured: Measured, sheet: Sheet, *, scenario: str, run: str, shares_cores: bool) -> str:
     """Return the sheet: the brokers, disk and network needed, the arithmetic, and its measurements."""
     w, m = wanted, measured
-    left, rate = found.brokers - 1, f"{number(w.rate)} records/s"
+    left, rate = sheet.brokers - 1, f"{number(w.rate)} records/s"
     copies = f" x {w.replicas}/{m.replicas} replicas" if w.replicas != m.replicas else ""
     size = f" x {w.record_bytes:,}/{m.record_bytes:,} bytes" if w.record_bytes > m.record_bytes else ""
     knee = f"{BELOW_KNEE:g} x the knee of {number(m.knee_records_per_s)} records/s / {m.brokers} brokers"
-    cores = f"{rate} x {number(m.cpu_us_per_record)} us{copies}{size} = {found.cpu_cores:.2f} cores"
-    busier = max(found.in_bytes_per_s, found.out_bytes_per_s) + found.replication_bytes_per_s
+    cores = f"{rate} x {number(m.cpu_us_per_record)} us{copies}{size} = {sheet.cpu_cores:.2f} cores"
+    busier = max(sheet.in_bytes_per_s, sheet.out_bytes_per_s) + sheet.replication_bytes_per_s
     limits = [
-        ("rate", found.rate_brokers, f"{rate}{copies}{size} / ({knee})"),
-        ("CPU", found.cpu_brokers, f"{cores} / ({CPU_SHARE:g} x {w.cores or 0:g} cores of a broker)"),
-        ("bandwidth", found.bandwidth_brokers, f"{_bytes(busier)}/s / {w.bandwidth_mb_per_s or 0:g} MB/s of a broker"),
+        ("rate", sheet.rate_brokers, f"{rate}{copies}{size} / ({knee})"),
+        ("CPU", sheet.cpu_brokers, f"{cores} / ({CPU_SHARE:g} x {w.cores or 0:g} cores of a broker)"),
+        ("bandwidth", sheet.bandwidth_brokers, f"{_bytes(busier)}/s / {w.bandwidth_mb_per_s or 0:g} MB/s of a broker"),
         ("replicas", w.replicas, "brokers at the least"),
     ]
     unknown = {
         "CPU": f"{cores}; CORES=N of a broker tells how many brokers that are",
         "bandwidth": f"{_bytes(busier)}/s in the busier direction; BANDWIDTH=MB/s of a broker tells how many",
     }
-    lines = [f"{found.brokers} brokers: {left} carry the load, and one may be down.", ""]
+    lines = [f"{sheet.brokers} brokers: {left} carry the load, and one may be down.", ""]
     lines += [
         f"  {name:<10} {'-' if brokers is None else brokers:>3}  {unknown[name] if brokers is None else words}"
         for name, brokers, words in limits
     ]
     lines += [
         "",
-        f"Disk: {_bytes(found.disk_bytes)} in all, {_bytes(found.disk_bytes / left)} on each of {left} brokers",
+        f"Disk: {_bytes(sheet.disk_bytes)} in all, {_bytes(sheet.disk_bytes / left)} on each of {left} brokers",
         f"  {rate} x 86,400 s x {w.record_bytes:,} bytes x {w.replicas} replicas x {w.days:g} days x {w.compression:g} "
         f"(compression) x {ON_DISK:g} (indexes, old segments)",
         "Network of all brokers, per second:",
-        f"  {_bytes(found.in_bytes_per_s)} from producers, {_bytes(found.replication_bytes_per_s)} between brokers, "
-        f"{_bytes(found.out_bytes_per_s)} to {w.reads} group{'' if w.reads == 1 else 's'} of consumers",
+        f"  {_bytes(sheet.in_bytes_per_s)} from producers, {_bytes(sheet.replication_bytes_per_s)} between brokers, "
+        f"{_bytes(sheet.out_bytes_per_s)} to {w.reads} group{'' if w.reads == 1 else 's'} of consumers",
         f"Measured: {scenario} of run {run}",
-        f"  {m.brokers} brokers, {m.record_bytes:,} bytes, {m.replicas} replicas. The sheet goes {found.reach:.2g} x "
+        f"  {m.brokers} brokers, {m.record_bytes:,} bytes, {m.replicas} replicas. The sheet goes {sheet.reach:.2g} x "
         "as far (brokers that carry the load over those measured).",
     ]
     if w.replicas != m.replicas:

@@ -31,7 +31,7 @@ KEPT = ("records_per_s", "broker_cpu_us_per_record", DECIDES_PACED, *NOT_THE_SAM
 NOTHING = {"name", "budget_s", "pairs"}
 """Keys in run.json of a change that changes nothing on pairs of clusters."""
 
-Found = dict[str, dict[str, RecordedPairs]]
+PairsByScenario = dict[str, dict[str, RecordedPairs]]
 """By scenario and metric."""
 
 
@@ -50,9 +50,9 @@ def _whole(run: Mapping[str, Any]) -> bool:
     return True
 
 
-def pairs_of(runs: Sequence[Mapping[str, Any]]) -> Found:
+def pairs_of(runs: Sequence[Mapping[str, Any]]) -> PairsByScenario:
     """Return by how much pairs differed in these runs of one tier, oldest first, for pairs that were measured alike."""
-    by_scenario: Found = {}
+    by_scenario: PairsByScenario = {}
     for run in sorted(runs, key=lambda one: str(one["run_id"])):
         sound = {entry["scenario"] for entry in run["comparisons"] if entry["verdict"] not in UNSOUND}
         for name, comparison in recorded_comparisons(run).items():
@@ -82,7 +82,7 @@ def scatter_of(pairs: RecordedPairs) -> float:
     return math.sqrt(sum(effect**2 for effect in pairs.effects) / len(pairs.effects))
 
 
-def with_pairs(text: str, facts: Mapping[str, str], pairs_by_scenario: Found, run_ids: Sequence[str]) -> str:
+def with_pairs(text: str, facts: Mapping[str, str], pairs_by_scenario: PairsByScenario, run_ids: Sequence[str]) -> str:
     """Return the thresholds file `text` with these pairs instead of those of the same scenarios; all else stays."""
     document = with_profile(text, facts)
     table = document.setdefault("pairs", tomlkit.table(is_super_table=True))
@@ -123,8 +123,9 @@ def _show(results: Path, thresholds: Path, *, accept: bool) -> int:
     alike = [run for run in runs if recorded_facts(run) == facts and run["tier"] == newest["tier"]]
     ids = [str(run["run_id"]) for run in alike]
     print(f"{len(alike)} run(s): {', '.join(f'{key} {value}' for key, value in facts.items())}")
-    all_found, enough = pairs_of(alike), Found()
-    for name, by_metric in all_found.items():
+    measured = pairs_of(alike)
+    enough: PairsByScenario = {}
+    for name, by_metric in measured.items():
         for metric, pairs in by_metric.items():
             few = "" if len(pairs.effects) >= ENOUGH_PAIRS else f"; too few: {ENOUGH_PAIRS} are needed"
             print(f"{name:<14}{metric:<28}{len(pairs.effects):>4} pairs, {percent(scatter_of(pairs))}{few}")
