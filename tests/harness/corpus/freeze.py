@@ -45,13 +45,13 @@ OF_ONE_RUN = ("uuid", "start", "stop", "historyId", "testCaseId", "steps")
 """Of a page of Allure."""
 AT_ONCE = 2
 VOLATILE = (
+    (re.compile(re.escape(str(ROOT))), "<checkout>"),
     (re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{4}"), "<run>"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(\+00:00|Z)?( UTC)?"), "<time>"),
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "<uuid>"),
     (re.compile(r"(/tmp|/var)/[^\s\"')]*"), "<path>"),
     (re.compile(r"^(platform|benchmark:|rootdir:|configfile:|plugins:|testpaths:) .*\n", re.MULTILINE), ""),
     (re.compile(r"(finished_timestamp_seconds\{.*\}) .*"), r"\1 <time>"),
-    (re.compile(re.escape(str(ROOT))), "<checkout>"),
     (re.compile(r"(fixtures/\w+\.py', )\d+"), r"\1<line>"),
     (
         re.compile(r"=+ (no tests ran|.* deselected|.* passed|.* failed|.* skipped)(, .*)? in [^=]* =+"),
