@@ -217,7 +217,12 @@ SEVERITY = (
 
 def severity(found: Verdict | Effect) -> int:
     """Return the place of a verdict or an effect among all, from the worst on."""
-    return SEVERITY.index(found.value)
+    return place(found.value)
+
+
+def place(value: str, of_others: int = len(SEVERITY)) -> int:
+    """Return the place of a verdict's or an effect's value among all, the worst first; `of_others`: of other texts."""
+    return SEVERITY.index(value) if value in SEVERITY else of_others
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

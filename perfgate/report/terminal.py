@@ -27,9 +27,9 @@ from perfgate.model import (
     metric_info,
 )
 from perfgate.model.faults import FaultScenario
-from perfgate.model.judged import ExitCode
+from perfgate.model.judged import ExitCode, place
 from perfgate.model.summary import metric_value, untold
-from perfgate.report.view import place, word
+from perfgate.report.view import word
 
 COLUMNS = ("scenario", "records/s", "spread", "p99 ms", "broker cores", "us/record", "verdict")
 TIMED_OUT = "timed_out_share"

@@ -9,7 +9,7 @@ from typing import Any
 from perfgate.judge.phrases import number, percent
 from perfgate.judge.run_end import often_undecided
 from perfgate.model import Effect, Measurement, Outcome, Verdict, metric_info
-from perfgate.model.judged import SEVERITY, UNSOUND, ExitCode
+from perfgate.model.judged import UNSOUND, ExitCode, place
 from perfgate.model.summary import metric_value
 
 WORDS: Mapping[int, str] = {
@@ -139,11 +139,6 @@ def view_of(
     ]
     lines.sort(key=lambda line: place(line.verdict, place(Verdict.INCONCLUSIVE.value)))
     return View(document=document, lines=tuple(lines), notes=tuple(notes), drifts=tuple(drifts), advice=advice)
-
-
-def place(verdict: str, of_others: int = len(SEVERITY)) -> int:
-    """Return the place of a verdict or an effect among all, the worst first; `of_others`: of any other text."""
-    return SEVERITY.index(verdict) if verdict in SEVERITY else of_others
 
 
 def word_of(document: Mapping[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """The rule of imports, over every file; and that a scenario file stays declarative."""
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -123,6 +124,23 @@ def test_no_module_gives_a_name_twice() -> None:
             elif isinstance(node, ast.FunctionDef | ast.ClassDef):
                 names.append(node.name)
         assert not [name for name in names if names.count(name) > 1], path
+
+
+@pytest.mark.parametrize(
+    ("module", "mark"),
+    [
+        ("perfgate/judge/claim.py", r"def judge\("),
+        ("perfgate/judge/claim.py", r"class Ruling\b"),
+        ("perfgate/model/judged.py", r"SEVERITY\.index\("),
+        ("perfgate/measure/runner.py", r"def measured_round\("),
+        ("perfgate/host/journal.py", r"class LockedFolder\b"),
+    ],
+    ids=["one judge", "one kind of ruling", "one order of severities", "one measuring loop", "one journal of undoing"],
+)
+def test_there_is_one(module: str, mark: str) -> None:
+    paths = [*(ROOT / "perfgate").rglob("*.py"), *(ROOT / "fixtures").rglob("*.py")]
+    found = {str(path.relative_to(ROOT)) for path in paths if re.search(mark, path.read_text())}
+    assert found == {module}
 
 
 def test_every_folder_is_a_room() -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Literal
 
 from perfgate.faults.time import GROWN
+from perfgate.judge.claim import worst
 from perfgate.judge.faults.expectation import (
     expected_outage,
     expected_receiving,
@@ -68,7 +69,6 @@ THROUGHOUT = "latency_during_ms.p99"
 RATE = "records_per_s"
 LINE_S = 30.0
 """Less time makes no line (FEWEST parts of LEAST_S in perfgate/measure/faults/growth.py)."""
-SEVERITY = (Verdict.REGRESSED, Verdict.INVALID, Verdict.INCONCLUSIVE, Verdict.MISSING, Verdict.PASS)
 
 
 def durability_of(scenario: Scenario) -> Durability:
@@ -125,11 +125,10 @@ def judge_fault(scenario: FaultScenario, measurement: Measurement, thresholds: S
         *lacking_growth(scenario, measurement, held),
         *lacking_level(scenario, held),
     )
-    verdicts = {judgement.verdict for judgement in judgements}
     notes = [f"{j.metric}: {j.reason}" for j in judgements if j.reason and not j.verdict.green]
     untold = untold_growth(scenario, measurement)
     notes += [f"{name} is not held: {why}" for name, why in untold.items() if name not in held]
-    verdict = next(v for v in SEVERITY if v in verdicts)
+    verdict = worst(judgement.verdict for judgement in judgements)
     return Outcome(name=scenario.name, verdict=verdict, judgements=judgements, reasons=tuple(notes))
 
 
