@@ -1,4 +1,4 @@
-"""Families of scenarios: one declaration says the base, what is varied, and the names of what comes of it."""
+"""Families of scenarios: a base, the path that is varied, and the names of the scenarios."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ from perfgate.model.declared import TIER_NAMES, Scenario, TierName, settings
 from perfgate.model.errors import ConfigurationError
 
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-"""Of a scenario: it is the pytest id, a threshold's key, part of topics and files. A family is a marker besides."""
+"""Of a scenario: its pytest id, the key of its thresholds, part of topics and files. A family is also a marker."""
 TAKEN = (*TIER_NAMES, "benchmark", "filterwarnings", "parametrize", "skip", "skipif", "slow", "usefixtures", "xfail")
-"""Markers that say something else already."""
+"""Markers with another meaning."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Family:
-    """Scenarios that belong together; `about` says what differs between them, and what that is known to do.
-
-    `source`: where that is published.
-    """
+    """Scenarios that vary one factor; `about`: the difference and its known effect; `source`: its publication."""
 
     name: str
     about: str
@@ -44,11 +41,10 @@ def family(
 ) -> Family:
     """Return the family that varies one dotted path of `base`.
 
-    `smoke`, `nightly`, `full`: the scenarios of each tier, a name with its value of the path; a larger tier measures
-    those of the smaller ones too. A mapping instead of a value changes every path that it names. `says`: what is to be
-    said of a scenario, where the value is not enough; `refused`: the error with which the brokers must refuse its
-    topic. Raises ConfigurationError for an unknown path, an illegal value, one that changes nothing of the base, and
-    something said of a scenario that is not there.
+    `smoke`, `nightly`, `full`: what each tier adds, a scenario's name with its value of the path, or with a mapping of
+    several paths. `says`: summaries, where the value is not enough; `refused`: the error with which the brokers must
+    refuse its topic. Raises ConfigurationError for an unknown path, an illegal value, one that changes nothing of the
+    base, and a name in `says` or `refused` that is not declared.
     """
     if not NAME.fullmatch(name) or name in TAKEN:
         raise ConfigurationError(

@@ -21,7 +21,7 @@ from perfgate.model.declared import (
 from perfgate.model.errors import ConfigurationError
 
 Changes = tuple[tuple[str, Any], ...]
-"""Dotted paths with their values, in the order in which they are laid over a scenario."""
+"""Dotted paths with their values, in the order in which they apply."""
 SETTINGS = ("producer", "consumer", "topic", "broker")
 """What stands before a Kafka setting's name in a path."""
 MOST = 1_000_000_000
@@ -32,7 +32,7 @@ MOST_TRANSACTION_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """What a path that is no Kafka setting takes, and what it changes."""
+    """How a path that is no Kafka setting reads its value, and changes a scenario."""
 
     read: Callable[[str, object], Any]
     lay: Callable[[Scenario, Any], Scenario]
@@ -79,7 +79,6 @@ def _rate(path: str, value: object) -> float | _OfKnee:
 
 
 def _lay_rate(scenario: Scenario, value: float | _OfKnee) -> Scenario:
-    """Lay a rate over loads that have one; a share of the knee over paced loads alone."""
     load = scenario.load
     at = load.at_share_of_knee(value.share) if isinstance(value, _OfKnee) else load.at_rate(value)
     return replace(scenario, load=at)
@@ -93,12 +92,6 @@ def _number(value: object) -> float | None:
     except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
-
-
-def _link(path: str, value: object) -> str:
-    if not isinstance(value, str) or value not in LINKS:
-        raise ConfigurationError(f"{path} = {value!r} is no link; legal: {', '.join(LINKS)}")
-    return str(value)
 
 
 def _payload(path: str, value: object) -> Payload:
@@ -124,20 +117,28 @@ def _keys(path: str, value: object) -> Keys:
     return Keys(kind="random" if value == "random" else "none")
 
 
-def _membership(path: str, value: object) -> str:
-    if value not in ("group", "assigned", "share"):
-        raise ConfigurationError(f"{path} = {value!r} is no membership; legal: group, assigned, share")
-    return str(value)
+def _one_of(thing: str, *legal: str) -> Callable[[str, object], str]:
+    def read(path: str, value: object) -> str:
+        if value not in legal:
+            raise ConfigurationError(f"{path} = {value!r} is no {thing}; legal: {', '.join(legal)}")
+        return str(value)
+
+    return read
 
 
-def _security(path: str, value: object) -> str:
-    if value not in ("plaintext", "tls", "sasl-tls"):
-        raise ConfigurationError(f"{path} = {value!r} is no security; legal: plaintext, tls, sasl-tls")
-    return str(value)
+def _text(pattern: str, words: str) -> Callable[[str, object], str]:
+    """Return what reads a text of this pattern; `words` say of any other value what is legal."""
+
+    def read(path: str, value: object) -> str:
+        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+            raise ConfigurationError(words.format(path, value))
+        return value
+
+    return read
 
 
 def _lay_image(scenario: Scenario, value: str) -> Scenario:
-    """Run it on this image, whose version is the tag's, or the one that is stated beside it."""
+    """The version is the tag's, or the one that is stated besides."""
     tag = re.search(r"\d+\.\d+\.\d+", value.rpartition("/")[2].partition(":")[2])
     stated = scenario.cluster.kafka_version
     version = tag[0] if tag else UNKNOWN_VERSION if stated == DEFAULT_KAFKA_VERSION else stated
@@ -145,7 +146,7 @@ def _lay_image(scenario: Scenario, value: str) -> Scenario:
 
 
 def _cluster(**fields: Any) -> Callable[[Scenario, Any], Scenario]:
-    """Return what sets this field of the cluster; `fields`: its name, and others with what they become."""
+    """Return what sets the field of the cluster given as `...`, and the other `fields` to what they say."""
 
     def lay(scenario: Scenario, value: Any) -> Scenario:
         given = {name: value if other is ... else other for name, other in fields.items()}
@@ -155,7 +156,7 @@ def _cluster(**fields: Any) -> Callable[[Scenario, Any], Scenario]:
 
 
 def _part(part: str, field: str) -> Callable[[Scenario, Any], Scenario]:
-    """Return what sets a field of the topic, the load or the consumers; where a scenario has none, nothing."""
+    """Return what sets a field of the topic, the load or the consumers, and changes nothing where there are none."""
 
     def lay(scenario: Scenario, value: Any) -> Scenario:
         whole: Any = getattr(scenario, part)
@@ -174,34 +175,18 @@ def _own(field: str) -> Callable[[Scenario, Any], Scenario]:
     return lambda scenario, value: replace(scenario, **{field: value})
 
 
-def release(path: str, value: object) -> str:
-    """Return `value` if it reads like a Kafka release. Raises ConfigurationError, with the `path` or option."""
-    if not isinstance(value, str) or not re.fullmatch(r"\d+\.\d+\.\d+([.-][A-Za-z0-9][\w.-]*)?", value):
-        raise ConfigurationError(
-            f"{path} {value!r} is not a Kafka release; write it as in 4.3.1, or as a build of your own is called in "
-            "your Maven repository, as in 4.4.0-SNAPSHOT"
-        )
-    return value
+release = _text(
+    r"\d+\.\d+\.\d+([.-][A-Za-z0-9][\w.-]*)?",
+    "{} {!r} is not a Kafka release; write it as in 4.3.1, or as a build of your own is called in your Maven "
+    "repository, as in 4.4.0-SNAPSHOT",
+)
+"""Checks a Kafka release, given with its path or option. Raises ConfigurationError."""
 
 
 def release_numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers in front of a version: (4, 3, 1) of 4.3.1, (4, 4, 0) of 4.4.0-SNAPSHOT; none of no version."""
+    """Return the numbers in front of a version: (4, 4, 0) of 4.4.0-SNAPSHOT; none of no version."""
     found = re.match(r"\d+(\.\d+)*", version)
     return tuple(int(part) for part in found[0].split(".")) if found else ()
-
-
-def _client_version(path: str, value: object) -> str:
-    """Return a release of confluent-kafka. Raises ConfigurationError."""
-    if not isinstance(value, str) or not re.fullmatch(r"\d+\.\d+\.\d+", value):
-        raise ConfigurationError(f"{path} {value!r} is no release of confluent-kafka; write it as in 2.11.0")
-    return value
-
-
-def _image(path: str, value: object) -> str:
-    """Return the name of an image. Raises ConfigurationError."""
-    if not isinstance(value, str) or not re.fullmatch(r"[\w.\-/:@]+", value):
-        raise ConfigurationError(f'{path} = {value!r} must name an image, as in "apache/kafka:4.3.1"')
-    return value
 
 
 def home(path: str, value: object) -> str:
@@ -228,7 +213,7 @@ PATHS: Mapping[str, _Path] = {
     "load.rate": _Path(_rate, _lay_rate),
     "load.records": _Path(_whole(MOST), _load("records")),
     "load.level-p99-ms": _Path(_amount(0.01, 1e6, "ms"), _load("level_p99_ms")),
-    "link": _Path(_link, lambda scenario, value: replace(scenario, link=LINKS[value])),
+    "link": _Path(_one_of("link", *LINKS), lambda scenario, value: replace(scenario, link=LINKS[value])),
     "topic.partitions": _Path(_whole(100_000), _part("topic", "partitions")),
     "topic.replicas": _Path(_whole(100), _part("topic", "replication_factor")),
     "producers.processes": _Path(_whole(1000), _own("producers")),
@@ -237,31 +222,38 @@ PATHS: Mapping[str, _Path] = {
     "consumers.groups": _Path(_whole(100), _part("consumers", "groups")),
     "consumers.processes": _Path(_whole(1000), _part("consumers", "processes")),
     "consumers.threads": _Path(_whole(1000), _part("consumers", "threads")),
-    "consumers.membership": _Path(_membership, _part("consumers", "membership")),
-    "client.version": _Path(_client_version, _own("client_version")),
+    "consumers.membership": _Path(
+        _one_of("membership", "group", "assigned", "share"), _part("consumers", "membership")
+    ),
+    "client.version": _Path(
+        _text(r"\d+\.\d+\.\d+", "{} {!r} is no release of confluent-kafka; write it as in 2.11.0"),
+        _own("client_version"),
+    ),
     "cluster.brokers": _Path(_whole(100), _cluster(brokers=...)),
     "cluster.controllers": _Path(_whole(9), _cluster(controllers=...)),
     # Another version is another official image, whatever image the scenario is run on otherwise.
     "cluster.version": _Path(release, _cluster(kafka_version=..., image="", home="")),
-    "cluster.image": _Path(_image, _lay_image),
+    "cluster.image": _Path(
+        _text(r"[\w.\-/:@]+", '{} = {!r} must name an image, as in "apache/kafka:4.3.1"'), _lay_image
+    ),
     "cluster.home": _Path(home, _cluster(home=..., image="")),
     "cluster.jvm": _Path(_options, _cluster(jvm_options=...)),
     "cluster.cpus": _Path(_amount(0.05, 1024, "cores"), _cluster(cpus_per_broker=...)),
     "cluster.log-dirs": _Path(_whole(16), _cluster(log_dirs=...)),
-    "cluster.security": _Path(_security, _cluster(security=...)),
+    "cluster.security": _Path(_one_of("security", "plaintext", "tls", "sasl-tls"), _cluster(security=...)),
     "cluster.memory-mib": _Path(_whole(1 << 24), _cluster(memory_mib_per_broker=...)),
 }
 LEGAL = (*PATHS, *(f"{scope}.<Kafka setting>" for scope in SETTINGS))
 
 
 def setting_of(path: str) -> tuple[str, str] | None:
-    """Return scope and name of the Kafka setting that a path names, or None when it names none."""
+    """Return scope and name of the Kafka setting that a path names; None where it names none."""
     scope, _, name = path.partition(".")
     return (scope, name) if scope in SETTINGS and name and path not in PATHS else None
 
 
 def read_value(path: str, value: object) -> Any:
-    """Return what a person wrote as the path's value. Raises ConfigurationError with what is legal."""
+    """Return the value of a path as types. Raises ConfigurationError with what is legal."""
     if path in PATHS:
         return PATHS[path].read(path, value)
     if setting_of(path) is None:
@@ -272,7 +264,7 @@ def read_value(path: str, value: object) -> Any:
 
 
 def beside_the_point(scenario: Scenario, path: str) -> str:
-    """Return why a change of this path changes nothing of the scenario, whatever the value; empty where it may."""
+    """Return why no value of this path changes the scenario; empty where one may."""
     if path.startswith(("consumer.", "consumers.")) and scenario.consumers is None:
         return "it has no consumers"
     scope, _, field = path.partition(".")
@@ -280,11 +272,7 @@ def beside_the_point(scenario: Scenario, path: str) -> str:
 
 
 def with_changes(scenario: Scenario, changes: Iterable[tuple[str, object]]) -> Scenario:
-    """Return the scenario with every change laid over it, in their order.
-
-    Raises ConfigurationError for an unknown path or an illegal value. What concerns consumers changes nothing where
-    there are none.
-    """
+    """Return the scenario with every change, in their order. Raises ConfigurationError for a path or value."""
     for path, given in changes:
         value = read_value(path, given)
         if path in PATHS:
@@ -306,23 +294,23 @@ def with_changes(scenario: Scenario, changes: Iterable[tuple[str, object]]) -> S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commands:
-    """Command lines of the shell that make a change, and unmake it; each is bounded by `timeout_s`."""
+    """Shell commands that apply and revert a change, each bounded by `timeout_s`."""
 
     apply: str
     revert: str
     ready: str = ""
-    """Ends with 0 once the brokers are as they should be; asked again until then, after the other two."""
+    """Run after the other two, again and again until it ends with 0: the brokers are as they should be."""
     timeout_s: float = 600.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """One change whose effect is asked for. Without `changes` a scenario is compared with itself."""
+    """One change to measure. Without `changes` a scenario is compared with itself."""
 
     name: str
     changes: Changes = ()
     commands: Commands | None = None
-    """What makes the change outside of what the suite can change."""
+    """What makes a change that the suite cannot make itself."""
     cluster_file: str = ""
     """The target file of real brokers on which the changed side is measured; empty: those of the run."""
     on_pairs: bool = False
@@ -335,27 +323,27 @@ class Change:
 
     @property
     def records_pairs(self) -> bool:
-        """Whether it changes nothing on pairs of clusters: what these scatter by is asked for, not a decision."""
+        """Whether it changes nothing, on pairs of clusters: their scatter is wanted, not a decision."""
         return self.on_pairs and not self.changes
 
     @property
     def concerns_brokers(self) -> bool:
-        """Whether it changes the brokers themselves; what it takes to do so is theirs to say."""
+        """Whether it changes the brokers themselves."""
         return self.restarts_brokers or bool(self.settings("broker"))
 
     @property
     def restarts_brokers(self) -> bool:
-        """Whether brokers have to be started anew for it, whichever settings they change while they run."""
+        """Whether brokers must be started anew for it."""
         return any(path.startswith("cluster.") for path, _ in self.changes)
 
     @property
     def concerns_consumers(self) -> bool:
-        """Whether it says something of consumers, so that a scenario without any is not concerned."""
+        """Whether it changes nothing of a scenario without consumers."""
         return any(path.startswith(("consumer.", "consumers.")) for path, _ in self.changes)
 
     @property
     def concerns_sending_alone(self) -> bool:
-        """Whether it says nothing of what is sent, of brokers or of consumers; how batches are compressed is what."""
+        """Whether it changes only how records are sent; compression changes what is sent."""
         how = [path.startswith("producer") and "compression" not in path for path, _ in self.changes]
         return bool(how) and all(how)
 

@@ -88,12 +88,11 @@ class RecordedPairs:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
-    """A scenario as declared (baseline) and with the change (candidate), measured in turn.
+    """A scenario as declared (baseline) and with the change (candidate), measured in turn; `minutes` were spent.
 
-    `method` is how: `turns` (both sides take turns of a second within a burst on the same brokers), `rounds`
-    (whole rounds alternate on the same brokers) or `pairs` (both, on two clusters side by side, a pair of them for each
-    unit). The rounds of both sides with the same numbers form the units of the statistics, `rounds_per_unit` of each
-    side in one. `minutes` were spent.
+    `method`: `turns` (of a second, within a burst on the same brokers), `rounds` (whole rounds alternate on the same
+    brokers) or `pairs` (on two clusters side by side, a new pair for each unit). Rounds of both sides with the same
+    numbers form the units of the statistics, `rounds_per_unit` of each side in one.
     """
 
     change: str
@@ -102,17 +101,17 @@ class Comparison:
     method: Literal["turns", "rounds", "pairs"]
     rounds_per_unit: int
     planned_units: int
-    """So many units the budget affords: what is looked at when follows from it, and from `former_plans`."""
+    """How many units the budget affords; with `former_plans` it decides when the comparison is judged."""
     orders: tuple[str, ...]
-    """In which order the sides came in each unit: ABBA or BAAB, several in a pair."""
+    """The order of the sides in each unit: ABBA or BAAB, several in a pair."""
     minutes: float
     decides: Deciding = AS_USUAL
     two_clusters: bool = False
-    """Whether each side was measured on a cluster of its own that was there before, by turns or rounds."""
+    """Whether each side has an existing cluster of its own, measured by turns or rounds."""
     recorded: tuple[RecordedPairs, ...] = ()
-    """What tells of the scatter between pairs besides those measured, by metric; of method `pairs` alone."""
+    """Recorded scatter between pairs, by metric, besides the measured one; method `pairs` only."""
     former_plans: tuple[int, ...] = ()
-    """Smaller plans that were carried out without an answer, before other scenarios left time over; rising."""
+    """Smaller plans, rising, that ended undecided before other scenarios left time over."""
 
     def recorded_of(self, metric: str) -> RecordedPairs | None:
         """Return the recorded pairs of this metric, where there are any."""
@@ -124,30 +123,30 @@ class Comparison:
         return self.baseline.scenario
 
     def turned(self) -> Comparison:
-        """Return the same with its sides swapped: what was the change is what the other is held against."""
+        """Return the comparison with its sides swapped."""
         swapped = str.maketrans("AB", "BA")
         orders = tuple(order.translate(swapped) for order in self.orders)
         return replace(self, baseline=self.candidate, candidate=self.baseline, orders=orders)
 
 
 class StopRule(Protocol):
-    """Of interleaved rounds."""
+    """When interleaved rounds may end, or have to go on; the judge's answer to the measuring."""
 
     def hopeless(self, scenario: Scenario, rounds: Sequence[Round]) -> bool:
-        """Return whether these rounds scatter so much that the rest of them could not be judged either."""
+        """Whether these rounds scatter so much that more of them could not be judged either."""
 
     def still_warming(self, rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
-        """Return the scenarios of a block that were measured on brokers still warming up, with the figures."""
+        """Return the scenarios of a block whose brokers were still warming up, with the figures."""
 
 
 class ComparisonStopRule(Protocol):
-    """Of a comparison's units."""
+    """The same for a comparison's units."""
 
     def fewest_units(self, comparison: Comparison) -> int:
-        """Return with how many units something can be said; with fewer nothing is."""
+        """Return the least number of units that can decide."""
 
     def may_decide(self, comparison: Comparison) -> Sequence[str]:
-        """Return the metrics without which perhaps nothing can be said, as far as its rounds tell now."""
+        """Return the metrics that may be needed to decide, as far as its rounds show."""
 
     def decided(self, comparison: Comparison) -> bool:
-        """Return whether what was measured so far decides; asked after every unit, answered at planned looks."""
+        """Whether what was measured so far decides; asked after every unit, true at planned moments only."""

@@ -49,9 +49,9 @@ def lowest_of(buckets: Whole, sub_bucket_bits: int = SUB_BUCKET_BITS) -> Whole:
 BUCKETS = int(empty().counts_len)
 COARSE_BUCKETS = int(bucket_of(np.array([HIGHEST_US]), COARSE_BITS)[0]) + 1
 MOST_PARTITIONS = 100
-"""Of so many partitions at the most latencies are kept apart: with more it costs the generator what it has to send."""
+"""Up to this many partitions latencies are kept apart: more would cost the generator too much."""
 REDUCED = 4_096
-"""How many sums of histograms are remembered: those of 2,000 scenarios with latency and end-to-end latency."""
+"""Sums of histograms that are cached: latency and end-to-end latency of 2,000 scenarios."""
 
 
 def of_counts(counts: Whole) -> HdrHistogram:
@@ -65,9 +65,9 @@ def of_counts(counts: Whole) -> HdrHistogram:
 
 
 class LatencyRecorder:
-    """Collects latencies in seconds, whole arrays at a time: HdrHistogram's own method takes 1 to 2 us for each.
+    """Collects latencies in seconds, by arrays: HdrHistogram's own method takes 1 to 2 us for each.
 
-    Those of up to MOST_PARTITIONS `partitions` are counted apart too, in coarse buckets.
+    Those of up to MOST_PARTITIONS `partitions` are also counted apart, in coarse buckets.
     """
 
     def __init__(self, partitions: int = 0) -> None:
@@ -96,7 +96,7 @@ class LatencyRecorder:
         return self._negative
 
     def counts(self) -> Whole:
-        """Return how many values each bucket has so far."""
+        """Return the count of each bucket so far."""
         self._flush()
         return self._counts.copy()
 
@@ -105,7 +105,7 @@ class LatencyRecorder:
         return of_counts(self.counts())
 
     def by_partition(self) -> list[int]:
-        """Return how many values each coarse bucket has so far, one partition after another; see `figures_of`."""
+        """Return the counts of the coarse buckets, one partition after another; see `figures_of`."""
         self._flush()
         return list(map(int, self._apart))
 
@@ -123,7 +123,7 @@ class LatencyRecorder:
 
 
 def figures_of(by_partition: Sequence[int]) -> list[tuple[int, float]]:
-    """Return of each partition how many values there are, and their 99th percentile in ms: up to 1/16 too high."""
+    """Return of each partition the number of values, and their p99 in ms: up to 1/16 too high."""
     found = []
     for counts in np.array(by_partition, np.int64).reshape(-1, COARSE_BUCKETS):
         up_to = np.cumsum(counts)
@@ -140,7 +140,7 @@ def encode(histogram: HdrHistogram) -> str:
 
 
 def decoded(text: str) -> Whole:
-    """Return the counts of an encoded histogram. Raises ValueError when it has another layout than :func:`empty`."""
+    """Return the counts of an encoded histogram. Raises ValueError for another layout than :func:`empty`."""
     histogram = HdrHistogram.decode(text.encode("ascii"))
     layout = (histogram.lowest_trackable_value, histogram.highest_trackable_value, histogram.significant_figures)
     if layout != (LOWEST_US, HIGHEST_US, SIGNIFICANT_DIGITS):
@@ -167,10 +167,10 @@ def latency_metrics(encoded: Iterable[str], prefix: str = "latency_ms") -> dict[
     return {f"{prefix}.{name}": value for name, value in _reduced(tuple(encoded)).items()}
 
 
-# Judge, Allure, run.json and terminal ask for the same rounds, some of them once for each of a scenario's metrics.
+# Judge and reports ask for the same rounds, some of them once for each metric.
 @lru_cache(maxsize=REDUCED)
 def _reduced(encoded: tuple[str, ...]) -> Mapping[str, float]:
-    """Return what HdrHistogram's own methods give for the sum, in ms: they take 66 ms for seven rounds, this 2 ms."""
+    """Return the figures that HdrHistogram's own methods give, in ms: in 2 ms instead of 66 ms for seven rounds."""
     counts = summed(encoded)
     buckets = np.flatnonzero(counts)
     if not len(buckets):

@@ -15,8 +15,7 @@ from perfgate.model.metrics import Count, MetricInfo
 class Threshold:
     """What one metric of one scenario must reach: `baseline`, give or take the share `reach`.
 
-    The reach is the stated `tolerance`, or what `runs` runs that spread by `spread` between them make it, if that is
-    wider.
+    The reach is the stated `tolerance`, or a wider one that follows from `runs` runs with a spread of `spread`.
     """
 
     scenario: str
@@ -27,9 +26,9 @@ class Threshold:
     runs: int = 0
     reach: float
     anchor: float | None = None
-    """The best baseline there was, which only a stated reason moves to a worse one."""
+    """The best baseline so far; only a stated reason makes it worse."""
     rate: float = 0.0
-    """What was offered when it was recorded, in records/s, where that came from a knee; 0: the scenario declares it."""
+    """The offered rate (records/s) of its recording, where that came from a knee; 0: the scenario declares it."""
 
     @property
     def limit(self) -> float:
@@ -51,30 +50,25 @@ class Published:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Profile:
-    """A class of target and machine with its absolute thresholds; `facts` must all match to pick it unasked.
-
-    A `reference` is never picked unasked.
-    """
+    """A class of target and machine with absolute thresholds. It is picked where all `facts` match; a `reference`
+    only on request."""
 
     name: str
     facts: Mapping[str, str]
     thresholds: Mapping[str, tuple[Threshold, ...]]
     path: str
     canary: Mapping[str, float] = field(default_factory=dict)
-    """What the canary read when the baselines were recorded, by name."""
+    """The canary's readings when the baselines were recorded, by name."""
     reference: bool = False
     published: Mapping[str, tuple[Published, ...]] = field(default_factory=dict)
-    """Of a profile whose figures were published, all of these by scenario."""
+    """Published figures, by scenario."""
     pairs: Mapping[str, tuple[RecordedPairs, ...]] = field(default_factory=dict)
     """Recorded A/A pairs, by scenario."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ratio:
-    """What a metric must at least be (one that is better when higher), or may at most be, of a reference's.
-
-    `own`: stated for the scenario itself.
-    """
+    """The least (better higher) or most (better lower) ratio to a reference's metric; `own`: of this scenario alone."""
 
     metric: MetricInfo
     limit: float
@@ -94,7 +88,7 @@ class Verdict(enum.Enum):
 
     @property
     def green(self) -> bool:
-        """Whether a run of only this verdict may exit 0 as passed."""
+        """Whether a run of only this verdict may exit 0."""
         return self in (Verdict.PASS, Verdict.IMPROVED)
 
     @property
@@ -104,12 +98,12 @@ class Verdict(enum.Enum):
 
     @property
     def sound(self) -> bool:
-        """Whether the figures under it are ones to go by."""
+        """Whether its figures can be used."""
         return self not in (Verdict.INVALID, Verdict.BROKEN)
 
 
 UNSOUND = frozenset(verdict.value for verdict in Verdict if not verdict.sound)
-"""How run.json has the verdicts whose figures are none to go by."""
+"""The verdicts, as in run.json, whose figures cannot be used."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,10 +161,10 @@ class Outcome:
     reasons: tuple[str, ...] = ()
     rounds: tuple[float, ...] = ()
     first_look: Outcome | None = None
-    """What the first look said, when it was red and the scenario was measured again on a fresh cluster."""
+    """The first, red outcome, where a confirmation run was made."""
     message: str = field(default="", compare=False)
     published: tuple[Published, ...] = field(default=(), compare=False)
-    """What was published of the scenario, on other hardware."""
+    """Published figures of the scenario, from other hardware."""
     paired: bool = True
     """Of a relation: whether its two scenarios were measured on the same cluster, round by round."""
     more_hosts: MoreHosts | None = field(default=None, compare=False)
@@ -196,7 +190,7 @@ class Effect(enum.Enum):
 
     @property
     def red(self) -> bool:
-        """Whether the change makes the scenario worse: slower, or records that it sends are not taken."""
+        """Whether the change makes the scenario worse: slower, or sends fail."""
         return self in (Effect.SLOWER, Effect.BROKEN)
 
 
@@ -212,7 +206,7 @@ SEVERITY = (
     "SAME",
     "PASS",
 )
-"""The values of verdicts and effects, the worst first: what is red stays red beside what does not count."""
+"""Verdicts and effects, the worst first: what is red stays red next to what does not count."""
 
 
 def severity(found: Verdict | Effect) -> int:
@@ -227,9 +221,9 @@ def place(value: str, of_others: int = len(SEVERITY)) -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MetricEffect:
-    """By which share one metric of the candidate differs from the baseline: -0.079 is 7.9 % less.
+    """The share by which a metric of the candidate differs from the baseline: -0.079 is 7.9 % less.
 
-    `notable`: the difference is not by chance, all secondary metrics of the run considered (false-discovery rate).
+    `notable`: not by chance, given all secondary metrics of the run (false-discovery rate).
     """
 
     metric: MetricInfo
@@ -238,7 +232,7 @@ class MetricEffect:
     p_value: float
     notable: bool = False
     verdict: Effect | None = None
-    """By this metric alone, where a run is asked to decide by it."""
+    """By this metric alone, where a run decides by it on request."""
 
     @property
     def worse(self) -> bool:
@@ -250,8 +244,10 @@ class MetricEffect:
 class ComparisonOutcome:
     """What a change does to one scenario: the primary metric decides, the others are shown.
 
-    `more_minutes`: how much longer an INCONCLUSIVE one would take in 8 of 10 cases, None when that cannot be told.
-    `detectable`: the smallest slowdown that as many units of this spread show in 8 of 10 comparisons, as a share.
+    `more_minutes`: what an INCONCLUSIVE one would still need in 8 of 10 cases; None: unknown. `detectable`: the
+    smallest slowdown (a share) that this many units of this spread show in 8 of 10 comparisons. `scatter`: what the
+    scatter between pairs of clusters rests on besides those measured, in words. `paths_ms`: the client's round trip to
+    each of two existing clusters. `unit_effects`: of each unit, the share by which the primary metric differed.
     """
 
     name: str
@@ -264,26 +260,21 @@ class ComparisonOutcome:
     detectable: float | None = None
     more_minutes: float | None = None
     unit_effects: tuple[float, ...] = ()
-    """Of each unit, the share by which the primary metric differed."""
     reasons: tuple[str, ...] = ()
     scatter: str = ""
-    """What the scatter between pairs of clusters rests on besides those measured, in words."""
     paths_ms: tuple[float, float] | None = None
-    """The client's round trip to each of two clusters that exist."""
     decides: Deciding = AS_USUAL
     message: str = field(default="", compare=False)
 
 
 class ExitCode(enum.IntEnum):
-    """How a run ended; :func:`perfgate.judge.run_end.ending` decides it.
+    """How a run ended, for CI; :func:`perfgate.judge.run_end.ending` decides it. Other codes are pytest's own.
 
-    ENDED_EARLY: refused as wrong usage, or interrupted, as pytest has it. UNDECIDED: nothing is red, but something was
-    inconclusive or invalid, was not measured to its end, or was held against nothing. NOT_RECORDED: nothing is red, and
-    run.json could not be written; or green, and the HTML report could not be built or another report met a bug of the
-    suite. LEFT_BEHIND: not all that it had changed on real brokers could be put
-    back, which comes before any verdict. UNHEALTHY: nothing is red, but measuring stopped because real brokers were no
-    longer healthy. ERROR: nothing is red, but an error of the suite or of a plugin kept the run from its verdict, or
-    ended a test of its own. Other codes are those of pytest, and of no verdict.
+    ENDED_EARLY: wrong usage, or interrupted. UNDECIDED: nothing is red, but something was inconclusive, invalid, not
+    measured to its end, or judged against nothing. NOT_RECORDED: nothing is red, and run.json could not be written; or
+    green, and a report could not be written. LEFT_BEHIND: not all that was changed on real brokers could be put back;
+    this comes before any verdict. UNHEALTHY: nothing is red, but measuring stopped since real brokers were no longer
+    healthy. ERROR: nothing is red, but an error of the suite or a plugin kept the run from its verdict.
     """
 
     GREEN = 0
@@ -302,8 +293,8 @@ UNFINISHED: Mapping[int, str] = {
     ExitCode.UNHEALTHY: "the target became unhealthy",
     ExitCode.ERROR: "an error kept it from its verdict",
 }
-"""Why a run that ended so is no ground for a decision."""
+"""Why a run with such an end is no ground for a decision."""
 JUDGED = (ExitCode.GREEN, ExitCode.RED, ExitCode.UNDECIDED)
-"""Those of a run that came to its end with a verdict, or with none that noise allowed."""
+"""Of a run that came to its end, with a verdict or undecided."""
 REPORTED = (*JUDGED, ExitCode.LEFT_BEHIND, ExitCode.UNHEALTHY, ExitCode.ERROR)
-"""Those of a run of which an HTML report is built. Others were refused, broken off, or not of the gate."""
+"""Of a run of which an HTML report is built; others were refused or broken off, or are not of the gate."""

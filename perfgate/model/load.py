@@ -1,4 +1,4 @@
-"""The driver of a load: what it must offer, and the result of a round."""
+"""Drivers of a load: what one must offer, and the result of a round."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:  # numpy takes 0.1 s, which a run that measures nothing does n
 
 
 class LoadError(Exception):
-    """The load could not be put on the target; the message holds the reason and makes the round INVALID."""
+    """The load could not be made; the message is the reason and makes the round INVALID."""
 
 
 class SendsFailedError(LoadError):
-    """The target took none of the `attempted` records, or did not commit them; `failed` have ended in an error so far.
+    """The target took or committed none of the `attempted` records, gave consumers none, or refused clients.
 
-    Or it gave consumers none, or no client what it needs. `code`: the name of the error with which that failed.
-    `process`: the generator process that it failed, as "B-producer-1" where sides take turns; empty: all of them.
+    `failed` have ended in an error so far. `code`: the name of the error. `process`: the generator process concerned,
+    as "B-producer-1" where sides take turns; empty: all of them.
     """
 
     def __init__(self, reason: str, *, attempted: int, failed: int, code: str = "", process: str = "") -> None:
@@ -35,7 +35,7 @@ class SendsFailedError(LoadError):
 
 
 class LogUnreadError(LoadError):
-    """A fresh consumer was not given all that the brokers hold; `rows` are what it was given."""
+    """A fresh consumer did not get all that the brokers hold; `rows`: what it got."""
 
     def __init__(self, reason: str, rows: npt.NDArray[np.void]) -> None:
         super().__init__(reason)
@@ -43,16 +43,16 @@ class LogUnreadError(LoadError):
 
 
 PREFIX = "kpg-"
-"""What names of the suite's topics, groups and transactional ids begin with, or hold after a prefix that is stated."""
+"""Begins the names of topics, groups and transactional ids, after a stated prefix if there is one."""
 FAILED = "brokers failed"
-"""The kind of a doubt that tells of something which brokers must not do: on those of the suite's own it is a result."""
+"""The kind of a doubt about something that brokers must not do: on the suite's own brokers it is a result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the generators have done so far, at `at` seconds on the monotonic clock; `by_process`: of `done`, by name.
+    """What the generators have done until `at` (s on the monotonic clock); `by_process`: `done` of each, by name.
 
-    `done` counts records acknowledged or, where the load only reads, received and found in order.
+    `done`: records acknowledged or, where the load only reads, received in order.
     """
 
     at: float
@@ -65,10 +65,10 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoadSpec:
-    """One round of a scenario's load. `security` holds the client settings that the target itself asks for.
+    """One round of a scenario's load. `security`: the client settings that the target asks for.
 
-    `most_rate`: how many records/s the target allows, whatever the scenario offers or owes. `hosts`: of the load hosts
-    of its link the first so many have a part; 0: all.
+    `most_rate`: records/s that the target allows, whatever the scenario offers or owes. `hosts`: how many load hosts
+    of its link take part, the first ones; 0: all. `prefix` begins the names on the brokers.
     """
 
     scenario: Scenario
@@ -82,24 +82,21 @@ class LoadSpec:
     most_rate: float = math.inf
     hosts: int = 0
     prefix: str = PREFIX
-    """What names on the brokers begin with."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sent:
     """What the producers did. `acked_in_window` were acknowledged in the window, whenever they were sent.
 
-    `latency` holds the records that were acknowledged (capped) or due (paced, also those whose acknowledgement came
-    after it) in the window; `send_latency` the latter counted from the moment they were really
-    sent, `schedule_delay` how late that was (paced only). All three are encoded histograms; `percentiles` (ms, by
-    name) stand in for `latency` where a driver knows no more. `unsent` is what a paced load still owed when the
-    wait ended, `withdrawn` what a capped load took back from its buffer after the window. `throttled_ms`: how long,
-    at least, a quota held answers of the brokers back, over all requests. `stalled_in_window_s`: for how long of the
-    window a client's own loop stood still. `due_in_window`: paced records with an outcome that were due in the window,
-    `timed_out_in_window` of them timed out. `markers_by_partition`: control records that committed transactions wrote.
-    `latency_by_partition`: how many of `latency` lie in each coarse bucket, one partition after another.
-    While a transaction is committed nothing is handed over (`committing_in_window_s`, of a client): that counts as
-    `pushback_s` (capped), and not as `schedule_delay` (paced).
+    `latency`: of the records that were acknowledged (capped) or due (paced) in the window; `send_latency`: of the
+    latter from the actual send, `schedule_delay`: how late that was. All three are encoded histograms; `percentiles`
+    (ms, by name) replace `latency` where a driver knows no more. `unsent`: what a paced load still owed when the wait
+    ended; `withdrawn`: what a capped load took back from its buffer after the window. `throttled_ms`: how long at least
+    a quota held answers back, over all requests. `stalled_in_window_s`: how long a client's loop stood still.
+    `due_in_window`: paced records with an outcome that were due in the window, `timed_out_in_window` of them timed out.
+    `markers_by_partition`: control records of committed transactions. `latency_by_partition`: how many of `latency` lie
+    in each coarse bucket, by partition. Nothing is handed over while a transaction is committed
+    (`committing_in_window_s`, of a client): that is part of `pushback_s` (capped), not of `schedule_delay` (paced).
     """
 
     attempted_in_window: int
@@ -132,11 +129,10 @@ class Sent:
 class Received(Reading):
     """What the consumers did; `received` of the `read` records are this load's, each for the first time in its group.
 
-    `foreign`: not of this run, or too short. `corrupt`: a body that is not what was sent (of a sample). `duplicated`,
-    `reordered`: in the log. `redelivered`: a log position read again. `missed`: log positions that an assigned
-    consumer was not given although it was given a later one, or the end. `latency`: from the time in the record
-    (intended send, or acceptance) to its receipt; `negative_latencies` counts those below zero. `by_group`: of each
-    group, `received` and `received_in_window`; empty: all are of one.
+    `foreign`: not of this run, or too short. `corrupt`: with another body than was sent (of a sample). `duplicated`,
+    `reordered`: in the log. `redelivered`: a log position read again. `missed`: log positions skipped by an assigned
+    consumer. `latency`: from the time in the record (intended send, or acceptance) to its receipt;
+    `negative_latencies`: those below zero. `by_group`: `received` and `received_in_window` of each; empty: one group.
     """
 
     received_in_window: int
@@ -151,13 +147,13 @@ class Received(Reading):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoadResult:
-    """What came of a round. Times in s, CPU of all generator processes in the window.
+    """The result of a round. Times in s, CPU of all generator processes in the window.
 
-    `busiest_thread_cores`: of the one generator thread that used most. `sent` or `received` is None when the load
-    has no such side. `wake_delay_p99_ms`: how late this machine woke a sleeping thread in the window (paced loads;
-    None: not measured). `hosts`: what each load host did, empty without --hosts; `one_clock`: each of them has read
-    what it wrote, and nothing else. `window_late_s`: for so long the window was open when the last generator process
-    heard of it. `growth`: the rate in the second half of the window over that in the first.
+    `busiest_thread_cores`: of the generator thread that used most. `sent`, `received`: None when the load has no such
+    side. `wake_delay_p99_ms`: how late this machine woke a sleeping thread in the window (open loop; None: not
+    measured). `hosts`: empty without --hosts; `one_clock`: each of them read what it wrote, and nothing else.
+    `window_late_s`: how long after the window's start the last generator process knew of it. `growth`: the rate in the
+    second half of the window over that in the first.
     """
 
     warmup_s: float
@@ -177,14 +173,13 @@ class LoadResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Observer:
-    """Who is told what while a round runs, in the run's own thread.
+    """Calls that a driver makes while a round runs, in the run's own thread.
 
-    `edge` is called at the two edges of the window, with the moment at which it was to come (s on the monotonic clock):
-    what is looked after meanwhile may delay the call. `check` is called again and again (it raises when the target is
-    no longer healthy), `progress` with the phase in words and the last report; `written` returns the topic's end
-    offsets added up. `sends` is given the last report before anything of it is shown, and raises when more sends have
-    failed than the target allows. `settled` says whether the brokers have stopped compiling, as far as that can be
-    told; a round's warm-up waits for it.
+    `edge`: at both edges of the window, with the moment (s on the monotonic clock) at which it was due; the call may be
+    late. `check`: again and again; raises when the target is no longer healthy. `progress`: with the phase in words and
+    the last report. `written` returns the sum of the topic's end offsets. `sends`: with the last report before it is
+    shown; raises when more sends failed than the target allows. `settled`: whether the brokers have stopped compiling,
+    as far as is known; a round's warm-up waits for it.
     """
 
     edge: Callable[[float], None]
@@ -206,16 +201,16 @@ class Driver(Protocol):
         """Return why this driver cannot express the scenario, or None when it can."""
 
     def latency_basis(self, load: Load) -> str:
-        """Return from which moment this driver counts the latency of such a load."""
+        """Return the moment from which this driver counts latency."""
 
     def by_hand(self, scenario: Scenario) -> str:
         """Return the official command that makes the same load, or why there is none."""
 
     def rtt_ms(self, link: Link, bootstrap: str, security: Settings) -> float | None:
-        """Return a request's round trip from where this driver's clients run on the link, in ms; None: from here."""
+        """Return a request's round trip (ms) from where this driver's clients run; None: they run here."""
 
     def run(self, spec: LoadSpec, observer: Observer) -> LoadResult:
-        """Run one round. Raises LoadError when no valid load came about, and whatever `observer.check` raises."""
+        """Run one round. Raises LoadError where there was no valid load, and what `observer.check` raises."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -229,21 +224,17 @@ class Pace:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Late:
-    """How many `turns` of one side, `of` those that the other side's measured turn follows, were late.
-
-    Their records were still under way when that was measured.
-    """
+    """`turns` of one side, `of` those before a measured one of the other, whose records were under way in that one."""
 
     turns: int
     of: int
 
 
 class JournaledLoad(Protocol):
-    """A load whose every record is written down, from its start until it is told to stop.
+    """A load that records what becomes of every record. Leaving the context ends every process.
 
-    Leaving the context ends every process. `start`, `end`: when the first and the last record were due (s on the
-    monotonic clock). `hosts`: what each load host did in the load's last moment, once it is finished; empty without
-    --hosts.
+    `start`, `end`: when the first and the last record were due (s on the monotonic clock). `hosts`: what each load host
+    did, once finished; empty without --hosts.
     """
 
     start: float
@@ -266,31 +257,30 @@ class JournaledLoad(Protocol):
         """Kill one generator process."""
 
     def rest_readers(self) -> None:
-        """Have the first group's consumers ask for nothing more, and stay members of it."""
+        """Pause the first group's consumers, which stay members of it."""
 
     def wake_readers(self) -> None:
-        """Have them read on from where they were."""
+        """Resume them where they were."""
 
     def slow_down(self, name: str, dwell_s: float) -> None:
-        """Have a member of a share group take so long over what each poll gives it; 0: no longer."""
+        """Have a member of a share group hold the records of each poll for `dwell_s`; 0: no longer."""
 
     def unread(self) -> int:
-        """Return how many acknowledged records the first group's consumers have not been given, by the last reports."""
+        """Return the acknowledged records that the first group has not received, by the last reports."""
 
     def collect(self) -> None:
-        """Have all that was written down so far here. Raises LoadError."""
+        """Fetch all that was recorded so far. Raises LoadError."""
 
     def finish(self) -> list[Doubt]:
-        """Offer no more records, wait until each has its outcome, and return what was wrong with the load itself.
+        """Send no more, wait until each record has its outcome, and return what was wrong with the load.
 
-        Of the kind FAILED is what the brokers must not do.
-
-        Raises LoadError when that takes too long, or when not all that was written down is here.
+        Doubts of the kind FAILED are about the brokers. Raises LoadError when that takes too long, or when a recording
+        is incomplete.
         """
 
 
 class Engine(Driver, Protocol):
-    """The suite's own driver, which does what official tools do not."""
+    """The suite's own driver, which does more than official tools."""
 
     def take_turns(
         self, specs: Mapping[str, LoadSpec], order: str, at: Pace, observer: Observer
@@ -301,15 +291,12 @@ class Engine(Driver, Protocol):
         """
 
     def fill(self, spec: LoadSpec, observer: Observer) -> None:
-        """Write the scenario's backlog into its topic. Raises LoadError when not every record got there."""
+        """Write the scenario's backlog into its topic. Raises LoadError when a record is missing."""
 
     def journaled(self, spec: LoadSpec, folder: Path, observer: Observer) -> JournaledLoad:
-        """Return a load that writes down in `folder` what happens to each record."""
+        """Return a load that records in `folder` what happens to each record."""
 
     def read_everything(
         self, spec: LoadSpec, folder: Path, ends: Sequence[int], observer: Observer
     ) -> npt.NDArray[np.void]:
-        """Return what a fresh consumer is given of every partition up to its end offset, in the log's order.
-
-        Raises LogUnreadError when it does not get there.
-        """
+        """Return all records of every partition up to its end offset, in the log's order. Raises LogUnreadError."""

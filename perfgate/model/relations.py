@@ -1,4 +1,4 @@
-"""Relations: what scenarios owe one another in one metric, two of them or all over which a factor ranges."""
+"""Relations: bounds on ratios of one metric between two scenarios, or over all scenarios of a factor's range."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from typing import Literal, Self
 from perfgate.model.metrics import MetricInfo
 
 FINE_MARGINS, ROUGH_LEAST = (1.0, 1.3), 0.9
-"""A ratio that has to be at least one of these takes a quiet machine to hold; on a noisy one so much must hold."""
+"""A ratio with a least value in FINE_MARGINS needs a quiet machine; on a noisy one ROUGH_LEAST must hold."""
 FEWEST_OF_A_RANGE = 3
-"""Two scenarios are a pair, which says nothing of a range."""
 
 Validity = Literal["any", "own-hosts"]
-"""Where a relation says something: on any machine, or where each broker and client has a host of its own."""
+"""Where a relation holds: on any machine, or where each broker and client has its own host."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Relation:
-    """What is stated of several scenarios' values of one metric, wherever that is `valid`.
+    """A statement about several scenarios' values of one metric, where it is `valid`.
 
-    `shared_cores` takes its place where brokers and clients share the cores: there the cores in use say nothing.
-    `brokers`: it is stated of clusters of so many alone.
+    `shared_cores` replaces it where brokers and clients share the cores. `brokers`: it holds for clusters of this size
+    only.
     """
 
     name: str
@@ -43,15 +42,15 @@ class Relation:
 
     @property
     def accepted(self) -> str:
-        """What must hold, for people."""
+        """What must hold, in words."""
         raise NotImplementedError
 
     def here(self, *, shares_cores: bool) -> Self:
-        """Return what is held where brokers and clients share the cores, or do not."""
+        """Return the relation that holds where brokers and clients share the cores, or do not."""
         return self.shared_cores if shares_cores and self.shared_cores else self
 
     def direction_alone(self) -> Self:
-        """Return the relation with a fine margin widened so that it only must not point the other way."""
+        """Return the relation, a fine margin widened so that the ratio only must not point the other way."""
         fine = self.at_least is not None and FINE_MARGINS[0] <= self.at_least < FINE_MARGINS[1]
         return replace(self, at_least=ROUGH_LEAST) if fine else self
 
@@ -64,7 +63,6 @@ class Relation:
         return None
 
     def __repr__(self) -> str:
-        """Return the name alone, for the same reasons as a scenario."""
         return self.name
 
 
@@ -82,12 +80,11 @@ class PairRelation(Relation):
         return self.of, self.over
 
     def holds(self, ratio: float) -> bool:
-        """Return whether a ratio lies within the bounds."""
         return self.at_least <= ratio <= self.at_most
 
     @property
     def accepted(self) -> str:
-        """What the ratio must be, for people: 1.5 .. 10."""
+        """What the ratio must be, in words: 1.5 .. 10."""
         return f"{self.at_least:.3g} .. {self.at_most:.4g}"
 
 
@@ -95,11 +92,11 @@ class PairRelation(Relation):
 class RangeRelation(Relation):
     """The shape of a metric over scenarios in the order of their factor: it rises or falls over some, then is flat.
 
-    `leg`: the scenarios over which it `goes` up or down, the turning point last. Without a direction that is one
-    scenario, the one that `flat` ones are held against. All bounds are ratios in that direction, the larger value over
-    the smaller: of each to the one before it from `step_at_least` (below 1: it may go the other way a little) to
-    `at_most`; of the turning point to the first one from `at_least` to `at_most`, if an `at_least` is stated. Those of
-    `flat` lie within 1 + `flat_within` times the turning point, up or down.
+    `leg`: the scenarios over which it `goes` up or down, the turning point last; without a direction only the scenario
+    that `flat` ones are compared with. Bounds are ratios in that direction, the larger value over the smaller: each to
+    the one before from `step_at_least` (below 1: a little the other way) to `at_most`; the turning point to the first
+    from `at_least`, if stated, to `at_most`. `flat` ones lie within 1 + `flat_within` times the turning point, up or
+    down. `hidden`: names of steps that are not judged, since the measurement cannot show them.
     """
 
     goes: Literal["rises", "falls"] | None
@@ -109,7 +106,6 @@ class RangeRelation(Relation):
     at_most: float
     flat_within: float
     hidden: frozenset[str] = frozenset()
-    """Names of steps that are not held: what was measured cannot show them."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -117,7 +113,7 @@ class RangeRelation(Relation):
 
     @property
     def accepted(self) -> str:
-        """What the shape must be, for people: rises, in all 1.3 .. 6, each step 0.8 .. 6; then flat, 0.67 .. 1.5."""
+        """The shape in words: rises, in all 1.3 .. 6, each step 0.8 .. 6; then flat, 0.67 .. 1.5."""
         strictly = self.at_least is not None and self.at_least > 1
         way = self.goes if strictly else {"rises": "does not fall", "falls": "does not rise", None: ""}[self.goes]
         whole = "" if self.at_least is None else f" in all {self.at_least:g} .. {self.at_most:g},"
@@ -129,7 +125,7 @@ class RangeRelation(Relation):
 
     @property
     def steps(self) -> tuple[PairRelation, ...]:
-        """The ratios that make up the shape, each as a pair, but for `hidden` ones."""
+        """The ratios of the shape as pairs, without `hidden` ones."""
         found = [self._towards(after, before, self.step_at_least) for before, after in pairwise(self.leg)]
         if self.at_least is not None and len(self.leg) > 1:
             whole = self._towards(self.leg[-1], self.leg[0], self.at_least)
@@ -157,7 +153,7 @@ class RangeRelation(Relation):
         )
 
     def lacks(self, measured: Collection[str]) -> str | None:
-        """Return why these scenarios do not show the shape, or None when they do: three, and what others turn on."""
+        """Return why these scenarios cannot show the shape; None when they can."""
         found = [name for name in self.names if name in measured]
         if len(found) < FEWEST_OF_A_RANGE:
             return f"{len(found)} of its {len(self.names)} scenarios are measured here; a range needs three"
@@ -170,6 +166,6 @@ class RangeRelation(Relation):
         return None
 
     def among(self, measured: Collection[str]) -> Self:
-        """Return the range over those of its scenarios that were measured, which must not :meth:`lacks` any."""
+        """Return the range over its measured scenarios; nothing may be lacking (:meth:`lacks`)."""
         leg, flat = (tuple(name for name in part if name in measured) for part in (self.leg, self.flat))
         return replace(self, leg=leg, flat=flat)

@@ -18,11 +18,9 @@ from perfgate.model.errors import ConfigurationError
 T = TypeVar("T")
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 Positive = Annotated[float, Gt(0), "must be a positive number"]
-"""As each type of a file's value, it ends in the words for any other value."""
-
-
+"""As every type of a file's value it ends with the words for any other value."""
 adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
-"""What reads and writes a `strict` type."""
+"""Reads and writes a `strict` type."""
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -37,12 +35,12 @@ def shallow(value: Any) -> dict[str, Any]:
 
 
 def shared(kind: Any, *sources: Any) -> dict[str, Any]:
-    """Return what the sources have of a dataclass's fields, under the same names."""
+    """Return the sources' attributes that are fields of a dataclass, by name."""
     return {one.name: getattr(s, one.name) for one in fields(kind) for s in sources if hasattr(s, one.name)}
 
 
 def toml_of(path: Path, told: str, missing: str = "") -> dict[str, Any]:
-    """Return what a TOML file says. Raises ConfigurationError with what was `told`, and what helps where it is none."""
+    """Return a TOML file's tables. Raises ConfigurationError that begins with `told`; `missing`: help for no file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors put a mark of the encoding in front
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -59,7 +57,7 @@ def _why_unread(error: Exception) -> str:
 def structured(kind: type[T], value: Mapping[str, Any], where: str) -> T:
     """Return `value` as a `strict` type. Raises ConfigurationError naming `where`, key, value and what is legal.
 
-    It is read as JSON: there a list stands for a tuple and an object for a dataclass, and nothing else is converted.
+    It is read as JSON: a list stands for a tuple, an object for a dataclass; nothing else is converted.
     """
     try:
         # What JSON has not, as TOML's dates, is put where nothing takes it.
@@ -87,7 +85,7 @@ def _words(kind: type[Any], value: Mapping[str, Any], error: ValidationError) ->
 
 
 def _marks(hint: Any) -> Iterator[Any]:
-    """Give what an annotation is marked with, or one of its alternatives."""
+    """Yield the marks of an annotation and of its alternatives."""
     yield from getattr(hint, "__metadata__", ())
     for inner in get_args(hint):
         yield from getattr(inner, "__metadata__", ())

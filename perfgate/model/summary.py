@@ -1,4 +1,4 @@
-"""From the rounds of a measurement to one value per metric. Pure."""
+"""One value per metric from the rounds of a measurement. Pure."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ def centre(values: Sequence[float]) -> float:
 
 
 def metric_value(measurement: Measurement, name: str) -> float | None:
-    """Return the centre of the rounds' values; a latency percentile is that of all rounds' histograms added up.
+    """Return the centre of the rounds' values; for latency percentiles that of all rounds' histograms added up.
 
-    A driver that gives percentiles without a histogram leaves the centre of the rounds' percentiles. Of faults, which
-    are few and each a figure of its own, it is the median.
+    Without histograms it is the centre of the rounds' percentiles; for faults, which are few, the median.
     """
     kind = name.partition(".")[0]
     encoded = [getattr(r, HISTOGRAMS[kind]) for r in measurement.rounds] if kind in HISTOGRAMS else []
@@ -38,7 +37,7 @@ def metric_value(measurement: Measurement, name: str) -> float | None:
 
 
 def untold(measurement: Measurement) -> dict[str, tuple[str, ...]]:
-    """Return which figures of the brokers lack in a round or more, by the reason."""
+    """Return the figures of the brokers that are missing in a round or more, by the reason."""
     found: dict[str, dict[str, None]] = {}
     for one in measurement.rounds:
         for figure, why in one.untold.items():

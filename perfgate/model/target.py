@@ -1,4 +1,4 @@
-"""Targets, and what each must offer: the seam between the scenarios and where their Kafka runs."""
+"""Targets, clusters and their nodes: what each must offer to be measured."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from perfgate.model.errors import LimitReachedError, TargetError
 from perfgate.model.load import PREFIX as PREFIX
 
 Action = Literal["kill", "stop", "start", "pause", "resume", "cut-off", "heal"]
-"""What is done to a node. `kill`: end it at once (SIGKILL); `stop`: ask it to end in an orderly way (SIGTERM); `start`:
-start it again with its data and addresses; `pause`: let it stand still with its connections open (SIGSTOP); `resume`:
-let it go on (SIGCONT); `cut-off`: sever a broker's links to clients, brokers and controllers, closing none; `heal`:
-mend them."""
+"""What is done to a node. `kill`: SIGKILL; `stop`: SIGTERM; `start`: again, with its data and addresses; `pause`:
+SIGSTOP, its connections stay open; `resume`: SIGCONT; `cut-off`: sever a broker's links to clients, brokers and
+controllers, closing none; `heal`: mend them."""
 ACTIONS = get_args(Action)
 BACK: Mapping[Action, Action] = {"kill": "start", "stop": "start", "pause": "resume", "cut-off": "heal"}
-"""What gives back what each takes away."""
+"""The action that undoes each."""
 ASK_EVERY_S = 0.1
-"""How often a watch asks the brokers: what it sees is known to this."""
+"""How often a watch asks the brokers: the resolution of what it sees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,32 +80,32 @@ class Watch(Protocol):
 
 
 class Faults(Protocol):
-    """Nodes are named by id. What a fault takes away is no longer missed by the cluster's `check` until it is back.
+    """What can be done to nodes, by id; each raises TargetError when it fails.
 
-    Each raises TargetError when the fault cannot be brought about.
+    The cluster's `check` does not miss what a fault has taken away.
     """
 
     @property
     def allowed(self) -> Collection[int]:
-        """The brokers that may be taken away; all when there are none."""
+        """The brokers that may be taken away; empty: all."""
 
     def do(self, action: Action, node: int) -> None:
-        """Do this to a node, and go on."""
+        """Do this to a node, without waiting for its effect."""
 
     def session_s(self) -> float | None:
-        """Return how long a broker may be silent (s), as real brokers tell; 0: they do not; None: as was declared."""
+        """Return how long a broker may be silent (s), as real brokers say; 0: unknown; None: as declared."""
 
     def wait_until_ended(self, node: int) -> None:
         """Wait until a node that was asked to end has ended."""
 
     def active_controller(self) -> int:
-        """Return the node that leads the controllers' quorum."""
+        """Return the active controller's node."""
 
     def changes(self, topic: str) -> Sequence[LoggedChange] | None:
-        """Return what the controllers wrote down of this topic and the brokers; None where that is out of reach."""
+        """Return what the controllers logged about this topic and the brokers; None where that cannot be read."""
 
     def move_replicas(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
-        """Ask the controllers to move each partition's replicas to these brokers, and go on."""
+        """Ask the controllers to move each partition's replicas to these brokers, without waiting."""
 
 
 class TopicKeeper(Protocol):
@@ -144,20 +143,19 @@ class LiveSettings(Protocol):
         """
 
     def still(self, values: Settings) -> float:
-        """Raise InterferedError where somebody has changed what brokers were given; return how long that took, in s."""
+        """Raise InterferedError where another client changed the values; return how long the check took, in s."""
 
     def restore(self) -> float:
-        """Have every setting as it was before it was first changed; return how long that took, in s."""
+        """Put every setting back as it was before its first change; return how long that took, in s."""
 
 
 class OutsideChange(LiveSettings, Protocol):
-    """A change that something else than the suite makes, and reverts."""
+    """A change that something else than the suite makes and reverts; `rehearsals` times before anything is measured."""
 
     rehearsals: int
-    """So many times it is made and reverted before anything is measured."""
 
     def close(self) -> tuple[str, ...]:
-        """Revert the change if it is applied; return what a person has to do where that fails. May be called again."""
+        """Revert the change if it is applied; return what a person has to do where that failed. May be repeated."""
 
 
 class Reachable(Protocol):
@@ -178,9 +176,9 @@ class Cluster(Reachable, Protocol):
 
     spec: ClusterSpec
     own: bool
-    """Whether the suite started it, on this machine, so that the links to its other zones are the suite's doing too."""
+    """Whether the suite started it, on this machine, and emulates the links to its other zones."""
     dedicated: bool
-    """Whether its brokers serve nobody else, so that what they fail to do is their doing: BROKEN."""
+    """Whether its brokers serve no one else, so that a failure of theirs is BROKEN."""
     prefix: str
     """What the names of topics, groups and transactional ids on it begin with."""
     most_failed: float
@@ -197,17 +195,16 @@ class Cluster(Reachable, Protocol):
         """What can be done to its nodes; None where nothing can."""
 
     def watch(self, topic: str, link: Link) -> Watch:
-        """Return what asks the brokers for the state of a topic while something is done to them."""
+        """Return a watch of the topic's state, for while something is done to the brokers."""
 
     def topics(self) -> TopicKeeper:
         """Return what creates topics on these brokers."""
 
     def live_settings(self) -> LiveSettings:
-        """Return what changes the brokers' settings while they run; what it changed ends with the cluster, or is put
-        back then."""
+        """Return what changes settings while the brokers run; with the cluster's end they are put back, or gone."""
 
     def rtt_ms(self, link: Link) -> float:
-        """Measure one request's round trip to a broker over this link, in ms (median over brokers and repeats)."""
+        """Return one request's round trip over this link, in ms (median over brokers and repeats)."""
 
     def log_tail(self, lines: int = 40) -> str:
         """Return the last lines of every broker's log."""
@@ -217,60 +214,57 @@ class Cluster(Reachable, Protocol):
 
 
 class OfCluster(str):
-    """Why a scenario cannot be run on a cluster as it is now, and not as the target file or the run's options are."""
+    """The reason why a cluster as it is now cannot run a scenario, whatever the target file or the options say."""
 
     __slots__ = ()
 
 
 class Target(Protocol):
-    """Starts clusters. One is alive at a time, or two that are compared and loaded in turns."""
+    """Starts clusters: one at a time, or two that are compared."""
 
     kind: str
     own: bool
     """Whether its brokers are started for the run, and end with it."""
     dedicated: bool
-    """Whether they serve nobody else; those of a run of its own do not."""
+    """Whether they serve no one else."""
     left_behind: tuple[str, ...]
-    """What `close` could not put back, as what a person has to do."""
+    """What a person has to do where `close` could not put everything back."""
 
     def check_room(self, at_a_time: float, in_all: float) -> None:
-        """Raise ConfigurationError when the brokers have no room for so many bytes, replicas counted."""
+        """Raise ConfigurationError when the brokers lack room for these bytes, replicas counted."""
 
     def prepare(self, specs: Iterable[ClusterSpec]) -> None:
-        """Fetch what these clusters need, before anything is started. Raises ConfigurationError."""
+        """Fetch what these clusters need before any starts. Raises ConfigurationError."""
 
     def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
-        """Return what is known of such a cluster before it has started: kind, name, kafka_version at the least."""
+        """Return what is known of such a cluster before it starts: at least kind, name, kafka_version."""
 
     def cannot(self, scenario: Scenario) -> str | None:
-        """Return why this target cannot run the scenario, or None when it can. Asked once it is prepared.
-
-        What lies with the cluster is an `OfCluster`.
-        """
+        """Return why this target, once prepared, cannot run the scenario (`OfCluster`: as it is now); None: it can."""
 
     def cluster(self, spec: ClusterSpec) -> Cluster:
-        """Return the cluster of this spec, started if it is not the one now alive. Raises TargetError."""
+        """Return the cluster of this spec: the one alive, or a new one. Raises TargetError."""
 
     def beside(self, spec: ClusterSpec) -> Cluster:
-        """Return another cluster, of this spec, that lives beside the one now alive. Raises TargetError."""
+        """Return a second cluster, of this spec, next to the one alive. Raises TargetError."""
 
     def keep_aot_cache(self) -> None:
-        """Keep what Java learnt of the brokers, for later runs to warm up sooner; where nothing can be, do nothing."""
+        """Keep Java's AOT cache, so that later runs warm up sooner; nothing where there is none."""
 
     def gone(self) -> str:
-        """Return which brokers of the start are not there any more, or that none tells; empty where all are."""
+        """Return which brokers of the start are gone, or that this is not known; empty where none is."""
 
     def close(self) -> None:
-        """End everything that was started, and put back what was changed."""
+        """End all that was started, and put back what was changed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampledRecords:
-    """What a sample of records is like. `record_bytes` and those after it are of their values: mean, median and p99.
+    """What a sample of records is like. `record_bytes`: mean, median and p99 of their values.
 
-    `keyed`: how many have a key; `keys`: how many different ones there are among them. `gzip_ratio`: how many times
-    smaller gzip makes their values, 16 KiB at a time. `packed`: bytes of records in each byte that the brokers sent:
-    more than one where batches are compressed, whoever did that; None where it could not be told.
+    `keyed`: how many have a key; `keys`: how many different keys. `gzip_ratio`: how many times smaller gzip makes their
+    values, 16 KiB at a time. `packed`: bytes of records in each byte that the brokers sent, above one where batches are
+    compressed; None: unknown.
     """
 
     records: int
@@ -285,9 +279,9 @@ class SampledRecords:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ObservedTopic:
-    """A topic as its brokers describe it, its rate (records/s over `rate_over_s`) and what its records are like.
+    """A topic in use: as its brokers describe it, its rate (records/s over `rate_over_s`) and a sample of its records.
 
-    `config`: its settings that bear on performance, where they are not Kafka's defaults.
+    `config`: settings that bear on performance and are not Kafka's defaults.
     """
 
     name: str
@@ -302,19 +296,18 @@ class ObservedTopic:
 
 @dataclass
 class Meter:
-    """Counts the bytes that a run has had acknowledged, replicas counted, and stops it when they are too many."""
+    """Counts acknowledged bytes, replicas counted, and stops the run when they are too many."""
 
     most: float = math.inf
     written: float = 0.0
     """By loads that have ended."""
     stopped: str = ""
-    """Why nothing more is done to the brokers."""
+    """The reason why nothing more is done to the brokers; `by_limit`: a limit of the run, not the brokers' state."""
     by_limit: bool = False
-    """Whether that is a limit of the run's, and not the brokers' state."""
     _under_way: float = 0.0
 
     def stop(self, reason: str, failed: type[TargetError] = TargetError, *, by_limit: bool = False) -> NoReturn:
-        """Raise TargetError, now and whenever another load is to begin; now the kind that `failed` says."""
+        """Raise `failed` now, and TargetError whenever another load is to begin."""
         self.stopped, self.by_limit = reason, by_limit
         raise (LimitReachedError if by_limit else failed)(reason)
 
@@ -327,7 +320,7 @@ class Meter:
         self.written, self._under_way = self.written + self._under_way, 0.0
 
     def under_way(self, bytes_: float) -> None:
-        """Take in what the load under way has written so far. Raises TargetError once it is too much."""
+        """Take what the load under way has written so far. Raises TargetError once it is too much."""
         self._under_way = max(self._under_way, bytes_)
         if self.written + self._under_way > self.most:
             self.stop(

@@ -257,4 +257,4 @@ def test_no_other_module_has_locks_of_its_own() -> None:
         for path in (ROOT / room).rglob("*.py")
         if "import fcntl" in path.read_text()
     }
-    assert others == {"perfgate/host/journal.py", "perfgate/load/boot.py", "fixtures/interrupted.py"}
+    assert others == {"perfgate/host/journal.py", "perfgate/load/boot.py", "fixtures/recorded.py"}
