@@ -119,8 +119,11 @@ def test_rounds_that_count_are_no_ground_for_green_where_more_than_half_as_many_
     found = measurement([1000.0] * 4)
     starved = replace(one_round(1, 500.0), flaws=(Flaw("no processor", whose="brokers", again=True),))
     own = replace(one_round(1, 500.0), flaws=(Flaw("its own", whose="load", again=True),))
-    taken = replace(found, discarded=(*[starved] * again, *[own] * 9))
-    assert judge_scenario(taken, profile(RATE, CPU)).verdict is verdict
+    later = replace(starved, flaws=(Flaw("later", whose="brokers", again=True),))
+    taken = replace(found, discarded=(*[starved] * (again - 1), *[own] * 9, *[later] * min(again, 1)))
+    outcome = judge_scenario(taken, profile(RATE, CPU))
+    assert outcome.verdict is verdict
+    assert ("the generator lacked them (no processor)" in str(outcome.reasons)) is not verdict.green
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from perfgate.judge.claims.same import judge_comparison
+from perfgate.judge.sequential import judge_units, looks_until, scheduled
 from perfgate.model import Comparison, Consumers, Deciding, Effect, Load
 from perfgate.model.flaw import Doubt, Flaw
 from tests.harness.build import accounting, flawed
@@ -190,3 +191,24 @@ def test_a_flaw_explains_no_more_of_a_loss_than_it_does(factor: float, effect: E
     outcome = judge_comparison(replace(found, candidate=replace(found.candidate, rounds=rounds)))
     assert outcome.effect is effect
     assert f"half of it, which explains a factor of 2 of the {factor:.3g} measured" in " ".join(outcome.reasons)
+
+
+@pytest.mark.parametrize(("errors", "effect"), [(10.0, Effect.INCONCLUSIVE), (10.4, Effect.SLOWER)])
+def test_what_is_left_without_the_worst_is_tested_at_a_tenth_of_the_error(errors: float, effect: Effect) -> None:
+    """Six units that are left decide at 6.2 of their errors otherwise, here at 10.2."""
+    pattern = (1.0, -1.0, -1.0, 1.0, 1.0, -1.0)
+    _, found = judge_units(pattern, 6, final=True)
+    left = [-0.3 + x * 0.3 / errors / found.error for x in pattern]
+    assert of_logs(*left[:3], 3 * -1.0, *left[3:], -3.2) is effect
+
+
+def test_a_plan_is_looked_at_after_these_units() -> None:
+    assert scheduled(100) == (6, 10, 17, 25, 40, 60, 80, 100)
+    assert scheduled(40) == (4, 7, 10, 16, 24, 32, 40)
+    assert scheduled(5) == (4, 5)
+    assert scheduled(3, 3) == (3,)
+    assert scheduled(60, 4, (40,)) == (4, 7, 10, 16, 24, 32, 41, 42, 43, 45, 48, 52, 56, 60)
+    assert looks_until(10, 40, last=False).spent == pytest.approx((0.01, 0.030625, 0.0625))
+    assert looks_until(10, 40, last=True).spent == pytest.approx((0.01, 0.030625, 1.0))
+    grown = looks_until(45, 60, last=False, former=(40,))
+    assert grown.spent[-1] == pytest.approx(0.64 + 0.36 * 0.25**2), "of what the plan before left"

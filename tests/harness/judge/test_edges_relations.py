@@ -5,12 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from scipy import stats
 
 from perfgate.judge.claims.more_hosts import BROKERS_CPU, host_doubts, more_hosts, most_ratio
 from perfgate.judge.claims.relation import judge_relation
 from perfgate.judge.outliers import differing_hosts, differing_partitions
 from perfgate.judge.rounds import since_the_start
 from perfgate.judge.scenario_case import judge_scenario, no_longer_taken, tells_nothing
+from perfgate.judge.statistics import error_factor
 from perfgate.model import (
     Load,
     Measurement,
@@ -406,3 +408,34 @@ def test_rounds_that_lack_the_metric_make_a_relation_invalid_or_unavailable() ->
     found = judge_relation(relation(1.5), {"fast": unavailable, "slow": slow})
     assert found.verdict is Verdict.INCONCLUSIVE
     assert found.reasons == ("records_per_s is unavailable: no scrape",)
+
+
+def test_one_round_on_another_cluster_is_no_ratio() -> None:
+    fast, slow = of([20.0] * 3, "fast"), of([100.0, 100.0], "slow")
+    elsewhere = replace(slow.scenario, cluster=replace(slow.scenario.cluster, brokers=5))
+    one = replace(slow.rounds[1], metrics={"latency_ms.p99": 1.0})
+    lacking = replace(slow, scenario=elsewhere, rounds=(slow.rounds[0], one))
+    assert judge_relation(relation(1.5), {"fast": fast, "slow": lacking}).verdict is Verdict.INVALID
+    whole = replace(slow, scenario=elsewhere)
+    assert judge_relation(relation(1.5), {"fast": fast, "slow": whole}).verdict is Verdict.REGRESSED
+
+
+def test_two_rounds_are_enough_to_know_of_load_hosts() -> None:
+    found = more_hosts(asked([100.0] * 2, [100.0] * 2))
+    assert found is not None
+    assert found.finding == "confirmed"
+    assert (alone := more_hosts(asked([100.0], [100.0])))
+    assert alone.finding == "unknown"
+
+
+def test_a_lower_cap_is_looked_for_in_the_rounds_that_count() -> None:
+    """Two rounds at their cap; three that do not count, for all of what they lack."""
+    found = of([800.0, 800.0, 100.0, 100.0, 100.0], "batch-1k", Load(kind="capped", rate=800.0))
+    rounds = tuple(flawed(r, invalid=("a flaw",) if r.index > 2 else ()) for r in found.rounds)
+    assert judge_scenario(replace(found, rounds=rounds), profile(RATE)).verdict is Verdict.INVALID
+
+
+@pytest.mark.parametrize(("count", "looks"), [(3, 4), (7, 2), (10, 4), (3, 1)])
+def test_one_of_several_looks_is_as_rare_as_one_alone(count: int, looks: int) -> None:
+    """By Student's t, as scipy has it."""
+    assert error_factor(count, looks) == pytest.approx(stats.t.isf(stats.t.sf(1.0, count - 1) / looks, count - 1))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perfgate.judge.scenario_case import judge_scenario
-from perfgate.judge.thresholds import for_one_look, load_profile
+from perfgate.judge.thresholds import differences, for_one_look, load_profile
 from perfgate.model import Judgement, Measurement, Verdict
 from tests.harness.build import flawed, measurement, one_round, profile, threshold
 
@@ -204,3 +204,17 @@ def test_what_noise_widened_is_green_within_the_tolerance_alone() -> None:
     rates = (899.0, 900.0, 700.0, 699.0)
     wanted = (Verdict.INCONCLUSIVE, Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.REGRESSED)
     assert tuple(map(verdict, rates)) == wanted
+
+
+def test_what_is_worse_than_the_tolerance_is_said_in_percent() -> None:
+    wide = replace(RATE, spread=0.05, runs=5, reach=0.3)
+    (judgement, *_) = judge_scenario(measurement([800.0] * 3), profile(wide, CPU)).judgements
+    assert judgement.reason.startswith("20.0 % worse than the baseline, more than the tolerance of 10 %")
+
+
+def test_in_which_facts_a_run_is_none_of_a_profiles_is_said_of_both() -> None:
+    held = replace(profile(RATE), facts={"target": "embedded", "tier": "nightly", "cores": "2", "kafka": "4.1"})
+    here = {"target": "embedded", "tier": "smoke", "kafka": "4.3"}
+    assert differences(held, here) == "tier nightly there, smoke here; cores 2 there, unknown here"
+    assert differences(held, here, ["cores"]) == "cores 2 there, unknown here"
+    assert differences(held, {**here, "tier": "nightly", "cores": "2"}) == "", "another Kafka is what is held"

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perfgate.measure.assembly import blamed, break_off, round_of, sends_failed, timed_out_share
+from perfgate.measure.assembly import blamed, break_off, round_of, sends_failed, timed_out_share, unmeasured
 from perfgate.measure.round_flaws import is_idempotent, is_promised
 from perfgate.measure.validity import accounting_of
 from perfgate.model import MIB, Load, Round
@@ -125,6 +125,8 @@ def test_an_unhealthy_target_ends_every_scenario_and_one_of_them_says_all_of_it(
     assert a.rounds[-1].target_unhealthy
     assert b.rounds[-1].target_unhealthy
     assert not b.rounds[0].target_unhealthy
+    plain = unmeasured(3, "a reason")
+    assert (plain.target_unhealthy, plain.broken, plain.only_late, plain.invalid) == (False, (), False, ("a reason",))
 
 
 @pytest.mark.parametrize(("due", "timed_out", "share"), [(0, 0, None), (1000, 0, 0.0), (1000, 250, 0.25), (4, 4, 1.0)])
