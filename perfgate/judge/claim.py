@@ -10,14 +10,14 @@ lost than all doubts explain: so no guard hides a catastrophe, and nothing becom
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
-from perfgate.model import Judgement, Verdict
+from perfgate.model import Judgement, Outcome, Verdict
 from perfgate.model.judged import severity
 
 
@@ -39,6 +39,11 @@ class Ruling:
     in_spite: bool = False
     """Red although guards objected, by a loss that remains without all that doubts explain."""
 
+    def outcome(self, name: str, **more: Any) -> Outcome:
+        """The ruling as the outcome of a scenario or relation, with `more` of its fields."""
+        own = {"verdict": self.verdict, "judgements": self.judgements, "reasons": self.reasons}
+        return Outcome(name=name, **{**own, **more})
+
     def taken_back(self, *reasons: str) -> Ruling:
         """Return the ruling as INCONCLUSIVE for these reasons, which come first."""
         return replace(self, verdict=Verdict.INCONCLUSIVE, reasons=(*reasons, *self.reasons))
@@ -46,6 +51,16 @@ class Ruling:
     def noting(self, *notes: str) -> Ruling:
         """Return the ruling with these notes, which come last."""
         return replace(self, reasons=(*self.reasons, *notes))
+
+
+def ruled(verdict: Verdict, *reasons: str) -> Ruling:
+    """A ruling for these reasons, without a judgement."""
+    return Ruling(verdict=verdict, reasons=reasons)
+
+
+def notes_on(judgements: Iterable[Judgement]) -> list[str]:
+    """The reasons of judgements, each after its metric."""
+    return [f"{judgement.metric}: {judgement.reason}" for judgement in judgements if judgement.reason]
 
 
 class Case(ABC):
@@ -73,7 +88,6 @@ class Guard:
 
 
 _GUARDS: dict[str, Guard] = {}
-_NOTHING_YET = Ruling(verdict=Verdict.INCONCLUSIVE)
 
 
 def guard(place: int, *cases: type) -> Callable[[Check], Check]:
@@ -89,7 +103,8 @@ def guard(place: int, *cases: type) -> Callable[[Check], Check]:
 def guards_of(case: type[Case]) -> tuple[Guard, ...]:
     """Return the guards of a kind of case in their order."""
     load_modules("perfgate.judge.guards")
-    return tuple(sorted((one for one in _GUARDS.values() if issubclass(case, one.cases)), key=lambda one: one.place))
+    of_case = (registered for registered in _GUARDS.values() if issubclass(case, registered.cases))
+    return tuple(sorted(of_case, key=lambda registered: registered.place))
 
 
 @cache
@@ -102,33 +117,24 @@ def load_modules(package: str) -> None:
 def judge(case: Case) -> Ruling:
     """Return the ruling over a case. Raises JudgeError, which is never green, where a guard has a bug."""
     guards = guards_of(type(case))
-    for one in guards:
-        if one.place < 0 and (ruling := _ask(one, case, _NOTHING_YET)):
-            return case.in_spite(ruling)
+    for before in (registered for registered in guards if registered.place < 0):
+        if objection := _checked(before, case, ruled(Verdict.INCONCLUSIVE)):
+            return case.in_spite(objection)
     ruling = case.test()
-    for one in guards:
-        if one.place >= 0:
-            ruling = _ask(one, case, ruling) or ruling
+    for after in (registered for registered in guards if registered.place >= 0):
+        ruling = _checked(after, case, ruling) or ruling
     return case.in_spite(ruling)
 
 
-def _ask(one: Guard, case: Case, ruling: Ruling) -> Ruling | None:
+def _checked(registered: Guard, case: Case, ruling: Ruling) -> Ruling | None:
+    name = registered.check.__name__
     try:
-        found = one.check(case, ruling)
+        changed = registered.check(case, ruling)
     except Exception as error:
-        raise JudgeError(f"the guard {one.check.__name__} has failed: {error!r}") from error
-    return replace(found, guard=one.check.__name__) if found else None
+        raise JudgeError(f"the guard {name} has failed: {error!r}") from error
+    return replace(changed, guard=name) if changed else None
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """Return the verdict over several claims: what is red stays red besides what does not count."""
     return min(verdicts, key=severity)
-
-
-def merged(rulings: Sequence[Ruling]) -> Ruling:
-    """Return the ruling over several claims."""
-    return Ruling(
-        verdict=worst(one.verdict for one in rulings),
-        judgements=tuple(judgement for one in rulings for judgement in one.judgements),
-        reasons=tuple(reason for one in rulings for reason in one.reasons),
-    )

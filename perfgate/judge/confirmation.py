@@ -100,22 +100,21 @@ def second_look(first: Outcome, second: Outcome, not_counted: Sequence[str] = ()
 
 
 def _of_both(first: Outcome, second: Outcome, not_counted: Sequence[str]) -> Outcome:
+    shown, verdict = second, Verdict.INCONCLUSIVE
     if not_counted and not second.verdict.red:
+        shown = first
         note = f"{SECOND_LOOK} does not confirm the first, of which rounds did not count: {'; '.join(not_counted)}"
-        return replace(first, verdict=Verdict.INCONCLUSIVE, reasons=(*first.reasons, note), first_look=first)
-    if second.verdict is Verdict.INVALID:
+    elif second.verdict is Verdict.INVALID:
+        shown = first
         note = "the confirmation run on a fresh cluster was not valid: " + "; ".join(second.reasons)
-        return replace(first, verdict=Verdict.INCONCLUSIVE, reasons=(*first.reasons, note), first_look=first)
-    if (second.verdict.green or second.verdict is Verdict.MISSING) and (apart := _apart(first, second)):
+    elif (second.verdict.green or second.verdict is Verdict.MISSING) and (apart := _apart(first, second)):
         note = f"{SECOND_LOOK} contradicts the first, which was red: {apart}; brokers come up in more than one state"
-        return replace(second, verdict=Verdict.INCONCLUSIVE, reasons=(*second.reasons, note), first_look=first)
-    if first.verdict is second.verdict is Verdict.REGRESSED and _by_chance(first, second):
+    elif first.verdict is second.verdict is Verdict.REGRESSED and _by_chance(first, second):
         note = f"{SECOND_LOOK} is red too, but by {', '.join(sorted(m for m, _ in _red(second)))}: neither is confirmed"
-        return replace(second, verdict=Verdict.INCONCLUSIVE, reasons=(*second.reasons, note), first_look=first)
-    word = "confirms" if second.verdict.red else "does not confirm"
-    return replace(
-        second, reasons=(*second.reasons, f"{SECOND_LOOK} {word} the first, which was red"), first_look=first
-    )
+    else:
+        verdict = second.verdict
+        note = f"{SECOND_LOOK} {'confirms' if verdict.red else 'does not confirm'} the first, which was red"
+    return replace(shown, verdict=verdict, reasons=(*shown.reasons, note), first_look=first)
 
 
 def _by_chance(first: Outcome, second: Outcome) -> bool:

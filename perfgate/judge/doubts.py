@@ -16,9 +16,11 @@ Doubts = Sequence[Sequence[Doubt]]
 
 def without_explained(values: Sequence[float], sign: int, metric: str, doubts: Doubts) -> list[float]:
     """Return the values with all that the doubts of their rounds explain taken off; without those explained wholly."""
-    pairs = zip(values, doubts, strict=True)
-    found = (excused(value, sign, of_round, metric) for value, of_round in pairs if not _all(of_round, metric))
-    return list(found)
+    return [
+        excused(value, sign, of_round, metric)
+        for value, of_round in zip(values, doubts, strict=True)
+        if explained(of_round, metric)[0] < math.inf
+    ]
 
 
 def settled(
@@ -58,7 +60,3 @@ def words(doubts: Sequence[Doubt], metric: str, values: Sequence[float], expecte
         return texts
     what = f"a factor of {factor:.3g}" if not offset else f"{number(offset)} and a factor of {factor:.3g}"
     return f"{texts}, which explains {what} of the {worse:.3g} measured"
-
-
-def _all(doubts: Sequence[Doubt], metric: str) -> bool:
-    return explained(doubts, metric)[0] == math.inf

@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from perfgate.judge.claim import Ruling, ruled
 from perfgate.judge.rates import at_its_cap, rounds_below_its_cap
-from perfgate.judge.rounds import spoilt
+from perfgate.judge.rounds import arms_of
 from perfgate.judge.scenario_case import invalid_reasons
 from perfgate.judge.sequential import ERROR, INTERVAL_ERROR, looks_until
 from perfgate.judge.units import whole_units
-from perfgate.model import Comparison, Effect, Measurement, MetricInfo, Round
+from perfgate.model import Comparison, Measurement, Round, Verdict
 from perfgate.model.compared import HEARD_LATE, OUTLASTED, SATURATED, SENT_LATE, STOOD_STILL
 
 MANY_TIMES, MANY = 10.0, 0.05
@@ -19,24 +20,17 @@ MANY_TIMES, MANY = 10.0, 0.05
 be chance."""
 
 
-def unsound_load(comparison: Comparison) -> tuple[Effect, tuple[str, ...]] | None:
-    """Return BROKEN or INVALID with the reasons where a load was not valid, whatever it is judged by; else None."""
+def unsound_load(comparison: Comparison) -> Ruling | None:
+    """BROKEN or INVALID with the reasons where a load was not valid, whatever it is judged by; else None."""
     reasons = tuple(
         f"{side}: {reason}"
-        for side, measurement in (("baseline", comparison.baseline), ("candidate", comparison.candidate))
+        for side, measurement in arms_of(comparison)
+        if any(r.invalid for r in measurement.rounds)
         for reason in invalid_reasons(measurement)
-        if measurement.rounds and any(r.invalid for r in measurement.rounds)
     )
     if not reasons:
         return None
-    return Effect.BROKEN if _only_candidate_failed(comparison) else Effect.INVALID, reasons
-
-
-def spoilt_by_side(comparison: Comparison, metrics: Sequence[MetricInfo]) -> tuple[str, ...]:
-    """Return why these metrics must not be judged although the loads were valid, by side; empty when they may."""
-    sides = (("baseline", comparison.baseline), ("candidate", comparison.candidate))
-    names = [metric.name for metric in metrics]
-    return tuple(f"{side}: {name}: {why}" for name in names for side, m in sides if (why := spoilt(m, name)))
+    return ruled(Verdict.BROKEN if _only_candidate_failed(comparison) else Verdict.INVALID, *reasons)
 
 
 def _only_candidate_failed(comparison: Comparison) -> bool:
@@ -54,8 +48,8 @@ def _only_candidate_failed(comparison: Comparison) -> bool:
 
 
 def _failed(one: Round) -> bool:
-    told = any(flaw.kind == "flaw" and flaw.whose == "brokers" and not flaw.again for flaw in one.flaws)
-    return bool(told or one.broken or one.accounting.failed_total or one.accounting.unresolved)
+    by_brokers = any(flaw.kind == "flaw" and flaw.whose == "brokers" and not flaw.again for flaw in one.flaws)
+    return bool(by_brokers or one.broken or _counted(one))
 
 
 def _clearly_more(after: Sequence[Round], before: Sequence[Round]) -> bool:
@@ -88,7 +82,7 @@ class Short:
     before: str
     after: str
     often: bool
-    told: bool
+    clearly: bool
 
 
 def short_of(comparison: Comparison) -> Short:
@@ -101,7 +95,7 @@ def short_of(comparison: Comparison) -> Short:
         before=declared[0] if 2 * len(declared) > among[0] else "",
         after=f"{candidate[0]} {counts}" if candidate else "",
         often=2 * len(candidate) > among[1] or chance <= INTERVAL_ERROR,
-        told=_chance_of_units(comparison) <= _error_of_this_look(comparison),
+        clearly=_chance_of_units(comparison) <= _error_of_this_look(comparison),
     )
 
 
@@ -168,17 +162,15 @@ RARELY = 0.05
 class _Kind:
     flaws: tuple[str, ...]
     """The kinds of its flaws."""
-    told: str
-    """Of how many on the candidate's side, and how many as declared."""
+    counts: str
+    """How many of the candidate's side, and how many as declared."""
     hides: str
     """What may lie behind it."""
     unit: str
 
     def count(self, measurement: Measurement) -> int:
-        return sum(map(self._is_of, (*measurement.discarded, *measurement.rounds)))
-
-    def _is_of(self, one: Round) -> bool:
-        return any(flaw.kind in self.flaws for flaw in one.flaws)
+        rounds = (*measurement.discarded, *measurement.rounds)
+        return sum(any(flaw.kind in self.flaws for flaw in r.flaws) for r in rounds)
 
 
 KINDS = (
@@ -204,8 +196,8 @@ def may_hide_worse(comparison: Comparison) -> str:
     """
     for kind, candidate, declared in _counts(comparison):
         if chance_by_toss(candidate, declared) <= RARELY:
-            told = kind.told.format(candidate, declared)
-            return f"candidate: {told}: {kind.hides}, and those {kind.unit} were measured again"
+            counts = kind.counts.format(candidate, declared)
+            return f"candidate: {counts}: {kind.hides}, and those {kind.unit} were measured again"
     return ""
 
 
@@ -213,7 +205,7 @@ def measured_again(comparison: Comparison) -> str:
     """Return how much the candidate's side spoilt, where that is more than as declared; else empty."""
     for kind, candidate, declared in _counts(comparison):
         if candidate > declared:
-            return f"candidate: {kind.told.format(candidate, declared)}; those {kind.unit} were measured again"
+            return f"candidate: {kind.counts.format(candidate, declared)}; those {kind.unit} were measured again"
     return ""
 
 

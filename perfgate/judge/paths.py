@@ -38,28 +38,32 @@ def path_differs(
     paths = paths_ms(comparison)
     if paths is None:
         return f"{PATHS}: they were not measured"
-    before, after = paths
     gained = _gained(comparison, METRICS[metric], paths)
     # As logarithms: a path that doubles explains a half of a rate, and no loss of nine tenths.
     by_path, effect, within = abs(gained), abs(log_effect), math.log1p(margin)
     if by_path <= max(effect, within) or (effect > within and gained * METRICS[metric].sign * log_effect < 0):
         return ""  # the path makes less than that, or the opposite of it
     return (
-        f"{PATHS} by more than the effect: a round trip takes {before:.2f} ms to {sides[0]} and {after:.2f} ms to "
-        f"{sides[1]}, which may be {math.expm1(by_path) * 100:.1f} % of {metric}; measure from where both are equally "
-        "far"
+        f"{PATHS} by more than the effect: {_round_trips(comparison, sides)}, which may be "
+        f"{math.expm1(by_path) * 100:.1f} % of {metric}; measure from where both are equally far"
     )
+
+
+def _round_trips(comparison: Comparison, sides: tuple[str, str]) -> str:
+    before, after = paths_ms(comparison) or (0.0, 0.0)
+    return f"a round trip takes {before:.2f} ms to {sides[0]} and {after:.2f} ms to {sides[1]}"
 
 
 def path_doubts(comparison: Comparison, metric: MetricInfo) -> tuple[Doubt, ...]:
     """Return how much worse the path to the candidate's cluster may have made this metric; all, where not measured."""
     if not comparison.two_clusters:
         return ()
-    if paths_ms(comparison) is None:
+    paths = paths_ms(comparison)
+    if paths is None:
         return (Doubt(kind="path", whose="unknown", text=f"{PATHS}: they were not measured", factor=None),)
     if not (by := handicap(comparison, metric)):
         return ()
-    before, after = paths_ms(comparison) or (0.0, 0.0)
+    before, after = paths
     text = f"{PATHS}: a round trip takes {before:.2f} and {after:.2f} ms"
     if "latency_ms." in metric.name:
         return (Doubt(kind="path", whose="unknown", text=text, offset=after - before),)
@@ -105,19 +109,17 @@ def _gained(comparison: Comparison, metric: MetricInfo, paths: tuple[float, floa
 
 def favoured(comparison: Comparison, metric: MetricInfo, sides: tuple[str, str] = AS_DECLARED) -> str:
     """Return that the path to the candidate may hide a slowdown beyond what counts as the same."""
-    before, after = paths_ms(comparison) or (0.0, 0.0)
     return (
-        f"{PATHS}: a round trip takes {before:.2f} ms to {sides[0]} and {after:.2f} ms to {sides[1]}, which may hide a "
-        f"loss of {math.expm1(favour(comparison, metric)) * 100:.1f} % of {metric.name}; measure from where both are "
-        "equally far, or give it more time (--budget)"
+        f"{PATHS}: {_round_trips(comparison, sides)}, which may hide a loss of "
+        f"{math.expm1(favour(comparison, metric)) * 100:.1f} % of {metric.name}; measure from where both are equally "
+        "far, or give it more time (--budget)"
     )
 
 
 def handicapped(comparison: Comparison, metric: MetricInfo, sides: tuple[str, str] = AS_DECLARED) -> str:
     """Return that the path to the candidate may be why that is worse: without it that is not known."""
-    before, after = paths_ms(comparison) or (0.0, 0.0)
     return (
-        f"{PATHS}: a round trip takes {before:.2f} ms to {sides[0]} and {after:.2f} ms to {sides[1]}, which may be "
+        f"{PATHS}: {_round_trips(comparison, sides)}, which may be "
         f"{math.expm1(handicap(comparison, metric)) * 100:.1f} % of {metric.name}, and the rest tells of no loss; "
         "measure from where both are equally far"
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from perfgate.model import Measurement
+from perfgate.model import Comparison, Measurement
 
 FEWEST_SOUND = 2
 """So many rounds that count show that a scenario is slow: a spread needs two."""
@@ -22,13 +22,15 @@ def sound_part(measurement: Measurement) -> Measurement | None:
     return replace(measurement, rounds=sound)
 
 
+def arms_of(comparison: Comparison) -> tuple[tuple[str, Measurement], ...]:
+    """The two sides of a comparison by name."""
+    return ("baseline", comparison.baseline), ("candidate", comparison.candidate)
+
+
 def spoilt(measurement: Measurement, metric: str) -> str:
     """Return why this metric must not be judged although the rounds are valid; empty when it may."""
-    found = [(r.index, reason) for r in measurement.rounds if (reason := r.spoilt(metric))]
-    if not found:
-        return ""
-    index, reason = found[0]
-    return f"round {index}: {reason} ({len(found)} of {len(measurement.rounds)} rounds)"
+    flawed = [f"round {r.index}: {reason}" for r in measurement.rounds if (reason := r.spoilt(metric))]
+    return f"{flawed[0]} ({len(flawed)} of {len(measurement.rounds)} rounds)" if flawed else ""
 
 
 def spoilt_metrics(measurement: Measurement) -> dict[str, str]:
@@ -37,10 +39,10 @@ def spoilt_metrics(measurement: Measurement) -> dict[str, str]:
     return {name: spoilt(measurement, name) for name in names}
 
 
-def spoilt_beside(measurement: Measurement, held: Collection[str]) -> dict[str, str]:
-    """Return the spoilt metrics that nothing is held against, with the reason: a note, no verdict."""
-    judged = {name.partition(".")[0] for name in held}
-    return {name: reason for name, reason in spoilt_metrics(measurement).items() if name not in judged}
+def flaws_by_arm(arms: Iterable[tuple[str, Measurement]], metrics: Sequence[str]) -> tuple[str, ...]:
+    """Why these metrics must not be judged although the loads were valid, by metric and the arm's name."""
+    named = tuple(arms)
+    return tuple(f"{arm}: {name}: {why}" for name in metrics for arm, m in named if (why := spoilt(m, name)))
 
 
 def starved_by_brokers(measurement: Measurement) -> str:

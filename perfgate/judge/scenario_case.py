@@ -6,16 +6,16 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from perfgate.judge.claim import Case, Ruling, judge, load_modules, worst
+from perfgate.judge.claim import Case, Ruling, judge, load_modules, notes_on, worst
 from perfgate.judge.claims.more_hosts import host_doubts, more_hosts
 from perfgate.judge.faults.rules import judge_fault
 from perfgate.judge.noise import hopeless, late_by_machine, machine_doubts_by_round
 from perfgate.judge.phrases import WARMING
 from perfgate.judge.rates import RATE_TAKEN, lower_cap_doubts
-from perfgate.judge.rounds import FEWEST_SOUND, sound_part, spoilt_beside, starved_by_brokers
+from perfgate.judge.rounds import FEWEST_SOUND, sound_part, spoilt_metrics, starved_by_brokers
 from perfgate.judge.statistics import clipped
 from perfgate.judge.warming import each_better, still_warming
-from perfgate.model import FaultScenario, Judgement, Measurement, Outcome, Profile, Round, Scenario, Threshold, Verdict
+from perfgate.model import FaultScenario, Judgement, Measurement, Outcome, Profile, Round, Scenario, Verdict
 
 
 class ScenarioCase(Case):
@@ -46,9 +46,9 @@ class ScenarioCase(Case):
         """Return the ruling, REGRESSED where rounds that count, or count in part, show that."""
         if ruling.verdict is not Verdict.INVALID or not self.reasons or not (red := self.red()):
             return ruling
-        notes = (f"{one.metric}: {one.reason}" for one in red if one.reason)
-        return replace(
-            ruling, verdict=Verdict.REGRESSED, judgements=tuple(red), reasons=(*notes, *ruling.reasons), in_spite=True
+        reasons = (*notes_on(red), *ruling.reasons)
+        return Ruling(
+            verdict=Verdict.REGRESSED, judgements=tuple(red), reasons=reasons, guard=ruling.guard, in_spite=True
         )
 
 
@@ -65,19 +65,18 @@ class PlainCase(ScenarioCase):
 
     def judgements(self) -> list[Judgement]:
         """Return the judgement of every claim."""
-        found = list[Judgement]()
+        judged = list[Judgement]()
         for claim in claims():
-            found += claim(self, found)
-        return found
+            judged += claim(self, judged)
+        return judged
 
     def test(self) -> Ruling:
         """Return the worst of all claims."""
         judged = self.judgements()
-        notes = [f"{one.metric}: {one.reason}" for one in judged if one.reason]
-        flawed = spoilt_beside(self.measurement, {one.metric for one in judged if one.verdict is not Verdict.MISSING})
-        notes += [f"{metrics} is not valid: {reason}" for metrics, reason in flawed.items()]
-        verdict = worst(one.verdict for one in judged)
-        return Ruling(verdict=verdict, judgements=tuple(judged), reasons=tuple(notes))
+        known = {one.metric.partition(".")[0] for one in judged if one.verdict is not Verdict.MISSING}
+        flawed = {name: reason for name, reason in spoilt_metrics(self.measurement).items() if name not in known}
+        notes = (*notes_on(judged), *(f"{name} is not valid: {reason}" for name, reason in flawed.items()))
+        return Ruling(verdict=worst(one.verdict for one in judged), judgements=tuple(judged), reasons=notes)
 
     def red(self) -> list[Judgement]:
         """Return the claims that are broken, where enough rounds were measured."""
@@ -109,15 +108,15 @@ class FaultCase(ScenarioCase):
 
 Claim = Callable[[PlainCase, Sequence[Judgement]], list[Judgement]]
 """What is claimed of a scenario's rounds. It is given the judgements of the claims before it."""
-_CLAIMS: dict[str, tuple[int, Claim]] = {}
+_CLAIMS: dict[int, Claim] = {}
 
 
 def claim(place: int) -> Callable[[Claim], Claim]:
     """Register a claim about every scenario without a fault, at its place in the order."""
 
-    def register(of: Claim) -> Claim:
-        _CLAIMS[f"{of.__module__}.{of.__qualname__}"] = (place, of)
-        return of
+    def register(of_scenario: Claim) -> Claim:
+        _CLAIMS[place] = of_scenario
+        return of_scenario
 
     return register
 
@@ -125,21 +124,14 @@ def claim(place: int) -> Callable[[Claim], Claim]:
 def claims() -> list[Claim]:
     """Return the claims in their order."""
     load_modules("perfgate.judge.claims")
-    return [of for _, of in sorted(_CLAIMS.values(), key=lambda one: one[0])]
+    return [_CLAIMS[place] for place in sorted(_CLAIMS)]
 
 
 def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome:
     """Judge every metric of a scenario that the profile has a threshold of, and say what it lacks."""
-    load_modules("perfgate.judge.claims")
     kind = FaultCase if isinstance(measurement.scenario, FaultScenario) else PlainCase
     ruling = judge(kind(measurement, profile))
-    return Outcome(
-        name=measurement.scenario.name,
-        verdict=ruling.verdict,
-        judgements=ruling.judgements,
-        reasons=ruling.reasons,
-        more_hosts=more_hosts(measurement),
-    )
+    return ruling.outcome(measurement.scenario.name, more_hosts=more_hosts(measurement))
 
 
 def warming(measurement: Measurement) -> str:
@@ -152,18 +144,14 @@ def unsettled(measurement: Measurement) -> str:
 
     Brokers still warmed up, generators may be the limit, or a rate that probes was taken in some rounds only.
     """
-    found = more_hosts(measurement)
-    hosts = found.words if found and found.finding == "unknown" else ""
-    reasons = (warming(measurement), starved_by_brokers(measurement), hosts, _at_the_edge(measurement))
-    return "; ".join(filter(None, reasons))
-
-
-def _at_the_edge(measurement: Measurement) -> str:
-    """Return that brokers took a rate that is declared to probe in some rounds and not in others."""
+    limit, rounds = more_hosts(measurement), len(measurement.rounds)
     short = sum(bool(r.not_sustained) for r in measurement.rounds)
-    if not measurement.scenario.load.probes or not 0 < short < len(measurement.rounds):
-        return ""
-    return f"the brokers did not take the whole rate in {short} of {len(measurement.rounds)} rounds"
+    reasons = [warming(measurement), starved_by_brokers(measurement)]
+    if limit and limit.finding == "unknown":
+        reasons.append(limit.words)
+    if measurement.scenario.load.probes and 0 < short < rounds:
+        reasons.append(f"the brokers did not take the whole rate in {short} of {rounds} rounds")
+    return "; ".join(filter(None, reasons))
 
 
 def no_longer_taken(outcome: Outcome, measurement: Measurement, former: Sequence[float]) -> Outcome:
@@ -205,8 +193,8 @@ def invalid_reasons(measurement: Measurement) -> tuple[str, ...]:
         return tuple(reasons)  # what a fault costs is held round by round: one tells
     if not reasons and len(measurement.rounds) < 2:
         reasons = ["one round was measured; a spread needs two"]
-    if (found := more_hosts(measurement)) and found.finding == "saturated":
-        reasons.append(found.words)
+    if (limit := more_hosts(measurement)) and limit.finding == "saturated":
+        reasons.append(limit.words)
     return tuple(reasons)
 
 
@@ -223,20 +211,19 @@ class GateStopRule:
         A metric that some of them have not scatters by nothing that is known; rounds on brokers that were still warming
         up get better, and are the warm-up of those that follow.
         """
-        held = self.profile.thresholds.get(scenario.name, ()) if self.profile else ()
-        if held and (still_warming({scenario.name: rounds}) or each_better(rounds)):
+        thresholds = self.profile.thresholds.get(scenario.name, ()) if self.profile else ()
+        if thresholds and (still_warming({scenario.name: rounds}) or each_better(rounds)):
             return False
-        return any(
-            hopeless(_clipped([r.metrics[t.metric.name] for r in rounds], t), self.rounds, t.reach)
-            for t in held
-            if all(t.metric.name in r.metrics for r in rounds)
-        )
+        for threshold in thresholds:
+            metric, distance = threshold.metric, threshold.reach * threshold.baseline
+            if any(metric.name not in r.metrics for r in rounds):
+                continue
+            # As a test of red sees them: scatter far beyond the limit does not keep one from it.
+            values = clipped([r.metrics[metric.name] for r in rounds], metric.sign, threshold.limit, distance)
+            if hopeless(values, self.rounds, threshold.reach):
+                return True
+        return False
 
     def still_warming(self, rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
         """Return the scenarios of a block that were measured on brokers still warming up, with the figures."""
         return still_warming(rows)
-
-
-def _clipped(values: Sequence[float], held: Threshold) -> list[float]:
-    """Return the values as a test of red sees them: scatter far beyond the limit is not what keeps one from it."""
-    return clipped(values, held.metric.sign, held.limit, held.reach * held.baseline)

@@ -58,11 +58,6 @@ def fewest_units(comparison: Comparison, metrics: Sequence[str]) -> int:
     return FEWEST_BESIDE_RECORDED if metrics and all(map(comparison.recorded_of, metrics)) else FEWEST_UNITS
 
 
-def too_few(units: int, needed: int) -> str:
-    """Return why so many units tell nothing."""
-    return f"{units} unit(s) were measured; an interval and a decision need {needed}"
-
-
 def scatter_text(found: Estimate, recorded: RecordedPairs | None) -> str:
     """Return what the scatter between pairs rests on besides them; empty where nothing is recorded."""
     if recorded is None:
@@ -94,11 +89,10 @@ ROUNDED = 1 - 1e-9
 """A unit that counts as exactly what one needs is enough."""
 
 
-def loss_known(
-    logs: Sequence[float],
-    metric: MetricInfo,
-    margin: float,
+def known_loss(
+    units: SoundUnits,
     comparison: Comparison,
+    margin: float,
     red: Callable[[Estimate], bool],
     *,
     final: bool,
@@ -118,16 +112,19 @@ def loss_known(
     (standard deviation of the logarithm: 1), 4, 5 and 8 units are red in 99.88, 100 and 100 %, with heavy tails (the
     same t) in 99.3, 99.7 and 100 %; the sequential test alone finds 4, 7 and 51 %.
     """
+    logs, metric = units.explained, units.metric
+    if not logs:
+        return False
     needed = fewest_units(comparison, [metric.name])
     planned, former = comparison.planned_units, comparison.former_plans
 
-    def looks(units: int) -> Looks:
-        return looks_until(units, max(units, planned), last=final, fewest=needed, former=former)
+    def looks(count: int) -> Looks:
+        return looks_until(count, max(count, planned), last=final, fewest=needed, former=former)
 
     losses = [-metric.sign * log for log in logs]
     # Of whole rounds, and of a pair of clusters, a unit is the mean of several windows.
     alone = "latency_ms." in metric.name and comparison.method == "turns" and len(logs) < FEWEST_OF_LATENCIES
-    if not alone and far_beyond(losses, largest_scatter(comparison, metric), margin, looks(len(logs)), rule.share):
+    if not alone and far_beyond(losses, units.scatter, margin, looks(len(logs)), rule.share):
         return True
     recorded = comparison.recorded_of(metric.name)
     without, strict = without_worst(logs, metric.sign), replace(rule, share=rule.share * OF_THE_ERROR)
@@ -233,21 +230,19 @@ def sound_units(comparison: Comparison, metric: MetricInfo) -> SoundUnits:
     of the candidate by being worse than the brokers made it; but one whose load was never made says nothing.
     """
     beside = (*path_doubts(comparison, metric), *compile_doubts(comparison))
-    size, pairs = (
-        comparison.rounds_per_unit,
-        list(zip(comparison.baseline.rounds, comparison.candidate.rounds, strict=False)),
-    )
+    size = comparison.rounds_per_unit
+    pairs = list(zip(comparison.baseline.rounds, comparison.candidate.rounds, strict=False))
     logs, left, doubts = list[float](), list[float](), dict[Doubt, None]()
     for first in range(0, len(pairs), size):
-        parts = [
-            (found, flaws)
-            for before, after in pairs[first : first + size]
-            if (found := _logs(before, after, metric, flaws := (*after.doubts, *beside))) is not None
-        ]
+        parts = list[tuple[float, float]]()
+        for before, after in pairs[first : first + size]:
+            flaws = (*after.doubts, *beside)
+            if part := _logs(before, after, metric, flaws):
+                parts.append(part)
+                doubts.update(dict.fromkeys(doubt for doubt in flaws if doubt.touches(metric.name)))
         if parts:
-            logs.append(fmean(measured for (measured, _), _ in parts))
-            left.append(fmean(rest for (_, rest), _ in parts))
-            doubts.update(dict.fromkeys(one for _, flaws in parts for one in flaws if one.touches(metric.name)))
+            logs.append(fmean(measured for measured, _ in parts))
+            left.append(fmean(rest for _, rest in parts))
     among = -(-max(len(m.rounds) for m in (comparison.baseline, comparison.candidate)) // size)
     return SoundUnits(
         metric=metric,
@@ -257,21 +252,6 @@ def sound_units(comparison: Comparison, metric: MetricInfo) -> SoundUnits:
         among=max(among, len(logs)),
         scatter=largest_scatter(comparison, metric),
     )
-
-
-def known_loss(
-    units: SoundUnits,
-    comparison: Comparison,
-    margin: float,
-    red: Callable[[Estimate], bool],
-    *,
-    final: bool,
-    rule: Rule = PLAIN,
-) -> bool:
-    """Return whether a loss of more than `margin`, a logarithm, remains of these units; see :func:`loss_known`."""
-    if not units:
-        return False
-    return loss_known(units.explained, units.metric, margin, comparison, red, final=final, rule=rule)
 
 
 def _logs(before: Round, after: Round, metric: MetricInfo, doubts: Sequence[Doubt]) -> tuple[float, float] | None:

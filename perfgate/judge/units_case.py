@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from perfgate.judge.besides import AT_ITS_CAP
-from perfgate.judge.claim import UNDECIDED, Case, Ruling, judge, worst
+from perfgate.judge.claim import UNDECIDED, Case, Ruling, judge, ruled, worst
 from perfgate.judge.loads import Short, short_of
 from perfgate.judge.paths import AS_DECLARED, favour
 from perfgate.judge.rates import at_its_cap
@@ -122,8 +122,8 @@ class ClaimCase(Case):
             cold=cold_units(comparison),
         )
         if verdict is None:
-            return Ruling(verdict=Verdict.INCONCLUSIVE, reasons=self.whole.undecided(self.estimate))
-        return Ruling(verdict=verdict)
+            return ruled(Verdict.INCONCLUSIVE, *self.whole.undecided(self.estimate))
+        return ruled(verdict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -196,10 +196,8 @@ class UnitsCase(Case):
 
     def test(self) -> Ruling:
         """Return the worst of all claims."""
-        return Ruling(
-            verdict=worst(one.ruling.verdict for one in self.found),
-            reasons=tuple(reason for one in self.found for reason in one.ruling.reasons),
-        )
+        rulings = [one.ruling for one in self.found]
+        return ruled(worst(one.verdict for one in rulings), *(reason for one in rulings for reason in one.reasons))
 
     def in_spite(self, ruling: Ruling) -> Ruling:
         """Return the ruling, REGRESSED where more than a margin is lost without all that the doubts explain."""

@@ -17,6 +17,7 @@ from itertools import pairwise
 
 from perfgate.judge.claims.more_hosts import RATES
 from perfgate.judge.phrases import WARMING
+from perfgate.judge.rounds import arms_of
 from perfgate.model import COMPILING, METRICS, Comparison, Measurement, MetricInfo, Round
 from perfgate.model.flaw import Doubt
 from perfgate.model.summary import centre
@@ -222,7 +223,7 @@ def still_compiling(comparison: Comparison) -> str:
 
     Such parts are measured again, but not for ever; two clusters need not warm up alike.
     """
-    for side, measurement in (("baseline", comparison.baseline), ("candidate", comparison.candidate)):
+    for side, measurement in arms_of(comparison):
         cold = _compiling(measurement)
         if 2 * cold > len(measurement.rounds):
             return (

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from perfgate.judge.claim import notes_on
 from perfgate.judge.phrases import GROWING, NEVER, PATHS, WARMING, number, percent
 from perfgate.judge.thresholds import all_but_one
 from perfgate.model import (
@@ -64,7 +65,7 @@ class Again:
 USUAL = Again()
 VERBS = {"records_per_s": "sends", "received_records_per_s": "receives"}
 NEXT_STEP_WARMING = "nothing is known of warm brokers: give them longer before the rounds ({longer})"
-PARTLY_NEXT = "  next       quiet the machine and run again; all other metrics of the scenario were judged"
+PARTLY_NEXT = "quiet the machine and run again; all other metrics of the scenario were judged"
 
 
 def spread_text(width: float | None) -> str:
@@ -132,77 +133,86 @@ def _off_sentence(judgement: Judgement) -> str:
 def scenario_message(outcome: Outcome, measurement: Measurement, profile: Profile | None, again: Again = USUAL) -> str:
     """Return the message of a scenario's verdict: a sentence, then every judgement that is not green."""
     profile_text = f"{profile.name} ({profile.path})" if profile else "none matches this target and machine"
-    lines = [*scenario_lines(outcome, measurement), f"  profile    {profile_text}"]
-    partly = outcome.verdict is Verdict.INVALID and bool(outcome.judgements)
-    lines += [PARTLY_NEXT] if partly else _next_step(outcome, f"-k {outcome.name}", again)
-    return "\n".join(lines)
+    step = PARTLY_NEXT if _partly_judged(outcome) else _next_step(outcome, f"-k {outcome.name}", again)
+    return "\n".join([*scenario_lines(outcome, measurement), *_fields(profile=profile_text, next=step)])
 
 
 def scenario_lines(outcome: Outcome, measurement: Measurement) -> list[str]:
-    """Return the lines of such a message up to what the scenario was held against."""
+    """The lines of such a message up to what the scenario was judged against."""
     lines = [
         f"{outcome.verdict.value} {scenario_sentence(outcome)}",
-        f"  scenario   {measurement.scenario.summary}",
+        *_fields(scenario=measurement.scenario.summary),
     ]
-    partly = outcome.verdict is Verdict.INVALID and bool(outcome.judgements)
-    if not outcome.verdict.sound and not partly:
-        lines += [f"  reason     {reason}" for reason in outcome.reasons]
+    if not outcome.verdict.sound and not _partly_judged(outcome):
+        lines += _fields(reason=outcome.reasons)
     for judgement in outcome.judgements:
         if not judgement.verdict.green:
             lines += _judgement_lines(judgement, rounds=len(measurement.rounds))
     unmeasured = not any(j.measured is not None for j in outcome.judgements)
     if outcome.verdict is Verdict.REGRESSED or (outcome.verdict is Verdict.INCONCLUSIVE and unmeasured):
-        told = [f"{judgement.metric}: {judgement.reason}" for judgement in outcome.judgements]
-        beside = outcome.reasons[:-1] if outcome.first_look else outcome.reasons
-        lines += [f"  reason     {reason}" for reason in beside if reason not in told]
-    found = outcome.more_hosts
-    if found is not None and not any(found.words in line for line in lines):
-        lines.append(f"  hosts      {found.words}")
-    if outcome.first_look is not None:
-        lines.append(f"  looks      {outcome.reasons[-1]}; first measurement: {looked(outcome.first_look)}")
-    return lines
+        known = notes_on(outcome.judgements)
+        others = outcome.reasons[:-1] if outcome.first_look else outcome.reasons
+        lines += _fields(reason=[reason for reason in others if reason not in known])
+    hosts = outcome.more_hosts.words if outcome.more_hosts else ""
+    if not any(hosts in line for line in lines):
+        lines += _fields(hosts=hosts)
+    return [*lines, *_fields(looks=_looks(outcome))]
+
+
+def _fields(**texts: str | Sequence[str]) -> list[str]:
+    """A line for each text that is not empty, after its name."""
+    return [
+        f"  {name:<10} {text}"
+        for name, several in texts.items()
+        for text in ([several] if isinstance(several, str) else several)
+        if text
+    ]
+
+
+def _partly_judged(outcome: Outcome) -> bool:
+    return outcome.verdict is Verdict.INVALID and bool(outcome.judgements)
+
+
+def _looks(outcome: Outcome) -> str:
+    """The outcome of the confirmation run and the first measurement; empty where there was one measurement."""
+    if outcome.first_look is None:
+        return ""
+    return f"{outcome.reasons[-1]}; first measurement: {_figures_in_red(outcome.first_look)}"
 
 
 def relation_message(outcome: Outcome, relation: Relation, again: Again = USUAL) -> str:
     """Return the message of a relation's verdict: a sentence, then over a range every step that is not green."""
-    lines = [f"{outcome.verdict.value} {relation_sentence(outcome, relation)}", f"  claim      {relation.claim}"]
+    lines = [f"{outcome.verdict.value} {relation_sentence(outcome, relation)}", *_fields(claim=relation.claim)]
     if all(judgement.measured is None for judgement in outcome.judgements):
-        lines += [f"  reason     {reason}" for reason in outcome.reasons]
+        lines += _fields(reason=outcome.reasons)
     elif isinstance(relation, RangeRelation):
         for pair, step in zip(relation.steps, outcome.steps, strict=True):
             if not step.verdict.green:
-                lines += _ratio_lines(pair, step) or [f"  step       {pair.name}: {'; '.join(step.reasons)}"]
+                lines += _ratio_lines(pair, step) or _fields(step=f"{pair.name}: {'; '.join(step.reasons)}")
     elif isinstance(relation, PairRelation):
         lines += _ratio_lines(relation, outcome)
-    if outcome.first_look is not None:
-        lines.append(f"  looks      {outcome.reasons[-1]}; first measurement: {looked(outcome.first_look)}")
-    lines += _next_step(outcome, f"--family {relation.family}", again)
+    lines += _fields(looks=_looks(outcome), next=_next_step(outcome, f"--family {relation.family}", again))
     return "\n".join(lines)
 
 
 def _ratio_lines(relation: PairRelation, outcome: Outcome) -> list[str]:
-    lines = []
+    lines = list[str]()
+    rounds = "paired rounds" if outcome.paired else "rounds, unpaired: on another cluster than the other scenario's"
     for judgement in outcome.judgements:
-        expected = f"{number(relation.at_least)} to {number(relation.at_most)} x {relation.over}"
         off = off_baseline(judgement)
         if judgement.measured is None or judgement.interval is None or off is None:
             continue
         low, high = judgement.interval
         end = "maximum" if judgement.limit == relation.at_most else "minimum"
-        lines += [
-            f"  metric     {relation.metric.name}: {relation.of} / {relation.over}",
-            f"  measured   {judgement.measured:.3g} (median of {len(outcome.rounds)} {_rounds(outcome)}, "
+        lines += _fields(
+            metric=f"{relation.metric.name}: {relation.of} / {relation.over}",
+            measured=f"{judgement.measured:.3g} (median of {len(outcome.rounds)} {rounds}, "
             f"spread {spread_text(judgement.spread)}, {low:.3g} .. {high:.3g})",
-            f"  expected   {expected}",
-            f"  off        {off * 100:+.1f} % from the {end}",
-        ]
-        if judgement.reason:
-            lines.append(f"  reason     {judgement.reason}")
+            expected=f"{number(relation.at_least)} to {number(relation.at_most)} x {relation.over}",
+            off=f"{off * 100:+.1f} % from the {end}",
+            reason=judgement.reason,
+        )
     return lines
-
-
-def _rounds(outcome: Outcome) -> str:
-    return "paired rounds" if outcome.paired else "rounds, unpaired: on another cluster than the other scenario's"
 
 
 def no_profile_lines(
@@ -223,11 +233,13 @@ def no_profile_lines(
     machine = ", ".join(f"{key} {value}" for key, value in facts.items())
     return [
         "No stored thresholds apply to this machine, so the figures above are a measurement and no verdict.",
-        f"  relations  {_share(relations, PASSED, 'hold')}" if relations else "  relations  none was judged",
-        f"  load       {_share(outcomes, VALID, 'were measured with a valid load')}",
-        f"  machine    {machine}",
-        *(f"  profile    {text}" for text in near),
-        f"  next       {command}    (repeats the run, goes on where it was stopped, then proposes thresholds)",
+        *_fields(
+            relations=_share(relations, PASSED, "hold") if relations else "none was judged",
+            load=_share(outcomes, VALID, "were measured with a valid load"),
+            machine=machine,
+            profile=near,
+            next=f"{command}    (repeats the run, goes on where it was stopped, then proposes thresholds)",
+        ),
     ]
 
 
@@ -242,42 +254,36 @@ def _share(outcomes: Sequence[Outcome], wanted: Collection[Verdict], are: str) -
 def _judgement_lines(judgement: Judgement, rounds: int) -> list[str]:
     info = metric_info(judgement.metric)
     head = f"  {judgement.verdict.value.lower():<10} {judgement.metric}"
-    if info and judgement.measured is not None and judgement.limit is not None and judgement.interval is None:
-        lines = [
-            f"{head} ({info.label})",
-            f"  measured   {number(judgement.measured)} {info.unit} (median of {rounds} rounds)",
-            f"  expected   {info.bound} {number(judgement.limit)} {info.unit}",
-        ]
-        return lines + ([f"  reason     {judgement.reason}"] if judgement.reason else [])
-    if info is None or judgement.measured is None or judgement.baseline is None or judgement.interval is None:
+    if info is None or judgement.measured is None:
         return [f"{head}: {judgement.reason}"]
-    assert judgement.limit is not None
-    assert judgement.tolerance is not None
-    low, high = judgement.interval
-    off = off_baseline(judgement) or 0.0
-    lines = [
-        f"{head} ({info.label})",
-        f"  measured   {number(judgement.measured)} {info.unit} (centre of {rounds} rounds, "
-        f"spread {spread_text(judgement.spread)}, {number(low)} .. {number(high)})",
-        f"  expected   {number(judgement.baseline)} {info.unit}, {_allowance(judgement)}: "
-        f"{info.bound} {number(judgement.limit)}",
-        f"  off        {off * 100:+.1f} % from {judgement.against.replace('its', 'the')}",
-    ]
-    if judgement.reason:
-        lines.append(f"  reason     {judgement.reason}")
-    return lines
+    measured = f"{number(judgement.measured)} {info.unit}"
+    if judgement.interval is None and judgement.limit is not None:
+        measured += f" (median of {rounds} rounds)"
+        expected, off = f"{info.bound} {number(judgement.limit)} {info.unit}", ""
+    elif judgement.interval is None or judgement.baseline is None:
+        return [f"{head}: {judgement.reason}"]
+    else:
+        assert judgement.limit is not None
+        low, high = judgement.interval
+        spread = spread_text(judgement.spread)
+        measured += f" (centre of {rounds} rounds, spread {spread}, {number(low)} .. {number(high)})"
+        expected = f"{number(judgement.baseline)} {info.unit}, {_allowance(judgement)}: "
+        expected += f"{info.bound} {number(judgement.limit)}"
+        off = f"{(off_baseline(judgement) or 0.0) * 100:+.1f} % from {judgement.against.replace('its', 'the')}"
+    lines = _fields(measured=measured, expected=expected, off=off, reason=judgement.reason)
+    return [f"{head} ({info.label})", *lines]
 
 
-def looked(outcome: Outcome) -> str:
-    """Return what a look measured where it was red: records_per_s 700 (at least 900)."""
-    found = []
+def _figures_in_red(outcome: Outcome) -> str:
+    """The red figures of a measurement: records_per_s 700 (at least 900)."""
+    texts = []
     for judgement in outcome.judgements:
         if judgement.verdict is Verdict.REGRESSED and judgement.measured is not None and judgement.limit is not None:
             info = metric_info(judgement.metric)
             bound = info.bound if info else "at least"
-            what = f"{judgement.metric} {judgement.step}".rstrip()
-            found.append(f"{what} {number(judgement.measured)} ({bound} {number(judgement.limit)})")
-    return ", ".join(found) or outcome.verdict.value
+            name = f"{judgement.metric} {judgement.step}".rstrip()
+            texts.append(f"{name} {number(judgement.measured)} ({bound} {number(judgement.limit)})")
+    return ", ".join(texts) or outcome.verdict.value
 
 
 def _allowance(judgement: Judgement) -> str:
@@ -289,17 +295,18 @@ def _allowance(judgement: Judgement) -> str:
     return f"{stated}, widened to {percent(judgement.reach)} by the noise between runs"
 
 
-def _next_step(outcome: Outcome, usual: str, asked: Again) -> list[str]:
+def _next_step(outcome: Outcome, usual: str, asked: Again) -> str:
     if outcome.verdict not in NEXT_STEP:
-        return []
+        return ""
     warming = outcome.verdict is Verdict.INCONCLUSIVE and any(WARMING in reason for reason in outcome.reasons)
     step = NEXT_STEP_WARMING if warming else NEXT_STEP[outcome.verdict]
     rounds = max(MORE_ROUNDS, 2 * asked.rounds)
-    again, more, longer = (
-        asked.command(usual, option) for option in ("", f" --rounds {rounds}", " --broker-warmup 300")
+    return step.format(
+        again=asked.command(usual),
+        more=asked.command(usual, f" --rounds {rounds}"),
+        longer=asked.command(usual, " --broker-warmup 300"),
+        baseline=f"make baseline{asked.given}",
     )
-    baseline = f"make baseline{asked.given}"
-    return ["  next       " + step.format(again=again, more=more, longer=longer, baseline=baseline)]
 
 
 SHOWN = (
@@ -359,45 +366,45 @@ def decided_by(decides: Deciding) -> str:
 def comparison_message(outcome: ComparisonOutcome, change: str) -> str:
     """Return what became of one scenario: verdict and effect, what was spent, what to do next."""
     meaning = MEANING[outcome.effect]
-    found = effect_text(outcome.primary) if outcome.primary else meaning
+    headline = effect_text(outcome.primary) if outcome.primary else meaning
     if outcome.effect is Effect.SLOWER and outcome.reasons:
-        found = outcome.reasons[0]  # something else than what usually decides tipped the scale
-    lines = [f"{outcome.effect.value} {outcome.name} with {change!r}: {found}"]
-    if outcome.primary:
-        lines.append(f"  meaning    {meaning}")
-        lines.append(
-            f"  measured   {outcome.pairs} pairs in {outcome.units} units, {outcome.minutes:.1f} min"
-            + (f"; a slowdown of {percent(outcome.detectable)} would have shown" if outcome.detectable else "")
-        )
-    if outcome.scatter:
-        lines.append(f"  scatter    {outcome.scatter}")
-    if words := decided_by(outcome.decides):
-        lines.append(f"  decides    {words}")
-    if outcome.paths_ms:
-        before, after = outcome.paths_ms
-        lines.append(f"  paths      round trip {before:.2f} ms as declared, {after:.2f} ms to the other cluster")
-    lines += [f"  alone      {line}" for line in alone_lines(outcome)]
-    lines += [f"  also       {line}" for line in notable_lines(outcome)]
-    lines += [f"  reason     {reason}" for reason in outcome.reasons]
+        headline = outcome.reasons[0]  # another cause than the deciding metric
+    measured = f"{outcome.pairs} pairs in {outcome.units} units, {outcome.minutes:.1f} min"
+    if outcome.detectable:
+        measured += f"; a slowdown of {percent(outcome.detectable)} would have shown"
+    paths = "round trip {:.2f} ms as declared, {:.2f} ms to the other cluster"
+    lines = _fields(
+        meaning=meaning if outcome.primary else "",
+        measured=measured if outcome.primary else "",
+        scatter=outcome.scatter,
+        decides=decided_by(outcome.decides),
+        paths=paths.format(*outcome.paths_ms) if outcome.paths_ms else "",
+        alone=alone_lines(outcome),
+        also=notable_lines(outcome),
+        reason=outcome.reasons,
+        next=_next_comparison(outcome),
+    )
+    return "\n".join([f"{outcome.effect.value} {outcome.name} with {change!r}: {headline}", *lines])
+
+
+def _next_comparison(outcome: ComparisonOutcome) -> list[str]:
+    steps = []
     by_time = not any(
         reason.startswith(PATHS) or any(words in reason for words in (NEVER, WARMING, GROWING))
         for reason in outcome.reasons
     )
     if outcome.effect is Effect.INCONCLUSIVE and by_time:
-        lines.append(f"  next       {_more(outcome)}")
+        minutes = outcome.more_minutes
+        steps.append(
+            "give it more time (--budget): a decision needs more units"
+            if minutes is None
+            else f"about {max(1.0, minutes):.0f} min more would tell: raise --budget by that much for this scenario"
+        )
     elif any(GROWING in reason for reason in outcome.reasons):
-        lines.append("  next       compare at a rate that the brokers take as declared: --set load.rate=N")
+        steps.append("compare at a rate that the brokers take as declared: --set load.rate=N")
     if outcome.effect is Effect.INVALID:
-        lines.append("  next       mend the reason above, then compare again")
-    return "\n".join(lines)
-
-
-def _more(outcome: ComparisonOutcome) -> str:
-    if outcome.more_minutes is None:
-        return "give it more time (--budget): a decision needs more units"
-    return (
-        f"about {max(1.0, outcome.more_minutes):.0f} min more would tell: raise --budget by that much for this scenario"
-    )
+        steps.append("mend the reason above, then compare again")
+    return steps
 
 
 def recommendation(outcomes: Sequence[ComparisonOutcome], change: str, unfinished: str = "") -> str:

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perfgate.judge.claim import Case, Ruling, guard, judge
+from perfgate.judge.claim import Case, Ruling, guard, judge, ruled
 from perfgate.judge.phrases import number
 from perfgate.judge.rates import AT_THE_CAP, at_its_cap, paired_ratios
 from perfgate.judge.statistics import centre_of, median_interval, median_of, too_many_beyond
@@ -108,15 +108,15 @@ class HostsCase(Case):
         found = median_of(self.ratios)
         if found.beyond(self.most, -1):
             reason = "the generators, not the brokers, were the limit: give it more load hosts"
-            return Ruling(verdict=Verdict.INVALID, reasons=(f"generator saturated: {self.figures}; {reason}",))
+            return ruled(Verdict.INVALID, f"generator saturated: {self.figures}; {reason}")
         if found.keeps(self.most, -1) and not too_many_beyond(self.ratios, self.most, -1):
             reason = f"confirmed with one load host fewer: {self.figures}; the load hosts were not the limit"
-            return Ruling(verdict=Verdict.PASS, reasons=(reason,))
+            return ruled(Verdict.PASS, reason)
         return self.unknown(f"{self.figures}; rounds scatter too much to tell")
 
     def unknown(self, why: str) -> Ruling:
         """Return that it cannot be said."""
-        return Ruling(verdict=Verdict.INCONCLUSIVE, reasons=(f"not confirmed with one load host fewer: {why}",))
+        return ruled(Verdict.INCONCLUSIVE, f"not confirmed with one load host fewer: {why}")
 
     @property
     def figures(self) -> str:
@@ -146,7 +146,7 @@ def its_own_cap_held_it(case: HostsCase, _: Ruling) -> Ruling | None:
     if case.metric != SENT or not load.capped or not at_its_cap(case.measurement):
         return None
     reason = f"confirmed: its own cap of {load.rate:,.0f} records/s held it, not its load hosts"
-    return Ruling(verdict=Verdict.PASS, reasons=(reason,))
+    return ruled(Verdict.PASS, reason)
 
 
 @guard(10, HostsCase)

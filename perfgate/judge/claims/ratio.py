@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from perfgate.judge.bounds_files import Ratios
-from perfgate.judge.claim import Ruling, judge
+from perfgate.judge.claim import Ruling, judge, notes_on, ruled
 from perfgate.judge.paths import paths_ms
 from perfgate.judge.phrases import GROWING, NEVER, PATHS, WARMING
 from perfgate.judge.sequential import Estimate, first_told
@@ -112,15 +112,13 @@ class ReferenceCase(UnitsCase):
     def test(self) -> Ruling:
         """Return the worst of all ratios, each reason with its metric; MISSING where none is of a metric it has."""
         if not self.found:
-            reason = f"{self.path} states no ratio of a metric that this scenario has"
-            return Ruling(verdict=Verdict.MISSING, reasons=(reason,))
-        judgements = tuple(judgement_of(self.comparison, one) for one in self.found)
-        untested = {one.claim.metric.name for one in self.found if one.estimate is None}  # whose reasons name it
-        notes = (
-            one.reason if one.metric in untested else f"{one.metric}: {one.reason}" for one in judgements if one.reason
-        )
-        reasons = (*notes, *self._not_judged())
-        return replace(super().test(), judgements=judgements, reasons=reasons)
+            return ruled(Verdict.MISSING, f"{self.path} states no ratio of a metric that this scenario has")
+        judgements = tuple(_by_estimate(self.comparison, tested) for tested in self.found)
+        notes = list[str]()
+        for tested, judgement in zip(self.found, judgements, strict=True):
+            # The reasons of an untested one name its metric.
+            notes += notes_on([judgement]) if tested.estimate else filter(None, [judgement.reason])
+        return replace(super().test(), judgements=judgements, reasons=(*notes, *self._not_judged()))
 
     def _not_judged(self) -> list[str]:
         """Return which ratios of the brokers' usage are left out, and why: no source has it, or both sides share it."""
@@ -158,70 +156,60 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
     """
     case = ReferenceCase(comparison, ratios, final=final)
     ruling = judge(case)
-    outcome = Outcome(
-        name=comparison.scenario.name,
-        verdict=ruling.verdict,
-        judgements=ruling.judgements,
-        reasons=ruling.reasons,
-    )
+    outcome = ruling.outcome(comparison.scenario.name)
+    by_units = [_by_sound_units(case, claim, units, ruling) for claim, units in case.losses]
     if ruling.in_spite:
-        red = [_of_sound_units(Verdict.REGRESSED, case, one, units, ruling.reasons) for one, units in case.losses]
-        others = (one for one in outcome.judgements if one.metric not in {judged.metric for judged in red})
-        return replace(outcome, judgements=(*red, *others))
+        metrics = {judgement.metric for judgement in by_units}
+        others = (judgement for judgement in outcome.judgements if judgement.metric not in metrics)
+        return replace(outcome, judgements=(*by_units, *others))
     if ruling.verdict is Verdict.INCONCLUSIVE and not ruling.judgements:
-        so_far = (_of_sound_units(Verdict.INCONCLUSIVE, case, one, units) for one, units in case.losses)
-        return replace(outcome, judgements=tuple(so_far))
+        return replace(outcome, judgements=tuple(by_units))
     return outcome
 
 
-def judgement_of(comparison: Comparison, one: Found) -> Judgement:
-    """Return the judgement of a ratio, in the metric's unit: what is expected is the reference's median."""
-    claim, found, name = one.claim, one.estimate, one.claim.metric.name
-    assert isinstance(claim, AtLeast)
-    if found is None:
-        return Judgement(verdict=one.ruling.verdict, metric=name, reason="; ".join(one.ruling.reasons))
-    middle, here = _reference_median(comparison, name), _values(comparison.candidate.rounds, name)
-    low, high = (middle * (1 + share_of(end)) for end in found.interval)
-    scatter = scatter_text(found, comparison.recorded_of(name))
-    return Judgement(
-        verdict=one.ruling.verdict,
-        metric=name,
-        measured=middle * (1 + share_of(found.mean)),
-        spread=spread(here),
-        interval=(low, high),
-        limit=middle * claim.limit,
-        baseline=middle,
-        tolerance=abs(claim.limit - 1),
-        against=THE_REFERENCE,
-        reason="; ".join(filter(None, (*one.ruling.reasons, scatter))),
-    )
+def _by_estimate(comparison: Comparison, tested: Found) -> Judgement:
+    """The judgement of a ratio by the estimate that decided."""
+    ruling, estimate, name = tested.ruling, tested.estimate, tested.claim.metric.name
+    if estimate is None:
+        return Judgement(verdict=ruling.verdict, metric=name, reason="; ".join(ruling.reasons))
+    low, mean, high = map(share_of, (estimate.interval[0], estimate.mean, estimate.interval[1]))
+    reasons = (*ruling.reasons, scatter_text(estimate, comparison.recorded_of(name)))
+    return _judgement(comparison, tested.claim, ruling.verdict, (low, mean, high), reasons)
 
 
-def _of_sound_units(
-    verdict: Verdict, case: ReferenceCase, claim: UnitsClaim, units: SoundUnits, reasons: Sequence[str] = ()
+def _by_sound_units(case: ReferenceCase, claim: UnitsClaim, units: SoundUnits, ruling: Ruling) -> Judgement:
+    """The judgement of a ratio by its usable units."""
+    in_spite = units.in_spite_of(ruling.reasons if ruling.in_spite else ())
+    reasons = (units.counted, f"red in spite of this: {in_spite}" if in_spite else "")
+    (low, high), mean = units.effect.interval, units.effect.estimate
+    return _judgement(case.comparison, claim, ruling.verdict, (low, mean, high), reasons)
+
+
+def _judgement(
+    comparison: Comparison,
+    claim: UnitsClaim,
+    verdict: Verdict,
+    effect: tuple[float, float, float],
+    reasons: Sequence[str],
 ) -> Judgement:
-    """Return a ratio's judgement by the units that say something of it."""
+    """The judgement of a ratio in the metric's unit. `effect`: low end, mean and high end, as shares."""
     assert isinstance(claim, AtLeast)
-    name, effect = claim.metric.name, units.effect
-    here = _values(case.comparison.candidate.rounds, name)
-    expected, (low, high) = _reference_median(case.comparison, name), effect.interval
-    in_spite = units.in_spite_of(reasons)
+    name = claim.metric.name
+    expected = statistics.median(_values(comparison.baseline.rounds, name))
+    low, mean, high = (expected * (1 + share) for share in effect)
+    here = _values(comparison.candidate.rounds, name)
     return Judgement(
         verdict=verdict,
         metric=name,
-        measured=expected * (1 + effect.estimate),
+        measured=mean,
         spread=spread(here) if len(here) > 1 else None,
-        interval=(expected * (1 + low), expected * (1 + high)),
+        interval=(low, high),
         limit=expected * claim.limit,
         baseline=expected,
-        tolerance=abs(claim.limit - 1),
+        tolerance=claim.within,
         against=THE_REFERENCE,
-        reason="; ".join(filter(None, (units.counted, f"red in spite of this: {in_spite}" if in_spite else ""))),
+        reason="; ".join(filter(None, reasons)),
     )
-
-
-def _reference_median(comparison: Comparison, name: str) -> float:
-    return statistics.median(_values(comparison.baseline.rounds, name))
 
 
 def _values(rounds: Sequence[Round], name: str) -> list[float]:

@@ -190,14 +190,9 @@ def _judge_pair(relation: PairRelation, measurements: Mapping[str, Measurement],
     case = RatioCase(relation, measurements, looks)
     ruling = judge(case)
     rounds = case.red if ruling.in_spite and not case.tested else case.ratios
-    return Outcome(
-        name=relation.name,
-        verdict=ruling.verdict,
-        judgements=ruling.judgements,
-        reasons=ruling.reasons,
-        rounds=() if ruling.verdict is Verdict.INVALID else rounds,
-        paired=case.paired,
-    )
+    if ruling.verdict is Verdict.INVALID:
+        rounds = ()
+    return ruling.outcome(relation.name, rounds=rounds, paired=case.paired)
 
 
 def _judge_range(relation: RangeRelation, measurements: Mapping[str, Measurement]) -> Outcome:

@@ -8,16 +8,10 @@ from dataclasses import replace
 
 from perfgate.judge.besides import held
 from perfgate.judge.claim import judge
-from perfgate.judge.loads import spoilt_by_side, unsound_load
+from perfgate.judge.loads import unsound_load
 from perfgate.judge.paths import paths_ms
-from perfgate.judge.sequential import (
-    Estimate,
-    Rule,
-    decided,
-    detectable,
-    looks_until,
-    units_needed,
-)
+from perfgate.judge.rounds import arms_of, flaws_by_arm
+from perfgate.judge.sequential import Estimate, Rule, decided, detectable, looks_until, units_needed
 from perfgate.judge.sequential import estimate as estimate_of
 from perfgate.judge.statistics import share_of
 from perfgate.judge.units import SoundUnits, fewest_units, pairs_per_unit, scatter_text, unit_logs
@@ -106,7 +100,7 @@ class ChangeCase(UnitsCase):
         units = max((one.estimate.units for one in self.found if one.estimate), default=self.units)
         comparison, effects = self.comparison, []
         for name, metric in METRICS.items():
-            left_out = metric in self.metrics or spoilt_by_side(comparison, [metric])
+            left_out = metric in self.metrics or flaws_by_arm(arms_of(comparison), [name])
             logs = () if left_out else unit_logs(comparison, name)[:units]
             if len(logs) >= 2:
                 looks = looks_until(len(logs), comparison.planned_units, last=True, former=comparison.former_plans)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Literal
 
 from perfgate.faults.time import GROWN
-from perfgate.judge.claim import worst
+from perfgate.judge.claim import notes_on, worst
 from perfgate.judge.faults.expectation import (
     expected_outage,
     expected_receiving,
@@ -109,7 +109,7 @@ def judge_fault(scenario: FaultScenario, measurement: Measurement, thresholds: S
         *(
             _predicted(measurement, name, expectation)
             for name, expectation in predicted.items()
-            if told_of(measurement, name) and _bounded(expectation.high_s, held.get(name))
+            if has_figure(measurement, name) and _bounded(expectation.high_s, held.get(name))
         ),
         *([Judgement(verdict=Verdict.INVALID, metric=OUTAGE, reason=no_effect)] if no_effect else []),
         *(_recovered(measurement) if RECOVERY not in held and not scenario.fault.about.ends_load else []),
@@ -120,14 +120,14 @@ def judge_fault(scenario: FaultScenario, measurement: Measurement, thresholds: S
         *(
             grown(measurement, name)
             for name, (doubtful, _) in GROWN.items()
-            if told_of(measurement, name) and _bounded(doubtful, held.get(name))
+            if has_figure(measurement, name) and _bounded(doubtful, held.get(name))
         ),
         *lacking_growth(scenario, measurement, held),
         *lacking_level(scenario, held),
     )
-    notes = [f"{j.metric}: {j.reason}" for j in judgements if j.reason and not j.verdict.green]
-    untold = untold_growth(scenario, measurement)
-    notes += [f"{name} is not held: {why}" for name, why in untold.items() if name not in held]
+    notes = notes_on(judgement for judgement in judgements if not judgement.verdict.green)
+    without_source = growth_without_source(scenario, measurement)
+    notes += [f"{name} is not held: {why}" for name, why in without_source.items() if name not in held]
     verdict = worst(judgement.verdict for judgement in judgements)
     return Outcome(name=scenario.name, verdict=verdict, judgements=judgements, reasons=tuple(notes))
 
@@ -137,7 +137,7 @@ def _bounded(most: float, stored: Threshold | None) -> bool:
     return stored is None or stored.baseline <= most < stored.limit
 
 
-def told_of(measurement: Measurement, metric: str) -> bool:
+def has_figure(measurement: Measurement, metric: str) -> bool:
     """Return whether any round has the figure."""
     return any(metric in r.metrics for r in measurement.rounds)
 
@@ -381,7 +381,7 @@ def _elected_in_time(r: Round) -> bool:
     return r.failover.split.get("controller_s", math.inf) < back
 
 
-def untold_growth(scenario: FaultScenario, measurement: Measurement) -> dict[str, str]:
+def growth_without_source(scenario: FaultScenario, measurement: Measurement) -> dict[str, str]:
     """Return which growth of a long load has no source, and why: not one that failed this time."""
     if not scenario.fault.about.harmless:
         return {}
@@ -389,7 +389,7 @@ def untold_growth(scenario: FaultScenario, measurement: Measurement) -> dict[str
     for name, figure in GROWN_OF.items():
         lacking = [(r.untold.get(figure, ""), r.usage_unavailable) for r in measurement.rounds]
         never = [why for why, this_time in lacking if why and why != this_time]
-        if len(never) == len(measurement.rounds) and not told_of(measurement, name):
+        if len(never) == len(measurement.rounds) and not has_figure(measurement, name):
             reasons[name] = never[0]
     return reasons
 
@@ -398,11 +398,11 @@ def lacking_growth(scenario: FaultScenario, measurement: Measurement, held: Coll
     """Return a judgement of each figure whose growth should be known of a long load, and is not."""
     if not scenario.fault.about.harmless or scenario.fault.hold_s < LINE_S:
         return []
-    without_source = untold_growth(scenario, measurement)
+    without_source = growth_without_source(scenario, measurement)
     return [
         Judgement(verdict=Verdict.INCONCLUSIVE, metric=name, reason=growth_unknown(measurement, name))
         for name in GROWN
-        if name not in held and not told_of(measurement, name) and name not in without_source
+        if name not in held and not has_figure(measurement, name) and name not in without_source
     ]
 
 

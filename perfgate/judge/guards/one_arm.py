@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from perfgate.judge.claim import Ruling, guard
+from perfgate.judge.claim import Ruling, guard, notes_on, ruled
 from perfgate.judge.faults.rules import damage
 from perfgate.judge.scenario_case import FaultCase, PlainCase, ScenarioCase, invalid_reasons, unsettled
 from perfgate.model import Verdict
@@ -14,27 +14,27 @@ from perfgate.model import Verdict
 def records_were_lost(case: FaultCase, _: Ruling) -> Ruling | None:
     """A round that does not count takes no lost record of another one back."""
     reasons = invalid_reasons(case.whole)
-    lost = damage(case.fault, case.whole) if reasons else []
-    notes = (f"{one.metric}: {one.reason}" for one in lost)
-    return Ruling(verdict=Verdict.REGRESSED, judgements=tuple(lost), reasons=(*notes, *reasons)) if lost else None
+    if not reasons or not (lost := damage(case.fault, case.whole)):
+        return None
+    return Ruling(verdict=Verdict.REGRESSED, judgements=tuple(lost), reasons=(*notes_on(lost), *reasons))
 
 
 @guard(-80, ScenarioCase)
 def brokers_failed(case: ScenarioCase, _: Ruling) -> Ruling | None:
     """What brokers did not do although they are there for it; unless the machine made them late."""
-    return Ruling(verdict=Verdict.BROKEN, reasons=case.broken) if case.broken and not case.excuse else None
+    return ruled(Verdict.BROKEN, *case.broken) if case.broken and not case.excuse else None
 
 
 @guard(-60, ScenarioCase)
 def load_was_not_valid(case: ScenarioCase, _: Ruling) -> Ruling | None:
     """Rounds that do not count."""
-    return Ruling(verdict=Verdict.INVALID, reasons=case.reasons) if case.reasons else None
+    return ruled(Verdict.INVALID, *case.reasons) if case.reasons else None
 
 
 @guard(-50, ScenarioCase)
 def brokers_refused_it(case: ScenarioCase, _: Ruling) -> Ruling | None:
     """A scenario that every round's brokers refused, as they must."""
-    return Ruling(verdict=Verdict.PASS) if case.scenario.refusal else None
+    return ruled(Verdict.PASS) if case.scenario.refusal else None
 
 
 @guard(10, PlainCase)

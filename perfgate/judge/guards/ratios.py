@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from perfgate.judge.claim import Ruling, guard
+from perfgate.judge.claim import Ruling, guard, ruled
 from perfgate.judge.claims.relation import RatioCase, bounded
-from perfgate.judge.rounds import spoilt
+from perfgate.judge.rounds import flaws_by_arm
 from perfgate.judge.scenario_case import invalid_reasons, unsettled
 from perfgate.model import Judgement, Verdict
 
@@ -16,8 +16,8 @@ def a_side_was_not_valid(case: RatioCase, _: Ruling) -> Ruling | None:
     """INVALID where one of the two measurements is, or the metric of one is flawed."""
     reasons = [f"{m.scenario.name}: {reason.splitlines()[0]}" for m in case.both for reason in invalid_reasons(m)]
     if not reasons:
-        reasons = [f"{m.scenario.name}: {case.metric}: {why}" for m in case.both if (why := spoilt(m, case.metric))]
-    return Ruling(verdict=Verdict.INVALID, reasons=tuple(reasons)) if reasons else None
+        reasons = [*flaws_by_arm(((m.scenario.name, m) for m in case.both), [case.metric])]
+    return ruled(Verdict.INVALID, *reasons) if reasons else None
 
 
 @guard(-40, RatioCase)
@@ -38,7 +38,7 @@ def ratio_is_over_nothing(case: RatioCase, _: Ruling) -> Ruling | None:
         return None
     rounds = len(case.over.rounds)
     reason = f"{case.metric} of {case.over.scenario.name} was 0 in {case.zeros} of {rounds} rounds: no ratio"
-    return Ruling(verdict=Verdict.INCONCLUSIVE, reasons=(reason,))
+    return ruled(Verdict.INCONCLUSIVE, reason)
 
 
 @guard(-20, RatioCase)
@@ -49,7 +49,7 @@ def a_side_ended_early(case: RatioCase, _: Ruling) -> Ruling | None:
         return None
     name = min(case.both, key=lambda m: len(m.rounds)).scenario.name
     reason = f"{name} was measured in {fewest} of {case.most_rounds} rounds: it scattered too much"
-    return Ruling(verdict=Verdict.INCONCLUSIVE, reasons=(reason,))
+    return ruled(Verdict.INCONCLUSIVE, reason)
 
 
 @guard(-10, RatioCase)
@@ -58,7 +58,7 @@ def metric_is_missing(case: RatioCase, _: Ruling) -> Ruling | None:
     if len(case.ratios) == (case.most_rounds if case.paired else len(case.of.rounds)):
         return None
     reason = f"{case.metric} was measured in {len(case.ratios)} of {case.most_rounds} rounds of both scenarios"
-    return Ruling(verdict=Verdict.INVALID, reasons=(reason,))
+    return ruled(Verdict.INVALID, reason)
 
 
 @guard(10, RatioCase)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from perfgate.judge.besides import got_worse, kept_by_path, never_reached, not_looked_at, once_late
-from perfgate.judge.claim import Ruling, guard
+from perfgate.judge.claim import Ruling, guard, ruled
 from perfgate.judge.claims.same import ChangeCase
-from perfgate.judge.loads import CHANCE, below_its_cap, may_hide_worse, measured_again, spoilt_by_side, unsound_load
+from perfgate.judge.loads import CHANCE, below_its_cap, may_hide_worse, measured_again, unsound_load
 from perfgate.judge.paths import favour, favoured, handicap, handicapped, not_taken_by_path, path_differs
 from perfgate.judge.phrases import GROWING
-from perfgate.judge.units import fewest_units, too_few
+from perfgate.judge.rounds import arms_of, flaws_by_arm
+from perfgate.judge.units import fewest_units
 from perfgate.judge.units_case import ClaimCase, UnitsCase, deciding_metrics, primary_metric
 from perfgate.model import Effect, Verdict
 
@@ -18,10 +19,7 @@ from perfgate.model import Effect, Verdict
 @guard(-60, UnitsCase)
 def load_was_not_valid(case: UnitsCase, _: Ruling) -> Ruling | None:
     """BROKEN where only the candidate's brokers failed; else INVALID."""
-    if not (found := unsound_load(case.comparison)):
-        return None
-    verdict = Verdict.BROKEN if found[0] is Effect.BROKEN else Verdict.INVALID
-    return Ruling(verdict=verdict, reasons=found[1])
+    return unsound_load(case.comparison)
 
 
 @guard(-50, UnitsCase)
@@ -29,21 +27,21 @@ def baseline_did_not_take_the_load(case: UnitsCase, _: Ruling) -> Ruling | None:
     """More of such a load decides nothing: only how much of it was taken is compared (:meth:`loss_claims`)."""
     if not case.units or not case.short.before:
         return None
-    return Ruling(verdict=case.overloaded, reasons=(f"{case.sides_named[0]}: {case.short.before}; {GROWING}",))
+    return ruled(case.overloaded, f"{case.sides_named[0]}: {case.short.before}; {GROWING}")
 
 
 @guard(-40, UnitsCase)
 def candidate_did_not_take_the_load(case: UnitsCase, _: Ruling) -> Ruling | None:
     """REGRESSED, unless brokers were cold or the paths to two clusters may be why."""
     comparison, short = case.comparison, case.short
-    if not case.units or not short.told:
+    if not case.units or not short.clearly:
         return None
     decides, margin, reason = primary_metric(comparison).name, comparison.decides.margin, f"candidate: {short.after}"
     if case.cold:
-        return Ruling(verdict=Verdict.INCONCLUSIVE, reasons=(case.cold, reason))
+        return ruled(Verdict.INCONCLUSIVE, case.cold, reason)
     if case.final and (why := not_taken_by_path(comparison, decides, margin, case.sides)):
-        return Ruling(verdict=Verdict.INCONCLUSIVE, reasons=(why, reason))
-    return Ruling(verdict=Verdict.REGRESSED, reasons=(reason,))
+        return ruled(Verdict.INCONCLUSIVE, why, reason)
+    return ruled(Verdict.REGRESSED, reason)
 
 
 @guard(-30, UnitsCase)
@@ -51,16 +49,18 @@ def too_few_units(case: UnitsCase, _: Ruling) -> Ruling | None:
     """INVALID where a flawed metric ended it, and not the budget."""
     if case.units >= case.needed:
         return None
-    if reasons := spoilt_by_side(case.comparison, deciding_metrics(case.comparison)):
-        return Ruling(verdict=Verdict.INVALID, reasons=reasons)
-    return Ruling(verdict=Verdict.INCONCLUSIVE, reasons=(too_few(case.units, case.needed),))
+    deciding = [metric.name for metric in deciding_metrics(case.comparison)]
+    if reasons := flaws_by_arm(arms_of(case.comparison), deciding):
+        return ruled(Verdict.INVALID, *reasons)
+    why = f"{case.units} unit(s) were measured; an interval and a decision need {case.needed}"
+    return ruled(Verdict.INCONCLUSIVE, why)
 
 
 @guard(-20, ClaimCase)
 def metric_is_flawed(case: ClaimCase, _: Ruling) -> Ruling | None:
     """A figure that the load, or its source, made."""
-    reasons = spoilt_by_side(case.comparison, [case.metric])
-    return Ruling(verdict=Verdict.INVALID, reasons=reasons) if reasons else None
+    reasons = flaws_by_arm(arms_of(case.comparison), [case.metric.name])
+    return ruled(Verdict.INVALID, *reasons) if reasons else None
 
 
 @guard(-10, ClaimCase)
@@ -68,7 +68,7 @@ def metric_is_missing(case: ClaimCase, _: Ruling) -> Ruling | None:
     """A metric that rounds lack on either side."""
     if len(case.logs) >= fewest_units(case.comparison, [case.metric.name]):
         return None
-    return Ruling(verdict=Verdict.INVALID, reasons=(f"{case.metric.name} was not measured in every round",))
+    return ruled(Verdict.INVALID, f"{case.metric.name} was not measured in every round")
 
 
 @guard(10, ClaimCase)
@@ -78,12 +78,12 @@ def path_may_have_made_it(case: ClaimCase, ruling: Ruling) -> Ruling | None:
         return None
     comparison, metric, claim, sides = case.comparison, case.metric, case.claim, case.whole.sides
     if why := path_differs(comparison, metric.name, case.estimate.mean, claim.within, sides):
-        return Ruling(verdict=Verdict.INCONCLUSIVE, reasons=(why,))
+        return ruled(Verdict.INCONCLUSIVE, why)
     longer, shorter = handicap(comparison, metric), favour(comparison, metric)
     if ruling.verdict.red and longer and not claim.lost(case.estimate, longer):
-        return Ruling(verdict=Verdict.INCONCLUSIVE, reasons=(handicapped(comparison, metric, sides),))
+        return ruled(Verdict.INCONCLUSIVE, handicapped(comparison, metric, sides))
     if not ruling.verdict.red and shorter and claim.kept_by_path(case.estimate, shorter):
-        return Ruling(verdict=Verdict.INCONCLUSIVE, reasons=(favoured(comparison, metric, sides),))
+        return ruled(Verdict.INCONCLUSIVE, favoured(comparison, metric, sides))
     return None
 
 
