@@ -1,10 +1,9 @@
-"""The one judge: guards before a claim's test, the test, guards after it, and a loss that no doubt explains. Pure.
+"""Engine of every verdict on measurements: guards before a claim's test, the test, guards after it. Pure.
 
-Every verdict over something measured comes of :func:`judge`. A case is one claim, or all claims of a scenario, with the
-series that it is about. A guard is one reason for which a case cannot be decided, or is decided otherwise: a function
-of :mod:`perfgate.judge.guards` with its place in the order. The first guard before the test that objects ends it; each
-guard after the test may take its verdict back or add a note. What is then undecided is red all the same where more is
-lost than all doubts explain: so no guard hides a catastrophe, and nothing becomes green by this.
+A case is one claim, or all claims of a scenario, with its series. A guard (:mod:`perfgate.judge.guards`) is one reason
+why a case cannot be decided, or is decided otherwise. The first objection before the test ends it; each guard after the
+test may take its verdict back or add a note. An undecided case is red all the same where more is lost than all doubts
+explain: so no guard hides a catastrophe, and nothing becomes green by this.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ UNDECIDED = (Verdict.INCONCLUSIVE, Verdict.INVALID, Verdict.MISSING)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ruling:
-    """A verdict with the judgements and reasons it rests on. `guard`: the last guard that changed it, if any did."""
+    """A verdict with its judgements and reasons. `guard`: the last guard that changed it, if any."""
 
     verdict: Verdict
     judgements: tuple[Judgement, ...] = ()
     reasons: tuple[str, ...] = ()
     guard: str = ""
     in_spite: bool = False
-    """Red although guards objected, by a loss that remains without all that doubts explain."""
+    """Red although guards objected: a loss remains without all that doubts explain."""
 
     def outcome(self, name: str, **more: Any) -> Outcome:
         """The ruling as the outcome of a scenario or relation, with `more` of its fields."""
@@ -45,11 +44,11 @@ class Ruling:
         return Outcome(name=name, **{**own, **more})
 
     def taken_back(self, *reasons: str) -> Ruling:
-        """Return the ruling as INCONCLUSIVE for these reasons, which come first."""
+        """The ruling as INCONCLUSIVE, with these reasons first."""
         return replace(self, verdict=Verdict.INCONCLUSIVE, reasons=(*reasons, *self.reasons))
 
     def noting(self, *notes: str) -> Ruling:
-        """Return the ruling with these notes, which come last."""
+        """The ruling with these notes last."""
         return replace(self, reasons=(*self.reasons, *notes))
 
 
@@ -64,14 +63,14 @@ def notes_on(judgements: Iterable[Judgement]) -> list[str]:
 
 
 class Case(ABC):
-    """What is judged: a claim, or the claims of a scenario, with the series."""
+    """A claim, or the claims of a scenario, with the series that it is about."""
 
     @abstractmethod
     def test(self) -> Ruling:
-        """Return what the figures say, where no guard objects to them."""
+        """The ruling by the figures alone."""
 
     def in_spite(self, ruling: Ruling) -> Ruling:
-        """Return the ruling, red where a loss remains without all that there is to doubt."""
+        """The ruling, red where a loss remains without all that doubts explain."""
         return ruling
 
 
@@ -80,7 +79,7 @@ Check = Callable[[Any, Ruling], Ruling | None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Guard:
-    """One reason against a verdict: asked at its `place`, before the test (below 0) or after it, of these `cases`."""
+    """One reason against a verdict of these `cases`; it is checked before the test (`place` below 0) or after it."""
 
     check: Check
     place: int
@@ -91,7 +90,7 @@ _GUARDS: dict[str, Guard] = {}
 
 
 def guard(place: int, *cases: type) -> Callable[[Check], Check]:
-    """Register a guard of these cases. It is given the ruling so far, and returns another, or None."""
+    """Register a guard of these cases. It gets the ruling so far, and returns another or None."""
 
     def register(check: Check) -> Check:
         _GUARDS[f"{check.__module__}.{check.__qualname__}"] = Guard(check=check, place=place, cases=cases)
@@ -101,7 +100,7 @@ def guard(place: int, *cases: type) -> Callable[[Check], Check]:
 
 
 def guards_of(case: type[Case]) -> tuple[Guard, ...]:
-    """Return the guards of a kind of case in their order."""
+    """The guards of a kind of case in their order."""
     load_modules("perfgate.judge.guards")
     of_case = (registered for registered in _GUARDS.values() if issubclass(case, registered.cases))
     return tuple(sorted(of_case, key=lambda registered: registered.place))
@@ -109,13 +108,13 @@ def guards_of(case: type[Case]) -> tuple[Guard, ...]:
 
 @cache
 def load_modules(package: str) -> None:
-    """Import every module of a package; what they register is known then."""
+    """Import every module of a package, so that what they register is known."""
     for module in iter_modules(import_module(package).__path__):
         import_module(f"{package}.{module.name}")
 
 
 def judge(case: Case) -> Ruling:
-    """Return the ruling over a case. Raises JudgeError, which is never green, where a guard has a bug."""
+    """Judge a case. Raises JudgeError, which is never green, where a guard has a bug."""
     guards = guards_of(type(case))
     for before in (registered for registered in guards if registered.place < 0):
         if objection := _checked(before, case, ruled(Verdict.INCONCLUSIVE)):
@@ -136,5 +135,5 @@ def _checked(registered: Guard, case: Case, ruling: Ruling) -> Ruling | None:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the verdict over several claims: what is red stays red besides what does not count."""
+    """The worst of several claims' verdicts: red stays red next to what does not count."""
     return min(verdicts, key=severity)

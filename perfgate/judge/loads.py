@@ -16,8 +16,7 @@ from perfgate.model import Comparison, Measurement, Round, Verdict
 from perfgate.model.compared import HEARD_LATE, OUTLASTED, SATURATED, SENT_LATE, STOOD_STILL
 
 MANY_TIMES, MANY = 10.0, 0.05
-"""Failures come together, a burst of them after one stall: a share that is less many times larger, or a small one, may
-be chance."""
+"""Failures come in bursts after a stall: a share that is fewer times larger, or smaller, may be chance."""
 
 
 def unsound_load(comparison: Comparison) -> Ruling | None:
@@ -34,10 +33,10 @@ def unsound_load(comparison: Comparison) -> Ruling | None:
 
 
 def _only_candidate_failed(comparison: Comparison) -> bool:
-    """Return whether the candidate's brokers did not take, or keep, what was sent to them: wherever they run.
+    """Whether only the candidate's brokers did not take, or keep, what was sent to them.
 
-    Those of the baseline did, or failed to do so with clearly fewer records. What was only late, and happened on the
-    baseline's side before, though not again, is of neither side.
+    Those of the baseline did, or failed with clearly fewer records. A lateness that happened on the baseline's side
+    too, though not again, is of neither side.
     """
     before, after = comparison.baseline, comparison.candidate
     failed = [r for r in after.rounds if _failed(r)]
@@ -53,7 +52,7 @@ def _failed(one: Round) -> bool:
 
 
 def _clearly_more(after: Sequence[Round], before: Sequence[Round]) -> bool:
-    """Return whether MANY of these records failed, and MANY_TIMES their share; False where failures are not counted."""
+    """Whether MANY of these records failed, and MANY_TIMES their share; False where failures are not counted."""
     shares = []
     for rounds in (after, before):
         attempted = sum(r.accounting.attempted for r in rounds)
@@ -63,7 +62,7 @@ def _clearly_more(after: Sequence[Round], before: Sequence[Round]) -> bool:
 
 
 def _counted(one: Round) -> bool:
-    """Return whether all that failed in the round is a number of records."""
+    """Whether all that failed in the round is a number of records."""
     return bool(one.accounting.failed_total or one.accounting.unresolved)
 
 
@@ -72,11 +71,11 @@ CHANCE = "that may be chance"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Short:
-    """`before`: how much of the load the brokers did not take as declared, where they did not in most rounds.
+    """The load that brokers of either side did not take.
 
-    `after`: the same of the candidate, in any round, and in how many on either side. `often`: in most of them, or in
-    more than chance gives to one of two sides that are short as often, so that it is not the same. `told`: the
-    candidate's were short clearly more often.
+    `before`: how much the baseline's did not take, where that was so in most rounds. `after`: the same of the
+    candidate's in any round, with the number of rounds on either side. `often`: in most rounds, or more than chance
+    gives one of two sides that are short equally often. `clearly`: the candidate's were short clearly more often.
     """
 
     before: str
@@ -86,7 +85,7 @@ class Short:
 
 
 def short_of(comparison: Comparison) -> Short:
-    """Return what the two sides' brokers did not take."""
+    """The load that the two sides' brokers did not take."""
     declared, candidate = (_short(m) for m in (comparison.baseline, comparison.candidate))
     among = [len(m.rounds) for m in (comparison.baseline, comparison.candidate)]
     counts = f"({len(candidate)} of {among[1]} rounds, as declared {len(declared)} of {among[0]})"
@@ -100,9 +99,9 @@ def short_of(comparison: Comparison) -> Short:
 
 
 def _chance_of_units(comparison: Comparison) -> float:
-    """Return the chance of so many short rounds of the candidate, or units where these are pairs of clusters.
+    """The chance of at least this many short rounds of the candidate, or short pairs of clusters.
 
-    The rounds of a pair have their clusters in common: it counts once, as short where most of them are.
+    The rounds of a pair share its clusters: it counts once, as short where most of them are.
     """
     size = comparison.rounds_per_unit if comparison.method == "pairs" else 1
     counts = list[int]()
@@ -114,17 +113,17 @@ def _chance_of_units(comparison: Comparison) -> float:
 
 
 def _error_of_this_look(comparison: Comparison) -> float:
-    """Return what a look at so many units may spend of the chance of an error (perfgate.judge.sequential)."""
+    """The chance of an error that a look at this many units may spend (perfgate.judge.sequential)."""
     units, planned = max(1, whole_units(comparison)), comparison.planned_units
     before, now = (0.0, *looks_until(units, max(units, planned), last=False, former=comparison.former_plans).spent)[-2:]
     return ERROR * (now - before)
 
 
 def below_its_cap(comparison: Comparison) -> str:
-    """Return in how many rounds the candidate of a load that both sides mostly hold at its cap did not come to it.
+    """In how many rounds the candidate of a load that reaches its cap on both sides did not reach it.
 
-    Empty where it did as often as the other side, but for chance: the median of the rounds, by which the cap holds a
-    load, does not tell of those below it, nor does what a record costs the brokers.
+    Empty where it did as often as the baseline, but for chance. The median of the rounds, which the cap limits, does
+    not show the rounds below it, nor does the CPU per record.
     """
     sides = (comparison.baseline, comparison.candidate)
     if not comparison.scenario.load.capped or not all(map(at_its_cap, sides)):
@@ -141,10 +140,11 @@ def _short(measurement: Measurement) -> list[str]:
 
 
 def chance_of(after: int, rounds_after: int, before: int, rounds_before: int) -> float:
-    """Return how likely so many short rounds, or more, are the candidate's where both sides are short equally often.
+    """The chance of at least `after` short rounds of the candidate where both sides are short equally often.
 
-    Fisher's exact test, one-sided: all ways to place the short rounds among those of both sides are as likely. A rate
-    at the edge of the machine is short in every other round of either side: a majority alone is red by chance then.
+    Fisher's exact test, one-sided: all ways to place the short rounds among those of both sides are equally likely. A
+    rate at the edge of the machine is short in every other round of either side: a majority alone is red by chance
+    then.
     """
     short = after + before
     ways = sum(
@@ -155,7 +155,7 @@ def chance_of(after: int, rounds_after: int, before: int, rounds_before: int) ->
 
 
 RARELY = 0.05
-"""So rarely does one side have so many of all that were spoilt where both have them equally often."""
+"""A chance, where both sides have flawed loads equally often, of one having this many of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class _Kind:
     counts: str
     """How many of the candidate's side, and how many as declared."""
     hides: str
-    """What may lie behind it."""
+    """The regression that may be behind it."""
     unit: str
 
     def count(self, measurement: Measurement) -> int:
@@ -190,9 +190,9 @@ KINDS = (
 
 
 def may_hide_worse(comparison: Comparison) -> str:
-    """Return that the candidate's side spoilt clearly more of what was measured again; empty where it did not.
+    """That clearly more was measured again on the candidate's side; empty where it was not.
 
-    What is measured again is not among the figures, and brokers that got worse are what it may hide.
+    What is measured again is not among the figures, and may hide brokers that got worse.
     """
     for kind, candidate, declared in _counts(comparison):
         if chance_by_toss(candidate, declared) <= RARELY:
@@ -202,7 +202,7 @@ def may_hide_worse(comparison: Comparison) -> str:
 
 
 def measured_again(comparison: Comparison) -> str:
-    """Return how much the candidate's side spoilt, where that is more than as declared; else empty."""
+    """How much was measured again on the candidate's side, where that is more than on the other; else empty."""
     for kind, candidate, declared in _counts(comparison):
         if candidate > declared:
             return f"candidate: {kind.counts.format(candidate, declared)}; those {kind.unit} were measured again"
@@ -215,6 +215,6 @@ def _counts(comparison: Comparison) -> Iterator[tuple[_Kind, int, int]]:
 
 
 def chance_by_toss(more: int, fewer: int) -> float:
-    """Return how likely one side has so many of them all, or more, by the toss of a coin."""
+    """The chance that a coin's toss gives one side at least `more` of them all."""
     count = more + fewer
     return math.ldexp(sum(math.comb(count, heads) for heads in range(more, count + 1)), -count)

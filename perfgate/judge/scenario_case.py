@@ -19,9 +19,9 @@ from perfgate.model import FaultScenario, Judgement, Measurement, Outcome, Profi
 
 
 class ScenarioCase(Case):
-    """The rounds of a scenario, and the profile's thresholds of it.
+    """The rounds of a scenario with the profile's thresholds.
 
-    `whole`: all of them. `measurement`: without those whose brokers may only have been late, on a slow machine.
+    `whole`: all rounds. `measurement`: without those whose brokers may only have been late because of a slow machine.
     `reasons`: why its load as a whole does not count.
     """
 
@@ -40,10 +40,10 @@ class ScenarioCase(Case):
 
     @abstractmethod
     def red(self) -> list[Judgement]:
-        """Return what is REGRESSED although rounds do not count, by what their flaws do not explain."""
+        """Judgements that are REGRESSED although rounds do not count: their flaws do not explain them."""
 
     def in_spite(self, ruling: Ruling) -> Ruling:
-        """Return the ruling, REGRESSED where rounds that count, or count in part, show that."""
+        """The ruling, REGRESSED where rounds that count, or count in part, show that."""
         if ruling.verdict is not Verdict.INVALID or not self.reasons or not (red := self.red()):
             return ruling
         reasons = (*notes_on(red), *ruling.reasons)
@@ -53,7 +53,7 @@ class ScenarioCase(Case):
 
 
 class PlainCase(ScenarioCase):
-    """A scenario without a fault: the claims of :mod:`perfgate.judge.claims` about it, in their order."""
+    """A scenario without a fault, with the claims of :mod:`perfgate.judge.claims` in their order."""
 
     def __init__(self, measurement: Measurement, profile: Profile | None) -> None:
         super().__init__(measurement, profile)
@@ -64,14 +64,14 @@ class PlainCase(ScenarioCase):
             self.doubts = (*host_doubts(self.measurement), *lower_cap_doubts(sound, self.thresholds))
 
     def judgements(self) -> list[Judgement]:
-        """Return the judgement of every claim."""
+        """The judgements of all claims."""
         judged = list[Judgement]()
         for claim in claims():
             judged += claim(self, judged)
         return judged
 
     def test(self) -> Ruling:
-        """Return the worst of all claims."""
+        """The worst of all claims."""
         judged = self.judgements()
         known = {one.metric.partition(".")[0] for one in judged if one.verdict is not Verdict.MISSING}
         flawed = {name: reason for name, reason in spoilt_metrics(self.measurement).items() if name not in known}
@@ -79,7 +79,7 @@ class PlainCase(ScenarioCase):
         return Ruling(verdict=worst(one.verdict for one in judged), judgements=tuple(judged), reasons=notes)
 
     def red(self) -> list[Judgement]:
-        """Return the claims that are broken, where enough rounds were measured."""
+        """The broken claims, where enough rounds were measured."""
         if len(self.measurement.rounds) < FEWEST_SOUND:
             return []
         return [one for one in self.judgements() if one.verdict is Verdict.REGRESSED]
@@ -95,19 +95,19 @@ class FaultCase(ScenarioCase):
         return self.scenario
 
     def test(self) -> Ruling:
-        """Return what the fault cost."""
+        """The verdict on what the fault cost."""
         outcome = judge_fault(self.fault, self.measurement, self.thresholds)
         return Ruling(verdict=outcome.verdict, judgements=outcome.judgements, reasons=outcome.reasons)
 
     def red(self) -> list[Judgement]:
-        """Return what cost more than it may, in any round."""
+        """What cost more than it may in any round."""
         if not any(r.failover for r in self.measurement.rounds):
             return []
         return [one for one in self.test().judgements if one.verdict is Verdict.REGRESSED]
 
 
 Claim = Callable[[PlainCase, Sequence[Judgement]], list[Judgement]]
-"""What is claimed of a scenario's rounds. It is given the judgements of the claims before it."""
+"""A claim about a scenario's rounds. It gets the judgements of the claims before it."""
 _CLAIMS: dict[int, Claim] = {}
 
 
@@ -122,27 +122,27 @@ def claim(place: int) -> Callable[[Claim], Claim]:
 
 
 def claims() -> list[Claim]:
-    """Return the claims in their order."""
+    """The claims in their order."""
     load_modules("perfgate.judge.claims")
     return [_CLAIMS[place] for place in sorted(_CLAIMS)]
 
 
 def judge_scenario(measurement: Measurement, profile: Profile | None) -> Outcome:
-    """Judge every metric of a scenario that the profile has a threshold of, and say what it lacks."""
+    """Judge a scenario by the profile's thresholds; a required metric without one is MISSING."""
     kind = FaultCase if isinstance(measurement.scenario, FaultScenario) else PlainCase
     ruling = judge(kind(measurement, profile))
     return ruling.outcome(measurement.scenario.name, more_hosts=more_hosts(measurement))
 
 
 def warming(measurement: Measurement) -> str:
-    """Return that the brokers were still warming up while the rounds were measured; empty when they were not."""
+    """That brokers were still warming up while the rounds were measured; else empty."""
     return f"{WARMING}: {measurement.warming}" if measurement.warming else ""
 
 
 def unsettled(measurement: Measurement) -> str:
-    """Return why nothing green may be said of it.
+    """Why the scenario cannot be green; else empty.
 
-    Brokers still warmed up, generators may be the limit, or a rate that probes was taken in some rounds only.
+    Brokers still warmed up, generators may be the limit, or a probing rate was taken in some rounds only.
     """
     limit, rounds = more_hosts(measurement), len(measurement.rounds)
     short = sum(bool(r.not_sustained) for r in measurement.rounds)
@@ -155,7 +155,7 @@ def unsettled(measurement: Measurement) -> str:
 
 
 def no_longer_taken(outcome: Outcome, measurement: Measurement, former: Sequence[float]) -> Outcome:
-    """Return the outcome, INCONCLUSIVE where brokers took a probing rate in no round that they took in a former run.
+    """The outcome, INCONCLUSIVE where no round's brokers took a probing rate that a former run's took.
 
     `former`: the rates of runs like this one, in records/s. Without a threshold such a rate may lie beyond the machine;
     one that was taken before does not.
@@ -170,10 +170,9 @@ def no_longer_taken(outcome: Outcome, measurement: Measurement, former: Sequence
 
 
 def tells_nothing(measurement: Measurement) -> str:
-    """Return why this machine cannot show what relations state of the scenario; empty when it can.
+    """Why this machine cannot show what relations state of the scenario; empty when it can.
 
-    Its brokers took a rate that is declared to probe in no round, or took a rate of which records are to time out so
-    well that none did.
+    No round's brokers took a probing rate, or they took so much of a load whose records should time out that none did.
     """
     load = measurement.scenario.load
     if load.probes and measurement.rounds and all(r.not_sustained for r in measurement.rounds):
@@ -185,7 +184,7 @@ def tells_nothing(measurement: Measurement) -> str:
 
 
 def invalid_reasons(measurement: Measurement) -> tuple[str, ...]:
-    """Return why the measurement must not be judged; empty when it may."""
+    """Why the measurement must not be judged; empty when it may."""
     if not measurement.rounds:
         return ("no round was measured",)
     reasons = [f"round {r.index}: {reason}" for r in measurement.rounds for reason in r.invalid]
@@ -200,16 +199,15 @@ def invalid_reasons(measurement: Measurement) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GateStopRule:
-    """Stops what could not be judged by `profile` (None: nothing stops it) after all `rounds` of the tier."""
+    """Stops scenarios that `profile` could not judge after all `rounds` of the tier; None stops nothing."""
 
     profile: Profile | None
     rounds: int
 
     def hopeless(self, scenario: Scenario, rounds: Sequence[Round]) -> bool:
-        """Return whether these rounds scatter so much that the rest of them could not be judged either.
+        """Whether the rounds scatter so much that the rest of them could not be judged either.
 
-        A metric that some of them have not scatters by nothing that is known; rounds on brokers that were still warming
-        up get better, and are the warm-up of those that follow.
+        Not of a metric that some rounds lack, nor of rounds that warming brokers make better one after the other.
         """
         thresholds = self.profile.thresholds.get(scenario.name, ()) if self.profile else ()
         if thresholds and (still_warming({scenario.name: rounds}) or each_better(rounds)):
@@ -225,5 +223,5 @@ class GateStopRule:
         return False
 
     def still_warming(self, rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
-        """Return the scenarios of a block that were measured on brokers still warming up, with the figures."""
+        """The scenarios of a block that were measured on brokers still warming up, with the figures."""
         return still_warming(rows)

@@ -1,4 +1,4 @@
-"""Units of a comparison: their logarithms, and what remains of a loss without flawed rounds and doubts. Pure."""
+"""Units of a comparison: their logarithms, and the loss that remains without flawed rounds and doubts. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from perfgate.model.flaw import Doubt, excused, explained
 
 
 def unit_logs(comparison: Comparison, metric: str) -> tuple[float, ...]:
-    """Return the logarithm of candidate over baseline of each whole unit; empty when a round lacks the metric."""
+    """The logarithm of candidate over baseline of each whole unit; empty when a round lacks the metric."""
     sides = (comparison.baseline.rounds, comparison.candidate.rounds)
     size, count = comparison.rounds_per_unit, whole_units(comparison)
     before, after = ([r.metrics.get(metric, 0.0) for r in side[: size * count]] for side in sides)
@@ -44,22 +44,22 @@ def unit_logs(comparison: Comparison, metric: str) -> tuple[float, ...]:
 
 
 def whole_units(comparison: Comparison) -> int:
-    """Return how many units of the statistics both sides have."""
+    """The number of whole units that both sides have."""
     return min(len(comparison.baseline.rounds), len(comparison.candidate.rounds)) // comparison.rounds_per_unit
 
 
 def pairs_per_unit(comparison: Comparison) -> int:
-    """Return how many pairs of turns or rounds a unit has."""
+    """The number of pairs of turns or rounds of a unit."""
     return len(comparison.orders[0].replace(" ", "")) // 2 if comparison.orders else comparison.rounds_per_unit
 
 
 def fewest_units(comparison: Comparison, metrics: Sequence[str]) -> int:
-    """Return how many units a decision by these metrics needs: fewer where recorded pairs tell of all of them."""
+    """The number of units that a decision by these metrics needs: fewer where all have recorded pairs."""
     return FEWEST_BESIDE_RECORDED if metrics and all(map(comparison.recorded_of, metrics)) else FEWEST_UNITS
 
 
 def scatter_text(found: Estimate, recorded: RecordedPairs | None) -> str:
-    """Return what the scatter between pairs rests on besides them; empty where nothing is recorded."""
+    """How recorded pairs entered the scatter between pairs; empty where none are recorded."""
     if recorded is None:
         return ""
     if not found.refused:
@@ -77,12 +77,12 @@ LARGEST_SCATTER = 0.5
 (benchmarks/results/compare_quality.jsonl). A median latency scattered by 0.579 once; the unit farthest off was off by
 1.71, where one alone has to be by 2.7."""
 LARGEST_OF_PAIRS = 0.31
-"""The same of pairs of clusters, but for latencies: among 21 comparisons 0.069 of a rate, 0.086 of CPU, and of single
-bursts, which are left of a pair that was cut off, 0.206."""
+"""The same of pairs of clusters, except latencies: among 21 comparisons 0.069 of a rate, 0.086 of CPU, and 0.206 of
+single bursts, which are left of a pair that was cut off."""
 WIDENING = math.sqrt((1 + CORRELATION) / (1 - CORRELATION))
 WORST, OF_THE_ERROR = 4, 0.1
-"""One in so many units is left out, and what is left is tested at so much of the error: what scatters least was chosen.
-At all of it 1.3 in 1,000 more were red of nine units that are correlated by 0.5."""
+"""One of WORST units is left out, and the rest is tested at this share of the error, since the units that scatter least
+were chosen. At all of it 1.3 in 1,000 more were red of nine units that are correlated by 0.5."""
 FEWEST_OF_LATENCIES = 2
 """One burst in which brokers stood still for half a second has 100 times the p99, and is no change of it."""
 ROUNDED = 1 - 1e-9
@@ -98,12 +98,11 @@ def known_loss(
     final: bool,
     rule: Rule = PLAIN,
 ) -> bool:
-    """Return whether these units' logarithms (one or more) show a loss of more than `margin`, a logarithm.
+    """Whether these units show a loss of more than `margin`, a logarithm.
 
-    `red`: what the sequential test says of the estimate that enough units give. That test takes the scatter of the
-    units as it finds it: it needs a few of them, and one that is far worse than the others makes the mean of all
-    uncertain. Two tests for a loss alone are made besides: :func:`far_beyond`, and the sequential test of the units
-    without the worst quarter, at a tenth of its error.
+    `red`: the sequential test of the estimate that enough units give. It needs a few units and takes their scatter as
+    it is: one unit far worse than the others makes the mean of all uncertain. So two more tests for a loss alone are
+    made: :func:`far_beyond`, and the sequential test of the units without the worst quarter, at a tenth of its error.
 
     Counting less of a unit, and leaving out the worst, moves the mean towards no loss. Where nothing differs the two
     add at most 2 false reds to 10,000 of the sequential test's own (10,000 comparisons a line, judged at all looks, of
@@ -135,13 +134,13 @@ def known_loss(
 
 
 def far_beyond(losses: Sequence[float], scatter: float, margin: float, looks: Looks, share: float = 1.0) -> bool:
-    """Return whether these units' losses, logarithms, lie farther beyond the margin than such scatter makes them.
+    """Whether these units' losses, logarithms, lie farther beyond the margin than such scatter makes them.
 
     With the losses of n units, none counted as more than what one unit alone needs, and the largest scatter s of a unit
     where nothing differs, z = (mean - margin) * sqrt(n) / (s * sqrt(3)). sqrt(3) is the widening for neighbours that
     are correlated by 0.5. A loss is known where z exceeds the boundary of the look, that of a known variance: the
     chance is 0.001 in all, as in the sequential test. One unit needs a factor of 15, two need 7, four 4; of pairs of
-    clusters, but for latencies, one needs 5.5, two 3.4, four 2.4.
+    clusters, except latencies, one needs 5.5, two 3.4, four 2.4.
     """
     most = margin - NormalDist().inv_cdf(share * ERROR) * WIDENING * scatter
     counted = [min(loss, most) for loss in losses]
@@ -150,13 +149,13 @@ def far_beyond(losses: Sequence[float], scatter: float, margin: float, looks: Lo
 
 
 def without_worst(logs: Sequence[float], sign: int) -> tuple[float, ...]:
-    """Return the units, in their order, without the worst quarter of them. `sign`: 1 where more is better, else -1."""
+    """The units, in their order, without the worst quarter. `sign`: 1 where more is better, else -1."""
     left_out = set(sorted(range(len(logs)), key=lambda index: sign * logs[index])[: len(logs) // WORST])
     return tuple(log for index, log in enumerate(logs) if index not in left_out)
 
 
 def wide_interval(logs: Sequence[float], scatter: float) -> tuple[float, float]:
-    """Return the 95 % interval of the mean of units that may be few: by this scatter, or their own."""
+    """The 95 % interval of the mean of units that may be few: by this scatter, or their own."""
     own = float(np.std(logs, ddof=1)) if len(logs) > 1 else 0.0
     error = max(scatter, own) * WIDENING / math.sqrt(len(logs))
     reach, mean = -NormalDist().inv_cdf(INTERVAL_ERROR) * error, float(np.mean(logs))
@@ -164,17 +163,17 @@ def wide_interval(logs: Sequence[float], scatter: float) -> tuple[float, float]:
 
 
 def largest_scatter(comparison: Comparison, metric: MetricInfo) -> float:
-    """Return the largest standard deviation of a unit's logarithm that is reckoned with where nothing differs."""
+    """The largest standard deviation of a unit's logarithm to expect where nothing differs."""
     of_pairs = comparison.method == "pairs" and "latency_ms." not in metric.name
     return LARGEST_OF_PAIRS if of_pairs else LARGEST_SCATTER
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SoundUnits:
-    """The units of a comparison that say something of a metric.
+    """The usable units of a comparison for one metric.
 
-    `logs`: logarithm of candidate over baseline of each as measured; `explained`: the same with all that its doubts
-    explain taken off. `doubts`: those that explain a part, each once. `among`: so many units were begun.
+    `logs`: logarithm of candidate over baseline of each as measured; `explained`: the same without all that its doubts
+    explain. `doubts`: those that explain a part, each once. `among`: the number of units that were begun.
     """
 
     metric: MetricInfo
@@ -207,27 +206,27 @@ class SoundUnits:
 
     @property
     def explains(self) -> str:
-        """What all there is to doubt explains of the loss, in words; empty where that is nothing."""
+        """How much of the loss the doubts explain, in words; empty where that is nothing."""
         if explained(self.doubts, self.metric.name) == (1, 0):
             return ""
         return words(self.doubts, self.metric.name, [math.exp(fmean(self.logs))], 1.0, self.metric.sign)
 
     def in_spite_of(self, reasons: Sequence[str]) -> str:
-        """Return these reasons for doubt with what all of them explain of the loss; empty where there is none."""
+        """These reasons for doubt with how much of the loss all of them explain; empty where there is none."""
         return "; ".join(dict.fromkeys(filter(None, (*reasons, self.explains))))
 
     def loss_in_spite_of(self, reasons: Sequence[str]) -> str:
-        """Return the loss with what it is red in spite of."""
+        """The loss, with the doubts in spite of which it is red."""
         loss = f"{self.effect.estimate * 100:+.1f} % {self.metric.name} in {self.counted}, more than scatter explains"
         in_spite = self.in_spite_of(reasons)
         return f"{loss}; red in spite of this: {in_spite}" if in_spite else loss
 
 
 def sound_units(comparison: Comparison, metric: MetricInfo) -> SoundUnits:
-    """Return what the comparison's units say of this metric, one that was cut off among them.
+    """The usable units of a comparison for this metric, one that was cut off among them.
 
-    A unit is the mean of those of its rounds that say something on both sides. A round of the baseline explains no loss
-    of the candidate by being worse than the brokers made it; but one whose load was never made says nothing.
+    A unit is the mean of its rounds that are usable on both sides. A round of the baseline explains no loss of the
+    candidate by being worse than the brokers made it; but one whose load was never made is not usable.
     """
     beside = (*path_doubts(comparison, metric), *compile_doubts(comparison))
     size = comparison.rounds_per_unit
@@ -255,8 +254,7 @@ def sound_units(comparison: Comparison, metric: MetricInfo) -> SoundUnits:
 
 
 def _logs(before: Round, after: Round, metric: MetricInfo, doubts: Sequence[Doubt]) -> tuple[float, float] | None:
-    """Return the logarithm of candidate over baseline of two rounds, and what of it is left; None where it says
-    nothing."""
+    """Log ratio of candidate over baseline of two rounds, and what of it is unexplained; None if unusable."""
     name = metric.name
     if any(name not in one.metrics or one.no_number(name) for one in (before, after)):
         return None
@@ -270,16 +268,16 @@ def _logs(before: Round, after: Round, metric: MetricInfo, doubts: Sequence[Doub
 
 
 def _spoiling(doubts: Sequence[Doubt], metric: str) -> list[Doubt]:
-    """Return those doubts of a baseline's round that leave a loss of the candidate unknown.
+    """The doubts of a baseline's round that leave a loss of the candidate unknown.
 
-    A load that was held back made fewer records than the brokers would have taken: what its rate lost beside it is the
-    least that the candidate lost.
+    Not of a rate whose load was held back: the brokers would have taken more, so the loss is at least what was
+    measured.
     """
     held_back = metric in RATES
     return [one for one in doubts if not (held_back and one.kind == SATURATED and one.whose in ("load", "brokers"))]
 
 
 def _least(one: Round, metric: MetricInfo) -> float:
-    """Return what a rate of none counts as, which has no logarithm: one record in the window."""
+    """The value that a rate of zero, which has no logarithm, counts as: one record in the window."""
     counts = metric.name in ("records_per_s", "received_records_per_s") and one.window_s > 0
     return 1 / one.window_s if counts else 0.0

@@ -1,8 +1,7 @@
 """Cases of two arms that were measured in turns: claims about the units of a comparison. Pure.
 
 A change against what is declared (:mod:`perfgate.judge.claims.same`) and a candidate against a reference
-(:mod:`perfgate.judge.claims.ratio`) are judged here alike: each claim by the sequential test of its metric's units,
-then all of them together.
+(:mod:`perfgate.judge.claims.ratio`): the sequential test of each claim's metric, then all claims together.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from perfgate.model import METRICS, Comparison, MetricInfo, Verdict
 
 RATE = "records_per_s"
 NEAR_THE_CAP = 0.9
-"""Turns of a second whose median is this share of the cap may come to it later: six bursts at 2,000/s did so."""
+"""Turns of a second whose median is this share of the cap may reach it later: six bursts at 2,000/s did."""
 
 
 def primary_metric(comparison: Comparison) -> MetricInfo:
-    """Return the metric that decides where the run does not ask for others.
+    """The metric that decides where the run does not ask for others.
 
     Paced: p99 of the latency. Else the rate, or the brokers' CPU per record where both sides reach the cap. Where the
-    two sides differ in their consumers it is what these are given: producers may feel nothing of it.
+    two sides differ in their consumers it is what consumers receive: producers may not be affected.
     """
     load = comparison.scenario.load
     readers = [one.scenario.consumers for one in (comparison.baseline, comparison.candidate)]
@@ -44,12 +43,12 @@ def primary_metric(comparison: Comparison) -> MetricInfo:
 
 
 def deciding_metrics(comparison: Comparison) -> list[MetricInfo]:
-    """Return what decides: what the run asks for, else what a loss of this load shows in."""
+    """The metrics that the run asks for, else the primary metric of this load."""
     return [METRICS[name] for name in comparison.decides.metrics] or [primary_metric(comparison)]
 
 
 def may_decide(comparison: Comparison) -> list[str]:
-    """Return the metrics that decide, and the brokers' CPU where the next rounds may show both sides at the cap."""
+    """The metrics that decide, and the brokers' CPU where the next rounds may bring both sides to the cap."""
     names = [metric.name for metric in deciding_metrics(comparison)]
     near = all(at_its_cap(m, NEAR_THE_CAP) for m in (comparison.baseline, comparison.candidate))
     by_cpu = not comparison.decides.metrics and comparison.scenario.load.capped and near
@@ -58,10 +57,10 @@ def may_decide(comparison: Comparison) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnitsClaim(ABC):
-    """What is claimed of one metric of the candidate, against the baseline's in the same units.
+    """A claim about one metric of the candidate, against the baseline's in the same units.
 
-    A loss of more than `margin`, a logarithm, is red. `share`: the claim's part of the chance of an error. `own`: it
-    must be known, and is not left out where the scenario has no such metric.
+    A loss of more than `margin`, a logarithm, is red. `share`: the claim's part of the chance of an error. `own`: the
+    metric must be known; it is not left out where the scenario lacks it.
     """
 
     metric: MetricInfo
@@ -75,24 +74,24 @@ class UnitsClaim(ABC):
         return math.expm1(self.margin)
 
     def rule(self, hidden: float = 0.0) -> Rule:
-        """Return the rule of the sequential test. `hidden`: what a shorter path may hide of a loss, a logarithm."""
+        """The rule of the sequential test. `hidden`: the loss that a shorter path may hide, a logarithm."""
         return replace(PLAIN, share=self.share)
 
     @abstractmethod
     def decide(self, found: Estimate, last: bool, hidden: float) -> Verdict | None:
-        """Return what a look at the units says; None where it does not tell. `last`: there will be no other look."""
+        """The verdict at a look; None where it is undecided. `last`: there will be no other look."""
 
     @abstractmethod
     def lost(self, found: Estimate, by_path: float = 0.0) -> bool:
-        """Return whether it is red, with what a longer path may have taken given back."""
+        """Whether it is red, with what a longer path may have taken given back."""
 
     @abstractmethod
     def kept_by_path(self, found: Estimate, hidden: float) -> bool:
-        """Return whether only what a shorter path may hide keeps it from being worse than the margin."""
+        """Whether only what a shorter path may hide keeps it from being worse than the margin."""
 
 
 class ClaimCase(Case):
-    """One claim of a comparison. `estimate`: what the units say at the look that decides, once it was tested."""
+    """One claim of a comparison. `estimate`: of the look that decides, once it was tested."""
 
     def __init__(self, claim: UnitsClaim, whole: UnitsCase) -> None:
         self.claim, self.metric, self.whole = claim, claim.metric, whole
@@ -101,7 +100,7 @@ class ClaimCase(Case):
         self.estimate: Estimate | None = None
 
     def test(self) -> Ruling:
-        """Return the verdict of the first look that tells, if any does."""
+        """The verdict of the first look that decides, if any does."""
         comparison, claim = self.comparison, self.claim
         hidden = favour(comparison, self.metric)
         if hidden > claim.margin:
@@ -128,7 +127,7 @@ class ClaimCase(Case):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
-    """A claim with its ruling, and what its units say where they could be tested."""
+    """A claim with its ruling, and its estimate where it could be tested."""
 
     claim: UnitsClaim
     ruling: Ruling
@@ -142,7 +141,7 @@ class UnitsCase(Case):
     """
 
     sides = AS_DECLARED
-    """What the two clusters are called."""
+    """The names of the two clusters."""
     sides_named = ("as declared", "candidate")
 
     def __init__(self, comparison: Comparison, claims: Sequence[UnitsClaim], *, final: bool) -> None:
@@ -163,12 +162,12 @@ class UnitsCase(Case):
 
     @property
     def overloaded(self) -> Verdict:
-        """What is said of a load that the baseline's brokers did not take."""
+        """The verdict where the baseline's brokers did not take the load."""
         return Verdict.INCONCLUSIVE
 
     @cached_property
     def short(self) -> Short:
-        """What the brokers of either side did not take of the load."""
+        """The load that the brokers of either side did not take."""
         return short_of(self.comparison)
 
     @cached_property
@@ -184,23 +183,23 @@ class UnitsCase(Case):
 
     @abstractmethod
     def undecided(self, found: Estimate) -> tuple[str, ...]:
-        """Return why a claim whose units do not tell is undecided, where that is to be said."""
+        """Why a claim is undecided, where there is more to say than the figures do."""
 
     @abstractmethod
     def loss_claims(self) -> list[UnitsClaim]:
-        """Return the claims whose losses count although guards object: the load's own rate where it was not taken."""
+        """The claims whose losses count although guards object: the load's own rate where it was not taken."""
 
     def counts_besides(self) -> list[tuple[MetricInfo, float]]:
-        """Return other metrics of which a loss of more than so much, a logarithm, is red where it is far beyond."""
+        """Other metrics with the loss, a logarithm, that is red where it is far exceeded."""
         return []
 
     def test(self) -> Ruling:
-        """Return the worst of all claims."""
+        """The worst of all claims."""
         rulings = [one.ruling for one in self.found]
         return ruled(worst(one.verdict for one in rulings), *(reason for one in rulings for reason in one.reasons))
 
     def in_spite(self, ruling: Ruling) -> Ruling:
-        """Return the ruling, REGRESSED where more than a margin is lost without all that the doubts explain."""
+        """The ruling, REGRESSED where more than a margin is lost without all that the doubts explain."""
         if ruling.verdict not in UNDECIDED or (not self.final and self.cold):
             return ruling
         comparison, final = self.comparison, self.final
@@ -232,5 +231,5 @@ def _far_beyond_alone(_: Estimate) -> bool:
 
 
 def at_a_look(comparison: Comparison, fewest: int) -> bool:
-    """Return whether so much was measured as one of the planned looks is made at."""
+    """Whether the units so far are those of a planned look."""
     return len(comparison.orders) in scheduled(comparison.planned_units, fewest, comparison.former_plans)

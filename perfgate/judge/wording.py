@@ -1,4 +1,4 @@
-"""The messages of verdicts: what was measured, what it was judged against, and what to do next. Pure."""
+"""Messages of verdicts: what was measured, what it was judged against, and what to do next. Pure."""
 
 from __future__ import annotations
 
@@ -45,20 +45,23 @@ NEXT_STEP = {
 }
 
 MORE_ROUNDS = 9
-"""So many rounds, or twice as many as there were, are more where the noise is to be averaged out."""
+"""Rounds of a repeat that averages out noise, or twice as many as there were."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Again:
-    """How a run like this one is asked for: `given`: variables of make, from their blank on (" TIER=nightly");
-    `selection`: options that select what a message is of, and nothing else; `rounds`: of this run."""
+    """The command for a run like this one.
+
+    `given`: variables of make, from their blank on (" TIER=nightly"); `selection`: options that select only what a
+    message is about; `rounds`: of this run.
+    """
 
     given: str = ""
     selection: str = ""
     rounds: int = 0
 
     def command(self, usual: str, options: str = "") -> str:
-        """Return the command that measures it once more; `usual`: what selects it where nothing closer does."""
+        """The command that measures it once more; `usual`: what selects it where there is no `selection`."""
         return f'make gate{self.given} ARGS="{self.selection or usual}{options}"'
 
 
@@ -69,12 +72,12 @@ PARTLY_NEXT = "quiet the machine and run again; all other metrics of the scenari
 
 
 def spread_text(width: float | None) -> str:
-    """Return the spread of values as a percentage; a dash where there is none, as of a median of 0."""
+    """The spread of values as a percentage; a dash where there is none, as of a median of 0."""
     return "-" if width is None else percent(width)
 
 
 def off_baseline(judgement: Judgement) -> float | None:
-    """Return by which share the measured value lies off its baseline (relations: an end of its range)."""
+    """The share by which the measured value is off its baseline (relations: an end of its range)."""
     expected = judgement.baseline if judgement.baseline is not None else judgement.limit
     if judgement.measured is None or not expected:
         return None
@@ -82,7 +85,7 @@ def off_baseline(judgement: Judgement) -> float | None:
 
 
 def scenario_sentence(outcome: Outcome) -> str:
-    """Return in one sentence what decided: the metric that is farthest off, or the reason where none was measured.
+    """One sentence on what decided: the metric farthest off, or the reason where none was measured.
 
     "batch-1k sends 57.3 % fewer records/s than its baseline (25,639 records/s, at least 39,000)"
     """
@@ -94,7 +97,7 @@ def scenario_sentence(outcome: Outcome) -> str:
 
 
 def relation_sentence(outcome: Outcome, relation: Relation) -> str:
-    """Return in one sentence what decided: the ratio and what it must be, or the reason where there is none."""
+    """One sentence on what decided: the ratio and its bounds, or the reason where there is none."""
     measured = outcome.judgements[0].measured if outcome.judgements else None
     if isinstance(relation, PairRelation) and measured is not None and outcome.verdict is Verdict.REGRESSED:
         ratio = f"{relation.of} / {relation.over} in {relation.metric.name}"
@@ -110,7 +113,7 @@ def _reason_sentence(outcome: Outcome) -> str:
 
 
 def _distance(judgement: Judgement) -> float:
-    """Return how far off it is, as a share; what must not be at all is the farthest."""
+    """How far off it is, as a share; a metric that must be 0 is the farthest."""
     off = off_baseline(judgement)
     return math.inf if off is None else abs(off)
 
@@ -131,7 +134,7 @@ def _off_sentence(judgement: Judgement) -> str:
 
 
 def scenario_message(outcome: Outcome, measurement: Measurement, profile: Profile | None, again: Again = USUAL) -> str:
-    """Return the message of a scenario's verdict: a sentence, then every judgement that is not green."""
+    """The message of a scenario's verdict: a sentence, then every judgement that is not green."""
     profile_text = f"{profile.name} ({profile.path})" if profile else "none matches this target and machine"
     step = PARTLY_NEXT if _partly_judged(outcome) else _next_step(outcome, f"-k {outcome.name}", again)
     return "\n".join([*scenario_lines(outcome, measurement), *_fields(profile=profile_text, next=step)])
@@ -181,7 +184,7 @@ def _looks(outcome: Outcome) -> str:
 
 
 def relation_message(outcome: Outcome, relation: Relation, again: Again = USUAL) -> str:
-    """Return the message of a relation's verdict: a sentence, then over a range every step that is not green."""
+    """The message of a relation's verdict: a sentence, then over a range every step that is not green."""
     lines = [f"{outcome.verdict.value} {relation_sentence(outcome, relation)}", *_fields(claim=relation.claim)]
     if all(judgement.measured is None for judgement in outcome.judgements):
         lines += _fields(reason=outcome.reasons)
@@ -222,7 +225,7 @@ def no_profile_lines(
     profiles: Mapping[str, Profile],
     command: str,
 ) -> list[str]:
-    """Return what a run on a machine without thresholds of its own found, why there are none, and what records them.
+    """The summary of a run without thresholds for its machine: why there are none, and what records them.
 
     `facts`: the run's, by the names that profiles state; `command`: what records thresholds like this run.
     """
@@ -244,7 +247,7 @@ def no_profile_lines(
 
 
 def _share(outcomes: Sequence[Outcome], wanted: Collection[Verdict], are: str) -> str:
-    """Return how many have a verdict that is wanted, and the others: 7 of 8 hold; the others: acks-cpu INCONCLUSIVE."""
+    """How many have a verdict that is wanted, and the others: 7 of 8 hold; the others: acks-cpu INCONCLUSIVE."""
     others = [f"{outcome.name} {outcome.verdict.value}" for outcome in outcomes if outcome.verdict not in wanted]
     if not others:
         return f"all {len(outcomes)} {are}"
@@ -287,7 +290,7 @@ def _figures_in_red(outcome: Outcome) -> str:
 
 
 def _allowance(judgement: Judgement) -> str:
-    """Return what a metric may lie off its baseline, and why."""
+    """How far a metric may be off its baseline, and why."""
     assert judgement.tolerance is not None
     stated = f"tolerance {percent(judgement.tolerance)}"
     if judgement.reach is None or judgement.reach <= judgement.tolerance:
@@ -317,7 +320,7 @@ SHOWN = (
     "end_to_end_latency_ms.p99",
     "client_cpu_us_per_record",
 )
-"""The secondary metrics that are worth a line at the terminal, when they are notable; the report has all."""
+"""The secondary metrics with a line at the terminal when they are notable; the report has all."""
 MEANING = {
     Effect.BROKEN: "with the change the brokers do not do what they do without it",
     Effect.SLOWER: "the change makes it slower, or worse at the same rate",
@@ -329,19 +332,19 @@ MEANING = {
 
 
 def signed(share: float) -> str:
-    """Return a share as a signed percentage: -0.079 as -7.9 %."""
+    """A share as a signed percentage: -0.079 as -7.9 %."""
     return f"{share * 100:+.1f} %"
 
 
 def effect_text(effect: MetricEffect) -> str:
-    """Return a metric's effect in one line: -7.9 % records/s, 95 % interval -9.6 .. -6.1 %."""
+    """A metric's effect in one line: -7.9 % records/s, 95 % interval -9.6 .. -6.1 %."""
     low, high = effect.interval
     what = effect.metric.unit if effect.metric.name == "records_per_s" else effect.metric.name
     return f"{signed(effect.estimate)} {what}, 95 % interval {low * 100:+.1f} .. {high * 100:+.1f} %"
 
 
 def notable_lines(outcome: ComparisonOutcome) -> list[str]:
-    """Return a line for each secondary metric that differs and that most people ask for."""
+    """A line for each shown secondary metric that differs."""
     return [
         f"{effect_text(other)} ({'worse' if other.worse else 'better'})"
         for other in outcome.others
@@ -350,13 +353,13 @@ def notable_lines(outcome: ComparisonOutcome) -> list[str]:
 
 
 def alone_lines(outcome: ComparisonOutcome) -> list[str]:
-    """Return what each metric says by itself, where a run is asked to decide by several."""
+    """The verdict of each metric by itself, where a run is asked to decide by several."""
     deciding = [(one.verdict, one) for one in (outcome.primary, *outcome.others) if one and one.verdict]
     return [f"{verdict.value} by itself: {effect_text(one)}" for verdict, one in deciding if len(deciding) > 1]
 
 
 def decided_by(decides: Deciding) -> str:
-    """Return what decides, in one line; empty where a run asks for nothing else than usual."""
+    """What decides, in one line; empty where a run asks for nothing else than usual."""
     if decides == AS_USUAL:
         return ""
     shared = "; they share the chance of a wrong verdict" if len(decides.metrics) > 1 else ""
@@ -364,7 +367,7 @@ def decided_by(decides: Deciding) -> str:
 
 
 def comparison_message(outcome: ComparisonOutcome, change: str) -> str:
-    """Return what became of one scenario: verdict and effect, what was spent, what to do next."""
+    """The message of a compared scenario: verdict and effect, cost, next step."""
     meaning = MEANING[outcome.effect]
     headline = effect_text(outcome.primary) if outcome.primary else meaning
     if outcome.effect is Effect.SLOWER and outcome.reasons:
@@ -408,7 +411,7 @@ def _next_comparison(outcome: ComparisonOutcome) -> list[str]:
 
 
 def recommendation(outcomes: Sequence[ComparisonOutcome], change: str, unfinished: str = "") -> str:
-    """Return in plain words what all scenarios together say about the change.
+    """What all scenarios together say about the change, in plain words.
 
     `unfinished`: why the run did not come to its end; what it did not get to may be slower.
     """

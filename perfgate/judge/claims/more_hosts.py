@@ -1,7 +1,7 @@
 """--confirm-with-more-hosts: whether load hosts, not brokers, limited a load that is not paced. Pure.
 
-Rounds on all load hosts are paired with rounds on one host fewer, taken beside them on the same brokers. The ratios are
-held against a maximum as those of a relation are.
+Rounds on all load hosts are paired with rounds on one host fewer, on the same brokers. The ratios are judged against a
+maximum as those of a relation are.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from perfgate.model.summary import centre
 RECEIVED_RATES = ("received_records_per_s", "received_mib_per_s")
 RATES = ("records_per_s", "mib_per_s", *RECEIVED_RATES)
 WAITED = 0.5
-"""Share of the window for which buffers were full of records that were under way or waited for it."""
+"""Share of the window in which buffers were full of records that were under way or waited for it."""
 SENT, RECEIVED, BROKERS_CPU = "records_per_s", "received_records_per_s", "broker_cpu_cores.sum"
 AS_MUCH_CPU = "the brokers took more with as much CPU, so that they may be the limit"
 FINDINGS: Mapping[Verdict, Finding] = {
@@ -35,9 +35,9 @@ FINDINGS: Mapping[Verdict, Finding] = {
 
 
 def more_hosts(measurement: Measurement) -> MoreHosts | None:
-    """Return what one load host more made of the load; None where it was not measured on one host fewer.
+    """The effect of one load host more; None where it was not measured on one host fewer.
 
-    Where consumers read along and do not keep up, what they are given is looked at too; the worse finding counts.
+    Where consumers read along and do not keep up, what they receive is judged too; the worse finding counts.
     """
     if not measurement.one_host_fewer or not measurement.rounds:
         return None
@@ -47,11 +47,11 @@ def more_hosts(measurement: Measurement) -> MoreHosts | None:
 
 
 def host_doubts(measurement: Measurement) -> tuple[Doubt, ...]:
-    """Return that load hosts were, or may have been, what limited the rates of a load, and what that explains.
+    """Doubts about a load whose rates load hosts limited, or may have.
 
-    Saturated generators explain everything, but for those that waited for the brokers: a load whose records, or
-    fetches, are under way for longer rises with each host that brings more of them. That one, and one where it is not
-    known, may do once more what one load host more made of it.
+    Saturated generators explain everything, except those that waited for the brokers: a load whose records, or fetches,
+    are under way for longer rises with each host that brings more of them. That one, and one where it is not known, may
+    rise once more by what one load host more made of it.
     """
     found = more_hosts(measurement)
     if found is None or found.finding == "confirmed":
@@ -65,16 +65,16 @@ def host_doubts(measurement: Measurement) -> tuple[Doubt, ...]:
 
 
 def _waited(rounds: Sequence[Round], *, reads: bool) -> bool:
-    """Return whether the clients of every host waited for brokers in all rounds: no host was at its limit.
+    """Whether the clients of every host waited for brokers in all rounds: no host was at its limit.
 
-    Of producers their full buffers tell; whoever `reads` does nothing else but wait where no limit is reached.
+    Producers' full buffers show it; consumers (`reads`) always wait where no limit is reached.
     """
     full = (reads or host.pushback_share >= WAITED for r in rounds for host in r.hosts)
     return all(full) and not any(doubt.kind == SATURATED for r in rounds for doubt in r.doubts)
 
 
 def most_ratio(measurement: Measurement) -> float:
-    """Return the largest ratio that counts as no rise.
+    """The largest ratio that counts as no rise.
 
     It is the margin within which a comparison calls loads the same. Of many hosts one more adds less than that even
     where they are the limit: then it is half of what the processes of that host would add (of the logarithm).
@@ -87,10 +87,7 @@ def most_ratio(measurement: Measurement) -> float:
 
 
 def notes_of(outcomes: Sequence[Outcome]) -> list[str]:
-    """Return a line for each scenario whose limit is known, or might be known from more rounds.
-
-    Of one that was INVALID for it the reasons tell.
-    """
+    """A line for each scenario whose limit is known, or might be known from more rounds; not of INVALID ones."""
     found = [(outcome.name, outcome.more_hosts) for outcome in outcomes if outcome.more_hosts]
     return [f"{name}: {one.words}" for name, one in found if one.finding != "saturated"]
 
@@ -115,7 +112,7 @@ class HostsCase(Case):
         return self.unknown(f"{self.figures}; rounds scatter too much to tell")
 
     def unknown(self, why: str) -> Ruling:
-        """Return that it cannot be said."""
+        """The ruling that it cannot be decided."""
         return ruled(Verdict.INCONCLUSIVE, f"not confirmed with one load host fewer: {why}")
 
     @property
@@ -162,7 +159,7 @@ def brokers_may_be_the_limit(case: HostsCase, ruling: Ruling) -> Ruling | None:
 
 
 def _of(measurement: Measurement, metric: str) -> MoreHosts:
-    """Return what one host more made of one metric."""
+    """The effect of one host more on one metric."""
     case = HostsCase(measurement, metric)
     ruling = judge(case)
     facts: dict[str, Any] = {}
@@ -204,7 +201,7 @@ def _hosts(rounds: Sequence[Round]) -> int:
 
 
 def _fall_behind(measurement: Measurement) -> bool:
-    """Return whether consumers who read along were given less than all that was sent, over the rounds."""
+    """Whether consumers that read along received less than all that was sent, over the rounds."""
     if not measurement.scenario.load.capped or not measurement.scenario.consumers:
         return False
     sent, received = (_values(metric, measurement.rounds) for metric in (SENT, RECEIVED))

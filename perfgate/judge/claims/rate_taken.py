@@ -16,7 +16,7 @@ from perfgate.model import METRICS, Judgement, Verdict
 def rate_is_taken(case: PlainCase, _: Sequence[Judgement]) -> list[Judgement]:
     """REGRESSED where the brokers did not take it in most rounds, whatever the thresholds; INCONCLUSIVE in fewer.
 
-    A load that is declared to probe must only be taken where the scenario has a threshold.
+    A probing load must only be taken where the scenario has a threshold.
     """
     load, measured = case.scenario.load, case.measurement.rounds
     short = [r.not_sustained for r in measured if r.not_sustained]

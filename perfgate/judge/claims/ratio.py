@@ -1,6 +1,6 @@
-"""The claims of a gate beside a reference: each metric is at least, or at most, so many times the reference's. Pure.
+"""Claims of a reference run: each metric is at least, or at most, a ratio times the reference's. Pure.
 
-What is asked is not whether anything differs, as of a change, but whether more was lost than may be.
+The question is not whether anything differs, as of a change, but whether more was lost than may be.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class AtLeast(UnitsClaim):
         return abs(self.limit - 1)
 
     def decide(self, found: Estimate, last: bool, hidden: float) -> Verdict | None:
-        """Return what a look at the units says."""
+        """The verdict at a look; None where it is undecided."""
         if self.lost(found):
             return Verdict.REGRESSED
         low = min(self.metric.sign * end for end in found.interval) - hidden
@@ -58,12 +58,12 @@ class AtLeast(UnitsClaim):
         return Verdict.PASS if low >= limit or (last and mean - found.error >= limit) else None
 
     def lost(self, found: Estimate, by_path: float = 0.0) -> bool:
-        """Return whether more than the limit is known to be lost."""
+        """Whether more than the limit is known to be lost."""
         mean = self.metric.sign * found.mean + by_path
         return mean < -found.level * found.error and mean + found.error < self._log_limit
 
     def kept_by_path(self, found: Estimate, hidden: float) -> bool:
-        """Return whether the limit is kept as measured, and not with so much more of a loss."""
+        """Whether the limit is kept as measured, but would not be with a loss of `hidden` more."""
         return 0 <= self.metric.sign * found.mean - self._log_limit - found.error < hidden
 
     @property
@@ -72,7 +72,7 @@ class AtLeast(UnitsClaim):
 
 
 def claim_of(ratio: Ratio) -> AtLeast:
-    """Return the claim that a ratio states."""
+    """The claim that a ratio states."""
     return AtLeast(metric=ratio.metric, limit=ratio.limit, margin=abs(math.log(ratio.limit)), own=ratio.own)
 
 
@@ -90,15 +90,15 @@ class ReferenceCase(UnitsCase):
 
     @property
     def overloaded(self) -> Verdict:
-        """MISSING where a rate that is declared to probe is beyond this machine, so that the reference lacks it too."""
+        """MISSING where a probing rate is beyond this machine, so that the reference lacks it too."""
         return Verdict.MISSING if self.comparison.scenario.load.probes else Verdict.INCONCLUSIVE
 
     def undecided(self, found: Estimate) -> tuple[str, ...]:
-        """Return that the units do not tell."""
+        """That the units do not decide."""
         return (f"{found.units} units do not tell whether the limit is kept",)
 
     def loss_claims(self) -> list[UnitsClaim]:
-        """Return the ratios that are stated; of a load that one side did not take, its rate too.
+        """The ratios that are stated; of a load that one side did not take, its rate too.
 
         Latencies of a load that the reference's brokers did not take either are those of a queue that grows.
         """
@@ -110,7 +110,7 @@ class ReferenceCase(UnitsCase):
         return [usual, *self.claims] if self.short.often and rate is None else list(self.claims)
 
     def test(self) -> Ruling:
-        """Return the worst of all ratios, each reason with its metric; MISSING where none is of a metric it has."""
+        """The worst of all ratios, each reason with its metric; MISSING where the scenario has none of them."""
         if not self.found:
             return ruled(Verdict.MISSING, f"{self.path} states no ratio of a metric that this scenario has")
         judgements = tuple(_by_estimate(self.comparison, tested) for tested in self.found)
@@ -121,7 +121,7 @@ class ReferenceCase(UnitsCase):
         return replace(super().test(), judgements=judgements, reasons=(*notes, *self._not_judged()))
 
     def _not_judged(self) -> list[str]:
-        """Return which ratios of the brokers' usage are left out, and why: no source has it, or both sides share it."""
+        """Ratios of the brokers' usage that are left out, and why: no source has it, or both sides share it."""
         rounds = (*self.comparison.baseline.rounds, *self.comparison.candidate.rounds)
         why = next((r.usage_unavailable for r in rounds if r.usage_unavailable), "")
         measured = {name for r in rounds for name in r.metrics}
@@ -136,13 +136,13 @@ class ReferenceCase(UnitsCase):
 
 
 def _measured(comparison: Comparison, claim: UnitsClaim) -> bool:
-    """Return whether a ratio counts: it is the scenario's own, or any round has its metric."""
+    """Whether a ratio counts: it is the scenario's own, or any round has its metric."""
     rounds = (*comparison.baseline.rounds, *comparison.candidate.rounds)
     return claim.own or any(claim.metric.name in r.metrics for r in rounds)
 
 
 def of_both(comparison: Comparison, metric: str) -> bool:
-    """Return whether the metric is of brokers that served both sides, so that it is the same whatever they cost."""
+    """Whether the metric is of brokers that served both sides, so that it is the same on both."""
     return metric.startswith(OF_A_PROCESS) and comparison.method in ("turns", "rounds") and not comparison.two_clusters
 
 
@@ -150,9 +150,8 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
     """Judge the candidate of a comparison against its baseline, the reference, by the scenario's ratios.
 
     `final`: nothing more will be measured. A ratio that is not known yet is INCONCLUSIVE, and so is one that the
-    client's paths to two clusters may have made; a metric of the default table that the scenario has not is left out.
-    What is undecided for any reason is REGRESSED where more than a limit allows is lost without all that the reasons
-    explain.
+    client's paths to two clusters may explain; a metric of the default table that the scenario lacks is left out. An
+    undecided one is REGRESSED where more is lost than a limit allows without all that the reasons explain.
     """
     case = ReferenceCase(comparison, ratios, final=final)
     ruling = judge(case)
@@ -225,7 +224,7 @@ def verdict_of_units(
     recorded: RecordedPairs | None = None,
     former: Sequence[int] = (),
 ) -> tuple[Verdict | None, Estimate]:
-    """Return the verdict of the first look that tells, if any does, and its estimate.
+    """The verdict of the first look that decides, if any does, and its estimate.
 
     `logs`: of each unit, the logarithm of candidate over reference.
     """
@@ -242,7 +241,7 @@ def verdict_of_units(
 
 
 def reference_message(outcome: Outcome, comparison: Comparison, reference: str, ratios: Ratios) -> str:
-    """Return the message of a verdict: a sentence, every judgement that is not green, what it was judged against."""
+    """The message of a verdict: a sentence, every judgement that is not green, what it was judged against."""
     lines = scenario_lines(outcome, comparison.candidate)
     minutes = f"{comparison.minutes:.1f} min, {len(comparison.orders)} units"
     lines.append(f"  reference  {reference}, measured in turns with it ({minutes}); limits: {ratios.path}")
@@ -264,18 +263,18 @@ class ReferenceStopRule:
         self._ratios = ratios
 
     def fewest_units(self, comparison: Comparison) -> int:
-        """Return the number of units with which every ratio can be judged."""
+        """The number of units with which every ratio can be judged."""
         rounds = (*comparison.baseline.rounds, *comparison.candidate.rounds)
         names = [ratio.metric.name for ratio in self._ratios.of(comparison.scenario.name)]
         return fewest_units(comparison, [name for name in names if any(name in r.metrics for r in rounds)])
 
     def may_decide(self, comparison: Comparison) -> list[str]:
-        """Return the metrics that decide by the load, or may, and those of which the scenario's own ratios are."""
+        """The metrics that decide by the load, or may, and those of the scenario's own ratios."""
         own = [ratio.metric.name for ratio in self._ratios.of(comparison.scenario.name) if ratio.own]
         return [*may_decide(comparison), *own]
 
     def decided(self, comparison: Comparison) -> bool:
-        """Return whether what was measured so far decides; `comparison` is of the reference as the change."""
+        """Whether the units so far decide; `comparison` is of the reference as the change."""
         if not at_a_look(comparison, self.fewest_units(comparison)):
             return False
         outcome = judge_against_reference(comparison.turned(), self._ratios, final=False)

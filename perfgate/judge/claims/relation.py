@@ -1,4 +1,4 @@
-"""The claims of relations: the ratio of two scenarios, or several over a range, keeps its bounds. Pure."""
+"""Claims of relations: the ratio of two scenarios, or several over a range, keeps its bounds. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CAPPED = ("records_per_s", "mib_per_s")
 BEYOND = 0.25
 """A bound counts as this share of it from what is expected: a ratio beyond it by twice that is so without doubt."""
 FIGURES = {"broker_cpu": "CPU", "broker_rss": "memory", "broker_disk": "disk", "broker_network": "network"}
-"""Which of a round's `untold` a metric of the brokers' usage belongs to."""
+"""The key of a round's `untold` for a metric of the brokers' usage."""
 
 
 class RatioCase(Case):
@@ -54,7 +54,7 @@ class RatioCase(Case):
         return max(len(m.rounds) for m in self.both)
 
     def centre(self, ratios: Sequence[float], looks: int = 1) -> Centre:
-        """Return the median of the ratios; with the error of the lower scenario's where rounds are not paired."""
+        """The median of the ratios; with the error of the lower scenario's where rounds are not paired."""
         found = median_of(ratios, looks)
         if self.paired:
             return found
@@ -67,7 +67,7 @@ class RatioCase(Case):
         return Centre(found.middle, math.hypot(found.error, found.middle * lower.error / lower.middle), widened)
 
     def judged(self, verdict: Verdict, reason: str, ratios: Sequence[float]) -> Ruling:
-        """Return the ruling with the figures of these ratios."""
+        """The ruling with the figures of these ratios."""
         found, least, most = self.centre(ratios), self.relation.at_least, self.relation.at_most
         judgement = Judgement(
             verdict=verdict,
@@ -93,7 +93,7 @@ class RatioCase(Case):
         return self.judged(Verdict.INCONCLUSIVE if reason else Verdict.PASS, reason, self.ratios)
 
     def in_spite(self, ruling: Ruling) -> Ruling:
-        """Return the ruling, REGRESSED where the ratios are beyond a bound without all that there is to doubt."""
+        """The ruling, REGRESSED where the ratios are beyond a bound without all that doubts explain."""
         if ruling.verdict not in UNDECIDED or not self.red:
             return ruling
         ratios = self.ratios if self.tested else self.red
@@ -106,7 +106,7 @@ class RatioCase(Case):
         """The ratios that show the relation to be broken, as measured; empty where none do.
 
         The doubts of a side may have made its own figure worse: they raise the ratio, or lower it, as far as they
-        explain. A round that is explained wholly says nothing on that side of the bounds.
+        explain. A round that is explained wholly is not used on that side of the bounds.
         """
         for bound, sign in ((self.relation.at_least, 1), (self.relation.at_most, -1)):
             pairs = [(measured, raised if sign > 0 else lowered) for measured, raised, lowered in self._excused()]
@@ -124,7 +124,7 @@ class RatioCase(Case):
         return replace(found, error=found.error * factor).beyond(bound, sign)
 
     def _excused(self) -> list[tuple[float, float, float]]:
-        """Return of each pair of rounds the ratio as measured, and the highest and lowest that it may truly be."""
+        """For each pair of rounds the ratio as measured, and the highest and lowest that it may truly be."""
         name, sign = self.metric, self.relation.metric.sign
         of_doubts, over_doubts = (self._doubts(side) for side in self.both)
         if self.zeros:
@@ -151,11 +151,11 @@ class RatioCase(Case):
         return excused(one.metrics[self.metric], self.relation.metric.sign, (*one.doubts, *doubts), self.metric)
 
     def _doubts(self, side: Measurement) -> tuple[Doubt, ...]:
-        """Return what there is to doubt of one side besides its rounds' own flaws."""
+        """The doubts about one side besides its rounds' own flaws."""
         return (*warming_doubts(side, self.relation.metric), *host_doubts(side))
 
     def _doubt_words(self, ratios: Sequence[float]) -> str:
-        """Return what there is to doubt of the two sides, and what it explains; empty where there is nothing."""
+        """The doubts about the two sides, and what they explain; empty where there are none."""
         texts, least, most = [], self.relation.at_least, self.relation.at_most
         for side in self.both:
             own = (flaw for r in side.rounds for flaw in r.doubts if flaw.touches(self.metric))
@@ -165,7 +165,7 @@ class RatioCase(Case):
         return "; ".join(texts)
 
     def _why_not_kept(self) -> str:
-        """Return why ratios that are not red keep the bounds not clearly enough for PASS; empty where they do."""
+        """Why ratios that are not red do not keep the bounds clearly enough for PASS; empty where they do."""
         found, least, most = self.centre(self.ratios), self.relation.at_least, self.relation.at_most
         middle, error = found.middle, found.error
         if middle + error < least or middle - error > most:
@@ -198,7 +198,7 @@ def _judge_pair(relation: PairRelation, measurements: Mapping[str, Measurement],
 def _judge_range(relation: RangeRelation, measurements: Mapping[str, Measurement]) -> Outcome:
     """Judge each step of a range as a pair; the worst decides, and a REGRESSED one whatever else is invalid.
 
-    All steps together are red by chance no more often than one pair: each is one of so many looks.
+    Each step is one of several looks, so that all together are red by chance no more often than one pair.
     """
     steps = tuple(_judge_pair(step, measurements, looks=len(relation.steps)) for step in relation.steps)
     judgements = tuple(_judgement_of(step, relation.metric.name) for step in steps)
@@ -213,13 +213,13 @@ def _judge_range(relation: RangeRelation, measurements: Mapping[str, Measurement
 
 
 def _judgement_of(step: Outcome, metric: str) -> Judgement:
-    """Return the judgement of a step, named; one that was not judged has its verdict and reason."""
+    """The named judgement of a step; one that was not judged has its verdict and reason."""
     found = step.judgements[0] if step.judgements else Judgement(verdict=step.verdict, metric=metric)
     return replace(found, step=step.name, reason=found.reason or "; ".join(step.reasons))
 
 
 def deciding_step(relation: RangeRelation, outcome: Outcome) -> tuple[PairRelation, Outcome]:
-    """Return the step of the worst verdict; of several the one nearest to its bounds, or farthest beyond them."""
+    """The step of the worst verdict; of several the one nearest to its bounds, or farthest beyond them."""
 
     def rank(found: tuple[PairRelation, Outcome]) -> tuple[int, float]:
         pair, step = found
@@ -231,19 +231,19 @@ def deciding_step(relation: RangeRelation, outcome: Outcome) -> tuple[PairRelati
 
 
 def capped(measurement: Measurement) -> bool:
-    """Return whether its own cap held a capped load."""
+    """Whether its own cap limited a capped load."""
     return measurement.scenario.load.capped and at_its_cap(measurement)
 
 
 def bounded(metric: str, of: Measurement) -> str:
-    """Return that its cap keeps a load's rate, or wait, from what the relation asks for; empty when it does not."""
+    """That its cap keeps a load's rate, or wait, from what the relation asks for; empty when it does not."""
     if not capped(of) or not (metric in CAPPED or metric.startswith("latency_ms.")):
         return ""
     return f"{of.scenario.name} reached its cap of {of.scenario.load.rate:,.0f} records/s"
 
 
 def ratios_of(metric: str, of: Measurement, over: Measurement, *, paired: bool) -> tuple[float, ...]:
-    """Return the ratios round by round; of rounds that are not paired each over the median of the other scenario's."""
+    """The ratios round by round; of unpaired rounds each over the median of the other scenario's."""
     if paired:
         return paired_ratios(metric, of.rounds, over.rounds)
     below = [r.metrics[metric] for r in over.rounds if r.metrics.get(metric)]
@@ -253,16 +253,15 @@ def ratios_of(metric: str, of: Measurement, over: Measurement, *, paired: bool) 
 
 
 def _values(measurement: Measurement, metric: str) -> list[float]:
-    """Return the values of the rounds that have one of this metric other than 0."""
+    """The values of the rounds that have this metric other than 0."""
     return [r.metrics[metric] for r in measurement.rounds if r.metrics.get(metric) and not r.no_number(metric)]
 
 
 def hidden_by_caps(relation: Relation, measurements: Mapping[str, Measurement]) -> dict[str, str]:
-    """Return the ratios of a relation that their loads' own caps hide, by name, each with the reason.
+    """The ratios of a relation that their loads' own caps hide, by name, each with the reason.
 
     Two loads at their caps have the ratio of these, whatever the brokers would have taken. Where one alone is, the
-    brokers may take more of it, and the ratio is a bound: it may show that the relation is broken, or that it is kept,
-    on one side; where it shows neither it says nothing.
+    brokers may take more of it, and the ratio is a bound: it may show on one side that the relation is broken, or kept.
     """
     pairs = (relation,) if isinstance(relation, PairRelation) else cast(RangeRelation, relation).steps
     found = {}
@@ -279,7 +278,7 @@ def hidden_by_caps(relation: Relation, measurements: Mapping[str, Measurement]) 
 
 
 def never_told(relation: Relation, measurements: Mapping[str, Measurement]) -> str:
-    """Return why no source of this target has what the relation's metric is of; empty where one has."""
+    """Why no source of this target has the relation's metric; empty where one has."""
     name, rounds = relation.metric.name, [r for m in measurements.values() for r in m.rounds if r.metrics]
     prefix = next((prefix for prefix in FIGURES if name.startswith(prefix)), "")
     known = any(r.usage_unavailable or any(key.startswith(prefix) for key in r.metrics) for r in rounds)

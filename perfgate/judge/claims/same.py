@@ -1,4 +1,4 @@
-"""The claims of a change: each deciding metric is the same within the margin, or better. Pure."""
+"""Claims of a change: each deciding metric is the same within the margin, or better. Pure."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ class Same(UnitsClaim):
     __slots__ = ()
 
     def rule(self, hidden: float = 0.0) -> Rule:
-        """Return the rule: differences within the margin are the same, without what a shorter path may hide."""
+        """The rule: differences within the margin are the same, without what a shorter path may hide."""
         below, above = (hidden, 0.0) if self.metric.better == "higher" else (0.0, hidden)
         return Rule(margin=math.expm1(self.margin), share=self.share, below=below, above=above)
 
     def decide(self, found: Estimate, last: bool, hidden: float) -> Verdict | None:
-        """Return what :func:`decided` says of this metric's direction."""
+        """The verdict of :func:`decided` in this metric's direction."""
         decision = decided(found)
         if not decision:
             return None if decision is None else Verdict.PASS
         return Verdict.IMPROVED if decision == self.metric.sign else Verdict.REGRESSED
 
     def lost(self, found: Estimate, by_path: float = 0.0) -> bool:
-        """Return whether it is known to be worse."""
+        """Whether it is known to be worse."""
         if by_path:
             return self.metric.sign * found.mean + by_path < -found.level * found.error
         return decided(found) == -self.metric.sign
 
     def kept_by_path(self, found: Estimate, hidden: float) -> bool:
-        """Return whether the interval lies within the margin, and not with so much more of a loss."""
+        """Whether the interval lies within the margin, but would not with a loss of `hidden` more."""
         low, high = found.interval
         worse = -low if self.metric.better == "higher" else high
         return worse < self.margin <= worse + hidden
@@ -69,24 +69,24 @@ class ChangeCase(UnitsCase):
         super().__init__(comparison, _claims(comparison, metrics), final=final)
 
     def undecided(self, found: Estimate) -> tuple[str, ...]:
-        """Return nothing: the outcome says how much more time would tell."""
+        """Nothing: the outcome says how much more time would decide it."""
         return ()
 
     def loss_claims(self) -> list[UnitsClaim]:
-        """Return what decides, and the rate where the candidate often did not take all of the load."""
+        """The deciding metrics, and the rate where the candidate often did not take all of the load."""
         rate, often = METRICS[RATE], [METRICS[RATE]] if self.short.often else []
         metrics = [rate] if self.short.before else list(dict.fromkeys([*self.metrics, *often]))
         return _claims(self.comparison, metrics)
 
     def counts_besides(self) -> list[tuple[MetricInfo, float]]:
-        """Return what may not get much worse in a change that is otherwise the same."""
+        """The metrics that may not get much worse in a change that is otherwise the same."""
         if self.short.before:
             return []
         factors = held(self.comparison, Effect.SAME)
         return [(METRICS[name], abs(math.log(factor))) for name, factor in factors.items()]
 
     def counts_beside(self, verdict: Verdict) -> bool:
-        """Return whether other metrics count too: where only those that decide were asked for, a gain stands."""
+        """Whether other metrics count too: a gain stands where only the deciding ones were asked for."""
         return verdict is Verdict.PASS or (verdict is Verdict.IMPROVED and not self.comparison.decides.metrics)
 
     @property
@@ -109,12 +109,12 @@ class ChangeCase(UnitsCase):
 
 
 def judge_comparison(comparison: Comparison, *, final: bool = True) -> ComparisonOutcome:
-    """Return what the change does to the scenario, as far as it has been measured.
+    """The effect of the change on the scenario, as far as it has been measured.
 
     `final`: nothing more will be measured, so that INCONCLUSIVE is the last word. INVALID: a load was not valid.
     BROKEN: sends failed with the change, and none without it. A paced load that the baseline's brokers take and the
-    candidate's do not, in most rounds, is SLOWER whatever its latency says. What is undecided for any reason is SLOWER
-    where a loss remains without all that the reasons explain.
+    candidate's do not, in most rounds, is SLOWER whatever its latency says. An undecided change is SLOWER where a loss
+    remains without all that the reasons explain.
     """
     case = ChangeCase(comparison, final=final)
     ruling = judge(case)
@@ -137,7 +137,7 @@ def _claims(comparison: Comparison, metrics: Sequence[MetricInfo]) -> list[Units
 
 
 def _figures(case: ChangeCase) -> ComparisonOutcome:
-    """Return the outcome with the figures of the whole units, where these can be judged, and no verdict yet."""
+    """The outcome with the figures of the whole units, where these can be judged, and no verdict yet."""
     comparison, decides = case.comparison, case.comparison.decides
     unsound = unsound_load(comparison)
     bare = ComparisonOutcome(
@@ -170,7 +170,7 @@ def _figures(case: ChangeCase) -> ComparisonOutcome:
 
 
 def _of_sound_units(outcome: ComparisonOutcome, case: ChangeCase, units: SoundUnits) -> ComparisonOutcome:
-    """Return the outcome with the figures of the units that say something of a metric."""
+    """The outcome with the figures of the usable units."""
     return replace(
         outcome,
         primary=replace(units.effect, verdict=outcome.effect if outcome.decides.metrics else None),
@@ -184,7 +184,7 @@ def _of_sound_units(outcome: ComparisonOutcome, case: ChangeCase, units: SoundUn
 
 
 def _more_units(one: Found) -> float:
-    """Return how many times as many units an answer takes; 0 where there is one."""
+    """How many times as many units an answer takes; 0 where there is one."""
     if one.ruling.verdict is not Verdict.INCONCLUSIVE or one.estimate is None:
         return 0.0
     return units_needed(one.estimate) / one.estimate.units
@@ -227,15 +227,15 @@ class SequentialStopRule:
     """Ends a comparison at the planned look at which the sequential test decides it."""
 
     def fewest_units(self, comparison: Comparison) -> int:
-        """Return the number of units with which what decides can be judged."""
+        """The number of units with which the deciding metrics can be judged."""
         return fewest_units(comparison, [metric.name for metric in deciding_metrics(comparison)])
 
     def may_decide(self, comparison: Comparison) -> list[str]:
-        """Return the metrics that decide, or may: those that were asked for, or those of the load."""
+        """The metrics that decide, or may: those that were asked for, or those of the load."""
         return may_decide(comparison)
 
     def decided(self, comparison: Comparison) -> bool:
-        """Return whether what was measured so far decides; between the planned looks it does not."""
+        """Whether the units so far decide; between the planned looks they do not."""
         if not at_a_look(comparison, self.fewest_units(comparison)):
             return False
         return judge_comparison(comparison, final=False).effect is not Effect.INCONCLUSIVE

@@ -1,4 +1,4 @@
-"""The rule of a threshold: the rounds of one metric held against its limit, with all that there is to doubt. Pure."""
+"""The claim of a threshold: the rounds of one metric keep its limit, in spite of all doubts. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from perfgate.model.flaw import Doubt, explained
 from perfgate.model.summary import centre
 
 TOO_GOOD = 2
-"""A gain of more than so many times the limit's distance is no gain of the brokers', until somebody says why."""
+"""A gain of more than this many times the limit's distance needs an explanation before it counts."""
 
 
 CPU = ("broker_cpu_us_per_record", "broker_cpu_cores.sum", "broker_cpu_cores.max")
@@ -27,20 +27,20 @@ CPU = ("broker_cpu_us_per_record", "broker_cpu_cores.sum", "broker_cpu_cores.max
 
 NOTHING: Mapping[int, Sequence[Doubt]] = MappingProxyType({})
 COARSE = 0.7
-"""A centre whose standard error is more than this share of the limit's distance tells nothing: three rounds that spread
-1.2 times as wide as the limit's distance, fifteen that spread 2.6 times as wide."""
+"""A centre whose standard error is more than this share of the limit's distance decides nothing: three rounds that
+spread 1.2 times as wide as the limit's distance, fifteen that spread 2.6 times as wide."""
 
 
 def judge_threshold(values: Sequence[float], threshold: Threshold, *, published: bool = False) -> Judgement:
-    """Hold the rounds' `values` of one metric against its threshold; one `published` is of another machine.
+    """Judge the rounds' `values` of one metric by its threshold; one `published` is of another machine.
 
-    REGRESSED: see :func:`is_red`; and where the rounds get better by more than the limit's distance, because brokers
-    still warm up, the last round would be beyond the limit too if it got as much better once more. PASS: the centre
+    REGRESSED: see :func:`is_red`; where the rounds get better by more than the limit's distance, because brokers still
+    warm up, only if the last round would be beyond the limit after getting as much better once more. PASS: the centre
     keeps the limit by at least its error, which is no larger than COARSE of the limit's distance, keeps the tolerance
     too where noise between runs put the limit further off, and fewer than :func:`many` rounds lie beyond the limit.
     IMPROVED: it passes, and the whole interval lies as far off on the good side; but not TOO_GOOD times as far, unless
-    another machine was measured. Of what is better when less that is the baseline over the figure, so that there is as
-    much room on that side. All else, what is no number too, is INCONCLUSIVE.
+    another machine was measured. For a metric that is better when lower that is the baseline over the figure, so that
+    there is as much room on that side. All else, NaN too, is INCONCLUSIVE.
     """
     sign = threshold.metric.sign
     middle, width, interval = centre(values), spread(values), median_interval(values)
@@ -95,8 +95,7 @@ def judge_threshold(values: Sequence[float], threshold: Threshold, *, published:
 
 
 def is_red(values: Sequence[float], threshold: Threshold) -> bool:
-    """Return whether rounds are beyond a limit: their centre by more than its own standard error, or their median's
-    whole interval.
+    """Whether the centre is beyond the limit by more than its standard error, or its whole interval is.
 
     Values far beyond the limit come nearer (:func:`perfgate.judge.statistics.clipped`): how far a round lies beyond
     does not make it less certain that all of them do.
@@ -113,12 +112,11 @@ def hold(
     machine: Mapping[int, Sequence[Doubt]] = NOTHING,
     beside: Sequence[Doubt] = (),
 ) -> Judgement:
-    """Hold the rounds of one metric against its threshold, with their own flaws and what there is to doubt `beside`.
+    """Judge the rounds of one metric by its threshold, with their own flaws and the doubts `beside`.
 
-    `machine`: what there is to doubt of the machine in each round, by its number.
-
-    A metric that is spoilt in some rounds, or was not measured in them, is INVALID (INCONCLUSIVE where no source had
-    it), unless the rounds that have it are red without what their flaws explain.
+    `machine`: doubts about the machine in each round, by its number. A metric that is flawed in some rounds, or
+    missing, is INVALID (INCONCLUSIVE where no source had it), unless the rounds that have it are red without what their
+    flaws explain.
     """
     metric, red = threshold.metric, partial(is_red, threshold=threshold)
     rounds = [r for r in measurement.rounds if metric.name in r.metrics and not r.no_number(metric.name)]
@@ -138,10 +136,10 @@ def hold(
 
 
 def _queue_doubts(measurement: Measurement, metric: MetricInfo, others: Sequence[Doubt]) -> tuple[Doubt, ...]:
-    """Return that others explain why brokers did not take a paced load: then they explain the queue it waited in.
+    """Doubts about the wait of a paced load whose missing rate others explain: they explain its queue too.
 
-    Where brokers are slower by a factor f than the load, a record that is due after t waits t * (f - 1): it finds
-    t * (1 - 1 / f) of the load's records before it, of which 1 / f are served in a second of the load's.
+    Where brokers are slower by a factor f than the load, a record that is due after t waits t * (f - 1): it finds t *
+    (1 - 1 / f) of the load's records before it, of which 1 / f are served in a second of the load's.
     """
     short = [r for r in measurement.rounds if r.not_sustained]
     factor, _ = explained(others, "records_per_s")
@@ -158,7 +156,7 @@ def _queue_doubts(measurement: Measurement, metric: MetricInfo, others: Sequence
 
 
 def _lacking(measurement: Measurement, metric: str, measured: int) -> Judgement | None:
-    """Return what is said of a metric that some rounds lack, or have spoilt; None where all have it."""
+    """The judgement of a metric that some rounds lack, or have flawed; None where all have it."""
     if reason := spoilt(measurement, metric):
         return Judgement(verdict=Verdict.INVALID, metric=metric, reason=reason)
     if measured == len(measurement.rounds):
@@ -171,7 +169,7 @@ def _lacking(measurement: Measurement, metric: str, measured: int) -> Judgement 
 
 @claim(10)
 def thresholds(case: PlainCase, _: Sequence[Judgement]) -> list[Judgement]:
-    """Every metric that the profile has a threshold of keeps its limit."""
+    """Every metric with a threshold in the profile keeps its limit."""
     published = case.profile is not None and case.profile.reference
     return [
         hold(case.measurement, threshold, published=published, machine=case.machine, beside=case.doubts)
@@ -181,7 +179,7 @@ def thresholds(case: PlainCase, _: Sequence[Judgement]) -> list[Judgement]:
 
 @claim(30)
 def has_thresholds(case: PlainCase, judged: Sequence[Judgement]) -> list[Judgement]:
-    """What must be judged of a scenario has a threshold; a table of published figures has what it has."""
+    """Every required metric of a scenario has a threshold; a table of published figures need not."""
     if case.profile is not None and case.profile.reference and case.thresholds:
         return []
     known = {one.metric for one in judged}
@@ -194,6 +192,6 @@ def has_thresholds(case: PlainCase, judged: Sequence[Judgement]) -> list[Judgeme
 
 
 def required(scenario: Scenario) -> tuple[tuple[str, ...], ...]:
-    """Return what must be judged for a scenario: one metric of each group."""
+    """The metrics that must be judged for a scenario: one of each group."""
     judged = scenario.load.judged(readers=scenario.consumers is not None)
     return (*((name,) for name in judged), CPU)

@@ -1,1 +1,1 @@
-"""Guards: reasons for which a case cannot be decided, or is decided otherwise. Every module here is imported."""
+"""Guards: reasons why a case cannot be decided, or is decided otherwise. Every module here is imported."""

@@ -12,7 +12,7 @@ from perfgate.model import Verdict
 
 @guard(-90, FaultCase)
 def records_were_lost(case: FaultCase, _: Ruling) -> Ruling | None:
-    """A round that does not count takes no lost record of another one back."""
+    """A round that does not count takes back no lost record of another one."""
     reasons = invalid_reasons(case.whole)
     if not reasons or not (lost := damage(case.fault, case.whole)):
         return None
@@ -21,7 +21,7 @@ def records_were_lost(case: FaultCase, _: Ruling) -> Ruling | None:
 
 @guard(-80, ScenarioCase)
 def brokers_failed(case: ScenarioCase, _: Ruling) -> Ruling | None:
-    """What brokers did not do although they are there for it; unless the machine made them late."""
+    """Failures of the brokers' own, unless the machine made them late."""
     return ruled(Verdict.BROKEN, *case.broken) if case.broken and not case.excuse else None
 
 
@@ -39,7 +39,7 @@ def brokers_refused_it(case: ScenarioCase, _: Ruling) -> Ruling | None:
 
 @guard(10, PlainCase)
 def figures_are_not_settled(case: PlainCase, ruling: Ruling) -> Ruling | None:
-    """Figures of cold brokers, or of generators, are no figures to go by, without a threshold too."""
+    """Figures limited by cold brokers or by generators decide nothing, without a threshold either."""
     if not (ruling.verdict.green or ruling.verdict is Verdict.MISSING) or not (why := unsettled(case.measurement)):
         return None
     return replace(ruling.noting(why), verdict=Verdict.INCONCLUSIVE)

@@ -22,7 +22,7 @@ def a_side_was_not_valid(case: RatioCase, _: Ruling) -> Ruling | None:
 
 @guard(-40, RatioCase)
 def metric_is_unavailable(case: RatioCase, _: Ruling) -> Ruling | None:
-    """A source that did not have the metric in some rounds."""
+    """A source that lacked the metric in some rounds."""
     why = next((r.usage_unavailable for m in case.both for r in m.rounds if r.usage_unavailable), "")
     if not why or len(case.ratios) == case.most_rounds:
         return None
@@ -43,7 +43,7 @@ def ratio_is_over_nothing(case: RatioCase, _: Ruling) -> Ruling | None:
 
 @guard(-20, RatioCase)
 def a_side_ended_early(case: RatioCase, _: Ruling) -> Ruling | None:
-    """A scenario whose rounds scattered so much that it was not measured to its end."""
+    """A scenario that was not measured to its end because its rounds scattered too much."""
     fewest = min(len(m.rounds) for m in case.both)
     if not case.paired or fewest == case.most_rounds or len(case.ratios) != fewest:
         return None
@@ -63,7 +63,7 @@ def metric_is_missing(case: RatioCase, _: Ruling) -> Ruling | None:
 
 @guard(10, RatioCase)
 def a_side_is_not_settled(case: RatioCase, ruling: Ruling) -> Ruling | None:
-    """Cold brokers, generators that may be the limit, or a load that its own cap keeps from what is asked for."""
+    """Cold brokers, generators that may be the limit, or a load that its own cap limits."""
     reason = "; ".join(f"{m.scenario.name}: {why}" for m in case.both if (why := unsettled(m)))
     middle = ruling.judgements[0].measured
     least, most = case.relation.at_least, case.relation.at_most

@@ -24,7 +24,7 @@ def load_was_not_valid(case: UnitsCase, _: Ruling) -> Ruling | None:
 
 @guard(-50, UnitsCase)
 def baseline_did_not_take_the_load(case: UnitsCase, _: Ruling) -> Ruling | None:
-    """More of such a load decides nothing: only how much of it was taken is compared (:meth:`loss_claims`)."""
+    """More of such a load decides nothing: only the rates are compared (:meth:`loss_claims`)."""
     if not case.units or not case.short.before:
         return None
     return ruled(case.overloaded, f"{case.sides_named[0]}: {case.short.before}; {GROWING}")
@@ -58,7 +58,7 @@ def too_few_units(case: UnitsCase, _: Ruling) -> Ruling | None:
 
 @guard(-20, ClaimCase)
 def metric_is_flawed(case: ClaimCase, _: Ruling) -> Ruling | None:
-    """A figure that the load, or its source, made."""
+    """A figure that the load or its source distorted."""
     reasons = flaws_by_arm(arms_of(case.comparison), [case.metric.name])
     return ruled(Verdict.INVALID, *reasons) if reasons else None
 
@@ -73,7 +73,7 @@ def metric_is_missing(case: ClaimCase, _: Ruling) -> Ruling | None:
 
 @guard(10, ClaimCase)
 def path_may_have_made_it(case: ClaimCase, ruling: Ruling) -> Ruling | None:
-    """An effect that is no larger than what the client's paths to two clusters may make."""
+    """An effect that is no larger than that of the client's paths to two clusters may be."""
     if not case.final or case.estimate is None:
         return None
     comparison, metric, claim, sides = case.comparison, case.metric, case.claim, case.whole.sides
@@ -89,7 +89,7 @@ def path_may_have_made_it(case: ClaimCase, ruling: Ruling) -> Ruling | None:
 
 @guard(20, ChangeCase)
 def another_metric_got_worse(case: ChangeCase, ruling: Ruling) -> Ruling | None:
-    """A change is neither the same nor a gain where what its records wait for, or cost, got much worse."""
+    """A change is neither the same nor a gain where latency or CPU got much worse."""
     if not case.counts_beside(ruling.verdict):
         return None
     effect = Effect.SAME if ruling.verdict is Verdict.PASS else Effect.FASTER
@@ -130,7 +130,7 @@ def brokers_still_compile(case: UnitsCase, ruling: Ruling) -> Ruling | None:
 
 @guard(70, UnitsCase)
 def setting_took_no_effect(case: UnitsCase, ruling: Ruling) -> Ruling | None:
-    """A setting that acts after more records, bytes or time than a round has cannot be called harmless."""
+    """A setting that acts after more records, bytes or time than a round has is not known to be harmless."""
     why = never_reached(case.comparison) if case.final and ruling.verdict is Verdict.PASS else ""
     return ruling.taken_back(why) if why else None
 
@@ -147,7 +147,7 @@ def path_kept_another_metric(case: ChangeCase, ruling: Ruling) -> Ruling | None:
 
 @guard(90, UnitsCase)
 def repeats_may_hide_worse(case: UnitsCase, ruling: Ruling) -> Ruling | None:
-    """What was measured again is not among the figures: clearly more of it on the candidate's side may hide a loss."""
+    """Repeats are not among the figures: clearly more of them on the candidate's side may hide a loss."""
     if not case.final or not ruling.verdict.green:
         return None
     if why := may_hide_worse(case.comparison):
