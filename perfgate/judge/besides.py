@@ -1,4 +1,4 @@
-"""What else keeps a change from being the same: other metrics that got worse, settings that took no effect. Pure."""
+"""Checks that keep a change from being the same: other metrics that got worse, settings without effect. Pure."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from perfgate.model import DECIDES_PACED, METRICS, Comparison, Effect, Measureme
 AT_ITS_CAP = "broker_cpu_us_per_record"
 """Decides where both sides reach the cap."""
 NOT_THE_SAME = {DECIDES_PACED: 1.5, AT_ITS_CAP: 1.1}
-"""A candidate is not the same whose metric is so many times the baseline's, the whole interval beyond. A rate at its
-cap, or one that the client limits, tells neither what its records wait for nor what they cost the brokers. Nor is one
-faster whose records wait so much longer; it may cost the brokers more."""
+"""Factors of the baseline beyond which, with the whole interval, a candidate is not the same. A rate at its cap, or one
+that the client limits, shows neither latency nor the brokers' CPU. Nor is a candidate with such a latency faster; it
+may cost the brokers more."""
 AT_LEAST_OF_THE_RATE = 0.95
-"""So it is with the rate where both sides mostly come to their cap, and what a record costs the brokers decides."""
+"""The same for the rate where both sides mostly reach their cap and CPU per record decides."""
 NOT_THE_SAME_READ = {"end_to_end_latency_ms.p99": 1.5, "received_records_per_s": 0.95}
-"""So it is with what consumers that read along are given."""
+"""The same for consumers that read along."""
 
 
 def got_worse(
     comparison: Comparison, decided: MetricInfo, effect: Effect, others: Sequence[MetricEffect]
 ) -> tuple[str, ...]:
-    """Return what got so much worse that a scenario which is SAME or FASTER by what decides is neither."""
+    """The metrics that got so much worse that a scenario is neither SAME nor FASTER."""
     word = "the same" if effect is Effect.SAME else "better"
     factors = held(comparison, effect)
     worse = tuple(
@@ -40,9 +40,9 @@ def got_worse(
 
 
 def kept_by_path(comparison: Comparison, effect: Effect, others: Sequence[MetricEffect]) -> tuple[str, ...]:
-    """Return which latencies only the shorter path to the candidate's cluster may have kept from being so much worse.
+    """The latencies that only the shorter path to the candidate's cluster may have kept from being so much worse.
 
-    Of a rate at its cap a path is no measure.
+    Not of a rate at its cap, which a path does not change.
     """
     factors = held(comparison, effect)
     return tuple(
@@ -57,7 +57,7 @@ def kept_by_path(comparison: Comparison, effect: Effect, others: Sequence[Metric
 def not_looked_at(
     comparison: Comparison, decided_by: Sequence[MetricInfo], effect: Effect, others: Sequence[MetricEffect]
 ) -> tuple[str, ...]:
-    """Return which metrics a scenario that is SAME or FASTER should have been looked at by, and could not be."""
+    """The metrics that could not be checked for a scenario that is SAME or FASTER."""
     known = {*(metric.name for metric in decided_by), *(other.metric.name for other in others)}
     return tuple(
         f"{name} was not valid in every round: whether it got worse is not known"
@@ -67,13 +67,13 @@ def not_looked_at(
 
 
 def once_late(measurement: Measurement) -> str:
-    """Return what was late on this side and did not happen when it was measured again; empty where nothing was."""
+    """A lateness on this side that did not repeat when it was measured again; else empty."""
     late = [flaw.text for r in measurement.discarded for flaw in r.flaws if flaw.late]
     return f"candidate, once, and not when it was measured again: {late[0]}" if late else ""
 
 
 def held(comparison: Comparison, effect: Effect) -> dict[str, float]:
-    """Return how many times what it was each metric may be."""
+    """The factor of the baseline that each metric may reach."""
     scenario, sides = comparison.scenario, (comparison.baseline, comparison.candidate)
     load = scenario.load
     held = {name: factor for name, factor in NOT_THE_SAME.items() if load.sends or name != DECIDES_PACED}
@@ -95,7 +95,7 @@ def held(comparison: Comparison, effect: Effect) -> dict[str, float]:
 
 
 def _worsened(factor: float, metric: MetricInfo, by: float) -> float:
-    """Return the factor of a metric that is worse by so much more, a logarithm."""
+    """The factor of a metric that is worse by so much more, a logarithm."""
     return factor * math.exp(-metric.sign * by)
 
 
@@ -118,15 +118,15 @@ AFTER_MS = {
     "log.retention.hours": 3_600_000,
     "retention.ms": 1,
 }
-"""What happens to a partition after so long, and how many ms the unit is."""
+"""Times after which something happens to a partition, with the unit in ms."""
 NUMBER = re.compile(r"-?\d+")
 
 
 def never_reached(comparison: Comparison) -> str:
-    """Return which setting that differs took no effect on either side; empty where there is none.
+    """The differing setting that took no effect on either side; empty where there is none.
 
-    Every round writes to a topic of its own, and those of a burst last a few seconds: what a setting would do after
-    more than the fullest partition held, or later than a topic was written to, was not there to be measured.
+    Every round writes to a topic of its own, and those of a burst last a few seconds: a setting that acts after more
+    than the fullest partition held, or later than a topic was written to, was not measured.
     """
     sides = (comparison.baseline, comparison.candidate)
     for name in (*AFTER_RECORDS, *AFTER_BYTES, *AFTER_MS):
@@ -154,10 +154,9 @@ def never_reached(comparison: Comparison) -> str:
 
 
 def _written_to_ms(comparison: Comparison) -> int:
-    """Return how long a topic of a round was surely written to, at the most: the turns of both sides are of one burst.
+    """A lower bound of how long a topic of a round was written to: the turns of both sides are of one burst.
 
-    The gaps between turns are left out, and so is what was before and after: this rather says too little. Of a backlog
-    it is not known: that is only read while it is measured.
+    The gaps between turns are left out, and the time before and after. 0 of a backlog, which is only read.
     """
     if not comparison.scenario.load.sends:
         return 0
@@ -174,7 +173,7 @@ def _settings(measurement: Measurement) -> dict[str, str]:
 
 
 def _fullest(measurement: Measurement, name: str) -> int:
-    """Return the most that a partition was given in a round: records, or bytes of their values."""
+    """The most that a partition received in a round: records, or bytes of their values."""
     scenario = measurement.scenario
     most = 0
     for r in measurement.rounds:

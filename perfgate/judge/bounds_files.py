@@ -1,4 +1,4 @@
-"""relations.toml and ratios.toml: bounds of ratios between scenarios, and to a reference. Read strictly."""
+"""Strict parser for relations.toml and ratios.toml: bounds of ratios between scenarios, and to a reference."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class _Range:
 
 
 def load_relations(path: Path) -> tuple[Relation, ...]:
-    """Return the relations in `path`, tables [<family>.<name>]. Raises ConfigurationError naming table and key."""
+    """The relations in `path`, tables [<family>.<name>]. Raises ConfigurationError naming table and key."""
     found: dict[str, Relation] = {}
     for family, body in toml_of(path, str(path)).items():
         for short, entry in as_table(path, family, body).items():
@@ -96,7 +96,7 @@ def load_relations(path: Path) -> tuple[Relation, ...]:
 
 
 def _relation(path: Path, table: str, values: object) -> Relation:
-    """Return one relation; its table [<family>.<name>.shared_cores] states what differs where cores are shared."""
+    """One relation; its table [<family>.<name>.shared_cores] states what differs where cores are shared."""
     where, own = f"{path}: [{table}]", as_table(path, table, values)
     instead, shared_cores = own.pop("shared_cores", None), None
     kind: type[_Range | _Pair] = _Range if isinstance(own.get("over"), list) else _Pair
@@ -134,7 +134,7 @@ DEFAULT = "default"
 
 @strict
 class _Bound:
-    """What stands beside a metric."""
+    """The bound of a metric's ratio."""
 
     at_least: Positive | None = None
     at_most: Positive | None = None
@@ -142,14 +142,14 @@ class _Bound:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ratios:
-    """What is held of every scenario, and what of some instead, by name and metric."""
+    """The ratios of every scenario, and of some instead, by name and metric."""
 
     path: Path
     default: tuple[Ratio, ...]
     own: dict[str, tuple[Ratio, ...]]
 
     def of(self, scenario: str) -> tuple[Ratio, ...]:
-        """Return what is held of the scenario: its own table goes before [default], metric by metric."""
+        """The ratios of the scenario: its own table goes before [default], metric by metric."""
         found = {ratio.metric.name: ratio for ratio in (*self.default, *self.own.get(scenario, ()))}
         return tuple(found.values())
 
@@ -161,7 +161,7 @@ class Ratios:
 
 
 def load_ratios(folder: Path) -> Ratios:
-    """Return the ratios in `folder`. Raises ConfigurationError naming file, table and key."""
+    """The ratios in `folder`. Raises ConfigurationError naming file, table and key."""
     path = folder / RATIOS_FILE
     tables = {name: _ratios(path, name, as_table(path, name, body)) for name, body in toml_of(path, str(path)).items()}
     default = tables.pop(DEFAULT, ())

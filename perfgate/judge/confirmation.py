@@ -1,4 +1,4 @@
-"""The confirmation run: what was red is measured again on a fresh cluster, and what both looks come to. Pure."""
+"""Confirmation runs: red scenarios are measured again on a fresh cluster, and both runs are judged together. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from perfgate.model import Measurement, Outcome, Profile, RangeRelation, Relatio
 
 SECOND_LOOK = "a confirmation run on a fresh cluster"
 FAR_OFF = 2.0
-"""A first look that is worse than expected by less than this factor needs a second one, however little runs scatter."""
+"""A first run that is worse than expected by less than this factor needs a second, however little runs scatter."""
 
 
 def to_measure_again(
@@ -23,11 +23,10 @@ def to_measure_again(
     relations: Sequence[Relation],
     baselines: Mapping[tuple[str, str], Measurement] | None = None,
 ) -> set[str]:
-    """Return the scenarios that are red, and all scenarios of each relation that is; none with a fault.
+    """The scenarios that are red, and all scenarios of each red relation; none with a fault.
 
-    `baselines`: what relations are judged on instead, by family and name.
-
-    A fault is not done to brokers a second time: a lost record is lost, and its history must not be written over.
+    `baselines`: measurements that relations are judged on instead, by family and name. A fault is not injected a second
+    time: a lost record is lost, and its history must not be overwritten.
     """
     found = {name for name, m in measured.items() if judge_scenario(m, profile).verdict is Verdict.REGRESSED}
     for relation in relations:
@@ -49,7 +48,7 @@ def to_measure_again(
 
 
 def judge_relation_again(relation: Relation, measured: Mapping[str, Measurement]) -> Outcome:
-    """Judge a red relation on its confirmation run: without what this machine cannot show there, if it can be."""
+    """Judge a red relation on its confirmation run, if possible without scenarios that show nothing here."""
     out = {name: reason for name, one in measured.items() if (reason := tells_nothing(one))}
     usable = [name for name in measured if name not in out]
     if out and isinstance(relation, RangeRelation) and not relation.lacks(usable):
@@ -61,7 +60,7 @@ def judge_relation_again(relation: Relation, measured: Mapping[str, Measurement]
 
 
 def stands_alone(outcome: Outcome, profile: Profile | None) -> bool:
-    """Return whether a red outcome lies so far beyond what noise explains that only a like sound look takes it back.
+    """Whether a red outcome lies so far beyond noise that only a sound confirmation run takes it back.
 
     A judged metric is worse than its baseline by FAR_OFF times, and by FAR times what it may be off where it is
     measured once. Of a relation its ratio lies beyond the bound by FAR_OFF times.
@@ -82,14 +81,12 @@ def stands_alone(outcome: Outcome, profile: Profile | None) -> bool:
 
 
 def second_look(first: Outcome, second: Outcome, not_counted: Sequence[str] = (), *, alone: bool = False) -> Outcome:
-    """Return what a red scenario and its confirmation run on a fresh cluster come to: red only when both are.
+    """The outcome of a red scenario and its confirmation run on a fresh cluster: red only when both are.
 
-    By the same metric, because the limits count two looks at one. A confirmation run that could not tell leaves the
-    scenario INCONCLUSIVE. So does one that is not red and whose interval lies apart from that of the first: its brokers
-    start now slow, now quick.
-
-    `not_counted`: why rounds of the first did not count. Only a red confirmation run makes up for those. `alone`: of
-    :func:`stands_alone`, then only a sound confirmation run that is green takes red back.
+    By the same metric, because the limits count two runs of one. An invalid confirmation run makes the outcome
+    INCONCLUSIVE. So does one that is not red and whose interval lies apart from that of the first: its brokers start
+    now slow, now quick. `not_counted`: why rounds of the first did not count. Only a red confirmation run makes up for
+    those. `alone`: see :func:`stands_alone`; then only a sound confirmation run that is green takes red back.
     """
     found = _of_both(first, second, not_counted)
     if not alone or found.verdict.red or found.verdict.green or second.verdict.green:
@@ -118,19 +115,19 @@ def _of_both(first: Outcome, second: Outcome, not_counted: Sequence[str]) -> Out
 
 
 def _by_chance(first: Outcome, second: Outcome) -> bool:
-    """Return whether no metric is red in both; a rate that the brokers did not take is none that chance picks."""
+    """Whether no metric is red in both runs; a rate that the brokers did not take is never red by chance."""
     if any(one.reason for one in second.judgements if one.verdict is Verdict.REGRESSED):
         return False
     return bool(_red(first)) and not _red(first) & _red(second)
 
 
 def _red(outcome: Outcome) -> set[tuple[str, str]]:
-    """Return what is REGRESSED, by metric and step: chance finds another one the next time."""
+    """The metrics and steps that are REGRESSED: chance finds another one the next time."""
     return {(one.metric, one.step) for one in outcome.judgements if one.verdict is Verdict.REGRESSED}
 
 
 def _apart(first: Outcome, second: Outcome) -> str:
-    """Return what was red in the first look and lies wholly beside that in the second; empty when nothing does."""
+    """A metric that was red in the first run and whose second interval lies wholly apart; else empty."""
     later = {(judgement.metric, judgement.step): judgement for judgement in second.judgements}
     for one in first.judgements:
         other = later.get((one.metric, one.step))

@@ -1,4 +1,4 @@
-"""The one rule for doubts: a loss is red where what they explain of it, taken off, still leaves a red one. Pure."""
+"""The one rule for doubts: a loss is red where it still is without all that they explain. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Doubts = Sequence[Sequence[Doubt]]
 
 
 def without_explained(values: Sequence[float], sign: int, metric: str, doubts: Doubts) -> list[float]:
-    """Return the values with all that the doubts of their rounds explain taken off; without those explained wholly."""
+    """The values without what the doubts of their rounds explain; rounds explained wholly are left out."""
     return [
         excused(value, sign, of_round, metric)
         for value, of_round in zip(values, doubts, strict=True)
@@ -31,10 +31,10 @@ def settled(
     red: Callable[[Sequence[float]], bool],
     otherwise: Verdict = Verdict.INCONCLUSIVE,
 ) -> Judgement:
-    """Return what a judgement of rounds comes to that are in doubt.
+    """The judgement of rounds in doubt.
 
     REGRESSED stays where `red` says so of the rounds (two or more) without what the doubts explain. All else is
-    `otherwise`: figures in doubt are no ground for a green verdict. The reason names each doubt with what it explains.
+    `otherwise`: doubtful figures are never green. The reason names each doubt with what it explains.
     """
     metric = judged.metric
     here = [doubt for of_round in doubts for doubt in of_round if doubt.touches(metric)]
@@ -49,7 +49,7 @@ def settled(
 
 
 def words(doubts: Sequence[Doubt], metric: str, values: Sequence[float], expected: float | None, sign: int) -> str:
-    """Return what there is to doubt, each reason once, and what all of it explains of the loss that was measured."""
+    """The doubts, each once, and how much of the measured loss all of them explain."""
     texts = "; ".join(dict.fromkeys(doubt.text for doubt in doubts))
     factor, offset = explained(doubts, metric)
     if factor == math.inf or (factor == 1 and not offset) or not expected or not values:

@@ -1,4 +1,4 @@
-"""The noise of the machine: whether it was quiet enough, and the one that it was, to hold stored figures. Pure."""
+"""Noise of the machine: whether it was quiet, and the machine that stored figures are of. Pure."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ CANARY_LEAST: Mapping[str, float] = {"deflate_mib_per_s": 0.6, "loopback_per_s":
 compile take up to 20 % of the processors, and make loopback quicker, because the processors sleep less (measured on 2
 cores)."""
 BROKERS_TOOK = 0.5
-"""Where the suite's own brokers used so much of the processors as this share of what a reading lost, it was them. They
-are idle while it is taken: brokers that are busy then do something that nobody asked of them, which is a result."""
+"""Where the suite's own brokers used this share of what a reading lost of the processors, they were the cause. They
+should be idle while it is taken: brokers that are busy then are a result."""
 CANARY_OFF = 0.25
-"""A machine so much slower or faster than when the baselines were recorded is another machine."""
+"""A machine that is slower or faster by this than when the baselines were recorded is another machine."""
 STEAL = 0.10
 """Share of the processors' time that the host took away."""
 LEAST_LEFT = 0.01
-"""Share of its speed that a machine on which a reading came about had at the least."""
+"""The least share of its speed that a machine with a reading had."""
 OTHERS = 0.10
-"""Other processes that used less than this share of the processors are not what slowed it down."""
+"""Other processes that used less than this share of the processors did not slow it down."""
 SAME_SPEED = 0.8
 """Processors that do less than this share of the work in a second of their own time are slower themselves: a host that
 shares them with others. Idle, 2 vCPU scatter by 5 % (20 readings)."""
 LATE_FACTOR = 10.0
-"""A machine that is slower by this factor makes late what brokers do in a tenth of the time that they are given: topics
-in sync in 1 to 3 of 30 s, acknowledgements in far less of 120 s (delivery.timeout.ms)."""
+"""A machine that is slower by this factor makes late what brokers do in a tenth of their time-outs: topics in sync in 1
+to 3 of 30 s, acknowledgements in far less of 120 s (delivery.timeout.ms)."""
 MACHINE = "machine"
 FEWEST_ROUNDS = 4
 
 
 def machine_doubts(readings: Sequence[CanaryReading], recorded: Mapping[str, float] | None) -> tuple[Doubt, ...]:
-    """Return why figures measured beside these readings may be the machine's and not the brokers'; empty when quiet.
+    """Doubts that figures next to these readings are the machine's and not the brokers'; empty when quiet.
 
-    Each explains as much as the machine was slower. `recorded`: what the canary read when baselines were recorded.
+    Each explains as much as the machine was slower. `recorded`: the canary's readings of the baselines.
     """
     if len(readings) < FEWEST_READINGS:
         return ()
@@ -75,7 +75,7 @@ def machine_doubts(readings: Sequence[CanaryReading], recorded: Mapping[str, flo
 def machine_doubts_by_round(
     measurement: Measurement, recorded: Mapping[str, float] | None
 ) -> dict[int, tuple[Doubt, ...]]:
-    """Return of each round, by its number, why its figures may be the machine's: by the readings before and after it.
+    """For each round, by its number, the doubts about the machine by the readings before and after it.
 
     A failure that ended all scenarios has none after it; where others are missing, as in recordings, each counts for
     every round.
@@ -91,15 +91,15 @@ def machine_doubts_by_round(
 
 
 def disturbed(readings: Sequence[CanaryReading], recorded: Mapping[str, float] | None) -> str:
-    """Return why nothing measured beside these readings may be called green, or be a baseline; empty when it may."""
+    """Why figures next to these readings cannot be green, or a baseline; empty when they may."""
     return next((doubt.text for doubt in machine_doubts(readings, recorded)), "")
 
 
 def late_by_machine(measurement: Measurement, late: Collection[int]) -> str:
-    """Return why brokers that were late in these rounds may only have been so because of the machine; else empty.
+    """Why the machine may explain that brokers were late in these rounds; else empty.
 
-    They answer within a tenth of the bounds by which they are late; half of a machine's speed is no reason. It must
-    have been that slow beside every one of the rounds (by their numbers).
+    They answer within a tenth of their time-outs; half of a machine's speed is no reason. It must have been that slow
+    next to every one of the rounds (by their numbers).
     """
     beside = machine_doubts_by_round(measurement, None)
     excuses = [
@@ -109,7 +109,7 @@ def late_by_machine(measurement: Measurement, late: Collection[int]) -> str:
 
 
 def _left(reading: CanaryReading, name: str, before: float) -> float:
-    """Return the share of its speed that the machine had, with what the suite's own brokers used given back."""
+    """The share of its speed that the machine had, with what the suite's own brokers used given back."""
     return float(getattr(reading, name)) / before / max(1 - reading.brokers, LEAST_LEFT)
 
 
@@ -119,9 +119,9 @@ def _brokers_were_it(reading: CanaryReading, name: str, before: float) -> bool:
 
 
 def _what_ran(reading: CanaryReading, quiet: Sequence[CanaryReading]) -> str:
-    """Return what else took the machine's speed; empty where nothing is seen, so that it is no reason for doubt.
+    """What else took the machine's speed; empty where nothing is seen, so that it is no reason for doubt.
 
-    Recordings of before these were looked at say only that something did.
+    Older recordings lack this and say only that something did.
     """
     if reading.deflate_mib_per_cpu_s is None:
         return "something else ran on this machine"
@@ -137,7 +137,7 @@ def _what_ran(reading: CanaryReading, quiet: Sequence[CanaryReading]) -> str:
 
 
 def hopeless(values: Sequence[float], rounds: int, reach: float) -> bool:
-    """Return whether, halfway or later, all `rounds` rounds would leave their centre's error wider than `reach`."""
+    """Whether, halfway or later, all `rounds` rounds would leave their centre's error wider than `reach`."""
     if len(values) < max(FEWEST_ROUNDS, (rounds + 1) // 2):
         return False
     width = spread(values)

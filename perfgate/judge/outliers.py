@@ -11,7 +11,7 @@ from perfgate.model.histogram import latency_metrics
 from perfgate.model.measured import HostReport
 
 BY_CHANCE = 0.05
-"""Most likely, by chance alone, is that any host of a scenario is named."""
+"""The largest chance that any host of a scenario is named where none differs."""
 WORTH_TELLING = 1.1
 QUESTIONS = 2
 
@@ -20,12 +20,12 @@ Figures = Sequence[Mapping[str, float]]
 
 
 def host_notes(measured: Mapping[str, Measurement]) -> list[str]:
-    """Return the lines of all scenarios' differing hosts, each with the scenario's name."""
+    """The lines of all scenarios' differing hosts, each with the scenario's name."""
     return [f"{name}: {line}" for name, one in measured.items() for line in differing_hosts(one.rounds)]
 
 
 def differing_hosts(rounds: Sequence[Round]) -> list[str]:
-    """Return a line for each host that was the worst of all in every round, in records a process or in p99.
+    """A line for each host that was the worst of all in every round, in records a process or in p99.
 
     Where hosts do not differ, each is the worst of a round with a chance of one in their number, independently of the
     other rounds: that one of them is it in all of them has the chance hosts ** (1 - rounds).
@@ -50,16 +50,15 @@ def differing_hosts(rounds: Sequence[Round]) -> list[str]:
 
 
 def beside_reasons(outcome: Outcome, rounds: Sequence[Round]) -> list[str]:
-    """Return what is to be said of a scenario's load hosts, but for what its reasons say."""
+    """The notes on a scenario's load hosts that its reasons do not have."""
     found = outcome.more_hosts
     return [*([found.words] if found and found.words not in outcome.reasons else []), *differing_hosts(rounds)]
 
 
 def always_worst(figures: Figures, by_chance: float = BY_CHANCE / QUESTIONS) -> tuple[str, float] | None:
-    """Return the host that is the worst in every round, and how many times the others' median figure its own is.
+    """The host that is the worst in every round, and how many times the others' median figure its own is.
 
-    None where there is none, where that is chance more likely than `by_chance`, or where it makes no difference worth
-    telling.
+    None where there is none, where chance is likelier than `by_chance`, or where the difference is too small.
     """
     if not figures or any(set(one) != set(figures[0]) or len(one) < 2 for one in figures):
         return None
@@ -83,23 +82,23 @@ def _done_by(host: HostReport) -> int:
 
 
 PARTITIONS_BY_CHANCE = 0.01
-"""Most likely, by chance alone, is that a scenario whose partitions and brokers do not differ has a line: a nightly has
-forty scenarios."""
+"""The largest chance that a scenario whose partitions and brokers do not differ has a line: a nightly has forty
+scenarios."""
 PARTITION_QUESTIONS = 4
 
 Worse = Callable[[PartitionFigures], float]
 
 
 def partition_notes(measured: Mapping[str, Measurement]) -> list[str]:
-    """Return the lines of all scenarios' differing partitions and brokers, each with the scenario's name."""
+    """The lines of all scenarios' differing partitions and brokers, each with the scenario's name."""
     return [f"{name}: {line}" for name, one in measured.items() for line in differing_partitions(one.rounds)]
 
 
 def differing_partitions(rounds: Sequence[Round]) -> list[str]:
-    """Return a line for the broker whose partitions were the worst of all in every round, in records/s or in p99.
+    """A line for the broker whose partitions were the worst of all in every round, in records/s or in p99.
 
-    Where there is none, for the partition that was: topics are new in every round, and led by other brokers. How
-    likely either is by chance: :func:`perfgate.judge.outliers.differing_hosts`.
+    Where there is none, for the partition that was: topics are new in every round, and led by other brokers. How likely
+    either is by chance: :func:`perfgate.judge.outliers.differing_hosts`.
     """
     sound = [r for r in rounds if r.partitions and not r.invalid]
     timed = [r for r in sound if not r.spoilt("latency_ms.p99")]

@@ -1,4 +1,4 @@
-"""The client's paths to two clusters that exist: whether they alone may have made what was measured. Pure."""
+"""The client's paths to two existing clusters: whether they alone may explain a difference. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ IN_FLIGHT = 5
 """Requests of a client to a broker that may be under way: where records leave a broker's share of the rate no slower
 than these can carry one each, batches, and so the CPU that brokers need for a record, do not depend on round trips."""
 AS_DECLARED = ("the cluster as declared", "the other")
-"""What the two sides are called: that of the baseline, and that of the candidate."""
+"""The names of the two sides: the baseline's and the candidate's."""
 
 
 def paths_ms(comparison: Comparison) -> tuple[float, float] | None:
-    """Return the client's round trips, in ms, to two clusters that exist: to the baseline's and the candidate's."""
+    """The client's round trips, in ms, to two existing clusters: the baseline's and the candidate's."""
     link = comparison.scenario.link.name
     before, after = (m.rtt_ms.get(link) for m in (comparison.baseline, comparison.candidate))
     return (before, after) if comparison.two_clusters and before and after else None
@@ -26,12 +26,11 @@ def paths_ms(comparison: Comparison) -> tuple[float, float] | None:
 def path_differs(
     comparison: Comparison, metric: str, log_effect: float, margin: float, sides: tuple[str, str] = AS_DECLARED
 ) -> str:
-    """Return why the client's paths to the two clusters may have made the effect; empty where they cannot have.
+    """Why the client's paths to the two clusters may explain the effect; empty where they cannot.
 
-    They add their difference to a latency, and bound the rate of a client that waits for its answers by their ratio.
-    What they would have made the other way they hide rather than explain.
-    `log_effect`: logarithm of candidate over baseline. `margin`: what differs by less counts as the same, so that a
-    path that can make no more than that may hide no effect that counts.
+    They add their difference to a latency, and bound the rate of a client that waits for its answers by their ratio. An
+    effect the other way they hide rather than explain. `log_effect`: logarithm of candidate over baseline. `margin`:
+    smaller differences count as the same, so that a path of no more than that hides no effect that counts.
     """
     if not comparison.two_clusters:
         return ""
@@ -55,7 +54,7 @@ def _round_trips(comparison: Comparison, sides: tuple[str, str]) -> str:
 
 
 def path_doubts(comparison: Comparison, metric: MetricInfo) -> tuple[Doubt, ...]:
-    """Return how much worse the path to the candidate's cluster may have made this metric; all, where not measured."""
+    """Doubts by how much the path to the candidate's cluster may worsen this metric; all, where not measured."""
     if not comparison.two_clusters:
         return ()
     paths = paths_ms(comparison)
@@ -71,27 +70,27 @@ def path_doubts(comparison: Comparison, metric: MetricInfo) -> tuple[Doubt, ...]
 
 
 def favour(comparison: Comparison, metric: MetricInfo) -> float:
-    """Return by how much, as a logarithm, the path to the candidate's cluster may have bettered this metric.
+    """By how much, as a logarithm, the path to the candidate's cluster may have bettered this metric.
 
-    It may hide so much of a slowdown; 0 where that path is no better for it than the other.
+    This much of a slowdown may be hidden; 0 where that path is no better for it than the other.
     """
     paths = paths_ms(comparison)
     return max(0.0, _gained(comparison, metric, paths)) if paths else 0.0
 
 
 def handicap(comparison: Comparison, metric: MetricInfo) -> float:
-    """Return by how much, as a logarithm, the path to the candidate's cluster may have worsened this metric.
+    """By how much, as a logarithm, the path to the candidate's cluster may have worsened this metric.
 
-    So much of a slowdown may be the path's; 0 where that path is no worse for it than the other.
+    This much of a slowdown may be the path's; 0 where that path is no worse for it than the other.
     """
     paths = paths_ms(comparison)
     return max(0.0, -_gained(comparison, metric, paths)) if paths else 0.0
 
 
 def _gained(comparison: Comparison, metric: MetricInfo, paths: tuple[float, float]) -> float:
-    """Return by how much the candidate's path alone may make a metric better (worse: below 0), as a logarithm.
+    """By how much the candidate's path alone may make a metric better (worse: below 0), as a logarithm.
 
-    A longer one makes latencies longer and rates smaller; batches it makes larger, so that a record costs less.
+    A longer one makes latencies longer, rates smaller and batches larger, so that a record costs less.
     """
     before, after = paths
     if "latency_ms." in metric.name:
@@ -108,7 +107,7 @@ def _gained(comparison: Comparison, metric: MetricInfo, paths: tuple[float, floa
 
 
 def favoured(comparison: Comparison, metric: MetricInfo, sides: tuple[str, str] = AS_DECLARED) -> str:
-    """Return that the path to the candidate may hide a slowdown beyond what counts as the same."""
+    """That the path to the candidate may hide a slowdown beyond what counts as the same."""
     return (
         f"{PATHS}: {_round_trips(comparison, sides)}, which may hide a loss of "
         f"{math.expm1(favour(comparison, metric)) * 100:.1f} % of {metric.name}; measure from where both are equally "
@@ -117,7 +116,7 @@ def favoured(comparison: Comparison, metric: MetricInfo, sides: tuple[str, str] 
 
 
 def handicapped(comparison: Comparison, metric: MetricInfo, sides: tuple[str, str] = AS_DECLARED) -> str:
-    """Return that the path to the candidate may be why that is worse: without it that is not known."""
+    """That the path to the candidate may explain so much of a slowdown that the rest is not known to be one."""
     return (
         f"{PATHS}: {_round_trips(comparison, sides)}, which may be "
         f"{math.expm1(handicap(comparison, metric)) * 100:.1f} % of {metric.name}, and the rest tells of no loss; "
@@ -126,9 +125,9 @@ def handicapped(comparison: Comparison, metric: MetricInfo, sides: tuple[str, st
 
 
 def not_taken_by_path(comparison: Comparison, metric: str, margin: float, sides: tuple[str, str] = AS_DECLARED) -> str:
-    """Return why the paths may be why only the candidate's brokers did not take a paced load; empty where not.
+    """Why the paths may be why only the candidate's brokers did not take a paced load; else empty.
 
-    `metric`: what decides such a load; its effect is the mean of the rounds that both sides have.
+    `metric`: the one that decides such a load; its effect is the mean of the rounds that both sides have.
     """
     pairs = zip(comparison.baseline.rounds, comparison.candidate.rounds, strict=False)
     logs = [

@@ -1,4 +1,4 @@
-"""Rates of loads: held by a cap of their own, other than a threshold's; and ratios of two loads by rounds. Pure."""
+"""Rates of loads: limited by their own caps, other than a threshold's; and ratios of loads by rounds. Pure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from perfgate.model import Judgement, Load, Measurement, Round, Threshold, Verdi
 from perfgate.model.flaw import Doubt, excused
 
 AT_THE_CAP = 0.98
-"""Where a capped load reaches this share of its rate, the rate says nothing; what it costs the brokers does."""
+"""Where a capped load reaches this share of its rate, the rate decides nothing; its cost to the brokers does."""
 
 RATE_TAKEN = 0.98
-"""A paced load of which this share was taken is not what brokers are red for."""
+"""Brokers that took this share of a paced load are not red for its rate."""
 PER_RECORD = ("broker_cpu_us_per_record", "client_cpu_us_per_record")
 OTHER_RATE = 0.2
 """A rate that is off by more is that of another load, however far a metric's limit lies: that of a p99 may lie beyond
@@ -22,27 +22,27 @@ twice its baseline, and half a load would be within it. Knees of one target lie 
 
 
 def at_its_cap(measurement: Measurement, share: float = AT_THE_CAP) -> bool:
-    """Return whether its own cap held a capped load, at this share of it; a target file may have lowered it."""
+    """Whether its own cap limited a capped load, at this share of it; a target file may have lowered it."""
     rates = [r.metrics["records_per_s"] for r in measurement.rounds if "records_per_s" in r.metrics]
     return bool(rates) and statistics.median(rates) >= share * measurement.scenario.load.rate
 
 
 def centre_rate(measurement: Measurement) -> float:
-    """Return the median of the rounds' rates, in records/s; at least one round has one."""
+    """The median of the rounds' rates, in records/s; at least one round has one."""
     return statistics.median(r.metrics["records_per_s"] for r in measurement.rounds if "records_per_s" in r.metrics)
 
 
 def rounds_below_its_cap(measurement: Measurement) -> int:
-    """Return in how many rounds a capped load did not come to its cap."""
+    """The number of rounds in which a capped load did not reach its cap."""
     rates = (r.metrics["records_per_s"] for r in measurement.rounds if "records_per_s" in r.metrics)
     return sum(rate < AT_THE_CAP * measurement.scenario.load.rate for rate in rates)
 
 
 def rate_doubts(threshold: Threshold, load: Load) -> tuple[Doubt, ...]:
-    """Return that the load was another than the one that the threshold was recorded at, and what that explains.
+    """Doubts about a load that differs from the one at which the threshold was recorded.
 
-    A rate that comes from a knee falls with it, and less load hides slow brokers; it explains what a record costs them
-    besides, by no more than the loads differ. So much more load explains, which is the same share of what they take.
+    A rate that comes from a knee falls with it, and less load hides slow brokers; it explains the CPU per record too,
+    by no more than the loads differ. More load explains the same share of what brokers take.
     """
     if not threshold.rate:
         return ()
@@ -60,7 +60,7 @@ def rate_doubts(threshold: Threshold, load: Load) -> tuple[Doubt, ...]:
 
 
 def at_another_rate(judgement: Judgement, threshold: Threshold, load: Load) -> Judgement:
-    """Return the judgement of a figure, INCONCLUSIVE where another load (:func:`rate_doubts`) may have made it so."""
+    """The judgement of a figure, INCONCLUSIVE where another load (:func:`rate_doubts`) may explain it."""
     doubts, sign = rate_doubts(threshold, load), threshold.metric.sign
     if not doubts or judgement.verdict is Verdict.INVALID:
         return judgement
@@ -74,21 +74,20 @@ def at_another_rate(judgement: Judgement, threshold: Threshold, load: Load) -> J
 
 
 def most_off(threshold: Threshold) -> float:
-    """Return by how much, as a share, a rate may be off that of a threshold: by what its metric may, or OTHER_RATE."""
+    """The share by which a rate may be off that of a threshold: that of its metric, or OTHER_RATE."""
     return min(threshold.reach, OTHER_RATE)
 
 
 def paired_ratios(metric: str, of: Sequence[Round], over: Sequence[Round]) -> tuple[float, ...]:
-    """Return the ratio of the two loads in every round that both have, by its number."""
+    """The ratio of the two loads in every round that both have, by its number."""
     below = {r.index: r.metrics[metric] for r in over if r.metrics.get(metric)}
     return tuple(r.metrics[metric] / below[r.index] for r in of if metric in r.metrics and r.index in below)
 
 
 def lower_cap_doubts(measurement: Measurement, thresholds: Sequence[Threshold]) -> tuple[Doubt, ...]:
-    """Return that the load came to a cap below the stored limit of its rate, so that the figures are of another load.
+    """Doubts about a load that reached a cap below the stored limit of its rate, and is another load.
 
-    What a record costs the brokers differs with the load, too: by no more than the loads do. A target file's limits
-    lower caps.
+    The CPU per record differs with the load, too: by no more than the loads do. A target file's limits lower caps.
     """
     load = measurement.scenario.load
     limit = max((t.limit for t in thresholds if t.metric.name == "records_per_s"), default=0.0)

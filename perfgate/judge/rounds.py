@@ -1,4 +1,4 @@
-"""Rounds and metrics that do not count, were repeated, or say nothing of latency, and what is left. Pure."""
+"""Rounds and metrics that do not count, were repeated, or have no usable latency, and the rest. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import replace
 from perfgate.model import Comparison, Measurement
 
 FEWEST_SOUND = 2
-"""So many rounds that count show that a scenario is slow: a spread needs two."""
+"""Rounds that count and suffice to show that a scenario is slow: a spread needs two."""
 
 
 def sound_part(measurement: Measurement) -> Measurement | None:
-    """Return the measurement without its invalid rounds, FEWEST_SOUND of them or more; None when all count, or too few.
+    """The measurement without its invalid rounds; None when all count, or fewer than FEWEST_SOUND are left.
 
     A round that does not count takes no slowness of the others back.
     """
@@ -28,13 +28,13 @@ def arms_of(comparison: Comparison) -> tuple[tuple[str, Measurement], ...]:
 
 
 def spoilt(measurement: Measurement, metric: str) -> str:
-    """Return why this metric must not be judged although the rounds are valid; empty when it may."""
+    """Why this metric must not be judged although the rounds are valid; empty when it may."""
     flawed = [f"round {r.index}: {reason}" for r in measurement.rounds if (reason := r.spoilt(metric))]
     return f"{flawed[0]} ({len(flawed)} of {len(measurement.rounds)} rounds)" if flawed else ""
 
 
 def spoilt_metrics(measurement: Measurement) -> dict[str, str]:
-    """Return all metrics that must not be judged although the rounds are valid, with the reason."""
+    """All metrics that must not be judged although the rounds are valid, with the reason."""
     names = dict.fromkeys(name for r in measurement.rounds for name in r.invalid_metrics)
     return {name: spoilt(measurement, name) for name in names}
 
@@ -46,9 +46,9 @@ def flaws_by_arm(arms: Iterable[tuple[str, Measurement]], metrics: Sequence[str]
 
 
 def starved_by_brokers(measurement: Measurement) -> str:
-    """Return that more than half as many rounds as there are were measured again for that; empty where not so.
+    """That more than half as many rounds as count were measured again because brokers used the processors.
 
-    The rounds that count are then those in which the brokers happened to need less, and are no ground for green.
+    The rounds that count are then those in which the brokers happened to need less, and cannot be green.
     """
     again = [r for r in measurement.discarded if any(flaw.whose == "brokers" for flaw in r.flaws)]
     if 2 * len(again) <= len(measurement.rounds):
@@ -62,16 +62,16 @@ def starved_by_brokers(measurement: Measurement) -> str:
 
 NEARLY = 0.9
 """Records that lay in the buffer since the load's start have waited for all of the time until they are acknowledged,
-but for that until the buffer was first full, which is short."""
+except the short time until the buffer was first full."""
 
 
 def filling_notes(measured: Mapping[str, Measurement]) -> list[str]:
-    """Return the lines of all scenarios, each with the scenario's name."""
+    """The lines of all scenarios, each with the scenario's name."""
     return [f"{name}: {line}" for name, one in measured.items() for line in since_the_start(one)]
 
 
 def since_the_start(measurement: Measurement) -> list[str]:
-    """Return a line when half of a capped load's records had waited since its start, in most of the rounds."""
+    """A line when half of a capped load's records had waited since its start, in most of the rounds."""
     if not measurement.scenario.load.capped:
         return []
     sound = [r for r in measurement.rounds if not r.invalid and "latency_ms.p50" in r.metrics]

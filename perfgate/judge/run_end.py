@@ -22,13 +22,13 @@ PYTESTS_OWN_ERROR = 3
 ENDED_OTHERWISE = (ExitCode.ENDED_EARLY, 4)
 """Pytest's statuses of a session that did not come to its end: interrupted, wrong usage."""
 OFTEN = 3
-"""A scenario that is undecided in so many runs in a row is named in the first lines of every output."""
+"""A scenario that is undecided in this many runs in a row is named in the first lines of every output."""
 MOST_RUNS = 1000
 MOST_NAMES = 5
 
 
 class TestEnd(enum.Enum):
-    """How pytest says that a test ended. ERROR: before or after the test itself. OTHER: as a plugin calls it."""
+    """How pytest reports that a test ended. ERROR: before or after the test itself. OTHER: as a plugin calls it."""
 
     __test__ = False  # it is no test
 
@@ -42,9 +42,9 @@ class TestEnd(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UndecidedPolicy:
-    """What the exit code makes of undecided scenarios (--undecided): 6, unless stated.
+    """The exit code for undecided scenarios (--undecided): 6, unless stated.
 
-    `passes`: 0. `fails`: 1. `fails_after`: 1 once a scenario was undecided in so many runs in a row, this one included.
+    `passes`: 0. `fails`: 1. `fails_after`: 1 once a scenario was undecided in this many runs in a row.
     """
 
     text: str = ""
@@ -54,7 +54,7 @@ class UndecidedPolicy:
 
 
 def undecided_policy(text: str) -> UndecidedPolicy:
-    """Return the policy that --undecided states. Raises ConfigurationError that names the legal values."""
+    """The policy that --undecided states. Raises ConfigurationError that names the legal values."""
     if text in ("pass", "fail"):
         return UndecidedPolicy(text=text, passes=text == "pass", fails=text == "fail")
     after = re.fullmatch(r"fail-after:([1-9][0-9]*)", text)
@@ -76,14 +76,14 @@ class Judged:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunEnd:
-    """All that the exit code of a run follows from.
+    """All facts that decide the exit code of a run.
 
-    `lacking`: what was selected and has neither an outcome nor a reason of the gate's for not being run, each with a
-    reason in words. `errors`: tests without an outcome that failed, and whatever failed before or after a test.
-    `status`: pytest's own. `unhealthy`, `unfinished`: why the target was no longer healthy, why the recorded run that
-    is judged again was not whole; else empty. `missing_is_red`: the profile was named, so that it must be complete.
-    `in_a_row`: in how many runs in a row, this one included, each undecided scenario or relation was undecided.
-    `recorded`: run.json was written. `reports_sound`: no report met a bug of the suite.
+    `lacking`: what was selected and has neither an outcome nor the gate's reason for not being run, with a reason.
+    `errors`: tests without an outcome that failed, and failures before or after a test. `status`: pytest's own.
+    `unhealthy`, `unfinished`: why the target was no longer healthy, why the recorded run that is judged again was not
+    whole; else empty. `missing_is_red`: the profile was named, so that it must be complete. `in_a_row`: in how many
+    runs in a row, this one included, each undecided scenario or relation was undecided. `recorded`: run.json was
+    written. `reports_sound`: no report met a bug of the suite.
     """
 
     judged: tuple[Judged, ...] = ()
@@ -104,14 +104,14 @@ class RunEnd:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ending:
-    """The exit code of a run; `cause`: why, in words, where no verdict of a scenario or relation says it."""
+    """The exit code of a run; `cause`: why, in words, where no verdict says it."""
 
     code: int
     cause: str = ""
 
 
 def test_end_of(found: Found, policy: UndecidedPolicy, *, missing_is_red: bool) -> TestEnd:
-    """Return how the test of an outcome ends."""
+    """How the test of an outcome ends."""
     if found.green:
         return TestEnd.PASSED
     if found.red:
@@ -122,10 +122,10 @@ def test_end_of(found: Found, policy: UndecidedPolicy, *, missing_is_red: bool) 
 
 
 def ending(end: RunEnd) -> Ending:
-    """Return the exit code of a run, and its cause.
+    """The exit code of a run, and its cause.
 
-    What was left behind comes first, then a session that pytest did not end itself. Green needs every outcome to be
-    green, or MISSING where that may be, and every test to have ended as its outcome says.
+    LEFT_BEHIND comes first, then a session that pytest did not end itself. Green needs every outcome to be green, or
+    MISSING where that may be, and every test to have ended as its outcome says.
     """
     if end.left_behind:
         return Ending(code=ExitCode.LEFT_BEHIND)
@@ -151,7 +151,7 @@ def ending(end: RunEnd) -> Ending:
 
 
 def _undecided(end: RunEnd) -> Ending | None:
-    """Return what the policy makes of what is not known; None where all is known."""
+    """The policy's ending where something is not known; None where all is known."""
     unsure, unknown = [one for one in end.judged if is_undecided(one.found)], _unknown(end)
     if not (unsure or unknown):
         return None
@@ -174,13 +174,13 @@ def _undecided(end: RunEnd) -> Ending | None:
 
 
 def _why(end: RunEnd) -> str:
-    """Return what is not known, in words."""
+    """What is not known, in words."""
     names = [f"{one.name} {one.found.value}" for one in end.judged if is_undecided(one.found)]
     return _named(names) if names else _unknown(end)
 
 
 def _unknown(end: RunEnd) -> str:
-    """Return what of the run is not known although no outcome says so; empty where there is nothing."""
+    """What is not known of the run although no outcome says so; empty where there is nothing."""
     if end.lacking:
         more = f", and {len(end.lacking) - 1} more" if len(end.lacking) > 1 else ""
         return f"{end.lacking[0]}{more}"
@@ -201,12 +201,12 @@ def _unknown(end: RunEnd) -> str:
 
 
 def _explained(end: RunEnd) -> bool:
-    """Return whether an outcome made a test fail, so that pytest's status of failed tests is the gate's own doing."""
+    """Whether an outcome made a test fail, so that pytest's status of failed tests is the gate's own doing."""
     return any(one.test is TestEnd.FAILED for one in end.judged)
 
 
 def _errors(end: RunEnd) -> list[str]:
-    """Return what failed without an outcome that says so."""
+    """Failures without an outcome that says so."""
     failed = (TestEnd.FAILED, TestEnd.ERROR)
     wrong = [one.name for one in end.judged if one.test in failed and one.test is not _says(one, end)]
     return list(dict.fromkeys([*end.errors, *wrong]))
@@ -221,12 +221,12 @@ def _is_red(one: Judged, end: RunEnd) -> bool:
 
 
 def is_undecided(found: Found) -> bool:
-    """Return whether an outcome is neither green, red nor MISSING."""
+    """Whether an outcome is neither green, red nor MISSING."""
     return not (found.green or found.red or found is Verdict.MISSING)
 
 
 def often_undecided(in_a_row: Mapping[str, int]) -> list[str]:
-    """Return a sentence for each scenario or relation that was undecided in OFTEN runs in a row, worst first."""
+    """A sentence for each scenario or relation that was undecided in OFTEN runs in a row, worst first."""
     found = sorted(in_a_row.items(), key=lambda one: -one[1])
     return [_in_a_row(name, runs) for name, runs in found if runs >= OFTEN]
 

@@ -1,4 +1,4 @@
-"""The threshold files: read strictly, so that a slip of the pen is an error and never a limit that holds nothing."""
+"""Strict parser for threshold files: a slip of the pen is an error, not a limit without effect."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHARE = "timed_out_share"
 
 MOST_RUNS = 1000
 ENOUGH_PAIRS = 5
-"""Fewer recorded pairs of clusters say little of their scatter."""
+"""Fewer recorded pairs of clusters show little of their scatter."""
 LARGEST_REACH, LARGEST_LATENCY_REACH = 0.9, 9.0
 """A limit of a tenth of the baseline is as good as none; more noise than that needs more runs, not a wider limit. So is
 one of ten times a latency, whose p99 scatters more than a mean does."""
@@ -40,7 +40,7 @@ Runs = Annotated[int, Ge(0), Le(MOST_RUNS), f"must be a whole number up to {MOST
 MACHINE = {"cores", "cpu_model"}
 """Facts of the machine that a run's load comes from."""
 UNDER_TEST = "kafka"
-"""The fact that a profile is not picked by: a new Kafka is what the stored figures are there to be held against."""
+"""The fact that a profile is not picked by: a new Kafka is what the stored figures are to be compared with."""
 CONDITIONS = ("target", "cluster", "brokers", "cores", "cpu_model", "tier", "driver")
 """The facts that a run must share with a profile that is picked for it."""
 SHOWN_ALONE = ("description", "reference", "hardware")
@@ -49,7 +49,7 @@ NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 @strict
 class _Facts:
-    """Table [profile]: what a run must be like, besides the description."""
+    """Table [profile]: the description, and the facts of the runs that it is for."""
 
     description: Fact = None
     reference: Annotated[bool, "must be true or false"] = False
@@ -83,9 +83,9 @@ class _Canary:
 
 @strict
 class _Entry:
-    """What stands beside a metric in the table of a scenario.
+    """A metric's entry in the table of a scenario.
 
-    A published figure that `differs` from the scenario in its settings is shown, and holds nothing.
+    A published figure that `differs` from the scenario in its settings is shown, and judges nothing.
     """
 
     baseline: Positive
@@ -109,7 +109,7 @@ class _Entry:
 
 @strict
 class _Pairs:
-    """What stands beside a metric in [pairs.<scenario>]."""
+    """A metric's entry in [pairs.<scenario>]."""
 
     rounds_per_unit: Annotated[int, Ge(1), "must be a whole number from 1"]
     effects: Annotated[
@@ -124,7 +124,7 @@ CANARY_KEYS = tuple(one.name for one in fields(_Canary))
 
 
 def load_profiles(folder: Path) -> dict[str, Profile]:
-    """Return every profile in `folder` by name, that is by file name. Raises ConfigurationError."""
+    """Every profile in `folder` by its file name. Raises ConfigurationError."""
     if not folder.is_dir():
         raise ConfigurationError(f"thresholds folder {folder} does not exist")
     paths = (path for path in sorted(folder.glob("*.toml")) if path.name not in (RELATIONS_FILE, RATIOS_FILE))
@@ -132,7 +132,7 @@ def load_profiles(folder: Path) -> dict[str, Profile]:
 
 
 def load_profile(path: Path) -> Profile:
-    """Return the profile in `path`. Raises ConfigurationError naming file, table and key."""
+    """The profile in `path`. Raises ConfigurationError naming file, table and key."""
     tables = toml_of(path, str(path))
     if "profile" not in tables:
         raise ConfigurationError(f"{path}: table [profile] is missing; it says what the thresholds are valid for")
@@ -161,18 +161,18 @@ def load_profile(path: Path) -> Profile:
 
 
 def published_of(profiles: Mapping[str, Profile], scenario: str, judged: Profile | None) -> tuple[Published, ...]:
-    """Return what was published of a scenario, but for the profile that it is judged by."""
+    """The published figures of a scenario, except those of the profile that it is judged by."""
     others = (profile for profile in profiles.values() if judged is None or profile.name != judged.name)
     return tuple(figure for profile in others for figure in profile.published.get(scenario, ()))
 
 
 def largest_reach(metric: str) -> float:
-    """Return how far a limit may lie from its baseline, as a share of it, however large the noise is."""
+    """The largest share of its baseline by which a limit may be off, however large the noise is."""
     return LARGEST_LATENCY_REACH if metric.partition(".")[0].endswith("latency_ms") else LARGEST_REACH
 
 
 def for_one_look(threshold: Threshold) -> Threshold:
-    """Return a threshold as it is held in a scenario that is never measured a second time."""
+    """The threshold for a scenario without a confirmation run."""
     reach = reach_of(threshold.tolerance, threshold.spread, threshold.runs, looks=1)
     return replace(threshold, reach=max(threshold.reach, min(largest_reach(threshold.metric.name), reach)))
 
@@ -180,9 +180,9 @@ def for_one_look(threshold: Threshold) -> Threshold:
 def profile_facts(
     target: Mapping[str, object], environment: Mapping[str, object], tier: Mapping[str, object], driver: str
 ) -> dict[str, str]:
-    """Return the facts of a run that a profile states; `kafka` is major.minor.
+    """The facts of a run that a profile states; `kafka` is major.minor.
 
-    Real brokers are told apart by the `cluster` that their target file names, since they are not of the suite's
+    Real brokers are identified by the `cluster` that their target file names, since they are not of the suite's
     machine; their number is a fact, too, once they have been asked.
     """
     kafka = str(target["kafka_version"])
@@ -199,7 +199,7 @@ def profile_facts(
 
 
 def match_profile(profiles: Mapping[str, Profile], facts: Mapping[str, str]) -> Profile | None:
-    """Return the one profile whose facts hold, or None; of several the one of the run's Kafka line.
+    """The one profile whose facts hold, or None; of several the one of the run's Kafka line.
 
     Raises ConfigurationError when that leaves several, or none of those.
     """
@@ -216,18 +216,18 @@ def match_profile(profiles: Mapping[str, Profile], facts: Mapping[str, str]) -> 
 
 
 def matches(profile: Profile, facts: Mapping[str, str]) -> bool:
-    """Return whether a run with these facts is of the profile's target and machine."""
+    """Whether a run with these facts is of the profile's target and machine."""
     return not profile.reference and not _differing(profile, facts)
 
 
 def all_but_one(profiles: Mapping[str, Profile], facts: Mapping[str, str]) -> list[tuple[Profile, str]]:
-    """Return the profiles of this kind of target that would match but for one fact, each with that fact's name."""
+    """The profiles of this kind of target that match except for one fact, each with that fact's name."""
     differing = [(profile, _differing(profile, facts)) for profile in profiles.values() if not profile.reference]
     return [(profile, keys[0]) for profile, keys in differing if len(keys) == 1 and keys != ["target"]]
 
 
 def differences(profile: Profile, facts: Mapping[str, str], among: Collection[str] | None = None) -> str:
-    """Return in which facts (`among` these) a run is none of the profile's, as "tier nightly there, smoke here"."""
+    """The facts (`among` these) in which a run is none of the profile's, as "tier nightly there, smoke here"."""
     return "; ".join(
         f"{key} {profile.facts[key]} there, {facts.get(key) or 'unknown'} here"
         for key in _differing(profile, facts)
@@ -247,19 +247,19 @@ def check_may_hold(profile: Profile, facts: Mapping[str, str], among: Collection
 
 
 def _differing(profile: Profile, facts: Mapping[str, str]) -> list[str]:
-    """Return the facts that keep the profile from being picked, by name."""
+    """The names of the facts that keep the profile from being picked."""
     return [key for key, value in profile.facts.items() if key != UNDER_TEST and facts.get(key) != value]
 
 
 def named_profile(profiles: Mapping[str, Profile], name: str) -> Profile:
-    """Return the profile called `name`. Raises ConfigurationError with the names there are."""
+    """The profile called `name`. Raises ConfigurationError with the names there are."""
     if name not in profiles:
         raise ConfigurationError(f"unknown profile {name!r}; legal: {', '.join(sorted(profiles)) or '(none stored)'}")
     return profiles[name]
 
 
 def as_table(path: Path, name: str, value: object) -> dict[str, Any]:
-    """Return the value if it is a table. Raises ConfigurationError."""
+    """The value if it is a table. Raises ConfigurationError."""
     if not isinstance(value, dict):
         raise ConfigurationError(f"{path}: {name} = {value!r} must be a table [{name}]")
     return dict(value)
@@ -326,7 +326,7 @@ def _published(path: Path, hardware: str, found: Sequence[tuple[MetricInfo, _Ent
 
 
 def known_metric(where: str, name: str) -> MetricInfo:
-    """Return the metric of this name. Raises ConfigurationError with those there are."""
+    """The metric of this name. Raises ConfigurationError with those there are."""
     info = metric_info(name)
     if info is None:
         legal = ", ".join([*METRICS, *(f"{stem}.<broker id>" for stem in PER_BROKER_METRICS)])

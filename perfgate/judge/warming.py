@@ -1,9 +1,9 @@
-"""Rules that tell rounds on brokers that were still warming up, over the rounds of a block. Pure.
+"""Rules that find brokers that were still warming up, over the rounds of a block. Pure.
 
-Two signs. A JVM that still compiles its code says so by the CPU of its compiler threads, in every single round. Where
-that cannot be read, or is over, a trend over the rounds tells: each scenario's rate and broker CPU per record are
+Two signs. A JVM that still compiles its code shows it by the CPU of its compiler threads, in every single round. Where
+that cannot be read, or is over, a trend over the rounds shows it: each scenario's rate and broker CPU per record are
 fitted with a straight line over the round numbers (logarithms, least squares), and its growth from the first to the
-last round is held against its standard error. Three rounds say little of their own noise, so that of all scenarios is
+last round is compared with its standard error. Three rounds show little of their own noise, so that of all scenarios is
 pooled.
 """
 
@@ -25,9 +25,9 @@ from perfgate.model.summary import centre
 LEAST_GROWTH = 0.05
 """A trend smaller than this, from the first round to the last, moves a verdict less than the noise does."""
 FALSE_TREND = 0.005
-"""Chance that the rounds of one scenario and metric are said to grow when they scatter (normally, independently)."""
+"""Chance that rounds of one scenario and metric that only scatter (normally, independently) seem to grow."""
 FALSE_GROWTH = 0.01
-"""Chance that one scenario's rounds, looked at alone because they are red, are said to grow when they only scatter."""
+"""The same for one scenario that is judged alone because it is red."""
 MOST_BY_COMPILING = 4.0
 """At shares of 40 to 70 % brokers sent a third to 0.4 of what they send (docs/measurement.md)."""
 WARM = "warm-up"
@@ -46,7 +46,7 @@ class Trend:
 
 
 def trend(values: Sequence[float], better: str) -> Trend:
-    """Return the trend of positive `values` in the order of their rounds; `better` is "higher" or "lower"."""
+    """The trend of positive `values` in the order of their rounds; `better` is "higher" or "lower"."""
     count = len(values)
     logs = [math.log(value) for value in values]
     centre, middle = statistics.fmean(logs), (count - 1) / 2
@@ -58,7 +58,7 @@ def trend(values: Sequence[float], better: str) -> Trend:
 
 
 def still_growing(values: Sequence[float], better: str, least: float) -> float:
-    """Return by which share the values got better from the first to the last; 0.0 where it may be chance.
+    """The share by which the values got better from the first to the last; 0.0 where it may be chance.
 
     More than `least`, and either each is better than the one before it or a straight line says so beyond its error.
     """
@@ -77,9 +77,9 @@ def still_growing(values: Sequence[float], better: str, least: float) -> float:
 
 
 def growth_doubt(values: Sequence[float], metric: MetricInfo, least: float) -> tuple[Doubt, ...]:
-    """Return that the rounds still got better, by more than `least`: warm brokers may be better by as much once more.
+    """A doubt about rounds that still got better, by more than `least`: they may get as much better once more.
 
-    So the last round grown once more is the best that they may come to, and the rounds' centre is worse by the factor.
+    So the last round grown once more is the best to expect, and the rounds' centre is worse by the factor.
     """
     if not (growth := still_growing(values, metric.better, least)):
         return ()
@@ -88,7 +88,7 @@ def growth_doubt(values: Sequence[float], metric: MetricInfo, least: float) -> t
 
 
 def compiling_factor(rounds: Sequence[Round], exponent: int = 1) -> float:
-    """Return by which factor brokers may be slower that compile their code: 1 where their median share is COMPILING.
+    """By which factor compiling brokers may be slower: 1 where their median share is COMPILING.
 
     The share is of the CPU that a broker used; what is missing is its share of a core. A broker that waits for
     something else loses nothing by it.
@@ -102,10 +102,10 @@ def compiling_factor(rounds: Sequence[Round], exponent: int = 1) -> float:
 
 
 def warming_doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt, ...]:
-    """Return that the block's rounds were measured on brokers still warming up, and how far that goes for a metric.
+    """Doubts about rounds on brokers still warming up, and how far that goes for a metric.
 
-    A share of its CPU that a broker spent on compiling explains that share of what a record took, and a trend over
-    the rounds goes on once more.
+    A share of its CPU that a broker spent on compiling explains that share of what a record took, and a trend over the
+    rounds goes on once more.
     """
     if not measurement.warming:
         return ()
@@ -119,9 +119,9 @@ def warming_doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt,
 
 
 def unsteady_doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt, ...]:
-    """Return that in most rounds the rate was not steady as the window opened: it goes on to grow as it did in it.
+    """Doubts about a rate that was not steady as the window opened in most rounds: it goes on to grow.
 
-    That is of rates alone. What all of these rounds grew by is a warm-up that was cut off; where brokers stall, rates
+    Of rates alone. The growth common to all of these rounds is a warm-up that was cut off; where brokers stall, rates
     grow and fall by chance.
     """
     if metric.name not in RATES:
@@ -140,14 +140,14 @@ def unsteady_doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt
 
 
 def _carried(values: Sequence[float], sign: int, growth: float) -> float:
-    """Return how many times better than the rounds' centre the last one is when it grows once more."""
+    """How many times better than the rounds' centre the last one is when it grows once more."""
     best = values[-1] * (1 + growth) ** sign
     middle = centre(values)
     return float(max(1.0, (best / middle) ** sign))
 
 
 def each_better(rounds: Sequence[Round]) -> bool:
-    """Return whether a watched metric got clearly better, from round to round or by a line through them."""
+    """Whether a watched metric got clearly better, from round to round or by a line through them."""
     return any(
         still_growing([r.metrics[name] for r in rounds], METRICS[name].better, LEAST_GROWTH)
         for name in WATCHED
@@ -156,7 +156,7 @@ def each_better(rounds: Sequence[Round]) -> bool:
 
 
 def _growth_error(sigma: float, count: int) -> float:
-    """Return the standard error of a line's growth over `count` rounds that scatter by `sigma` (logarithms)."""
+    """The standard error of a line's growth over `count` rounds that scatter by `sigma` (logarithms)."""
     return (count - 1) * sigma * math.sqrt(12 / (count * (count**2 - 1)))
 
 
@@ -165,7 +165,7 @@ def _positive(value: float) -> bool:
 
 
 def growing(rows: Mapping[str, Sequence[float]], better: str) -> dict[str, float]:
-    """Return the scenarios whose values still get better, with the growth from first to last round as a share.
+    """The scenarios whose values still get better, with the growth from first to last round as a share.
 
     All scenarios have as many values. A scenario grows by more than its error, or all scenarios together do and this
     scenario with them.
@@ -191,7 +191,7 @@ def growing(rows: Mapping[str, Sequence[float]], better: str) -> dict[str, float
 
 
 def still_warming(rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
-    """Return the scenarios whose rounds were measured on brokers that were still warming up, and the figures."""
+    """The scenarios whose rounds were measured on brokers that were still warming up, and the figures."""
     valid = {name: sound for name, rounds in rows.items() if (sound := [r for r in rounds if not r.invalid])}
     found: dict[str, list[str]] = {}
     for name, rounds in valid.items():
@@ -219,7 +219,7 @@ acks-all sent a third of what it sends, batch-1k 0.4 (docs/measurement.md). A sh
 
 
 def still_compiling(comparison: Comparison) -> str:
-    """Return of which side most rounds had a broker that still compiled; empty where neither's did.
+    """The side with a broker that still compiled in most rounds; empty where there is none.
 
     Such parts are measured again, but not for ever; two clusters need not warm up alike.
     """
@@ -234,7 +234,7 @@ def still_compiling(comparison: Comparison) -> str:
 
 
 def compile_doubts(comparison: Comparison) -> tuple[Doubt, ...]:
-    """Return that the candidate's brokers still compiled in most rounds, and how much of a loss that explains.
+    """A doubt about candidate brokers that compiled in most rounds, with how much of a loss that explains.
 
     That the baseline's did explains no loss of the candidate's.
     """
@@ -247,9 +247,9 @@ def compile_doubts(comparison: Comparison) -> tuple[Doubt, ...]:
 
 
 def cold_units(comparison: Comparison) -> int:
-    """Return after how many units brokers were last compiling in most rounds of a side so far; 0: after none.
+    """After how many units brokers were last compiling in most rounds of a side so far; 0: after none.
 
-    A look at these told of cold brokers, and tells of no others when they have warmed up.
+    A look at these was at cold brokers, and says nothing of warm ones.
     """
     size, last = comparison.rounds_per_unit, 0
     for measurement in (comparison.baseline, comparison.candidate):

@@ -1,1 +1,1 @@
-"""Verdicts over a round with a fault."""
+"""Verdicts on rounds with a fault."""

@@ -1,7 +1,7 @@
 """Expected outages, by the brokers' own settings. Pure.
 
 A silent broker is fenced when its session ends: broker.session.timeout.ms after its last heartbeat, of which there is
-one every broker.heartbeat.interval.ms; controllers see that up to an eighth of the time-out later.
+one every broker.heartbeat.interval.ms; controllers notice up to an eighth of the time-out later.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from perfgate.model.faults import Case, Expectation
 SESSION_MS, HEARTBEAT_MS = 9000.0, 2000.0
 """Kafka's defaults of broker.session.timeout.ms and broker.heartbeat.interval.ms."""
 UNTOLD_S = 18.0
-"""What is taken of real brokers that do not report their session: Kafka's default of zookeeper.session.timeout.ms."""
+"""Assumed session of real brokers that do not report theirs: Kafka's default of zookeeper.session.timeout.ms."""
 SLACK = 1.125
 LEAST_SHARE = 0.5
 """Of the least that a fault costs: measured 1.1 to 2.9 times that (docs/failover.md)."""
 
 
 def told_session_s(measurement: Measurement) -> float | None:
-    """Return the session that real brokers told in the rounds; 0: not in all; None where the scenario has it."""
+    """The session that real brokers reported in the rounds; 0: not in all; None where the scenario has it."""
     told = [r.failover.session_s for r in measurement.rounds if r.failover and r.failover.session_s is not None]
     return max(told) if told and all(told) else 0.0 if told else None
 
 
 def expected_outage(scenario: FaultScenario, usual_s: float = 0.0, told_s: float | None = None) -> Expectation:
-    """Return what the settings predict for the longest time in which a partition takes no record.
+    """The longest time in which a partition takes no record, by the settings.
 
     `usual_s`: the p99 of the latency before the fault; `told_s`: see :func:`told_session_s`.
     """
@@ -52,7 +52,7 @@ def expected_outage(scenario: FaultScenario, usual_s: float = 0.0, told_s: float
 
 
 def had_no_effect(scenario: FaultScenario, expected: Expectation, outages_s: Sequence[float]) -> str:
-    """Return that an outage was far shorter than the fault can cost, so that the fault was another one; else empty.
+    """That an outage was far shorter than the fault can cost, so that the fault was another one; else empty.
 
     Not of sends with acks=0: those succeed while no broker takes them.
     """
@@ -67,13 +67,13 @@ def had_no_effect(scenario: FaultScenario, expected: Expectation, outages_s: Seq
 
 
 def expected_receiving(scenario: FaultScenario, usual_s: float = 0.0, told_s: float | None = None) -> Expectation:
-    """Return the same for the longest time in which nothing of a partition is received."""
+    """The same for the longest time in which nothing of a partition is received."""
     receiving = scenario.fault.about.receiving
     return receiving(scenario) if receiving else others_receiving(scenario, usual_s, told_s)
 
 
 def others_receiving(scenario: FaultScenario, usual_s: float = 0.0, told_s: float | None = None) -> Expectation:
-    """Return the same of consumers that no fault is done to themselves."""
+    """The same for consumers that are not the fault's target."""
     sending = expected_outage(scenario, usual_s, told_s)
     sure_s = sending.sure_s and sending.sure_s + FIND_S
     return Expectation(0.0, sending.high_s + FIND_S, f"{sending.why}; then consumers find it", sure_s)

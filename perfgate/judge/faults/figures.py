@@ -16,10 +16,11 @@ OUTAGE, RECEIVING, RECOVERY, RATE_RECOVERY = "outage_s.max", "receive_outage_s.m
 GAPS = (OUTAGE, RECEIVING, OTHERS)
 CATCH_UP, DRAINED = "catch_up_s", "lag_drained_s"
 TIMES_UNTIL = (RECOVERY, RATE_RECOVERY, CATCH_UP, DRAINED, "full_isr_s", "preferred_leaders_s")
-"""Times until something is as it was: a round without one never got there. Another figure may lack for any reason."""
+"""Times until something is as before: a round without one never got there. Other figures may be missing for any
+reason."""
 RESOLUTION, LATE_SENDS = "outage_resolution_s", "late_sends_s"
 LONGEST_PAUSE_S = 2.0
-"""Longer gaps before a fault are stalls of the brokers: a busy machine holds a load back for 0.5 s, rarely 1.5."""
+"""Longer gaps before a fault are stalls of the brokers: a busy machine pauses a load for 0.5 s, rarely 1.5."""
 TOLD_FACTOR = 5.0
 """The longest gap without a fault exceeds its p99 several times over: an outage below this many may be one."""
 
@@ -29,19 +30,19 @@ Rule = Callable[[Sequence[float]], Judgement]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A metric of one round, and every doubt about it."""
+    """A metric of one round with all doubts about it."""
 
     value: float
     doubts: tuple[Doubt, ...]
 
 
 def counting(measurement: Measurement, metric: str) -> tuple[Round, ...]:
-    """Return the rounds whose flaws do not explain everything of this metric."""
+    """The rounds whose flaws do not explain everything of this metric."""
     return tuple(r for r in measurement.rounds if explained(flaws_of(r, metric), metric)[0] < math.inf)
 
 
 def flaws_of(r: Round, metric: str) -> tuple[Doubt, ...]:
-    """Return what was wrong with a round's load, or with this metric of it."""
+    """The flaws of a round's load, or of this metric."""
     flaws = tuple(doubt for doubt in r.doubts if doubt.touches(metric))
     if r.no_number(metric):
         flaws = (*flaws, Doubt(kind="no number", whose="unknown", text=r.spoilt(metric), factor=None))
@@ -49,7 +50,7 @@ def flaws_of(r: Round, metric: str) -> tuple[Doubt, ...]:
 
 
 def figures(measurement: Measurement, metric: str) -> list[Figure]:
-    """Return the figures of the rounds that count and have it, or never got there."""
+    """The figures of the rounds that count and have it, or never got there."""
     never = {metric: math.inf} if metric in TIMES_UNTIL else {}
     return [
         Figure(value, (*flaws_of(r, metric), *_of_the_load(r, metric, value)))
@@ -60,11 +61,11 @@ def figures(measurement: Measurement, metric: str) -> list[Figure]:
 
 
 def weighed(measurement: Measurement, metric: str, rule: Rule) -> Judgement:
-    """Return what the rule says of the rounds that count, as far as doubts leave it.
+    """The judgement by the rule of the rounds that count, as far as doubts leave it.
 
     REGRESSED stays where the rule says so too of figures without what their doubts explain. A flaw of any round's load
-    leaves nothing else standing: INVALID. A load that was late explains a red outage alone, and makes one doubtful
-    that keeps its limit by less than the load paused before the fault.
+    leaves nothing else standing: INVALID. A load that was late explains a red outage alone, and makes one doubtful that
+    keeps its limit by less than the load paused before the fault.
     """
     by_round = figures(measurement, metric)
     values = [figure.value for figure in by_round]
@@ -89,22 +90,22 @@ def weighed(measurement: Measurement, metric: str, rule: Rule) -> Judgement:
 
 
 def told_to_s(measurement: Measurement) -> float:
-    """Return how exactly an outage is known, in s: the p99 of the load's own gaps; 0 when those are negligible."""
+    """The resolution of an outage, in s: the p99 of the load's own gaps; 0 when those are negligible."""
     longest = max((r.metrics.get(RESOLUTION, 0.0) for r in measurement.rounds), default=0.0)
     return longest if longest > TOLD_S else 0.0
 
 
 def _within(judged: Judgement, pauses_s: float) -> bool:
-    """Return whether an outage that keeps its limit would not if it were longer by the load's own pauses."""
+    """Whether an outage that keeps its limit would not if it were longer by the load's own pauses."""
     if judged.measured is None or judged.limit is None:
         return False
     return judged.measured + pauses_s > judged.limit
 
 
 def _of_the_load(r: Round, metric: str, value: float) -> tuple[Doubt, ...]:
-    """Return by how much the load itself may have made an outage longer: by pauses as before the fault, by late sends.
+    """Doubts by how much the load itself may have lengthened an outage: pauses as before the fault, late sends.
 
-    A pause of it may be several times as long as its p99; a longer outage is none, but may begin or end with one.
+    A pause may be several times as long as its p99; a longer outage is none, but may begin or end with one.
     """
     if metric not in GAPS:
         return ()
@@ -123,7 +124,7 @@ def _paused(seconds: float) -> str:
 
 
 def _words(doubts: Sequence[Doubt], metric: str, judged: Judgement) -> str:
-    """Return the doubts, each once, and how much they explain of what was measured."""
+    """The doubts, each once, and how much they explain of the measured figure."""
     if not doubts:
         return ""
     texts = "; ".join(dict.fromkeys(doubt.text for doubt in doubts))

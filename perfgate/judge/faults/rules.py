@@ -1,4 +1,4 @@
-"""The verdict over a scenario with a fault: no loss that its settings rule out, an outage as short as promised."""
+"""Verdict on a scenario with a fault: no loss that its settings rule out, an outage as short as promised."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ RULED_OUT = {
     "losses allowed": ("phantom",),
 }
 UNPROMISED_S = 1.0
-"""Without a promise a scenario may lose, or find twice, what it sends in this time. A follower that is well asks for
-more at once and waits 0.5 s at most (replica.fetch.wait.max.ms), so that no more than that can be acknowledged by a
-leader alone; and no more is in the requests under way that are sent again. Measured for acks=1: 1 to 2 records."""
+"""Without a promise a scenario may lose, or duplicate, what it sends in this time. A healthy follower asks for more at
+once and waits 0.5 s at most (replica.fetch.wait.max.ms), so that no more than that can be acknowledged by a leader
+alone; and no more is in the requests under way that are sent again. Measured for acks=1: 1 to 2 records."""
 ACCEPTED = {
     "given_after_accepted_records": "were given to a member although one had accepted them",
     "unaccepted_records": "were accepted by no member of the share group, though they were acknowledged in time",
 }
 METRIC = {"lost": "lost_records", "duplicated": "duplicated_records", "reordered": "reordered_records"}
 DELIVERY_MS = 120_000.0
-"""For how long a producer tries a record again where its settings do not say (delivery.timeout.ms)."""
+"""How long a producer retries a record where its settings do not say (delivery.timeout.ms)."""
 LONG = 2.0
 TIMEOUTS = ("delivery.timeout.ms", "message.timeout.ms")
 CHANGES = "controller_changes"
@@ -61,18 +61,18 @@ CHANGES = "controller_changes"
 FEWEST_CONTROLLERS = 3
 """Of fewer controllers those that are left are no majority, and elect none."""
 LEAST_AWAY_S = 10.0
-"""A controller that is started again sooner may be back before the others had the time to elect."""
+"""A controller that is restarted sooner may be back before the others had the time to elect."""
 GROWN_OF = {"cpu_per_record_growth": "CPU", "memory_growth": "memory"}
-"""The brokers' figure of which growth is known; that of the p99 is of the records' own."""
+"""The brokers' figure whose growth is known; that of the p99 is of the records' own."""
 THROUGHOUT = "latency_during_ms.p99"
-"""The p99 of a long load from its beginning to its end: what is slow all the time does not grow."""
+"""The p99 of a long load from its beginning to its end: constant slowness does not grow."""
 RATE = "records_per_s"
 LINE_S = 30.0
 """Less time makes no line (FEWEST parts of LEAST_S in perfgate/measure/faults/growth.py)."""
 
 
 def durability_of(scenario: Scenario) -> Durability:
-    """Return what the producer's settings promise for the loss of one broker."""
+    """The durability that the producer's settings promise for the loss of one broker."""
     producer = {name: value.lower() for name, value in scenario.producer}
     if producer.get("acks", "1") not in ("all", "-1"):
         return "losses allowed"
@@ -83,12 +83,12 @@ def durability_of(scenario: Scenario) -> Durability:
 def judge_fault(scenario: FaultScenario, measurement: Measurement, thresholds: Sequence[Threshold]) -> Outcome:
     """Judge every round: records first, then the outage and what else has a threshold.
 
-    A record lost against the promise is red in whichever round it happened. An outage is judged against its stored
-    threshold, and against the most that the brokers' settings predict where there is none, or where the noise between
-    runs makes it wider than that; REGRESSED when the median of the rounds is beyond it, INCONCLUSIVE when single rounds
-    are. What consumers wait and what time alone makes worse is judged likewise. So is a rate that never was as before
-    again; a p99 that was not is only reported, unless the recovery has a threshold: it depends on what else the machine
-    does. What was wrong with the load itself explains as much of it as its doubts say (:func:`weighed`).
+    A record lost against the promise is red in any round. An outage is judged against its stored threshold, and against
+    the most that the brokers' settings predict where there is none, or where the noise between runs makes it wider than
+    that; REGRESSED when the median of the rounds is beyond it, INCONCLUSIVE when single rounds are. The wait of
+    consumers and growth over time are judged likewise. So is a rate that never recovered; a p99 that did not is only
+    reported, unless the recovery has a threshold: it depends on what else the machine does. Flaws of the load itself
+    explain as much as their doubts say (:func:`weighed`).
     """
     measurement = replace(measurement, rounds=tuple(r for r in measurement.rounds if r.failover))
     usual_s, told_s = usual_latency_s(measurement), told_session_s(measurement)
@@ -133,17 +133,17 @@ def judge_fault(scenario: FaultScenario, measurement: Measurement, thresholds: S
 
 
 def _bounded(most: float, stored: Threshold | None) -> bool:
-    """Return whether the bound that does not have to be stored holds: nothing is stored, or noise made it wider."""
+    """Whether the bound that need not be stored holds: nothing is stored, or noise made it wider."""
     return stored is None or stored.baseline <= most < stored.limit
 
 
 def has_figure(measurement: Measurement, metric: str) -> bool:
-    """Return whether any round has the figure."""
+    """Whether any round has the figure."""
     return any(metric in r.metrics for r in measurement.rounds)
 
 
 def _mostly(rounds: int, of: int) -> Verdict:
-    """Return REGRESSED where it is so in most rounds, else INCONCLUSIVE."""
+    """REGRESSED where it is so in most rounds, else INCONCLUSIVE."""
     return Verdict.REGRESSED if 2 * rounds > of else Verdict.INCONCLUSIVE
 
 
@@ -156,9 +156,9 @@ def _red(metric: str, measured: float, reason: str, limit: float = 0.0) -> Judge
 
 
 def damage(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]:
-    """Return what happened to records against the promise of the scenario's settings, in any round with a history.
+    """Damage to records against the promise of the scenario's settings, in any round with a history.
 
-    And more lost or doubled than a scenario without a promise can explain, and leaders that were not in sync.
+    Also more lost or duplicated than a scenario without a promise can explain, and leaders that were not in sync.
     """
     kinds = RULED_OUT[durability_of(scenario)]
     judgements = [_kept(measurement, kind) for kind in kinds]
@@ -167,7 +167,7 @@ def damage(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]
 
 
 def usual_latency_s(measurement: Measurement) -> float:
-    """Return the p99 of the latency before the fault (median of the rounds), in s; 0 where it is not known.
+    """The p99 of the latency before the fault (median of the rounds), in s; 0 where it is not known.
 
     Not of rounds in which the load itself was late: that is no latency of the brokers.
     """
@@ -176,7 +176,7 @@ def usual_latency_s(measurement: Measurement) -> float:
 
 
 def _kept(measurement: Measurement, kind: str) -> Judgement | None:
-    """Return the judgement of one kind of damage, when there is some."""
+    """The judgement of one kind of damage, when there is some."""
     counts = [r.failover.integrity[kind] for r in measurement.rounds if r.failover]
     if not any(counts):
         return None
@@ -187,7 +187,7 @@ def _kept(measurement: Measurement, kind: str) -> Judgement | None:
 
 
 def _explained(measurement: Measurement, kind: str) -> Judgement | None:
-    """Return the judgement of damage that the settings allow, when there is more than they explain."""
+    """The judgement of damage that the settings allow, when there is more than they explain."""
     most = max((r.failover.integrity[kind] for r in measurement.rounds if r.failover), default=0)
     limit = UNPROMISED_S * measurement.scenario.load.rate
     if most <= limit:
@@ -200,7 +200,7 @@ def _explained(measurement: Measurement, kind: str) -> Judgement | None:
 
 
 def _unclean(scenario: FaultScenario, measurement: Measurement) -> Judgement | None:
-    """Return the judgement of leaders elected that were not in sync, unless the scenario's settings allow them.
+    """The judgement of elected leaders that were not in sync, unless the scenario's settings allow them.
 
     Where two brokers are down at a time Kafka may know no better one (KIP-966: the last leader that was known).
     """
@@ -214,10 +214,10 @@ def _unclean(scenario: FaultScenario, measurement: Measurement) -> Judgement | N
 
 
 def _against(measurement: Measurement, threshold: Threshold, expected: Expectation | None) -> Judgement:
-    """Judge the median of the rounds that count against the threshold; too many rounds beyond it are in doubt.
+    """Judge the median of the rounds that count by the threshold; too many rounds beyond it are in doubt.
 
-    Of outages one round is enough, where what the settings predict does not explain it either: each is what a fault
-    cost. A time that never ended is beyond every limit; one such round of several is in doubt: that happens by chance.
+    Of outages one round is enough, where what the settings predict does not explain it either. A time that never ended
+    is beyond every limit; one such round of several is in doubt: that happens by chance.
     """
     name, sign, limit = threshold.metric.name, threshold.metric.sign, threshold.limit
     predicted_s, rounds = expected.high_s if expected else 0.0, len(counting(measurement, name))
@@ -254,10 +254,10 @@ def _against(measurement: Measurement, threshold: Threshold, expected: Expectati
 
 
 def _by_chance(threshold: Threshold, centre: float, predicted_s: float) -> str:
-    """Return that noise between runs, or what the settings predict, explains a figure beyond its limit; else empty.
+    """That noise between runs, or the settings' prediction, explains a figure beyond its limit; else empty.
 
-    That is where the limit lies as far off as one may, and the noise asks for more: no noise takes more than that of
-    what is better when higher.
+    That is where the limit is capped at the largest margin, and the noise asks for more: never for a metric that is
+    better when higher.
     """
     reach = reach_of(threshold.tolerance, threshold.spread, threshold.runs, looks=1)
     explained = centre <= threshold.baseline * (1 + reach) or 0 < centre <= predicted_s
@@ -285,7 +285,7 @@ def _predicted(measurement: Measurement, metric: str, expected: Expectation) -> 
 
 
 def _recovered(measurement: Measurement) -> list[Judgement]:
-    """Return a judgement when rounds ended before rate and p99 were as before."""
+    """A judgement when rounds ended before rate and p99 were as before."""
     rounds = counting(measurement, RATE_RECOVERY)
     if never := sum(RATE_RECOVERY not in r.metrics for r in rounds):
         reason = f"in {never} of {len(rounds)} rounds the rate was not as before when the load ended"
@@ -297,10 +297,10 @@ def _recovered(measurement: Measurement) -> list[Judgement]:
 
 
 def failed_sends(scenario: FaultScenario, measurement: Measurement, expected: Expectation) -> list[Judgement]:
-    """Return a judgement when sends failed since the fault, of a scenario whose settings promise to lose none.
+    """A judgement when sends failed since the fault although the scenario's settings promise to lose none.
 
-    REGRESSED where in most rounds more failed than are sent in UNPROMISED_S, with another error than a time-out: a slow
-    machine does not explain such an answer. Nor does it a time-out, if sends were tried LONG times as long as service
+    REGRESSED where in most rounds more failed than are sent in UNPROMISED_S, with another error than a time-out, which
+    a slow machine does not explain. Nor does it explain a time-out, if sends were tried LONG times as long as service
     should take to be back. INCONCLUSIVE where fewer did.
     """
     if durability_of(scenario) == "losses allowed":
@@ -324,7 +324,7 @@ def failed_sends(scenario: FaultScenario, measurement: Measurement, expected: Ex
 
 
 def _kept_up(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]:
-    """Return a judgement when consumers were still behind when the load ended: in doubt where it ended too early."""
+    """A judgement when consumers were still behind when the load ended: in doubt where it ended too early."""
     metric = CATCH_UP if scenario.fault.about.leaves_unread else DRAINED
     read = [r for r in counting(measurement, metric) if RECEIVING in r.metrics]
     never = sum(metric not in r.metrics for r in read)
@@ -340,7 +340,7 @@ def _kept_up(scenario: FaultScenario, measurement: Measurement) -> list[Judgemen
 
 
 def _accepted_once(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]:
-    """Return a judgement when a record was given once more after its acceptance, or when no member accepted it.
+    """A judgement when a record was given once more after its acceptance, or when no member accepted it.
 
     Where brokers go on serving and no member dies: a dead one may have accepted more than it could report.
     """
@@ -353,10 +353,10 @@ def _accepted_once(scenario: FaultScenario, measurement: Measurement) -> list[Ju
 
 
 def took_over(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]:
-    """Return a judgement when no other controller became active before the one that was killed was started again.
+    """A judgement when no other controller became active before the killed one was restarted.
 
-    Measured on 2 busy cores: 3.2 s, of the 15 s that it is away. In doubt where the controllers' log does not say: no
-    partition notices, so that nothing else shows it.
+    Measured on 2 busy cores: 3.2 s, of the 15 s that it is away. In doubt where the controllers' log does not say:
+    nothing else shows it, since no partition is affected.
     """
     controllers = scenario.cluster.controllers or scenario.cluster.brokers
     away_long = scenario.fault.hold_s >= LEAST_AWAY_S
@@ -382,7 +382,7 @@ def _elected_in_time(r: Round) -> bool:
 
 
 def growth_without_source(scenario: FaultScenario, measurement: Measurement) -> dict[str, str]:
-    """Return which growth of a long load has no source, and why: not one that failed this time."""
+    """The growth figures of a long load that have no source, and why: not one that failed this time."""
     if not scenario.fault.about.harmless:
         return {}
     reasons = {}
@@ -395,7 +395,7 @@ def growth_without_source(scenario: FaultScenario, measurement: Measurement) -> 
 
 
 def lacking_growth(scenario: FaultScenario, measurement: Measurement, held: Collection[str]) -> list[Judgement]:
-    """Return a judgement of each figure whose growth should be known of a long load, and is not."""
+    """A judgement of each figure whose growth should be known of a long load, and is not."""
     if not scenario.fault.about.harmless or scenario.fault.hold_s < LINE_S:
         return []
     without_source = growth_without_source(scenario, measurement)
@@ -407,7 +407,7 @@ def lacking_growth(scenario: FaultScenario, measurement: Measurement, held: Coll
 
 
 def lacking_level(scenario: FaultScenario, held: Collection[str]) -> list[Judgement]:
-    """Return a judgement where neither a latency nor the rate of a long load is stored: only growth is judged then."""
+    """A judgement where neither a latency nor the rate of a long load is stored: only growth is judged then."""
     if not scenario.fault.about.harmless or any(name == RATE or name.startswith("latency_") for name in held):
         return []
     reason = "no threshold: whether it was slow throughout is not known"
@@ -415,14 +415,14 @@ def lacking_level(scenario: FaultScenario, held: Collection[str]) -> list[Judgem
 
 
 def growth_unknown(measurement: Measurement, metric: str) -> str:
-    """Return why it is not known whether a figure of a long load grew."""
+    """Why it is not known whether a figure of a long load grew."""
     lacking = [r.untold.get(GROWN_OF.get(metric, "")) for r in measurement.rounds if metric not in r.metrics]
     why = next(filter(None, lacking), "was not told of every part of the time")
     return f"{why}: whether it grew is not known"
 
 
 def grown(measurement: Measurement, metric: str) -> Judgement:
-    """Return whether time alone made a figure worse: by less than a machine may drift, by more, or by far more."""
+    """Whether time alone made a figure worse: by less than a machine may drift, by more, or by far more."""
     doubtful, limit = GROWN[metric]
 
     def rule(values: Sequence[float]) -> Judgement:
