@@ -28,7 +28,7 @@ def got_worse(
 ) -> tuple[str, ...]:
     """The metrics that got so much worse that a scenario is neither SAME nor FASTER."""
     word = "the same" if effect is Effect.SAME else "better"
-    factors = held(comparison, effect)
+    factors = worst_factors(comparison, effect)
     worse = tuple(
         f"{decided.name} is {word}, but {other.metric.name} is {other.estimate * 100:+.0f} % "
         f"({other.interval[0] * 100:+.0f} .. {other.interval[1] * 100:+.0f} %), beyond {(factor - 1) * 100:+.0f} %"
@@ -44,7 +44,7 @@ def kept_by_path(comparison: Comparison, effect: Effect, others: Sequence[Metric
 
     Not of a rate at its cap, which a path does not change.
     """
-    factors = held(comparison, effect)
+    factors = worst_factors(comparison, effect)
     return tuple(
         favoured(comparison, other.metric)
         for other in others
@@ -61,7 +61,7 @@ def not_looked_at(
     known = {*(metric.name for metric in decided_by), *(other.metric.name for other in others)}
     return tuple(
         f"{name} was not valid in every round: whether it got worse is not known"
-        for name in held(comparison, effect)
+        for name in worst_factors(comparison, effect)
         if name not in known
     )
 
@@ -72,25 +72,25 @@ def once_late(measurement: Measurement) -> str:
     return f"candidate, once, and not when it was measured again: {late[0]}" if late else ""
 
 
-def held(comparison: Comparison, effect: Effect) -> dict[str, float]:
+def worst_factors(comparison: Comparison, effect: Effect) -> dict[str, float]:
     """The factor of the baseline that each metric may reach."""
     scenario, sides = comparison.scenario, (comparison.baseline, comparison.candidate)
     load = scenario.load
-    held = {name: factor for name, factor in NOT_THE_SAME.items() if load.sends or name != DECIDES_PACED}
+    factors = {name: factor for name, factor in NOT_THE_SAME.items() if load.sends or name != DECIDES_PACED}
     if scenario.consumers and load.readers_metric:
-        held[load.readers_metric] = NOT_THE_SAME_READ[load.readers_metric]
+        factors[load.readers_metric] = NOT_THE_SAME_READ[load.readers_metric]
     caps = {one.scenario.load.rate for one in sides}  # of two clusters each has its own
     if load.capped and len(caps) == 1 and all(map(at_its_cap, sides)):
-        held["records_per_s"] = AT_LEAST_OF_THE_RATE
+        factors["records_per_s"] = AT_LEAST_OF_THE_RATE
     if effect is Effect.FASTER:
-        held.pop(AT_ITS_CAP)
+        factors.pop(AT_ITS_CAP)
     # Each client has a buffer, and below the cap a record waits for all that lies in it.
     clients = {one.scenario.producers * one.scenario.threads for one in sides}
     if load.capped and len(clients) > 1 and not all(map(at_its_cap, sides)):
-        held.pop(DECIDES_PACED)
+        factors.pop(DECIDES_PACED)
     # A longer path to the candidate's cluster may have made so much of it.
     return {
-        name: _worsened(factor, METRICS[name], handicap(comparison, METRICS[name])) for name, factor in held.items()
+        name: _worsened(factor, METRICS[name], handicap(comparison, METRICS[name])) for name, factor in factors.items()
     }
 
 
@@ -138,16 +138,16 @@ def never_reached(comparison: Comparison) -> str:
         reached = [_written_to_ms(comparison) if name in AFTER_MS else _fullest(one, name) for _, one in limits]
         if any(0 <= limit <= most for most, (limit, _) in zip(reached, limits, strict=True)):
             continue
-        told, most = " and ".join(value for value in stated if value), max(reached)
+        wanted, most = " and ".join(value for value in stated if value), max(reached)
         if name in AFTER_MS:
             return (
-                f"{name} of {told} {NEVER}: no topic of a round was written to for more than {most / 1e3:,.0f} s; "
+                f"{name} of {wanted} {NEVER}: no topic of a round was written to for more than {most / 1e3:,.0f} s; "
                 "state a value that is, or raise --window"
             )
         what = "records" if name in AFTER_RECORDS else "bytes"
-        told = " and ".join(f"{limit:,}" for limit, _ in limits)
+        wanted = " and ".join(f"{limit:,}" for limit, _ in limits)
         return (
-            f"{name} of {told} {NEVER}: no partition of a round was given more than {most:,} {what}; "
+            f"{name} of {wanted} {NEVER}: no partition of a round was given more than {most:,} {what}; "
             "state a value that is, or raise --window"
         )
     return ""

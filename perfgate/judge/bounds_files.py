@@ -85,14 +85,14 @@ class _Range:
 
 def load_relations(path: Path) -> tuple[Relation, ...]:
     """The relations in `path`, tables [<family>.<name>]. Raises ConfigurationError naming table and key."""
-    found: dict[str, Relation] = {}
+    relations: dict[str, Relation] = {}
     for family, body in toml_of(path, str(path)).items():
         for short, entry in as_table(path, family, body).items():
             relation = _relation(path, f"{family}.{short}", entry)
-            if relation.name in found:  # [a-b.c] and [a.b-c]
+            if relation.name in relations:  # [a-b.c] and [a.b-c]
                 raise ConfigurationError(f"{path}: [{family}.{short}] is a second relation {relation.name}")
-            found[relation.name] = relation
-    return tuple(found.values())
+            relations[relation.name] = relation
+    return tuple(relations.values())
 
 
 def _relation(path: Path, table: str, values: object) -> Relation:
@@ -112,7 +112,7 @@ def _relation(path: Path, table: str, values: object) -> Relation:
         shared_cores = _relation(path, f"{table}.shared_cores", {**own, **changes, "valid": "any"})
     family, short = table.split(".")[:2]
     metric = known_metric(where, stated.metric)
-    found: dict[str, Any] = {
+    bounds: dict[str, Any] = {
         **shallow(stated),
         "name": f"{family}-{short}",
         "family": family,
@@ -120,13 +120,13 @@ def _relation(path: Path, table: str, values: object) -> Relation:
         "shared_cores": shared_cores,
     }
     if isinstance(stated, _Pair):
-        return PairRelation(**found)
-    rises, falls, over = found.pop("rises_to"), found.pop("falls_to"), found.pop("over")
+        return PairRelation(**bounds)
+    rises, falls, over = bounds.pop("rises_to"), bounds.pop("falls_to"), bounds.pop("over")
     turn = over.index(stated.turn) + 1 if stated.turn else 1
     for key in ("step_at_least", "at_most", "flat_within"):
-        found[key] = found[key] or 0.0  # of a part that the shape has not
+        bounds[key] = bounds[key] or 0.0  # of a part that the shape has not
     goes: Literal["rises", "falls"] | None = "rises" if rises else "falls" if falls else None
-    return RangeRelation(**found, goes=goes, leg=over[:turn], flat=over[turn:])
+    return RangeRelation(**bounds, goes=goes, leg=over[:turn], flat=over[turn:])
 
 
 DEFAULT = "default"
@@ -150,8 +150,8 @@ class Ratios:
 
     def of(self, scenario: str) -> tuple[Ratio, ...]:
         """The ratios of the scenario: its own table goes before [default], metric by metric."""
-        found = {ratio.metric.name: ratio for ratio in (*self.default, *self.own.get(scenario, ()))}
-        return tuple(found.values())
+        ratios = {ratio.metric.name: ratio for ratio in (*self.default, *self.own.get(scenario, ()))}
+        return tuple(ratios.values())
 
     def check(self, known: Collection[str]) -> None:
         """Raise ConfigurationError when a table is of no scenario that there is."""
@@ -171,7 +171,7 @@ def load_ratios(folder: Path) -> Ratios:
 
 
 def _ratios(path: Path, table: str, values: dict[str, object]) -> tuple[Ratio, ...]:
-    found = []
+    ratios = []
     for name, body in values.items():
         where = f"{path}: [{table}] {name}"
         metric, bound = known_metric(where, name), structured(_Bound, as_table(path, f"{table}.{name}", body), where)
@@ -187,5 +187,5 @@ def _ratios(path: Path, table: str, values: dict[str, object]) -> tuple[Ratio, .
             raise ConfigurationError(
                 f"{where}: {key} = {value:g} {what}; legal: {legal[0]:g} .. {legal[1]:g} times the reference's"
             )
-        found.append(Ratio(metric=metric, limit=value, own=table != DEFAULT))
-    return tuple(found)
+        ratios.append(Ratio(metric=metric, limit=value, own=table != DEFAULT))
+    return tuple(ratios)

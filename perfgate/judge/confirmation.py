@@ -28,23 +28,23 @@ def to_measure_again(
     `baselines`: measurements that relations are judged on instead, by family and name. A fault is not injected a second
     time: a lost record is lost, and its history must not be overwritten.
     """
-    found = {name for name, m in measured.items() if judge_scenario(m, profile).verdict is Verdict.REGRESSED}
+    red = {name for name, m in measured.items() if judge_scenario(m, profile).verdict is Verdict.REGRESSED}
     for relation in relations:
-        held = {
+        judged_on = {
             name: (baselines or {}).get((relation.family, name), measured[name])
             for name in relation.names
             if name in measured
         }
         if isinstance(relation, RangeRelation):
-            usable = [name for name, measurement in held.items() if not tells_nothing(measurement)]
+            usable = [name for name, measurement in judged_on.items() if not tells_nothing(measurement)]
             if relation.lacks(usable):
                 continue
             relation = relation.among(usable)
-        elif len(held) < len(relation.names):
+        elif len(judged_on) < len(relation.names):
             continue
-        if judge_relation(relation, held).verdict is Verdict.REGRESSED:
-            found.update(relation.names)
-    return {name for name in found if measured[name].scenario.confirmable}
+        if judge_relation(relation, judged_on).verdict is Verdict.REGRESSED:
+            red.update(relation.names)
+    return {name for name in red if measured[name].scenario.confirmable}
 
 
 def judge_relation_again(relation: Relation, measured: Mapping[str, Measurement]) -> Outcome:
@@ -88,11 +88,11 @@ def second_look(first: Outcome, second: Outcome, not_counted: Sequence[str] = ()
     now slow, now quick. `not_counted`: why rounds of the first did not count. Only a red confirmation run makes up for
     those. `alone`: see :func:`stands_alone`; then only a sound confirmation run that is green takes red back.
     """
-    found = _of_both(first, second, not_counted)
-    if not alone or found.verdict.red or found.verdict.green or second.verdict.green:
-        return found
+    both = _of_both(first, second, not_counted)
+    if not alone or both.verdict.red or both.verdict.green or second.verdict.green:
+        return both
     note = f"{SECOND_LOOK} does not take it back: it is worse than noise between runs explains"
-    reasons = (*first.reasons, *(one for one in found.reasons if one not in first.reasons), note)
+    reasons = (*first.reasons, *(one for one in both.reasons if one not in first.reasons), note)
     return replace(first, reasons=reasons, first_look=first)
 
 

@@ -46,9 +46,9 @@ def _only_candidate_failed(comparison: Comparison) -> bool:
     return not (once and all(r.only_late for r in failed))
 
 
-def _failed(one: Round) -> bool:
-    by_brokers = any(flaw.kind == "flaw" and flaw.whose == "brokers" and not flaw.again for flaw in one.flaws)
-    return bool(by_brokers or one.broken or _counted(one))
+def _failed(r: Round) -> bool:
+    by_brokers = any(flaw.kind == "flaw" and flaw.whose == "brokers" and not flaw.again for flaw in r.flaws)
+    return bool(by_brokers or r.broken or _counted(r))
 
 
 def _clearly_more(after: Sequence[Round], before: Sequence[Round]) -> bool:
@@ -61,9 +61,9 @@ def _clearly_more(after: Sequence[Round], before: Sequence[Round]) -> bool:
     return all(_counted(r) for r in before if _failed(r)) and shares[0] > max(MANY, MANY_TIMES * shares[1])
 
 
-def _counted(one: Round) -> bool:
+def _counted(r: Round) -> bool:
     """Whether all that failed in the round is a number of records."""
-    return bool(one.accounting.failed_total or one.accounting.unresolved)
+    return bool(r.accounting.failed_total or r.accounting.unresolved)
 
 
 CHANCE = "that may be chance"

@@ -42,11 +42,11 @@ def machine_doubts(readings: Sequence[CanaryReading], recorded: Mapping[str, flo
     """
     if len(readings) < FEWEST_READINGS:
         return ()
-    found = []
+    doubts = []
     steal = max(reading.steal for reading in readings)
     if steal > STEAL:
         text = f"the host took {steal * 100:.0f} % of the processors' time away (steal; at most {STEAL * 100:.0f} %)"
-        found.append(Doubt(kind=MACHINE, whose="machine", text=text, factor=1 / max(1 - steal, LEAST_LEFT)))
+        doubts.append(Doubt(kind=MACHINE, whose="machine", text=text, factor=1 / max(1 - steal, LEAST_LEFT)))
     for name, least in CANARY_LEAST.items():
         before = statistics.median(getattr(reading, name) for reading in readings[:FEWEST_READINGS])
         if not before > 0:
@@ -60,7 +60,7 @@ def machine_doubts(readings: Sequence[CanaryReading], recorded: Mapping[str, flo
                 f"the machine ran at {lowest * 100:.0f} % of its speed before the cluster started (canary {name}, at "
                 f"least {least * 100:.0f} %): {what}"
             )
-            found.append(Doubt(kind=MACHINE, whose="machine", text=text, factor=1 / max(lowest, LEAST_LEFT)))
+            doubts.append(Doubt(kind=MACHINE, whose="machine", text=text, factor=1 / max(lowest, LEAST_LEFT)))
         baseline = (recorded or {}).get(name)
         off = before / baseline - 1 if baseline else 0.0
         if baseline and abs(off) > CANARY_OFF:
@@ -68,8 +68,8 @@ def machine_doubts(readings: Sequence[CanaryReading], recorded: Mapping[str, flo
                 f"the canary {name} lies {off * 100:+.0f} % off its recorded {baseline:,.0f} (at most "
                 f"{CANARY_OFF * 100:.0f} %): not the machine, or not the state, that the thresholds were recorded on"
             )
-            found.append(Doubt(kind="another machine", whose="machine", text=text, factor=max(1.0, baseline / before)))
-    return tuple(found)
+            doubts.append(Doubt(kind="another machine", whose="machine", text=text, factor=max(1.0, baseline / before)))
+    return tuple(doubts)
 
 
 def machine_doubts_by_round(
@@ -87,7 +87,7 @@ def machine_doubts_by_round(
         return dict.fromkeys(numbers, machine_doubts(readings, recorded))
     quiet = readings[:FEWEST_READINGS]
     beside = {n: between[n - 1 : n + 1] or between[-1:] for n in numbers}
-    return {n: machine_doubts((*quiet, *found), recorded) for n, found in beside.items()}
+    return {n: machine_doubts((*quiet, *near), recorded) for n, near in beside.items()}
 
 
 def disturbed(readings: Sequence[CanaryReading], recorded: Mapping[str, float] | None) -> str:

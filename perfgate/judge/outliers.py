@@ -42,17 +42,17 @@ def differing_hosts(rounds: Sequence[Round]) -> list[str]:
         for hosts in reports
     ]
     lines = []
-    for figures, told in ((slow, "records a process are the fewest"), (late, "p99 is the highest")):
-        if (found := always_worst(figures)) is not None:
-            name, factor = found
-            lines.append(f"load host {name}: its {told} in all {len(reports)} rounds, {number(factor)} x the others'")
+    for figures, words in ((slow, "records a process are the fewest"), (late, "p99 is the highest")):
+        if (worst := always_worst(figures)) is not None:
+            name, factor = worst
+            lines.append(f"load host {name}: its {words} in all {len(reports)} rounds, {number(factor)} x the others'")
     return lines
 
 
 def beside_reasons(outcome: Outcome, rounds: Sequence[Round]) -> list[str]:
     """The notes on a scenario's load hosts that its reasons do not have."""
-    found = outcome.more_hosts
-    return [*([found.words] if found and found.words not in outcome.reasons else []), *differing_hosts(rounds)]
+    limit = outcome.more_hosts
+    return [*([limit.words] if limit and limit.words not in outcome.reasons else []), *differing_hosts(rounds)]
 
 
 def always_worst(figures: Figures, by_chance: float = BY_CHANCE / QUESTIONS) -> tuple[str, float] | None:
@@ -105,15 +105,15 @@ def differing_partitions(rounds: Sequence[Round]) -> list[str]:
     return [*_line("fewest records/s", sound, _slowness), *_line("highest p99", timed, _lateness)]
 
 
-def _line(told: str, rounds: Sequence[Round], worse: Worse) -> list[str]:
+def _line(words: str, rounds: Sequence[Round], worse: Worse) -> list[str]:
     chance = PARTITIONS_BY_CHANCE / PARTITION_QUESTIONS
-    if found := always_worst(_by_broker(rounds, worse), chance):
-        whose = f"broker {found[0]}: the partitions that it leads have"
-    elif found := always_worst(_by_partition(rounds, worse), chance):
-        whose = f"partition {found[0]}: it has"
+    if worst := always_worst(_by_broker(rounds, worse), chance):
+        whose = f"broker {worst[0]}: the partitions that it leads have"
+    elif worst := always_worst(_by_partition(rounds, worse), chance):
+        whose = f"partition {worst[0]}: it has"
     else:
         return []
-    return [f"{whose} the {told} in all {len(rounds)} rounds, by a factor of {number(found[1])}"]
+    return [f"{whose} the {words} in all {len(rounds)} rounds, by a factor of {number(worst[1])}"]
 
 
 def _by_broker(rounds: Sequence[Round], worse: Worse) -> Figures:

@@ -110,13 +110,13 @@ class Ending:
     cause: str = ""
 
 
-def test_end_of(found: Found, policy: UndecidedPolicy, *, missing_is_red: bool) -> TestEnd:
+def test_end_of(outcome: Found, policy: UndecidedPolicy, *, missing_is_red: bool) -> TestEnd:
     """How the test of an outcome ends."""
-    if found.green:
+    if outcome.green:
         return TestEnd.PASSED
-    if found.red:
+    if outcome.red:
         return TestEnd.FAILED
-    if found is Verdict.MISSING:
+    if outcome is Verdict.MISSING:
         return TestEnd.FAILED if missing_is_red else TestEnd.SKIPPED
     return TestEnd.SKIPPED if policy.passes else TestEnd.FAILED
 
@@ -144,10 +144,10 @@ def ending(end: RunEnd) -> Ending:
         return Ending(code=ExitCode.UNHEALTHY, cause=cause)
     if not end.recorded:
         return Ending(code=ExitCode.NOT_RECORDED)
-    found = _undecided(end)
-    if found is None and not end.reports_sound:
+    undecided = _undecided(end)
+    if undecided is None and not end.reports_sound:
         return Ending(code=ExitCode.NOT_RECORDED)
-    return found or Ending(code=ExitCode.GREEN)
+    return undecided or Ending(code=ExitCode.GREEN)
 
 
 def _undecided(end: RunEnd) -> Ending | None:
@@ -220,9 +220,9 @@ def _is_red(one: Judged, end: RunEnd) -> bool:
     return one.found.red or (one.found is Verdict.MISSING and end.missing_is_red)
 
 
-def is_undecided(found: Found) -> bool:
+def is_undecided(outcome: Found) -> bool:
     """Whether an outcome is neither green, red nor MISSING."""
-    return not (found.green or found.red or found is Verdict.MISSING)
+    return not (outcome.green or outcome.red or outcome is Verdict.MISSING)
 
 
 def often_undecided(in_a_row: Mapping[str, int]) -> list[str]:

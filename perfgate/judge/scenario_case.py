@@ -189,7 +189,7 @@ def invalid_reasons(measurement: Measurement) -> tuple[str, ...]:
         return ("no round was measured",)
     reasons = [f"round {r.index}: {reason}" for r in measurement.rounds for reason in r.invalid]
     if isinstance(measurement.scenario, FaultScenario):
-        return tuple(reasons)  # what a fault costs is held round by round: one tells
+        return tuple(reasons)  # the cost of a fault is judged round by round: one suffices
     if not reasons and len(measurement.rounds) < 2:
         reasons = ["one round was measured; a spread needs two"]
     if (limit := more_hosts(measurement)) and limit.finding == "saturated":

@@ -143,19 +143,19 @@ def load_profile(path: Path) -> Profile:
     if facts["reference"] and pairs:
         raise ConfigurationError(f"{path}: is a reference, of which no pairs are recorded: leave [pairs] out")
     if not facts["reference"]:
-        for name, found in entries.items():
-            if wrong := [info.name for info, entry in found if entry.differs]:
+        for name, stated in entries.items():
+            if wrong := [info.name for info, entry in stated if entry.differs]:
                 raise ConfigurationError(f"{path}: [{name}] {wrong[0]} has differs, which stands in a reference alone")
-    held = {name: [one for one in found if not one[1].differs] for name, found in entries.items()}
+    held = {name: [one for one in stated if not one[1].differs] for name, stated in entries.items()}
     hardware = facts["hardware"]
     return Profile(
         name=path.stem,
         facts={k: str(v) for k, v in facts.items() if v is not None and k not in SHOWN_ALONE},
-        thresholds={name: _thresholds(path, name, found) for name, found in held.items() if found},
+        thresholds={name: _thresholds(path, name, stated) for name, stated in held.items() if stated},
         path=str(path),
         canary={k: v for k, v in canary.items() if v is not None},
         reference=facts["reference"],
-        published={name: _published(path, hardware, found) for name, found in entries.items()} if hardware else {},
+        published={name: _published(path, hardware, stated) for name, stated in entries.items()} if hardware else {},
         pairs=pairs,
     )
 
@@ -291,9 +291,9 @@ def _pairs(path: Path, scenario: str, body: object) -> tuple[RecordedPairs, ...]
     )
 
 
-def _thresholds(path: Path, scenario: str, found: Sequence[tuple[MetricInfo, _Entry]]) -> tuple[Threshold, ...]:
+def _thresholds(path: Path, scenario: str, entries: Sequence[tuple[MetricInfo, _Entry]]) -> tuple[Threshold, ...]:
     thresholds = []
-    for info, entry in found:
+    for info, entry in entries:
         assert entry.tolerance is not None
         reach = min(largest_reach(info.name), reach_of(entry.tolerance, entry.spread, entry.runs))
         thresholds.append(
@@ -312,7 +312,7 @@ def _thresholds(path: Path, scenario: str, found: Sequence[tuple[MetricInfo, _En
     return tuple(thresholds)
 
 
-def _published(path: Path, hardware: str, found: Sequence[tuple[MetricInfo, _Entry]]) -> tuple[Published, ...]:
+def _published(path: Path, hardware: str, entries: Sequence[tuple[MetricInfo, _Entry]]) -> tuple[Published, ...]:
     return tuple(
         Published(
             profile=path.stem,
@@ -321,7 +321,7 @@ def _published(path: Path, hardware: str, found: Sequence[tuple[MetricInfo, _Ent
             value=entry.baseline,
             differs=entry.differs or "",
         )
-        for info, entry in found
+        for info, entry in entries
     )
 
 

@@ -58,16 +58,16 @@ def fewest_units(comparison: Comparison, metrics: Sequence[str]) -> int:
     return FEWEST_BESIDE_RECORDED if metrics and all(map(comparison.recorded_of, metrics)) else FEWEST_UNITS
 
 
-def scatter_text(found: Estimate, recorded: RecordedPairs | None) -> str:
+def scatter_text(estimate: Estimate, recorded: RecordedPairs | None) -> str:
     """How recorded pairs entered the scatter between pairs; empty where none are recorded."""
     if recorded is None:
         return ""
-    if not found.refused:
-        return f"scatter between pairs from {found.recorded} recorded A/A pairs of this machine class too"
+    if not estimate.refused:
+        return f"scatter between pairs from {estimate.recorded} recorded A/A pairs of this machine class too"
     before = math.sqrt(sum(x * x for x in recorded.effects) / len(recorded.effects))
     return (
         f"the {len(recorded.effects)} recorded A/A pairs of this machine class were not used: these pairs scatter by "
-        f"{found.spread * 100:.1f} %, those by {before * 100:.1f} % (F test, 1 %)"
+        f"{estimate.spread * 100:.1f} %, those by {before * 100:.1f} % (F test, 1 %)"
     )
 
 
@@ -277,7 +277,7 @@ def _spoiling(doubts: Sequence[Doubt], metric: str) -> list[Doubt]:
     return [one for one in doubts if not (held_back and one.kind == SATURATED and one.whose in ("load", "brokers"))]
 
 
-def _least(one: Round, metric: MetricInfo) -> float:
+def _least(r: Round, metric: MetricInfo) -> float:
     """The value that a rate of zero, which has no logarithm, counts as: one record in the window."""
-    counts = metric.name in ("records_per_s", "received_records_per_s") and one.window_s > 0
-    return 1 / one.window_s if counts else 0.0
+    counts = metric.name in ("records_per_s", "received_records_per_s") and r.window_s > 0
+    return 1 / r.window_s if counts else 0.0

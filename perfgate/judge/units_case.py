@@ -78,15 +78,15 @@ class UnitsClaim(ABC):
         return replace(PLAIN, share=self.share)
 
     @abstractmethod
-    def decide(self, found: Estimate, last: bool, hidden: float) -> Verdict | None:
+    def decide(self, estimate: Estimate, last: bool, hidden: float) -> Verdict | None:
         """The verdict at a look; None where it is undecided. `last`: there will be no other look."""
 
     @abstractmethod
-    def lost(self, found: Estimate, by_path: float = 0.0) -> bool:
+    def lost(self, estimate: Estimate, by_path: float = 0.0) -> bool:
         """Whether it is red, with what a longer path may have taken given back."""
 
     @abstractmethod
-    def kept_by_path(self, found: Estimate, hidden: float) -> bool:
+    def kept_by_path(self, estimate: Estimate, hidden: float) -> bool:
         """Whether only what a shorter path may hide keeps it from being worse than the margin."""
 
 
@@ -106,8 +106,8 @@ class ClaimCase(Case):
         if hidden > claim.margin:
             hidden = 0.0  # more units would not help: it may end, and a guard says so then
 
-        def decide(found: Estimate, last: bool) -> Verdict | None:
-            return claim.decide(found, last, hidden)
+        def decide(estimate: Estimate, last: bool) -> Verdict | None:
+            return claim.decide(estimate, last, hidden)
 
         verdict, self.estimate = first_told(
             self.logs,
@@ -126,7 +126,7 @@ class ClaimCase(Case):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class Tested:
     """A claim with its ruling, and its estimate where it could be tested."""
 
     claim: UnitsClaim
@@ -176,13 +176,13 @@ class UnitsCase(Case):
         return still_compiling(self.comparison)
 
     @cached_property
-    def found(self) -> tuple[Found, ...]:
+    def tested(self) -> tuple[Tested, ...]:
         """Every claim with its ruling."""
         cases = [ClaimCase(claim, self) for claim in self.claims]
-        return tuple(Found(claim=one.claim, ruling=judge(one), estimate=one.estimate) for one in cases)
+        return tuple(Tested(claim=one.claim, ruling=judge(one), estimate=one.estimate) for one in cases)
 
     @abstractmethod
-    def undecided(self, found: Estimate) -> tuple[str, ...]:
+    def undecided(self, estimate: Estimate) -> tuple[str, ...]:
         """Why a claim is undecided, where there is more to say than the figures do."""
 
     @abstractmethod
@@ -195,7 +195,7 @@ class UnitsCase(Case):
 
     def test(self) -> Ruling:
         """The worst of all claims."""
-        rulings = [one.ruling for one in self.found]
+        rulings = [one.ruling for one in self.tested]
         return ruled(worst(one.verdict for one in rulings), *(reason for one in rulings for reason in one.reasons))
 
     def in_spite(self, ruling: Ruling) -> Ruling:

@@ -64,16 +64,16 @@ def still_growing(values: Sequence[float], better: str, least: float) -> float:
     """
     if len(values) < 3 or not all(map(_positive, values)):
         return 0.0
-    found, sign = trend(values, better), 1 if better == "higher" else -1
-    if not found.growth > math.log1p(least):
+    line, sign = trend(values, better), 1 if better == "higher" else -1
+    if not line.growth > math.log1p(least):
         return 0.0
     ordered = all(sign * (after - before) > 0 for before, after in pairwise(values))
-    error = _growth_error(math.sqrt(found.residual / found.freedom), len(values))
+    error = _growth_error(math.sqrt(line.residual / line.freedom), len(values))
     if not ordered:
         from scipy.special import stdtrit  # 0.2 s, which a run that measures nothing does not need
 
-        ordered = found.growth > float(stdtrit(found.freedom, 1 - FALSE_GROWTH)) * error
-    return math.expm1(found.growth) if ordered else 0.0
+        ordered = line.growth > float(stdtrit(line.freedom, 1 - FALSE_GROWTH)) * error
+    return math.expm1(line.growth) if ordered else 0.0
 
 
 def growth_doubt(values: Sequence[float], metric: MetricInfo, least: float) -> tuple[Doubt, ...]:
@@ -193,12 +193,12 @@ def growing(rows: Mapping[str, Sequence[float]], better: str) -> dict[str, float
 def still_warming(rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
     """The scenarios whose rounds were measured on brokers that were still warming up, and the figures."""
     valid = {name: sound for name, rounds in rows.items() if (sound := [r for r in rounds if not r.invalid])}
-    found: dict[str, list[str]] = {}
+    signs: dict[str, list[str]] = {}
     for name, rounds in valid.items():
         shares = [r.metrics[COMPILE_SHARE] for r in rounds if COMPILE_SHARE in r.metrics]
         if shares and statistics.median(shares) > COMPILING:
             texts = ", ".join(f"{share * 100:.0f}" for share in shares)
-            found.setdefault(name, []).append(f"{texts} % of a broker's CPU compiled its code")
+            signs.setdefault(name, []).append(f"{texts} % of a broker's CPU compiled its code")
     whole = max((len(rounds) for rounds in valid.values()), default=0)
     for metric in WATCHED:
         values = {
@@ -209,8 +209,8 @@ def still_warming(rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
         for name, growth in growing(values, METRICS[metric].better).items():
             texts = ", ".join(f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in values[name])
             unit = METRICS[metric].unit
-            found.setdefault(name, []).append(f"{texts} {unit} ({growth * 100:.0f} % better from first to last)")
-    return {name: "; ".join(texts) for name, texts in found.items()}
+            signs.setdefault(name, []).append(f"{texts} {unit} ({growth * 100:.0f} % better from first to last)")
+    return {name: "; ".join(texts) for name, texts in signs.items()}
 
 
 COLD = 3
@@ -265,5 +265,5 @@ def _compiling(measurement: Measurement) -> int:
     return sum(map(_is_cold, measurement.rounds))
 
 
-def _is_cold(one: Round) -> bool:
-    return one.metrics.get(COMPILE_SHARE, 0.0) > COMPILING
+def _is_cold(r: Round) -> bool:
+    return r.metrics.get(COMPILE_SHARE, 0.0) > COMPILING

@@ -426,8 +426,8 @@ def recommendation(outcomes: Sequence[ComparisonOutcome], change: str, unfinishe
         unknown = f"nothing certain about {', '.join(open_rows)}"
         return f"Do not decide on {change!r} yet: {unknown}; no scenario is known to get slower."
     if unfinished:
-        told = ", ".join(f"{o.name} {o.effect.value}" for o in outcomes)
-        return f"Do not decide on {change!r} yet: {unfinished}; so far: {told}."
+        known = ", ".join(f"{o.name} {o.effect.value}" for o in outcomes)
+        return f"Do not decide on {change!r} yet: {unfinished}; so far: {known}."
     costs = sorted(
         {o.metric.label for x in outcomes for o in x.others if o.notable and o.worse and o.metric.name in SHOWN}
     )
@@ -442,5 +442,5 @@ def recommendation(outcomes: Sequence[ComparisonOutcome], change: str, unfinishe
 def _worst(outcomes: Sequence[ComparisonOutcome]) -> str:
     red = [outcome for outcome in outcomes if outcome.effect.red]
     why = [outcome.reasons or ((effect_text(outcome.primary),) if outcome.primary else ()) for outcome in red]
-    told = ["; ".join(text.partition("\n")[0] for text in texts) for texts in why]  # without a broker's log
-    return ", ".join(f"{o.name} ({words})" if words else o.name for o, words in zip(red, told, strict=True))
+    texts = ["; ".join(reason.partition("\n")[0] for reason in reasons) for reasons in why]  # without a broker's log
+    return ", ".join(f"{o.name} ({words})" if words else o.name for o, words in zip(red, texts, strict=True))

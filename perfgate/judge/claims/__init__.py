@@ -1,1 +1,1 @@
-"""Claims, a module a kind: what of an arm's metrics is held against a limit, or against another arm."""
+"""Claims, a module a kind: the metrics of an arm against a limit, or against another arm."""

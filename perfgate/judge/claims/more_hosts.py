@@ -53,15 +53,15 @@ def host_doubts(measurement: Measurement) -> tuple[Doubt, ...]:
     are under way for longer rises with each host that brings more of them. That one, and one where it is not known, may
     rise once more by what one load host more made of it.
     """
-    found = more_hosts(measurement)
-    if found is None or found.finding == "confirmed":
+    limit = more_hosts(measurement)
+    if limit is None or limit.finding == "confirmed":
         return ()
-    most = found.ratio_interval[1] if found.ratio_interval else found.hosts / max(1, found.fewer_hosts)
-    reads = found.metric == RECEIVED or not measurement.scenario.load.sends
-    everything = found.finding == "saturated" and not _waited(measurement.rounds, reads=reads)
+    most = limit.ratio_interval[1] if limit.ratio_interval else limit.hosts / max(1, limit.fewer_hosts)
+    reads = limit.metric == RECEIVED or not measurement.scenario.load.sends
+    everything = limit.finding == "saturated" and not _waited(measurement.rounds, reads=reads)
     factor = None if everything else max(1.0, most)
-    metrics = RATES if found.metric == SENT else RECEIVED_RATES
-    return (Doubt(kind="hosts", whose="load", text=found.words, factor=factor, metrics=metrics),)
+    metrics = RATES if limit.metric == SENT else RECEIVED_RATES
+    return (Doubt(kind="hosts", whose="load", text=limit.words, factor=factor, metrics=metrics),)
 
 
 def _waited(rounds: Sequence[Round], *, reads: bool) -> bool:
@@ -88,8 +88,8 @@ def most_ratio(measurement: Measurement) -> float:
 
 def notes_of(outcomes: Sequence[Outcome]) -> list[str]:
     """A line for each scenario whose limit is known, or might be known from more rounds; not of INVALID ones."""
-    found = [(outcome.name, outcome.more_hosts) for outcome in outcomes if outcome.more_hosts]
-    return [f"{name}: {one.words}" for name, one in found if one.finding != "saturated"]
+    limits = [(outcome.name, outcome.more_hosts) for outcome in outcomes if outcome.more_hosts]
+    return [f"{name}: {limit.words}" for name, limit in limits if limit.finding != "saturated"]
 
 
 class HostsCase(Case):
@@ -102,11 +102,11 @@ class HostsCase(Case):
 
     def test(self) -> Ruling:
         """INVALID: the median ratio is known to lie beyond the maximum. PASS: it keeps it by at least its error."""
-        found = median_of(self.ratios)
-        if found.beyond(self.most, -1):
+        ratio = median_of(self.ratios)
+        if ratio.beyond(self.most, -1):
             reason = "the generators, not the brokers, were the limit: give it more load hosts"
             return ruled(Verdict.INVALID, f"generator saturated: {self.figures}; {reason}")
-        if found.keeps(self.most, -1) and not too_many_beyond(self.ratios, self.most, -1):
+        if ratio.keeps(self.most, -1) and not too_many_beyond(self.ratios, self.most, -1):
             reason = f"confirmed with one load host fewer: {self.figures}; the load hosts were not the limit"
             return ruled(Verdict.PASS, reason)
         return self.unknown(f"{self.figures}; rounds scatter too much to tell")

@@ -17,7 +17,7 @@ from perfgate.judge.phrases import GROWING, NEVER, PATHS, WARMING
 from perfgate.judge.sequential import Estimate, first_told
 from perfgate.judge.statistics import share_of, spread
 from perfgate.judge.units import SoundUnits, fewest_units, scatter_text
-from perfgate.judge.units_case import RATE, Found, UnitsCase, UnitsClaim, at_a_look, may_decide
+from perfgate.judge.units_case import RATE, Tested, UnitsCase, UnitsClaim, at_a_look, may_decide
 from perfgate.judge.wording import scenario_lines
 from perfgate.model import METRICS, Comparison, Judgement, Outcome, Ratio, RecordedPairs, Round, Verdict
 from perfgate.model.compared import OF_A_PROCESS
@@ -47,24 +47,24 @@ class AtLeast(UnitsClaim):
         """The loss that is allowed, as a share."""
         return abs(self.limit - 1)
 
-    def decide(self, found: Estimate, last: bool, hidden: float) -> Verdict | None:
+    def decide(self, estimate: Estimate, last: bool, hidden: float) -> Verdict | None:
         """The verdict at a look; None where it is undecided."""
-        if self.lost(found):
+        if self.lost(estimate):
             return Verdict.REGRESSED
-        low = min(self.metric.sign * end for end in found.interval) - hidden
-        mean, limit = self.metric.sign * found.mean - hidden, self._log_limit
-        if mean > found.level * found.error and mean - found.error > -limit:
+        low = min(self.metric.sign * end for end in estimate.interval) - hidden
+        mean, limit = self.metric.sign * estimate.mean - hidden, self._log_limit
+        if mean > estimate.level * estimate.error and mean - estimate.error > -limit:
             return Verdict.IMPROVED
-        return Verdict.PASS if low >= limit or (last and mean - found.error >= limit) else None
+        return Verdict.PASS if low >= limit or (last and mean - estimate.error >= limit) else None
 
-    def lost(self, found: Estimate, by_path: float = 0.0) -> bool:
+    def lost(self, estimate: Estimate, by_path: float = 0.0) -> bool:
         """Whether more than the limit is known to be lost."""
-        mean = self.metric.sign * found.mean + by_path
-        return mean < -found.level * found.error and mean + found.error < self._log_limit
+        mean = self.metric.sign * estimate.mean + by_path
+        return mean < -estimate.level * estimate.error and mean + estimate.error < self._log_limit
 
-    def kept_by_path(self, found: Estimate, hidden: float) -> bool:
+    def kept_by_path(self, estimate: Estimate, hidden: float) -> bool:
         """Whether the limit is kept as measured, but would not be with a loss of `hidden` more."""
-        return 0 <= self.metric.sign * found.mean - self._log_limit - found.error < hidden
+        return 0 <= self.metric.sign * estimate.mean - self._log_limit - estimate.error < hidden
 
     @property
     def _log_limit(self) -> float:
@@ -93,9 +93,9 @@ class ReferenceCase(UnitsCase):
         """MISSING where a probing rate is beyond this machine, so that the reference lacks it too."""
         return Verdict.MISSING if self.comparison.scenario.load.probes else Verdict.INCONCLUSIVE
 
-    def undecided(self, found: Estimate) -> tuple[str, ...]:
+    def undecided(self, estimate: Estimate) -> tuple[str, ...]:
         """That the units do not decide."""
-        return (f"{found.units} units do not tell whether the limit is kept",)
+        return (f"{estimate.units} units do not tell whether the limit is kept",)
 
     def loss_claims(self) -> list[UnitsClaim]:
         """The ratios that are stated; of a load that one side did not take, its rate too.
@@ -111,11 +111,11 @@ class ReferenceCase(UnitsCase):
 
     def test(self) -> Ruling:
         """The worst of all ratios, each reason with its metric; MISSING where the scenario has none of them."""
-        if not self.found:
+        if not self.tested:
             return ruled(Verdict.MISSING, f"{self.path} states no ratio of a metric that this scenario has")
-        judgements = tuple(_by_estimate(self.comparison, tested) for tested in self.found)
+        judgements = tuple(_by_estimate(self.comparison, tested) for tested in self.tested)
         notes = list[str]()
-        for tested, judgement in zip(self.found, judgements, strict=True):
+        for tested, judgement in zip(self.tested, judgements, strict=True):
             # The reasons of an untested one name its metric.
             notes += notes_on([judgement]) if tested.estimate else filter(None, [judgement.reason])
         return replace(super().test(), judgements=judgements, reasons=(*notes, *self._not_judged()))
@@ -166,7 +166,7 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
     return outcome
 
 
-def _by_estimate(comparison: Comparison, tested: Found) -> Judgement:
+def _by_estimate(comparison: Comparison, tested: Tested) -> Judgement:
     """The judgement of a ratio by the estimate that decided."""
     ruling, estimate, name = tested.ruling, tested.estimate, tested.claim.metric.name
     if estimate is None:
@@ -232,7 +232,7 @@ def verdict_of_units(
     return first_told(
         logs,
         planned,
-        lambda found, last: claim.decide(found, last, 0.0),
+        lambda estimate, last: claim.decide(estimate, last, 0.0),
         ends=lambda _: True,
         final=final,
         recorded=recorded,

@@ -55,27 +55,27 @@ class RatioCase(Case):
 
     def centre(self, ratios: Sequence[float], looks: int = 1) -> Centre:
         """The median of the ratios; with the error of the lower scenario's where rounds are not paired."""
-        found = median_of(ratios, looks)
+        median = median_of(ratios, looks)
         if self.paired:
-            return found
+            return median
         lower = median_of(_values(self.over, self.metric), looks)
         low, high = lower.interval
         widened = (
-            found.interval[0] * lower.middle / high,
-            found.interval[1] * lower.middle / low if low > 0 else math.inf,
+            median.interval[0] * lower.middle / high,
+            median.interval[1] * lower.middle / low if low > 0 else math.inf,
         )
-        return Centre(found.middle, math.hypot(found.error, found.middle * lower.error / lower.middle), widened)
+        return Centre(median.middle, math.hypot(median.error, median.middle * lower.error / lower.middle), widened)
 
     def judged(self, verdict: Verdict, reason: str, ratios: Sequence[float]) -> Ruling:
         """The ruling with the figures of these ratios."""
-        found, least, most = self.centre(ratios), self.relation.at_least, self.relation.at_most
+        centre, least, most = self.centre(ratios), self.relation.at_least, self.relation.at_most
         judgement = Judgement(
             verdict=verdict,
             metric=self.metric,
-            measured=found.middle,
+            measured=centre.middle,
             spread=spread(ratios),
-            interval=found.interval,
-            limit=most if found.middle > most else least,
+            interval=centre.interval,
+            limit=most if centre.middle > most else least,
             reason=reason,
         )
         return Ruling(verdict=verdict, judgements=(judgement,), reasons=(reason,) if reason else ())
@@ -98,8 +98,8 @@ class RatioCase(Case):
             return ruling
         ratios = self.ratios if self.tested else self.red
         doubted = self._doubt_words(ratios)
-        found = self.judged(Verdict.REGRESSED, f"red in spite of this: {doubted}" if doubted else "", ratios)
-        return replace(found, in_spite=True)
+        red = self.judged(Verdict.REGRESSED, f"red in spite of this: {doubted}" if doubted else "", ratios)
+        return replace(red, in_spite=True)
 
     @cached_property
     def red(self) -> tuple[float, ...]:
@@ -119,9 +119,9 @@ class RatioCase(Case):
         below = _values(self.over, self.metric)
         if not self.paired and len(below) < 2:
             return False
-        found = self.centre(clipped(values, sign, bound, BEYOND * bound), self.looks)
+        centre = self.centre(clipped(values, sign, bound, BEYOND * bound), self.looks)
         factor = error_factor(min(len(values), len(below)), self.looks)
-        return replace(found, error=found.error * factor).beyond(bound, sign)
+        return replace(centre, error=centre.error * factor).beyond(bound, sign)
 
     def _excused(self) -> list[tuple[float, float, float]]:
         """For each pair of rounds the ratio as measured, and the highest and lowest that it may truly be."""
@@ -134,7 +134,7 @@ class RatioCase(Case):
         if not self.paired and by_index:
             middle = tuple(statistics.median(values) for values in zip(*by_index.values(), strict=True))
             by_index = {r.index: (middle[0], middle[1]) for r in self.of.rounds}
-        found = []
+        ratios = []
         for r in self.of.rounds:
             if name not in r.metrics or r.no_number(name) or r.index not in by_index:
                 continue
@@ -144,11 +144,11 @@ class RatioCase(Case):
             # Without its cap a side has a higher rate, and waits longer: whatever the metric's good side is.
             raised = math.inf if bounded(name, self.of) else raised
             lowered = 0.0 if bounded(name, self.over) else lowered
-            found.append((above / below, raised, lowered))
-        return found
+            ratios.append((above / below, raised, lowered))
+        return ratios
 
-    def _excuse(self, one: Round, doubts: Sequence[Doubt]) -> float:
-        return excused(one.metrics[self.metric], self.relation.metric.sign, (*one.doubts, *doubts), self.metric)
+    def _excuse(self, r: Round, doubts: Sequence[Doubt]) -> float:
+        return excused(r.metrics[self.metric], self.relation.metric.sign, (*r.doubts, *doubts), self.metric)
 
     def _doubts(self, side: Measurement) -> tuple[Doubt, ...]:
         """The doubts about one side besides its rounds' own flaws."""
@@ -166,11 +166,11 @@ class RatioCase(Case):
 
     def _why_not_kept(self) -> str:
         """Why ratios that are not red do not keep the bounds clearly enough for PASS; empty where they do."""
-        found, least, most = self.centre(self.ratios), self.relation.at_least, self.relation.at_most
-        middle, error = found.middle, found.error
+        centre, least, most = self.centre(self.ratios), self.relation.at_least, self.relation.at_most
+        middle, error = centre.middle, centre.error
         if middle + error < least or middle - error > most:
             return f"{middle:.3g} lies beyond {least:g} .. {most:g}, but one of {self.looks} such ratios does by chance"
-        if not (found.keeps(least, 1) and found.keeps(most, -1)):
+        if not (centre.keeps(least, 1) and centre.keeps(most, -1)):
             return f"the {'maximum' if middle + error > most else 'minimum'} lies within the error of the median"
         if too_many_beyond(self.ratios, least, 1) or too_many_beyond(self.ratios, most, -1):
             beyond = max(sum(ratio < least for ratio in self.ratios), sum(ratio > most for ratio in self.ratios))
@@ -214,8 +214,8 @@ def _judge_range(relation: RangeRelation, measurements: Mapping[str, Measurement
 
 def _judgement_of(step: Outcome, metric: str) -> Judgement:
     """The named judgement of a step; one that was not judged has its verdict and reason."""
-    found = step.judgements[0] if step.judgements else Judgement(verdict=step.verdict, metric=metric)
-    return replace(found, step=step.name, reason=found.reason or "; ".join(step.reasons))
+    judgement = step.judgements[0] if step.judgements else Judgement(verdict=step.verdict, metric=metric)
+    return replace(judgement, step=step.name, reason=judgement.reason or "; ".join(step.reasons))
 
 
 def deciding_step(relation: RangeRelation, outcome: Outcome) -> tuple[PairRelation, Outcome]:
@@ -264,7 +264,7 @@ def hidden_by_caps(relation: Relation, measurements: Mapping[str, Measurement]) 
     brokers may take more of it, and the ratio is a bound: it may show on one side that the relation is broken, or kept.
     """
     pairs = (relation,) if isinstance(relation, PairRelation) else cast(RangeRelation, relation).steps
-    found = {}
+    hidden = {}
     for pair in pairs if relation.metric.name in CAPPED else ():
         of, over = measurements[pair.of], measurements[pair.over]
         ratios = ratios_of(relation.metric.name, of, over, paired=of.scenario.cluster == over.scenario.cluster)
@@ -273,8 +273,8 @@ def hidden_by_caps(relation: Relation, measurements: Mapping[str, Measurement]) 
         below = capped(of) and centre < pair.at_least  # and here no less
         if (capped(of) and capped(over)) or above or below:
             caps = " and ".join(f"{m.scenario.name} {m.scenario.load.rate:,.0f}" for m in (of, over) if capped(m))
-            found[pair.name] = f"held by a cap of its own, not by the brokers: {caps} records/s"
-    return found
+            hidden[pair.name] = f"held by a cap of its own, not by the brokers: {caps} records/s"
+    return hidden
 
 
 def never_told(relation: Relation, measurements: Mapping[str, Measurement]) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from perfgate.judge.besides import held
+from perfgate.judge.besides import worst_factors
 from perfgate.judge.claim import judge
 from perfgate.judge.loads import unsound_load
 from perfgate.judge.paths import paths_ms
@@ -15,7 +15,7 @@ from perfgate.judge.sequential import Estimate, Rule, decided, detectable, looks
 from perfgate.judge.sequential import estimate as estimate_of
 from perfgate.judge.statistics import share_of
 from perfgate.judge.units import SoundUnits, fewest_units, pairs_per_unit, scatter_text, unit_logs
-from perfgate.judge.units_case import RATE, Found, UnitsCase, UnitsClaim, at_a_look, deciding_metrics, may_decide
+from perfgate.judge.units_case import RATE, Tested, UnitsCase, UnitsClaim, at_a_look, deciding_metrics, may_decide
 from perfgate.model import METRICS, Comparison, ComparisonOutcome, Effect, MetricEffect, MetricInfo, Verdict
 from perfgate.model.judged import severity
 
@@ -41,22 +41,22 @@ class Same(UnitsClaim):
         below, above = (hidden, 0.0) if self.metric.better == "higher" else (0.0, hidden)
         return Rule(margin=math.expm1(self.margin), share=self.share, below=below, above=above)
 
-    def decide(self, found: Estimate, last: bool, hidden: float) -> Verdict | None:
+    def decide(self, estimate: Estimate, last: bool, hidden: float) -> Verdict | None:
         """The verdict of :func:`decided` in this metric's direction."""
-        decision = decided(found)
+        decision = decided(estimate)
         if not decision:
             return None if decision is None else Verdict.PASS
         return Verdict.IMPROVED if decision == self.metric.sign else Verdict.REGRESSED
 
-    def lost(self, found: Estimate, by_path: float = 0.0) -> bool:
+    def lost(self, estimate: Estimate, by_path: float = 0.0) -> bool:
         """Whether it is known to be worse."""
         if by_path:
-            return self.metric.sign * found.mean + by_path < -found.level * found.error
-        return decided(found) == -self.metric.sign
+            return self.metric.sign * estimate.mean + by_path < -estimate.level * estimate.error
+        return decided(estimate) == -self.metric.sign
 
-    def kept_by_path(self, found: Estimate, hidden: float) -> bool:
+    def kept_by_path(self, estimate: Estimate, hidden: float) -> bool:
         """Whether the interval lies within the margin, but would not with a loss of `hidden` more."""
-        low, high = found.interval
+        low, high = estimate.interval
         worse = -low if self.metric.better == "higher" else high
         return worse < self.margin <= worse + hidden
 
@@ -68,7 +68,7 @@ class ChangeCase(UnitsCase):
         metrics = deciding_metrics(comparison)
         super().__init__(comparison, _claims(comparison, metrics), final=final)
 
-    def undecided(self, found: Estimate) -> tuple[str, ...]:
+    def undecided(self, estimate: Estimate) -> tuple[str, ...]:
         """Nothing: the outcome says how much more time would decide it."""
         return ()
 
@@ -82,7 +82,7 @@ class ChangeCase(UnitsCase):
         """The metrics that may not get much worse in a change that is otherwise the same."""
         if self.short.before:
             return []
-        factors = held(self.comparison, Effect.SAME)
+        factors = worst_factors(self.comparison, Effect.SAME)
         return [(METRICS[name], abs(math.log(factor))) for name, factor in factors.items()]
 
     def counts_beside(self, verdict: Verdict) -> bool:
@@ -90,14 +90,14 @@ class ChangeCase(UnitsCase):
         return verdict is Verdict.PASS or (verdict is Verdict.IMPROVED and not self.comparison.decides.metrics)
 
     @property
-    def lead(self) -> Found:
+    def lead(self) -> Tested:
         """The claim that decides: the worst, of several the one that is farthest from an answer."""
-        return min(self.found, key=lambda one: (severity(one.ruling.verdict), -_more_units(one)))
+        return min(self.tested, key=lambda one: (severity(one.ruling.verdict), -_more_units(one)))
 
     @property
     def others(self) -> tuple[MetricEffect, ...]:
         """The effect on every other metric, over the same units."""
-        units = max((one.estimate.units for one in self.found if one.estimate), default=self.units)
+        units = max((one.estimate.units for one in self.tested if one.estimate), default=self.units)
         comparison, effects = self.comparison, []
         for name, metric in METRICS.items():
             left_out = metric in self.metrics or flaws_by_arm(arms_of(comparison), [name])
@@ -148,23 +148,23 @@ def _figures(case: ChangeCase) -> ComparisonOutcome:
         minutes=comparison.minutes,
         decides=decides,
     )
-    if unsound or case.units < case.needed or not (found := case.lead.estimate):
+    if unsound or case.units < case.needed or not (estimate := case.lead.estimate):
         return bare
     beside = tuple(
         replace(_metric_effect(one.claim.metric, one.estimate), verdict=EFFECTS[one.ruling.verdict])
-        for one in case.found
+        for one in case.tested
         if one is not case.lead and one.estimate
     )
     lead, metric = EFFECTS[case.lead.ruling.verdict], case.lead.claim.metric
     return replace(
         bare,
-        primary=replace(_metric_effect(metric, found), verdict=lead if decides.metrics else None),
+        primary=replace(_metric_effect(metric, estimate), verdict=lead if decides.metrics else None),
         others=(*beside, *case.others),
-        units=found.units,
-        pairs=found.units * pairs_per_unit(comparison),
-        detectable=1 - math.exp(-detectable(found)),
+        units=estimate.units,
+        pairs=estimate.units * pairs_per_unit(comparison),
+        detectable=1 - math.exp(-detectable(estimate)),
         unit_effects=tuple(math.expm1(value) for value in unit_logs(comparison, metric.name)),
-        scatter=scatter_text(found, comparison.recorded_of(metric.name)),
+        scatter=scatter_text(estimate, comparison.recorded_of(metric.name)),
         paths_ms=paths_ms(comparison),
     )
 
@@ -183,24 +183,24 @@ def _of_sound_units(outcome: ComparisonOutcome, case: ChangeCase, units: SoundUn
     )
 
 
-def _more_units(one: Found) -> float:
+def _more_units(tested: Tested) -> float:
     """How many times as many units an answer takes; 0 where there is one."""
-    if one.ruling.verdict is not Verdict.INCONCLUSIVE or one.estimate is None:
+    if tested.ruling.verdict is not Verdict.INCONCLUSIVE or tested.estimate is None:
         return 0.0
-    return units_needed(one.estimate) / one.estimate.units
+    return units_needed(tested.estimate) / tested.estimate.units
 
 
-def _metric_effect(metric: MetricInfo, found: Estimate) -> MetricEffect:
-    low, high = found.interval
-    if found.error:
+def _metric_effect(metric: MetricInfo, estimate: Estimate) -> MetricEffect:
+    low, high = estimate.interval
+    if estimate.error:
         from scipy import stats  # takes 0.7 s, and only a comparison needs it
 
-        p_value = 2 * float(stats.t.sf(abs(found.mean) / found.error, found.freedom))
+        p_value = 2 * float(stats.t.sf(abs(estimate.mean) / estimate.error, estimate.freedom))
     else:
-        p_value = 0.0 if found.mean else 1.0
+        p_value = 0.0 if estimate.mean else 1.0
     return MetricEffect(
         metric=metric,
-        estimate=share_of(found.mean),
+        estimate=share_of(estimate.mean),
         interval=(share_of(low), share_of(high)),
         p_value=p_value,
     )

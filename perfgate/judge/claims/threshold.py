@@ -131,8 +131,10 @@ def hold(
         common = (*common, *(one for one in rate if one.factor != 1))
         others = (*common, *(doubt for of_round in machine.values() for doubt in of_round))
         common = (*common, *unsteady_doubts(measurement, metric), *_queue_doubts(measurement, metric, others))
-    found = settled(judged, metric.sign, values, [(*r.doubts, *machine.get(r.index, ()), *common) for r in rounds], red)
-    return lacking if lacking and found.verdict is not Verdict.REGRESSED else found
+    settled_judgement = settled(
+        judged, metric.sign, values, [(*r.doubts, *machine.get(r.index, ()), *common) for r in rounds], red
+    )
+    return lacking if lacking and settled_judgement.verdict is not Verdict.REGRESSED else settled_judgement
 
 
 def _queue_doubts(measurement: Measurement, metric: MetricInfo, others: Sequence[Doubt]) -> tuple[Doubt, ...]:

@@ -24,8 +24,8 @@ LEAST_SHARE = 0.5
 
 def told_session_s(measurement: Measurement) -> float | None:
     """The session that real brokers reported in the rounds; 0: not in all; None where the scenario has it."""
-    told = [r.failover.session_s for r in measurement.rounds if r.failover and r.failover.session_s is not None]
-    return max(told) if told and all(told) else 0.0 if told else None
+    reported = [r.failover.session_s for r in measurement.rounds if r.failover and r.failover.session_s is not None]
+    return max(reported) if reported and all(reported) else 0.0 if reported else None
 
 
 def expected_outage(scenario: FaultScenario, usual_s: float = 0.0, told_s: float | None = None) -> Expectation:

@@ -92,7 +92,7 @@ def judge_fault(scenario: FaultScenario, measurement: Measurement, thresholds: S
     """
     measurement = replace(measurement, rounds=tuple(r for r in measurement.rounds if r.failover))
     usual_s, told_s = usual_latency_s(measurement), told_session_s(measurement)
-    held = {threshold.metric.name: for_one_look(threshold) for threshold in thresholds}
+    stored = {threshold.metric.name: for_one_look(threshold) for threshold in thresholds}
     expected = expected_outage(scenario, usual_s, told_s)
     predicted = {
         OUTAGE: expected,
@@ -104,15 +104,15 @@ def judge_fault(scenario: FaultScenario, measurement: Measurement, thresholds: S
         *damage(scenario, measurement),
         *(
             at_another_rate(_against(measurement, threshold, predicted.get(name)), threshold, scenario.load)
-            for name, threshold in held.items()
+            for name, threshold in stored.items()
         ),
         *(
             _predicted(measurement, name, expectation)
             for name, expectation in predicted.items()
-            if has_figure(measurement, name) and _bounded(expectation.high_s, held.get(name))
+            if has_figure(measurement, name) and _bounded(expectation.high_s, stored.get(name))
         ),
         *([Judgement(verdict=Verdict.INVALID, metric=OUTAGE, reason=no_effect)] if no_effect else []),
-        *(_recovered(measurement) if RECOVERY not in held and not scenario.fault.about.ends_load else []),
+        *(_recovered(measurement) if RECOVERY not in stored and not scenario.fault.about.ends_load else []),
         *failed_sends(scenario, measurement, expected),
         *_kept_up(scenario, measurement),
         *_accepted_once(scenario, measurement),
@@ -120,14 +120,14 @@ def judge_fault(scenario: FaultScenario, measurement: Measurement, thresholds: S
         *(
             grown(measurement, name)
             for name, (doubtful, _) in GROWN.items()
-            if has_figure(measurement, name) and _bounded(doubtful, held.get(name))
+            if has_figure(measurement, name) and _bounded(doubtful, stored.get(name))
         ),
-        *lacking_growth(scenario, measurement, held),
-        *lacking_level(scenario, held),
+        *lacking_growth(scenario, measurement, stored),
+        *lacking_level(scenario, stored),
     )
     notes = notes_on(judgement for judgement in judgements if not judgement.verdict.green)
     without_source = growth_without_source(scenario, measurement)
-    notes += [f"{name} is not held: {why}" for name, why in without_source.items() if name not in held]
+    notes += [f"{name} is not held: {why}" for name, why in without_source.items() if name not in stored]
     verdict = worst(judgement.verdict for judgement in judgements)
     return Outcome(name=scenario.name, verdict=verdict, judgements=judgements, reasons=tuple(notes))
 
@@ -394,7 +394,7 @@ def growth_without_source(scenario: FaultScenario, measurement: Measurement) -> 
     return reasons
 
 
-def lacking_growth(scenario: FaultScenario, measurement: Measurement, held: Collection[str]) -> list[Judgement]:
+def lacking_growth(scenario: FaultScenario, measurement: Measurement, stored: Collection[str]) -> list[Judgement]:
     """A judgement of each figure whose growth should be known of a long load, and is not."""
     if not scenario.fault.about.harmless or scenario.fault.hold_s < LINE_S:
         return []
@@ -402,13 +402,13 @@ def lacking_growth(scenario: FaultScenario, measurement: Measurement, held: Coll
     return [
         Judgement(verdict=Verdict.INCONCLUSIVE, metric=name, reason=growth_unknown(measurement, name))
         for name in GROWN
-        if name not in held and not has_figure(measurement, name) and name not in without_source
+        if name not in stored and not has_figure(measurement, name) and name not in without_source
     ]
 
 
-def lacking_level(scenario: FaultScenario, held: Collection[str]) -> list[Judgement]:
+def lacking_level(scenario: FaultScenario, stored: Collection[str]) -> list[Judgement]:
     """A judgement where neither a latency nor the rate of a long load is stored: only growth is judged then."""
-    if not scenario.fault.about.harmless or any(name == RATE or name.startswith("latency_") for name in held):
+    if not scenario.fault.about.harmless or any(name == RATE or name.startswith("latency_") for name in stored):
         return []
     reason = "no threshold: whether it was slow throughout is not known"
     return [Judgement(verdict=Verdict.MISSING, metric=THROUGHOUT, reason=reason)]
