@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from perfgate.judge.phrases import number
+from perfgate.judge.phrases import joined, number
 from perfgate.model import Judgement, Verdict
 from perfgate.model.flaw import Doubt, excused, explained
 
@@ -44,7 +44,7 @@ def settled(
     stays = judged.verdict is Verdict.REGRESSED and len(left) > 1 and red(left)
     reason = words(here, metric, values, judged.baseline or judged.limit, sign)
     if stays:
-        return replace(judged, reason="; ".join(filter(None, (judged.reason, f"red in spite of this: {reason}"))))
+        return replace(judged, reason=joined(judged.reason, f"red in spite of this: {reason}"))
     return replace(judged, verdict=otherwise, reason=reason)
 
 

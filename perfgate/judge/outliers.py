@@ -102,7 +102,10 @@ def differing_partitions(rounds: Sequence[Round]) -> list[str]:
     """
     sound = [r for r in rounds if r.partitions and not r.invalid]
     timed = [r for r in sound if not r.spoilt("latency_ms.p99")]
-    return [*_line("fewest records/s", sound, _slowness), *_line("highest p99", timed, _lateness)]
+    return [
+        *_line("fewest records/s", sound, lambda partition: 1 / max(partition.records_per_s, 1e-9)),
+        *_line("highest p99", timed, lambda partition: partition.p99_ms),
+    ]
 
 
 def _line(words: str, rounds: Sequence[Round], worse: Worse) -> list[str]:
@@ -127,11 +130,3 @@ def _by_broker(rounds: Sequence[Round], worse: Worse) -> Figures:
 
 def _by_partition(rounds: Sequence[Round], worse: Worse) -> Figures:
     return [{str(index): worse(one) for index, one in enumerate(r.partitions)} for r in rounds]
-
-
-def _slowness(one: PartitionFigures) -> float:
-    return 1 / max(one.records_per_s, 1e-9)
-
-
-def _lateness(one: PartitionFigures) -> float:
-    return one.p99_ms

@@ -6,6 +6,7 @@ import math
 from statistics import fmean, median
 
 from perfgate.judge.phrases import PATHS
+from perfgate.judge.rounds import values_of
 from perfgate.model import METRICS, Comparison, MetricInfo
 from perfgate.model.flaw import Doubt
 
@@ -94,7 +95,7 @@ def _gained(comparison: Comparison, metric: MetricInfo, paths: tuple[float, floa
     """
     before, after = paths
     if "latency_ms." in metric.name:
-        values = [r.metrics[metric.name] for r in comparison.baseline.rounds if metric.name in r.metrics]
+        values = values_of(comparison.baseline.rounds, metric.name)
         return math.copysign(math.log1p(abs(before - after) / median(values)), before - after) if values else 0.0
     if metric.name.startswith("client_cpu_"):
         return math.log(after / before)

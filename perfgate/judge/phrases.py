@@ -16,6 +16,11 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
+def joined(*texts: str) -> str:
+    """The texts that are not empty, in one line."""
+    return "; ".join(filter(None, texts))
+
+
 def percent(share: float) -> str:
     """Return a share as a percentage: 0.081 as 8.1 %."""
     return f"{share * 100:.1f} %"

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
+from perfgate.judge.rounds import values_of
 from perfgate.model import Judgement, Load, Measurement, Round, Threshold, Verdict
 from perfgate.model.flaw import Doubt, excused
 
@@ -23,19 +24,19 @@ twice its baseline, and half a load would be within it. Knees of one target lie 
 
 def at_its_cap(measurement: Measurement, share: float = AT_THE_CAP) -> bool:
     """Whether its own cap limited a capped load, at this share of it; a target file may have lowered it."""
-    rates = [r.metrics["records_per_s"] for r in measurement.rounds if "records_per_s" in r.metrics]
+    rates = values_of(measurement.rounds, "records_per_s")
     return bool(rates) and statistics.median(rates) >= share * measurement.scenario.load.rate
 
 
 def centre_rate(measurement: Measurement) -> float:
     """The median of the rounds' rates, in records/s; at least one round has one."""
-    return statistics.median(r.metrics["records_per_s"] for r in measurement.rounds if "records_per_s" in r.metrics)
+    return statistics.median(values_of(measurement.rounds, "records_per_s"))
 
 
 def rounds_below_its_cap(measurement: Measurement) -> int:
     """The number of rounds in which a capped load did not reach its cap."""
-    rates = (r.metrics["records_per_s"] for r in measurement.rounds if "records_per_s" in r.metrics)
-    return sum(rate < AT_THE_CAP * measurement.scenario.load.rate for rate in rates)
+    least = AT_THE_CAP * measurement.scenario.load.rate
+    return sum(rate < least for rate in values_of(measurement.rounds, "records_per_s"))
 
 
 def rate_doubts(threshold: Threshold, load: Load) -> tuple[Doubt, ...]:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from perfgate.model import Comparison, Measurement
+from perfgate.model import Comparison, Measurement, Round
 
 FEWEST_SOUND = 2
 """Rounds that count and suffice to show that a scenario is slow: a spread needs two."""
+
+
+def values_of(rounds: Sequence[Round], metric: str) -> list[float]:
+    """The values of the rounds that have this metric."""
+    return [r.metrics[metric] for r in rounds if metric in r.metrics]
 
 
 def sound_part(measurement: Measurement) -> Measurement | None:

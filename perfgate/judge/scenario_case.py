@@ -10,7 +10,7 @@ from perfgate.judge.claim import Case, Ruling, judge, load_modules, notes_on, wo
 from perfgate.judge.claims.more_hosts import host_doubts, more_hosts
 from perfgate.judge.faults.rules import judge_fault
 from perfgate.judge.noise import hopeless, late_by_machine, machine_doubts_by_round
-from perfgate.judge.phrases import WARMING
+from perfgate.judge.phrases import WARMING, joined
 from perfgate.judge.rates import RATE_TAKEN, lower_cap_doubts
 from perfgate.judge.rounds import FEWEST_SOUND, sound_part, spoilt_metrics, starved_by_brokers
 from perfgate.judge.statistics import clipped
@@ -151,7 +151,7 @@ def unsettled(measurement: Measurement) -> str:
         reasons.append(limit.words)
     if measurement.scenario.load.probes and 0 < short < rounds:
         reasons.append(f"the brokers did not take the whole rate in {short} of {rounds} rounds")
-    return "; ".join(filter(None, reasons))
+    return joined(*reasons)
 
 
 def no_longer_taken(outcome: Outcome, measurement: Measurement, former: Sequence[float]) -> Outcome:

@@ -47,14 +47,6 @@ def deciding_metrics(comparison: Comparison) -> list[MetricInfo]:
     return [METRICS[name] for name in comparison.decides.metrics] or [primary_metric(comparison)]
 
 
-def may_decide(comparison: Comparison) -> list[str]:
-    """The metrics that decide, and the brokers' CPU where the next rounds may bring both sides to the cap."""
-    names = [metric.name for metric in deciding_metrics(comparison)]
-    near = all(at_its_cap(m, NEAR_THE_CAP) for m in (comparison.baseline, comparison.candidate))
-    by_cpu = not comparison.decides.metrics and comparison.scenario.load.capped and near
-    return [*names, *([AT_ITS_CAP] if by_cpu and AT_ITS_CAP not in names else [])]
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnitsClaim(ABC):
     """A claim about one metric of the candidate, against the baseline's in the same units.
@@ -106,14 +98,11 @@ class ClaimCase(Case):
         if hidden > claim.margin:
             hidden = 0.0  # more units would not help: it may end, and a guard says so then
 
-        def decide(estimate: Estimate, last: bool) -> Verdict | None:
-            return claim.decide(estimate, last, hidden)
-
         verdict, self.estimate = first_told(
             self.logs,
             comparison.planned_units,
-            decide,
-            ends=_ends,  # after any other it was measured on, for another claim's sake
+            lambda estimate, last: claim.decide(estimate, last, hidden),
+            ends=lambda verdict: verdict.red,  # after any other it was measured on, for another claim's sake
             final=self.final,
             rule=claim.rule(hidden),
             recorded=comparison.recorded_of(self.metric.name),
@@ -213,7 +202,8 @@ class UnitsCase(Case):
         if not red:
             for metric, margin in self.counts_besides():
                 units = sound_units(comparison, metric)
-                if known_loss(units, comparison, margin, _far_beyond_alone, final=final, rule=self.claims[0].rule()):
+                # Only where it is far beyond the margin.
+                if known_loss(units, comparison, margin, lambda _: False, final=final, rule=self.claims[0].rule()):
                     red = [(self.claims[0], units)]
                     break
         if red:
@@ -222,14 +212,25 @@ class UnitsCase(Case):
         return replace(ruling, reasons=(*ruling.reasons, *explained))
 
 
-def _ends(verdict: Verdict) -> bool:
-    return verdict.red
+class UnitsStopRule(ABC):
+    """Ends the units of a comparison at the planned look that decides it."""
 
+    @abstractmethod
+    def fewest_units(self, comparison: Comparison) -> int:
+        """The number of units that a decision needs."""
 
-def _far_beyond_alone(_: Estimate) -> bool:
-    return False
+    @abstractmethod
+    def ends(self, comparison: Comparison) -> bool:
+        """Whether the units of a planned look decide."""
 
+    def may_decide(self, comparison: Comparison) -> list[str]:
+        """The metrics that decide, and the brokers' CPU where the next rounds may bring both sides to the cap."""
+        names = [metric.name for metric in deciding_metrics(comparison)]
+        near = all(at_its_cap(m, NEAR_THE_CAP) for m in (comparison.baseline, comparison.candidate))
+        by_cpu = not comparison.decides.metrics and comparison.scenario.load.capped and near
+        return [*names, *([AT_ITS_CAP] if by_cpu and AT_ITS_CAP not in names else [])]
 
-def at_a_look(comparison: Comparison, fewest: int) -> bool:
-    """Whether the units so far are those of a planned look."""
-    return len(comparison.orders) in scheduled(comparison.planned_units, fewest, comparison.former_plans)
+    def decided(self, comparison: Comparison) -> bool:
+        """Whether the units so far decide; between the planned looks they do not."""
+        looks = scheduled(comparison.planned_units, self.fewest_units(comparison), comparison.former_plans)
+        return len(comparison.orders) in looks and self.ends(comparison)

@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from perfgate.judge.claims.more_hosts import RATES
 from perfgate.judge.phrases import WARMING
-from perfgate.judge.rounds import arms_of
+from perfgate.judge.rounds import arms_of, values_of
 from perfgate.model import COMPILING, METRICS, Comparison, Measurement, MetricInfo, Round
 from perfgate.model.flaw import Doubt
 from perfgate.model.summary import centre
@@ -110,8 +110,7 @@ def warming_doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt,
     if not measurement.warming:
         return ()
     compiling = compiling_factor(measurement.rounds)
-    values = [r.metrics[metric.name] for r in measurement.rounds if metric.name in r.metrics]
-    carried = 1.0
+    values, carried = values_of(measurement.rounds, metric.name), 1.0
     if growth := still_growing(values, metric.better, 0.0):
         carried = _carried(values, metric.sign, growth)
     text = f"{WARMING}: {measurement.warming}"
@@ -195,7 +194,7 @@ def still_warming(rows: Mapping[str, Sequence[Round]]) -> dict[str, str]:
     valid = {name: sound for name, rounds in rows.items() if (sound := [r for r in rounds if not r.invalid])}
     signs: dict[str, list[str]] = {}
     for name, rounds in valid.items():
-        shares = [r.metrics[COMPILE_SHARE] for r in rounds if COMPILE_SHARE in r.metrics]
+        shares = values_of(rounds, COMPILE_SHARE)
         if shares and statistics.median(shares) > COMPILING:
             texts = ", ".join(f"{share * 100:.0f}" for share in shares)
             signs.setdefault(name, []).append(f"{texts} % of a broker's CPU compiled its code")

@@ -14,6 +14,7 @@ from typing import Any
 from perfgate.judge.claim import Case, Ruling, guard, judge, ruled
 from perfgate.judge.phrases import number
 from perfgate.judge.rates import AT_THE_CAP, at_its_cap, paired_ratios
+from perfgate.judge.rounds import values_of
 from perfgate.judge.statistics import centre_of, median_interval, median_of, too_many_beyond
 from perfgate.model import Measurement, MoreHosts, Outcome, Round, Verdict
 from perfgate.model.compared import SAME_WITHIN, SATURATED
@@ -164,7 +165,7 @@ def _of(measurement: Measurement, metric: str) -> MoreHosts:
     ruling = judge(case)
     facts: dict[str, Any] = {}
     if case.ratios and ruling.guard != loads_are_not_comparable.__name__:
-        above, below = (centre_of(_values(metric, rounds)) for rounds in (case.of, case.over))
+        above, below = (centre_of(values_of(rounds, metric)) for rounds in (case.of, case.over))
         ratio = median_of(case.ratios)
         facts = {
             "value": above.middle,
@@ -186,14 +187,10 @@ def _of(measurement: Measurement, metric: str) -> MoreHosts:
 
 
 def _figures(metric: str, rounds: Sequence[Round]) -> str:
-    values = _values(metric, rounds)
+    values = values_of(rounds, metric)
     low, high = median_interval(values)
     what = "records/s read" if metric == RECEIVED else "records/s"
     return f"{number(centre(values))} {what} ({number(low)} .. {number(high)})"
-
-
-def _values(metric: str, rounds: Sequence[Round]) -> list[float]:
-    return [r.metrics[metric] for r in rounds if metric in r.metrics]
 
 
 def _hosts(rounds: Sequence[Round]) -> int:
@@ -204,7 +201,7 @@ def _fall_behind(measurement: Measurement) -> bool:
     """Whether consumers that read along received less than all that was sent, over the rounds."""
     if not measurement.scenario.load.capped or not measurement.scenario.consumers:
         return False
-    sent, received = (_values(metric, measurement.rounds) for metric in (SENT, RECEIVED))
+    sent, received = (values_of(measurement.rounds, metric) for metric in (SENT, RECEIVED))
     if not sent or not received:
         return True
     return not statistics.median(received) >= AT_THE_CAP * measurement.scenario.groups * statistics.median(sent)

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from perfgate.judge.bounds_files import Ratios
 from perfgate.judge.claim import Ruling, judge, notes_on, ruled
 from perfgate.judge.paths import paths_ms
-from perfgate.judge.phrases import GROWING, NEVER, PATHS, WARMING
+from perfgate.judge.phrases import GROWING, NEVER, PATHS, WARMING, joined
 from perfgate.judge.sequential import Estimate, first_told
 from perfgate.judge.statistics import share_of, spread
 from perfgate.judge.units import SoundUnits, fewest_units, scatter_text
-from perfgate.judge.units_case import RATE, Tested, UnitsCase, UnitsClaim, at_a_look, may_decide
+from perfgate.judge.units_case import RATE, Tested, UnitsCase, UnitsClaim, UnitsStopRule
 from perfgate.judge.wording import scenario_lines
 from perfgate.model import METRICS, Comparison, Judgement, Outcome, Ratio, RecordedPairs, Round, Verdict
 from perfgate.model.compared import OF_A_PROCESS
@@ -207,7 +207,7 @@ def _judgement(
         baseline=expected,
         tolerance=claim.within,
         against=THE_REFERENCE,
-        reason="; ".join(filter(None, reasons)),
+        reason=joined(*reasons),
     )
 
 
@@ -256,7 +256,7 @@ def reference_message(outcome: Outcome, comparison: Comparison, reference: str, 
     return "\n".join(lines)
 
 
-class ReferenceStopRule:
+class ReferenceStopRule(UnitsStopRule):
     """Ends a scenario's units at the planned look that shows each of its ratios to be kept, or one not to be."""
 
     def __init__(self, ratios: Ratios) -> None:
@@ -271,11 +271,9 @@ class ReferenceStopRule:
     def may_decide(self, comparison: Comparison) -> list[str]:
         """The metrics that decide by the load, or may, and those of the scenario's own ratios."""
         own = [ratio.metric.name for ratio in self._ratios.of(comparison.scenario.name) if ratio.own]
-        return [*may_decide(comparison), *own]
+        return [*super().may_decide(comparison), *own]
 
-    def decided(self, comparison: Comparison) -> bool:
+    def ends(self, comparison: Comparison) -> bool:
         """Whether the units so far decide; `comparison` is of the reference as the change."""
-        if not at_a_look(comparison, self.fewest_units(comparison)):
-            return False
         outcome = judge_against_reference(comparison.turned(), self._ratios, final=False)
         return outcome.verdict is Verdict.REGRESSED or (bool(outcome.judgements) and outcome.verdict.green)

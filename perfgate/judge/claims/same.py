@@ -15,7 +15,7 @@ from perfgate.judge.sequential import Estimate, Rule, decided, detectable, looks
 from perfgate.judge.sequential import estimate as estimate_of
 from perfgate.judge.statistics import share_of
 from perfgate.judge.units import SoundUnits, fewest_units, pairs_per_unit, scatter_text, unit_logs
-from perfgate.judge.units_case import RATE, Tested, UnitsCase, UnitsClaim, at_a_look, deciding_metrics, may_decide
+from perfgate.judge.units_case import RATE, Tested, UnitsCase, UnitsClaim, UnitsStopRule, deciding_metrics
 from perfgate.model import METRICS, Comparison, ComparisonOutcome, Effect, MetricEffect, MetricInfo, Verdict
 from perfgate.model.judged import severity
 
@@ -223,19 +223,13 @@ def with_notable(outcomes: Sequence[ComparisonOutcome]) -> list[ComparisonOutcom
     ]
 
 
-class SequentialStopRule:
+class SequentialStopRule(UnitsStopRule):
     """Ends a comparison at the planned look at which the sequential test decides it."""
 
     def fewest_units(self, comparison: Comparison) -> int:
         """The number of units with which the deciding metrics can be judged."""
         return fewest_units(comparison, [metric.name for metric in deciding_metrics(comparison)])
 
-    def may_decide(self, comparison: Comparison) -> list[str]:
-        """The metrics that decide, or may: those that were asked for, or those of the load."""
-        return may_decide(comparison)
-
-    def decided(self, comparison: Comparison) -> bool:
-        """Whether the units so far decide; between the planned looks they do not."""
-        if not at_a_look(comparison, self.fewest_units(comparison)):
-            return False
+    def ends(self, comparison: Comparison) -> bool:
+        """Whether the units so far decide."""
         return judge_comparison(comparison, final=False).effect is not Effect.INCONCLUSIVE

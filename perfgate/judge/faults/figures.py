@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from perfgate.judge.doubts import without_explained
+from perfgate.judge.phrases import joined
 from perfgate.model import METRICS, TOLD_S, Judgement, Measurement, Round, Verdict
 from perfgate.model.faults import LATE
 from perfgate.model.flaw import Doubt, explained
@@ -76,15 +77,15 @@ def weighed(measurement: Measurement, metric: str, rule: Rule) -> Judgement:
         doubts = [doubt for figure in by_round for doubt in figure.doubts]
         why = _words(doubts, metric, judged)
         if rule(left).verdict is Verdict.REGRESSED:
-            return replace(judged, reason="; ".join(filter(None, (judged.reason, why and f"red in spite of: {why}"))))
+            return replace(judged, reason=joined(judged.reason, why and f"red in spite of: {why}"))
         verdict = Verdict.INVALID if flaws else Verdict.INCONCLUSIVE
-        return replace(judged, verdict=verdict, reason="; ".join(filter(None, (why, judged.reason))))
+        return replace(judged, verdict=verdict, reason=joined(why, judged.reason))
     if flaws:
         reason = "; ".join(dict.fromkeys(flaw.text for flaw in flaws))
         return replace(judged, verdict=Verdict.INVALID, reason=reason)
     pauses_s = told_to_s(measurement) if metric in GAPS else 0.0
     if pauses_s and judged.verdict is Verdict.PASS and _within(judged, pauses_s):
-        reason = "; ".join(filter(None, (f"{_paused(pauses_s)}; the limit lies within that", judged.reason)))
+        reason = joined(f"{_paused(pauses_s)}; the limit lies within that", judged.reason)
         return replace(judged, verdict=Verdict.INCONCLUSIVE, reason=reason)
     return judged
 
