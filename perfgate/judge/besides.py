@@ -40,10 +40,7 @@ def got_worse(
 
 
 def kept_by_path(comparison: Comparison, effect: Effect, others: Sequence[MetricEffect]) -> tuple[str, ...]:
-    """The latencies that only the shorter path to the candidate's cluster may have kept from being so much worse.
-
-    Not of a rate at its cap, which a path does not change.
-    """
+    """The latencies that only the candidate's shorter path may have kept from being so much worse."""
     factors = worst_factors(comparison, effect)
     return tuple(
         favoured(comparison, other.metric)
@@ -123,10 +120,10 @@ NUMBER = re.compile(r"-?\d+")
 
 
 def never_reached(comparison: Comparison) -> str:
-    """The differing setting that took no effect on either side; empty where there is none.
+    """The differing setting that took no effect on either side; else empty.
 
-    Every round writes to a topic of its own, and those of a burst last a few seconds: a setting that acts after more
-    than the fullest partition held, or later than a topic was written to, was not measured.
+    Every round writes to a topic of its own, for a few seconds in a burst: a setting that acts after more than the
+    fullest partition held, or later, was not measured.
     """
     sides = (comparison.baseline, comparison.candidate)
     for name in (*AFTER_RECORDS, *AFTER_BYTES, *AFTER_MS):
@@ -154,10 +151,7 @@ def never_reached(comparison: Comparison) -> str:
 
 
 def _written_to_ms(comparison: Comparison) -> int:
-    """A lower bound of how long a topic of a round was written to: the turns of both sides are of one burst.
-
-    The gaps between turns are left out, and the time before and after. 0 of a backlog, which is only read.
-    """
+    """A lower bound of how long a topic of a round was written to, without gaps between turns; 0 of a backlog."""
     if not comparison.scenario.load.sends:
         return 0
     sides = (comparison.baseline.rounds, comparison.candidate.rounds)
@@ -173,7 +167,6 @@ def _settings(measurement: Measurement) -> dict[str, str]:
 
 
 def _fullest(measurement: Measurement, name: str) -> int:
-    """The most that a partition received in a round: records, or bytes of their values."""
     scenario = measurement.scenario
     most = 0
     for r in measurement.rounds:

@@ -134,8 +134,6 @@ DEFAULT = "default"
 
 @strict
 class _Bound:
-    """The bound of a metric's ratio."""
-
     at_least: Positive | None = None
     at_most: Positive | None = None
 

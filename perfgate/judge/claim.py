@@ -1,9 +1,8 @@
 """Engine of every verdict on measurements: guards before a claim's test, the test, guards after it. Pure.
 
-A case is one claim, or all claims of a scenario, with its series. A guard (:mod:`perfgate.judge.guards`) is one reason
-why a case cannot be decided, or is decided otherwise. The first objection before the test ends it; each guard after the
-test may take its verdict back or add a note. An undecided case is red all the same where more is lost than all doubts
-explain: so no guard hides a catastrophe, and nothing becomes green by this.
+A case is one claim, or all claims of a scenario, with its series. The first objection before the test ends it; each
+guard after the test may take its verdict back or add a note. An undecided case is red all the same where more is lost
+than all doubts explain: no guard hides a catastrophe, and nothing becomes green by this.
 """
 
 from __future__ import annotations
@@ -100,7 +99,6 @@ def guard(place: int, *cases: type) -> Callable[[Check], Check]:
 
 
 def guards_of(case: type[Case]) -> tuple[Guard, ...]:
-    """The guards of a kind of case in their order."""
     load_modules("perfgate.judge.guards")
     of_case = (registered for registered in _GUARDS.values() if issubclass(case, registered.cases))
     return tuple(sorted(of_case, key=lambda registered: registered.place))

@@ -23,10 +23,9 @@ def to_measure_again(
     relations: Sequence[Relation],
     baselines: Mapping[tuple[str, str], Measurement] | None = None,
 ) -> set[str]:
-    """The scenarios that are red, and all scenarios of each red relation; none with a fault.
+    """The scenarios that are red, and all scenarios of each red relation, which `baselines` may replace by name.
 
-    `baselines`: measurements that relations are judged on instead, by family and name. A fault is not injected a second
-    time: a lost record is lost, and its history must not be overwritten.
+    None with a fault: a lost record is lost, and its history must not be overwritten.
     """
     red = {name for name, m in measured.items() if judge_scenario(m, profile).verdict is Verdict.REGRESSED}
     for relation in relations:
@@ -62,8 +61,8 @@ def judge_relation_again(relation: Relation, measured: Mapping[str, Measurement]
 def stands_alone(outcome: Outcome, profile: Profile | None) -> bool:
     """Whether a red outcome lies so far beyond noise that only a sound confirmation run takes it back.
 
-    A judged metric is worse than its baseline by FAR_OFF times, and by FAR times what it may be off where it is
-    measured once. Of a relation its ratio lies beyond the bound by FAR_OFF times.
+    A metric is worse than its baseline by FAR_OFF times, and by FAR times the margin of one run; a ratio than its bound
+    by FAR_OFF times.
     """
     limits = {t.metric.name: t for t in (profile.thresholds.get(outcome.name, ()) if profile else ())}
     for judgement in outcome.judgements:
@@ -83,10 +82,9 @@ def stands_alone(outcome: Outcome, profile: Profile | None) -> bool:
 def second_look(first: Outcome, second: Outcome, not_counted: Sequence[str] = (), *, alone: bool = False) -> Outcome:
     """The outcome of a red scenario and its confirmation run on a fresh cluster: red only when both are.
 
-    By the same metric, because the limits count two runs of one. An invalid confirmation run makes the outcome
-    INCONCLUSIVE. So does one that is not red and whose interval lies apart from that of the first: its brokers start
-    now slow, now quick. `not_counted`: why rounds of the first did not count. Only a red confirmation run makes up for
-    those. `alone`: see :func:`stands_alone`; then only a sound confirmation run that is green takes red back.
+    By the same metric, because the limits count two runs of one. INCONCLUSIVE: the second run is invalid; it is not red
+    and its interval lies apart from the first (its brokers start now slow, now quick); or it is not red and rounds of
+    the first did not count (`not_counted`). `alone`: only a sound green run takes red back.
     """
     both = _of_both(first, second, not_counted)
     if not alone or both.verdict.red or both.verdict.green or second.verdict.green:

@@ -31,10 +31,10 @@ def settled(
     red: Callable[[Sequence[float]], bool],
     otherwise: Verdict = Verdict.INCONCLUSIVE,
 ) -> Judgement:
-    """The judgement of rounds in doubt.
+    """The judgement of rounds in doubt; its reason names each doubt with what it explains.
 
     REGRESSED stays where `red` says so of the rounds (two or more) without what the doubts explain. All else is
-    `otherwise`: doubtful figures are never green. The reason names each doubt with what it explains.
+    `otherwise`: doubtful figures are never green.
     """
     metric = judged.metric
     here = [doubt for of_round in doubts for doubt in of_round if doubt.touches(metric)]

@@ -33,10 +33,9 @@ def unsound_load(comparison: Comparison) -> Ruling | None:
 
 
 def _only_candidate_failed(comparison: Comparison) -> bool:
-    """Whether only the candidate's brokers did not take, or keep, what was sent to them.
+    """Whether only the candidate's brokers did not take, or keep, what was sent: the baseline's clearly less often.
 
-    Those of the baseline did, or failed with clearly fewer records. A lateness that happened on the baseline's side
-    too, though not again, is of neither side.
+    A lateness that happened on the baseline's side too, though not again, is of neither side.
     """
     before, after = comparison.baseline, comparison.candidate
     failed = [r for r in after.rounds if _failed(r)]
@@ -62,7 +61,6 @@ def _clearly_more(after: Sequence[Round], before: Sequence[Round]) -> bool:
 
 
 def _counted(r: Round) -> bool:
-    """Whether all that failed in the round is a number of records."""
     return bool(r.accounting.failed_total or r.accounting.unresolved)
 
 
@@ -71,11 +69,10 @@ CHANCE = "that may be chance"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Short:
-    """The load that brokers of either side did not take.
+    """The load that brokers of either side did not take, as texts that are empty where there is none.
 
-    `before`: how much the baseline's did not take, where that was so in most rounds. `after`: the same of the
-    candidate's in any round, with the number of rounds on either side. `often`: in most rounds, or more than chance
-    gives one of two sides that are short equally often. `clearly`: the candidate's were short clearly more often.
+    `before`: of the baseline's, in most rounds. `after`: of the candidate's, in any. `often`: in most rounds, or more
+    than chance gives one of two equal sides. `clearly`: the candidate's were short clearly more often.
     """
 
     before: str
@@ -85,7 +82,6 @@ class Short:
 
 
 def short_of(comparison: Comparison) -> Short:
-    """The load that the two sides' brokers did not take."""
     declared, candidate = (_short(m) for m in (comparison.baseline, comparison.candidate))
     among = [len(m.rounds) for m in (comparison.baseline, comparison.candidate)]
     counts = f"({len(candidate)} of {among[1]} rounds, as declared {len(declared)} of {among[0]})"
@@ -99,9 +95,8 @@ def short_of(comparison: Comparison) -> Short:
 
 
 def _chance_of_units(comparison: Comparison) -> float:
-    """The chance of at least this many short rounds of the candidate, or short pairs of clusters.
-
-    The rounds of a pair share its clusters: it counts once, as short where most of them are.
+    """The chance of this many short rounds of the candidate, or pairs of clusters, short where most of their rounds
+    are.
     """
     size = comparison.rounds_per_unit if comparison.method == "pairs" else 1
     counts = list[int]()
@@ -120,10 +115,9 @@ def _error_of_this_look(comparison: Comparison) -> float:
 
 
 def below_its_cap(comparison: Comparison) -> str:
-    """In how many rounds the candidate of a load that reaches its cap on both sides did not reach it.
+    """In how many rounds the candidate did not reach a cap that both sides mostly reach; empty if chance explains it.
 
-    Empty where it did as often as the baseline, but for chance. The median of the rounds, which the cap limits, does
-    not show the rounds below it, nor does the CPU per record.
+    The median of the rounds, which the cap limits, does not show them, nor does the CPU per record.
     """
     sides = (comparison.baseline, comparison.candidate)
     if not comparison.scenario.load.capped or not all(map(at_its_cap, sides)):
@@ -142,9 +136,8 @@ def _short(measurement: Measurement) -> list[str]:
 def chance_of(after: int, rounds_after: int, before: int, rounds_before: int) -> float:
     """The chance of at least `after` short rounds of the candidate where both sides are short equally often.
 
-    Fisher's exact test, one-sided: all ways to place the short rounds among those of both sides are equally likely. A
-    rate at the edge of the machine is short in every other round of either side: a majority alone is red by chance
-    then.
+    Fisher's exact test, one-sided. A rate at the edge of the machine is short in every other round of either side: a
+    majority alone is red by chance then.
     """
     short = after + before
     ways = sum(
@@ -190,10 +183,7 @@ KINDS = (
 
 
 def may_hide_worse(comparison: Comparison) -> str:
-    """That clearly more was measured again on the candidate's side; empty where it was not.
-
-    What is measured again is not among the figures, and may hide brokers that got worse.
-    """
+    """That clearly more of the candidate was measured again, which may hide slower brokers; else empty."""
     for kind, candidate, declared in _counts(comparison):
         if chance_by_toss(candidate, declared) <= RARELY:
             counts = kind.counts.format(candidate, declared)

@@ -36,10 +36,7 @@ FEWEST_ROUNDS = 4
 
 
 def machine_doubts(readings: Sequence[CanaryReading], recorded: Mapping[str, float] | None) -> tuple[Doubt, ...]:
-    """Doubts that figures next to these readings are the machine's and not the brokers'; empty when quiet.
-
-    Each explains as much as the machine was slower. `recorded`: the canary's readings of the baselines.
-    """
+    """Doubts that figures next to these readings are the machine's; each explains as much as the machine was slower."""
     if len(readings) < FEWEST_READINGS:
         return ()
     doubts = []
@@ -77,8 +74,7 @@ def machine_doubts_by_round(
 ) -> dict[int, tuple[Doubt, ...]]:
     """For each round, by its number, the doubts about the machine by the readings before and after it.
 
-    A failure that ended all scenarios has none after it; where others are missing, as in recordings, each counts for
-    every round.
+    By the one before a failure that ended all; where others are missing, as in recordings, all count for every round.
     """
     readings = measurement.canary
     numbers = [r.index for r in (*measurement.rounds, *measurement.one_host_fewer)]
@@ -96,10 +92,9 @@ def disturbed(readings: Sequence[CanaryReading], recorded: Mapping[str, float] |
 
 
 def late_by_machine(measurement: Measurement, late: Collection[int]) -> str:
-    """Why the machine may explain that brokers were late in these rounds; else empty.
+    """Why the machine may explain that brokers were late in all of these rounds (by number); else empty.
 
-    They answer within a tenth of their time-outs; half of a machine's speed is no reason. It must have been that slow
-    next to every one of the rounds (by their numbers).
+    They answer within a tenth of their time-outs, so that half of a machine's speed is no reason.
     """
     beside = machine_doubts_by_round(measurement, None)
     excuses = [
@@ -119,10 +114,7 @@ def _brokers_were_it(reading: CanaryReading, name: str, before: float) -> bool:
 
 
 def _what_ran(reading: CanaryReading, quiet: Sequence[CanaryReading]) -> str:
-    """What else took the machine's speed; empty where nothing is seen, so that it is no reason for doubt.
-
-    Older recordings lack this and say only that something did.
-    """
+    """What else took the machine's speed, if known (not in older recordings); empty where nothing is seen."""
     if reading.deflate_mib_per_cpu_s is None:
         return "something else ran on this machine"
     if reading.others >= OTHERS:

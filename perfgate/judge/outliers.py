@@ -20,15 +20,13 @@ Figures = Sequence[Mapping[str, float]]
 
 
 def host_notes(measured: Mapping[str, Measurement]) -> list[str]:
-    """The lines of all scenarios' differing hosts, each with the scenario's name."""
     return [f"{name}: {line}" for name, one in measured.items() for line in differing_hosts(one.rounds)]
 
 
 def differing_hosts(rounds: Sequence[Round]) -> list[str]:
     """A line for each host that was the worst of all in every round, in records a process or in p99.
 
-    Where hosts do not differ, each is the worst of a round with a chance of one in their number, independently of the
-    other rounds: that one of them is it in all of them has the chance hosts ** (1 - rounds).
+    The chance that one of hosts that do not differ is the worst in all rounds is hosts ** (1 - rounds).
     """
     # Those with a fault have no window for it; those without a valid load say nothing.
     reports = [r.hosts for r in rounds if r.hosts and r.failover is None and not r.invalid]
@@ -90,15 +88,13 @@ Worse = Callable[[PartitionFigures], float]
 
 
 def partition_notes(measured: Mapping[str, Measurement]) -> list[str]:
-    """The lines of all scenarios' differing partitions and brokers, each with the scenario's name."""
     return [f"{name}: {line}" for name, one in measured.items() for line in differing_partitions(one.rounds)]
 
 
 def differing_partitions(rounds: Sequence[Round]) -> list[str]:
-    """A line for the broker whose partitions were the worst of all in every round, in records/s or in p99.
+    """A line for the broker, else the partition, that was the worst in every round, in records/s or in p99.
 
-    Where there is none, for the partition that was: topics are new in every round, and led by other brokers. How likely
-    either is by chance: :func:`perfgate.judge.outliers.differing_hosts`.
+    Topics are new in every round, and led by other brokers. The chance is that of :func:`differing_hosts`.
     """
     sound = [r for r in rounds if r.partitions and not r.invalid]
     timed = [r for r in sound if not r.spoilt("latency_ms.p99")]

@@ -29,9 +29,8 @@ def path_differs(
 ) -> str:
     """Why the client's paths to the two clusters may explain the effect; empty where they cannot.
 
-    They add their difference to a latency, and bound the rate of a client that waits for its answers by their ratio. An
-    effect the other way they hide rather than explain. `log_effect`: logarithm of candidate over baseline. `margin`:
-    smaller differences count as the same, so that a path of no more than that hides no effect that counts.
+    They add their difference to a latency, and bound the rate of a client that waits for its answers by their ratio.
+    `log_effect`: logarithm of candidate over baseline. `margin`: paths that explain less hide no effect that counts.
     """
     if not comparison.two_clusters:
         return ""
@@ -71,19 +70,13 @@ def path_doubts(comparison: Comparison, metric: MetricInfo) -> tuple[Doubt, ...]
 
 
 def favour(comparison: Comparison, metric: MetricInfo) -> float:
-    """By how much, as a logarithm, the path to the candidate's cluster may have bettered this metric.
-
-    This much of a slowdown may be hidden; 0 where that path is no better for it than the other.
-    """
+    """How much the candidate's path may have bettered this metric, a logarithm: it may hide this much of a slowdown."""
     paths = paths_ms(comparison)
     return max(0.0, _gained(comparison, metric, paths)) if paths else 0.0
 
 
 def handicap(comparison: Comparison, metric: MetricInfo) -> float:
-    """By how much, as a logarithm, the path to the candidate's cluster may have worsened this metric.
-
-    This much of a slowdown may be the path's; 0 where that path is no worse for it than the other.
-    """
+    """How much the candidate's path may have worsened this metric, a logarithm: this much of a slowdown may be its."""
     paths = paths_ms(comparison)
     return max(0.0, -_gained(comparison, metric, paths)) if paths else 0.0
 
@@ -108,7 +101,6 @@ def _gained(comparison: Comparison, metric: MetricInfo, paths: tuple[float, floa
 
 
 def favoured(comparison: Comparison, metric: MetricInfo, sides: tuple[str, str] = AS_DECLARED) -> str:
-    """That the path to the candidate may hide a slowdown beyond what counts as the same."""
     return (
         f"{PATHS}: {_round_trips(comparison, sides)}, which may hide a loss of "
         f"{math.expm1(favour(comparison, metric)) * 100:.1f} % of {metric.name}; measure from where both are equally "
@@ -117,7 +109,6 @@ def favoured(comparison: Comparison, metric: MetricInfo, sides: tuple[str, str] 
 
 
 def handicapped(comparison: Comparison, metric: MetricInfo, sides: tuple[str, str] = AS_DECLARED) -> str:
-    """That the path to the candidate may explain so much of a slowdown that the rest is not known to be one."""
     return (
         f"{PATHS}: {_round_trips(comparison, sides)}, which may be "
         f"{math.expm1(handicap(comparison, metric)) * 100:.1f} % of {metric.name}, and the rest tells of no loss; "
@@ -126,10 +117,7 @@ def handicapped(comparison: Comparison, metric: MetricInfo, sides: tuple[str, st
 
 
 def not_taken_by_path(comparison: Comparison, metric: str, margin: float, sides: tuple[str, str] = AS_DECLARED) -> str:
-    """Why the paths may be why only the candidate's brokers did not take a paced load; else empty.
-
-    `metric`: the one that decides such a load; its effect is the mean of the rounds that both sides have.
-    """
+    """Why the paths may be why only the candidate did not take a paced load, by its `metric`; else empty."""
     pairs = zip(comparison.baseline.rounds, comparison.candidate.rounds, strict=False)
     logs = [
         math.log(after.metrics[metric] / before.metrics[metric])

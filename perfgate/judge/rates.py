@@ -29,7 +29,6 @@ def at_its_cap(measurement: Measurement, share: float = AT_THE_CAP) -> bool:
 
 
 def centre_rate(measurement: Measurement) -> float:
-    """The median of the rounds' rates, in records/s; at least one round has one."""
     return statistics.median(values_of(measurement.rounds, "records_per_s"))
 
 
@@ -42,8 +41,8 @@ def rounds_below_its_cap(measurement: Measurement) -> int:
 def rate_doubts(threshold: Threshold, load: Load) -> tuple[Doubt, ...]:
     """Doubts about a load that differs from the one at which the threshold was recorded.
 
-    A rate that comes from a knee falls with it, and less load hides slow brokers; it explains the CPU per record too,
-    by no more than the loads differ. More load explains the same share of what brokers take.
+    A rate from a knee falls with it, and less load hides slow brokers; CPU per record differs by no more than the
+    loads. More load explains the same share of what brokers take.
     """
     if not threshold.rate:
         return ()
@@ -86,10 +85,7 @@ def paired_ratios(metric: str, of: Sequence[Round], over: Sequence[Round]) -> tu
 
 
 def lower_cap_doubts(measurement: Measurement, thresholds: Sequence[Threshold]) -> tuple[Doubt, ...]:
-    """Doubts about a load that reached a cap below the stored limit of its rate, and is another load.
-
-    The CPU per record differs with the load, too: by no more than the loads do. A target file's limits lower caps.
-    """
+    """Doubts about a load at a cap below the stored limit of its rate: it is another load, and differs by no more."""
     load = measurement.scenario.load
     limit = max((t.limit for t in thresholds if t.metric.name == "records_per_s"), default=0.0)
     if not load.capped or not limit > load.rate or not at_its_cap(measurement):

@@ -17,10 +17,7 @@ def values_of(rounds: Sequence[Round], metric: str) -> list[float]:
 
 
 def sound_part(measurement: Measurement) -> Measurement | None:
-    """The measurement without its invalid rounds; None when all count, or fewer than FEWEST_SOUND are left.
-
-    A round that does not count takes no slowness of the others back.
-    """
+    """The measurement without its invalid rounds; None when all count, or fewer than FEWEST_SOUND are left."""
     sound = tuple(r for r in measurement.rounds if not r.invalid)
     if len(sound) == len(measurement.rounds) or len(sound) < FEWEST_SOUND:
         return None
@@ -51,10 +48,7 @@ def flaws_by_arm(arms: Iterable[tuple[str, Measurement]], metrics: Sequence[str]
 
 
 def starved_by_brokers(measurement: Measurement) -> str:
-    """That more than half as many rounds as count were measured again because brokers used the processors.
-
-    The rounds that count are then those in which the brokers happened to need less, and cannot be green.
-    """
+    """That most rounds were repeated since brokers used the processors: the rest needed less by chance; else empty."""
     again = [r for r in measurement.discarded if any(flaw.whose == "brokers" for flaw in r.flaws)]
     if 2 * len(again) <= len(measurement.rounds):
         return ""
@@ -71,7 +65,6 @@ except the short time until the buffer was first full."""
 
 
 def filling_notes(measured: Mapping[str, Measurement]) -> list[str]:
-    """The lines of all scenarios, each with the scenario's name."""
     return [f"{name}: {line}" for name, one in measured.items() for line in since_the_start(one)]
 
 

@@ -78,12 +78,11 @@ class Judged:
 class RunEnd:
     """All facts that decide the exit code of a run.
 
-    `lacking`: what was selected and has neither an outcome nor the gate's reason for not being run, with a reason.
-    `errors`: tests without an outcome that failed, and failures before or after a test. `status`: pytest's own.
-    `unhealthy`, `unfinished`: why the target was no longer healthy, why the recorded run that is judged again was not
-    whole; else empty. `missing_is_red`: the profile was named, so that it must be complete. `in_a_row`: in how many
-    runs in a row, this one included, each undecided scenario or relation was undecided. `recorded`: run.json was
-    written. `reports_sound`: no report met a bug of the suite.
+    `lacking`: selected without an outcome or the gate's reason for not running, with a reason. `errors`: failures
+    without an outcome, or before or after a test. `status`: pytest's. `unhealthy`, `unfinished`: why the target, or the
+    recorded run judged again, was not whole; else empty. `missing_is_red`: the profile was named. `in_a_row`: in how
+    many runs in a row each undecided one was so. `recorded`: run.json was written. `reports_sound`: no report met a
+    bug.
     """
 
     judged: tuple[Judged, ...] = ()
@@ -122,10 +121,10 @@ def test_end_of(outcome: Found, policy: UndecidedPolicy, *, missing_is_red: bool
 
 
 def ending(end: RunEnd) -> Ending:
-    """The exit code of a run, and its cause.
+    """The exit code of a run, and its cause: LEFT_BEHIND first, then a session that pytest did not end itself.
 
-    LEFT_BEHIND comes first, then a session that pytest did not end itself. Green needs every outcome to be green, or
-    MISSING where that may be, and every test to have ended as its outcome says.
+    Green needs every outcome to be green, or MISSING where that may be, and every test to have ended as its outcome
+    says.
     """
     if end.left_behind:
         return Ending(code=ExitCode.LEFT_BEHIND)
@@ -174,7 +173,6 @@ def _undecided(end: RunEnd) -> Ending | None:
 
 
 def _why(end: RunEnd) -> str:
-    """What is not known, in words."""
     names = [f"{one.name} {one.found.value}" for one in end.judged if is_undecided(one.found)]
     return _named(names) if names else _unknown(end)
 

@@ -19,10 +19,9 @@ from perfgate.model import FaultScenario, Judgement, Measurement, Outcome, Profi
 
 
 class ScenarioCase(Case):
-    """The rounds of a scenario with the profile's thresholds.
+    """The rounds of a scenario with the profile's thresholds; `reasons`: why its load as a whole does not count.
 
-    `whole`: all rounds. `measurement`: without those whose brokers may only have been late because of a slow machine.
-    `reasons`: why its load as a whole does not count.
+    `whole`: all rounds. `measurement`: without those whose brokers may only have been late on a slow machine.
     """
 
     def __init__(self, measurement: Measurement, profile: Profile | None) -> None:
@@ -64,14 +63,12 @@ class PlainCase(ScenarioCase):
             self.doubts = (*host_doubts(self.measurement), *lower_cap_doubts(sound, self.thresholds))
 
     def judgements(self) -> list[Judgement]:
-        """The judgements of all claims."""
         judged = list[Judgement]()
         for claim in claims():
             judged += claim(self, judged)
         return judged
 
     def test(self) -> Ruling:
-        """The worst of all claims."""
         judged = self.judgements()
         known = {one.metric.partition(".")[0] for one in judged if one.verdict is not Verdict.MISSING}
         flawed = {name: reason for name, reason in spoilt_metrics(self.measurement).items() if name not in known}
@@ -90,17 +87,14 @@ class FaultCase(ScenarioCase):
 
     @property
     def fault(self) -> FaultScenario:
-        """The scenario."""
         assert isinstance(self.scenario, FaultScenario)
         return self.scenario
 
     def test(self) -> Ruling:
-        """The verdict on what the fault cost."""
         outcome = judge_fault(self.fault, self.measurement, self.thresholds)
         return Ruling(verdict=outcome.verdict, judgements=outcome.judgements, reasons=outcome.reasons)
 
     def red(self) -> list[Judgement]:
-        """What cost more than it may in any round."""
         if not any(r.failover for r in self.measurement.rounds):
             return []
         return [one for one in self.test().judgements if one.verdict is Verdict.REGRESSED]
@@ -122,7 +116,6 @@ def claim(place: int) -> Callable[[Claim], Claim]:
 
 
 def claims() -> list[Claim]:
-    """The claims in their order."""
     load_modules("perfgate.judge.claims")
     return [_CLAIMS[place] for place in sorted(_CLAIMS)]
 
@@ -140,9 +133,8 @@ def warming(measurement: Measurement) -> str:
 
 
 def unsettled(measurement: Measurement) -> str:
-    """Why the scenario cannot be green; else empty.
-
-    Brokers still warmed up, generators may be the limit, or a probing rate was taken in some rounds only.
+    """Why it cannot be green; else empty: warming brokers, a limit of the hosts, a probing rate taken in some rounds
+    only.
     """
     limit, rounds = more_hosts(measurement), len(measurement.rounds)
     short = sum(bool(r.not_sustained) for r in measurement.rounds)
@@ -155,11 +147,7 @@ def unsettled(measurement: Measurement) -> str:
 
 
 def no_longer_taken(outcome: Outcome, measurement: Measurement, former: Sequence[float]) -> Outcome:
-    """The outcome, INCONCLUSIVE where no round's brokers took a probing rate that a former run's took.
-
-    `former`: the rates of runs like this one, in records/s. Without a threshold such a rate may lie beyond the machine;
-    one that was taken before does not.
-    """
+    """INCONCLUSIVE where no round took a probing rate that a run like this (`former`, records/s) took; else as is."""
     rate, most = measurement.scenario.load.rate, max(former, default=0.0)
     if outcome.verdict is not Verdict.MISSING or not measurement.scenario.load.probes or most < RATE_TAKEN * rate:
         return outcome
@@ -170,9 +158,8 @@ def no_longer_taken(outcome: Outcome, measurement: Measurement, former: Sequence
 
 
 def tells_nothing(measurement: Measurement) -> str:
-    """Why this machine cannot show what relations state of the scenario; empty when it can.
-
-    No round's brokers took a probing rate, or they took so much of a load whose records should time out that none did.
+    """Why this machine cannot show what relations state; else empty: it never takes a probing rate, or nothing times
+    out.
     """
     load = measurement.scenario.load
     if load.probes and measurement.rounds and all(r.not_sustained for r in measurement.rounds):
@@ -205,9 +192,8 @@ class GateStopRule:
     rounds: int
 
     def hopeless(self, scenario: Scenario, rounds: Sequence[Round]) -> bool:
-        """Whether the rounds scatter so much that the rest of them could not be judged either.
-
-        Not of a metric that some rounds lack, nor of rounds that warming brokers make better one after the other.
+        """Whether the rounds scatter too much for the rest to be judged; not while brokers warm up, nor without the
+        metric.
         """
         thresholds = self.profile.thresholds.get(scenario.name, ()) if self.profile else ()
         if thresholds and (still_warming({scenario.name: rounds}) or each_better(rounds)):

@@ -83,10 +83,7 @@ class _Canary:
 
 @strict
 class _Entry:
-    """A metric's entry in the table of a scenario.
-
-    A published figure that `differs` from the scenario in its settings is shown, and judges nothing.
-    """
+    """A metric's entry in a scenario's table; a published figure that `differs` in its settings judges nothing."""
 
     baseline: Positive
     tolerance: Tolerance | None = None
@@ -180,11 +177,7 @@ def for_one_look(threshold: Threshold) -> Threshold:
 def profile_facts(
     target: Mapping[str, object], environment: Mapping[str, object], tier: Mapping[str, object], driver: str
 ) -> dict[str, str]:
-    """The facts of a run that a profile states; `kafka` is major.minor.
-
-    Real brokers are identified by the `cluster` that their target file names, since they are not of the suite's
-    machine; their number is a fact, too, once they have been asked.
-    """
+    """The facts of a run that a profile states; `kafka` is major.minor; real brokers are named by their target file."""
     kafka = str(target["kafka_version"])
     return {
         "target": str(target["kind"]),
@@ -199,10 +192,7 @@ def profile_facts(
 
 
 def match_profile(profiles: Mapping[str, Profile], facts: Mapping[str, str]) -> Profile | None:
-    """The one profile whose facts hold, or None; of several the one of the run's Kafka line.
-
-    Raises ConfigurationError when that leaves several, or none of those.
-    """
+    """The one profile whose facts hold, or None; of several that of the run's Kafka line. Raises ConfigurationError."""
     matching = [one for one in profiles.values() if matches(one, facts)]
     if len(matching) > 1:
         same = [profile for profile in matching if profile.facts.get(UNDER_TEST) == facts.get(UNDER_TEST)]

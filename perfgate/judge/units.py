@@ -170,10 +170,9 @@ def largest_scatter(comparison: Comparison, metric: MetricInfo) -> float:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SoundUnits:
-    """The usable units of a comparison for one metric.
+    """The usable units of a comparison for one metric, of the `among` that were begun.
 
-    `logs`: logarithm of candidate over baseline of each as measured; `explained`: the same without all that its doubts
-    explain. `doubts`: those that explain a part, each once. `among`: the number of units that were begun.
+    `logs`: candidate over baseline of each; `explained`: without what its doubts explain. `doubts`: each once.
     """
 
     metric: MetricInfo
@@ -201,7 +200,6 @@ class SoundUnits:
 
     @property
     def counted(self) -> str:
-        """How many of the units that were begun these are, in words."""
         return f"{len(self.logs)} of {self.among} unit(s)"
 
     @property
@@ -223,10 +221,9 @@ class SoundUnits:
 
 
 def sound_units(comparison: Comparison, metric: MetricInfo) -> SoundUnits:
-    """The usable units of a comparison for this metric, one that was cut off among them.
+    """The usable units of a comparison for this metric: the means of rounds that are usable on both sides.
 
-    A unit is the mean of its rounds that are usable on both sides. A round of the baseline explains no loss of the
-    candidate by being worse than the brokers made it; but one whose load was never made is not usable.
+    A worse round of the baseline explains no loss of the candidate; but one whose load was never made is not usable.
     """
     beside = (*path_doubts(comparison, metric), *compile_doubts(comparison))
     size = comparison.rounds_per_unit
@@ -268,10 +265,8 @@ def _logs(before: Round, after: Round, metric: MetricInfo, doubts: Sequence[Doub
 
 
 def _spoiling(doubts: Sequence[Doubt], metric: str) -> list[Doubt]:
-    """The doubts of a baseline's round that leave a loss of the candidate unknown.
-
-    Not of a rate whose load was held back: the brokers would have taken more, so the loss is at least what was
-    measured.
+    """The doubts of a baseline's round that leave a loss unknown: not of a rate whose load was held back, and would be
+    more.
     """
     held_back = metric in RATES
     return [one for one in doubts if not (held_back and one.kind == SATURATED and one.whose in ("load", "brokers"))]

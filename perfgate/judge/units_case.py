@@ -1,8 +1,4 @@
-"""Cases of two arms that were measured in turns: claims about the units of a comparison. Pure.
-
-A change against what is declared (:mod:`perfgate.judge.claims.same`) and a candidate against a reference
-(:mod:`perfgate.judge.claims.ratio`): the sequential test of each claim's metric, then all claims together.
-"""
+"""Cases of two arms that were measured in turns: claims about the units of a comparison. Pure."""
 
 from __future__ import annotations
 
@@ -30,8 +26,8 @@ NEAR_THE_CAP = 0.9
 def primary_metric(comparison: Comparison) -> MetricInfo:
     """The metric that decides where the run does not ask for others.
 
-    Paced: p99 of the latency. Else the rate, or the brokers' CPU per record where both sides reach the cap. Where the
-    two sides differ in their consumers it is what consumers receive: producers may not be affected.
+    Paced: p99 of the latency. Else the rate, or CPU per record where both sides reach the cap; what consumers receive
+    where the sides differ in these.
     """
     load = comparison.scenario.load
     readers = [one.scenario.consumers for one in (comparison.baseline, comparison.candidate)]
@@ -49,10 +45,9 @@ def deciding_metrics(comparison: Comparison) -> list[MetricInfo]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnitsClaim(ABC):
-    """A claim about one metric of the candidate, against the baseline's in the same units.
+    """A claim about one metric of the candidate: a loss of more than `margin`, a logarithm, is red.
 
-    A loss of more than `margin`, a logarithm, is red. `share`: the claim's part of the chance of an error. `own`: the
-    metric must be known; it is not left out where the scenario lacks it.
+    `share`: the claim's part of the chance of an error. `own`: it is not left out where the scenario lacks the metric.
     """
 
     metric: MetricInfo
@@ -124,10 +119,7 @@ class Tested:
 
 
 class UnitsCase(Case):
-    """All claims of a scenario that was measured in turns with another arm.
-
-    `final`: nothing more will be measured, so that INCONCLUSIVE is the last word.
-    """
+    """All claims of a scenario that was measured in turns; `final`: nothing more will be measured."""
 
     sides = AS_DECLARED
     """The names of the two clusters."""
@@ -141,12 +133,10 @@ class UnitsCase(Case):
 
     @cached_property
     def metrics(self) -> list[MetricInfo]:
-        """The metrics of the claims."""
         return [claim.metric for claim in self.claims]
 
     @cached_property
     def needed(self) -> int:
-        """The number of units that a decision needs."""
         return fewest_units(self.comparison, [metric.name for metric in self.metrics])
 
     @property
@@ -156,7 +146,6 @@ class UnitsCase(Case):
 
     @cached_property
     def short(self) -> Short:
-        """The load that the brokers of either side did not take."""
         return short_of(self.comparison)
 
     @cached_property
@@ -183,7 +172,6 @@ class UnitsCase(Case):
         return []
 
     def test(self) -> Ruling:
-        """The worst of all claims."""
         rulings = [one.ruling for one in self.tested]
         return ruled(worst(one.verdict for one in rulings), *(reason for one in rulings for reason in one.reasons))
 

@@ -1,10 +1,9 @@
 """Rules that find brokers that were still warming up, over the rounds of a block. Pure.
 
-Two signs. A JVM that still compiles its code shows it by the CPU of its compiler threads, in every single round. Where
-that cannot be read, or is over, a trend over the rounds shows it: each scenario's rate and broker CPU per record are
-fitted with a straight line over the round numbers (logarithms, least squares), and its growth from the first to the
-last round is compared with its standard error. Three rounds show little of their own noise, so that of all scenarios is
-pooled.
+Two signs: CPU of a JVM's compiler threads, in every single round; and a trend over the rounds, where that cannot be
+read or is over. Rate and broker CPU per record are fitted with a straight line over the round numbers (logarithms,
+least squares), whose growth from first to last round is compared with its standard error; the noise of all scenarios is
+pooled, since three rounds show little of it.
 """
 
 from __future__ import annotations
@@ -58,9 +57,8 @@ def trend(values: Sequence[float], better: str) -> Trend:
 
 
 def still_growing(values: Sequence[float], better: str, least: float) -> float:
-    """The share by which the values got better from the first to the last; 0.0 where it may be chance.
-
-    More than `least`, and either each is better than the one before it or a straight line says so beyond its error.
+    """The share by which values got better, more than `least`: each, or a line beyond its error; 0.0 where maybe
+    chance.
     """
     if len(values) < 3 or not all(map(_positive, values)):
         return 0.0
@@ -77,10 +75,7 @@ def still_growing(values: Sequence[float], better: str, least: float) -> float:
 
 
 def growth_doubt(values: Sequence[float], metric: MetricInfo, least: float) -> tuple[Doubt, ...]:
-    """A doubt about rounds that still got better, by more than `least`: they may get as much better once more.
-
-    So the last round grown once more is the best to expect, and the rounds' centre is worse by the factor.
-    """
+    """A doubt about rounds that got better by more than `least`: the last one grown once more is the best to expect."""
     if not (growth := still_growing(values, metric.better, least)):
         return ()
     text = f"{WARMING}: it got {growth * 100:.0f} % better from the first round to the last"
@@ -90,8 +85,7 @@ def growth_doubt(values: Sequence[float], metric: MetricInfo, least: float) -> t
 def compiling_factor(rounds: Sequence[Round], exponent: int = 1) -> float:
     """By which factor compiling brokers may be slower: 1 where their median share is COMPILING.
 
-    The share is of the CPU that a broker used; what is missing is its share of a core. A broker that waits for
-    something else loses nothing by it.
+    The share is of the CPU that a broker used; what is missing is its share of a core.
     """
     share = statistics.median(r.metrics.get(COMPILE_SHARE, 0.0) for r in rounds) if rounds else 0.0
     if share <= COMPILING:
@@ -102,11 +96,7 @@ def compiling_factor(rounds: Sequence[Round], exponent: int = 1) -> float:
 
 
 def warming_doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt, ...]:
-    """Doubts about rounds on brokers still warming up, and how far that goes for a metric.
-
-    A share of its CPU that a broker spent on compiling explains that share of what a record took, and a trend over the
-    rounds goes on once more.
-    """
+    """Doubts about warming brokers: the share of CPU for compiling explains as much, and a trend goes on once more."""
     if not measurement.warming:
         return ()
     compiling = compiling_factor(measurement.rounds)
@@ -120,8 +110,7 @@ def warming_doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt,
 def unsteady_doubts(measurement: Measurement, metric: MetricInfo) -> tuple[Doubt, ...]:
     """Doubts about a rate that was not steady as the window opened in most rounds: it goes on to grow.
 
-    Of rates alone. The growth common to all of these rounds is a warm-up that was cut off; where brokers stall, rates
-    grow and fall by chance.
+    By the growth common to all of them; where brokers stall, rates grow and fall by chance.
     """
     if metric.name not in RATES:
         return ()
@@ -160,14 +149,14 @@ def _growth_error(sigma: float, count: int) -> float:
 
 
 def _positive(value: float) -> bool:
+    """-"""
     return math.isfinite(value) and value > 0
 
 
 def growing(rows: Mapping[str, Sequence[float]], better: str) -> dict[str, float]:
     """The scenarios whose values still get better, with the growth from first to last round as a share.
 
-    All scenarios have as many values. A scenario grows by more than its error, or all scenarios together do and this
-    scenario with them.
+    A scenario grows by more than its error, or all together do and this one with them. All have as many values.
     """
     trends = {
         name: trend(values, better) for name, values in rows.items() if len(values) > 2 and all(map(_positive, values))
@@ -218,10 +207,7 @@ acks-all sent a third of what it sends, batch-1k 0.4 (docs/measurement.md). A sh
 
 
 def still_compiling(comparison: Comparison) -> str:
-    """The side with a broker that still compiled in most rounds; empty where there is none.
-
-    Such parts are measured again, but not for ever; two clusters need not warm up alike.
-    """
+    """The side whose brokers still compiled in most rounds, which are not repeated for ever; else empty."""
     for side, measurement in arms_of(comparison):
         cold = _compiling(measurement)
         if 2 * cold > len(measurement.rounds):
@@ -233,10 +219,7 @@ def still_compiling(comparison: Comparison) -> str:
 
 
 def compile_doubts(comparison: Comparison) -> tuple[Doubt, ...]:
-    """A doubt about candidate brokers that compiled in most rounds, with how much of a loss that explains.
-
-    That the baseline's did explains no loss of the candidate's.
-    """
+    """A doubt about a loss of candidate brokers that compiled in most rounds; the baseline's explain none."""
     rounds = comparison.candidate.rounds
     if 2 * _compiling(comparison.candidate) <= len(rounds):
         return ()
@@ -246,10 +229,7 @@ def compile_doubts(comparison: Comparison) -> tuple[Doubt, ...]:
 
 
 def cold_units(comparison: Comparison) -> int:
-    """After how many units brokers were last compiling in most rounds of a side so far; 0: after none.
-
-    A look at these was at cold brokers, and says nothing of warm ones.
-    """
+    """After how many units brokers were last compiling in most rounds of a side: looks at these do not decide."""
     size, last = comparison.rounds_per_unit, 0
     for measurement in (comparison.baseline, comparison.candidate):
         cold = 0

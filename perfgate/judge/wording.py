@@ -50,10 +50,9 @@ MORE_ROUNDS = 9
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Again:
-    """The command for a run like this one.
+    """The command for a run like this one: `given` are variables of make from their blank on (" TIER=nightly").
 
-    `given`: variables of make, from their blank on (" TIER=nightly"); `selection`: options that select only what a
-    message is about; `rounds`: of this run.
+    `selection`: options that select only what a message is about; `rounds`: of this run.
     """
 
     given: str = ""
@@ -177,7 +176,6 @@ def _partly_judged(outcome: Outcome) -> bool:
 
 
 def _looks(outcome: Outcome) -> str:
-    """The outcome of the confirmation run and the first measurement; empty where there was one measurement."""
     if outcome.first_look is None:
         return ""
     return f"{outcome.reasons[-1]}; first measurement: {_figures_in_red(outcome.first_look)}"
@@ -225,10 +223,7 @@ def no_profile_lines(
     profiles: Mapping[str, Profile],
     command: str,
 ) -> list[str]:
-    """The summary of a run without thresholds for its machine: why there are none, and what records them.
-
-    `facts`: the run's, by the names that profiles state; `command`: what records thresholds like this run.
-    """
+    """The summary of a run (`facts`) without thresholds for its machine, and the `command` that records them."""
     near = [
         f"{profile.name} fits but for {key}: {profile.facts[key]} there, {facts.get(key) or 'unknown'} here"
         for profile, key in all_but_one(profiles, facts)
@@ -247,7 +242,6 @@ def no_profile_lines(
 
 
 def _share(outcomes: Sequence[Outcome], wanted: Collection[Verdict], are: str) -> str:
-    """How many have a verdict that is wanted, and the others: 7 of 8 hold; the others: acks-cpu INCONCLUSIVE."""
     others = [f"{outcome.name} {outcome.verdict.value}" for outcome in outcomes if outcome.verdict not in wanted]
     if not others:
         return f"all {len(outcomes)} {are}"
@@ -290,7 +284,6 @@ def _figures_in_red(outcome: Outcome) -> str:
 
 
 def _allowance(judgement: Judgement) -> str:
-    """How far a metric may be off its baseline, and why."""
     assert judgement.tolerance is not None
     stated = f"tolerance {percent(judgement.tolerance)}"
     if judgement.reach is None or judgement.reach <= judgement.tolerance:
@@ -411,10 +404,7 @@ def _next_comparison(outcome: ComparisonOutcome) -> list[str]:
 
 
 def recommendation(outcomes: Sequence[ComparisonOutcome], change: str, unfinished: str = "") -> str:
-    """What all scenarios together say about the change, in plain words.
-
-    `unfinished`: why the run did not come to its end; what it did not get to may be slower.
-    """
+    """What all scenarios say about the change. `unfinished`: why the run ended early; the rest may be slower."""
     names = {effect: [o.name for o in outcomes if o.effect is effect] for effect in Effect}
     if not outcomes:
         return f"Nothing can be said about {change!r}: no scenario was compared."

@@ -1,8 +1,4 @@
-"""--confirm-with-more-hosts: whether load hosts, not brokers, limited a load that is not paced. Pure.
-
-Rounds on all load hosts are paired with rounds on one host fewer, on the same brokers. The ratios are judged against a
-maximum as those of a relation are.
-"""
+"""--confirm-with-more-hosts: whether load hosts, not brokers, limited a load that is not paced. Pure."""
 
 from __future__ import annotations
 
@@ -36,10 +32,7 @@ FINDINGS: Mapping[Verdict, Finding] = {
 
 
 def more_hosts(measurement: Measurement) -> MoreHosts | None:
-    """The effect of one load host more; None where it was not measured on one host fewer.
-
-    Where consumers read along and do not keep up, what they receive is judged too; the worse finding counts.
-    """
+    """The effect of one load host more, on reads too if consumers fall behind; None where it was not measured."""
     if not measurement.one_host_fewer or not measurement.rounds:
         return None
     metrics = [SENT, RECEIVED] if _fall_behind(measurement) else [SENT]
@@ -50,9 +43,9 @@ def more_hosts(measurement: Measurement) -> MoreHosts | None:
 def host_doubts(measurement: Measurement) -> tuple[Doubt, ...]:
     """Doubts about a load whose rates load hosts limited, or may have.
 
-    Saturated generators explain everything, except those that waited for the brokers: a load whose records, or fetches,
-    are under way for longer rises with each host that brings more of them. That one, and one where it is not known, may
-    rise once more by what one load host more made of it.
+    Saturated generators explain everything. Those that waited for the brokers, and those of which it is not known,
+    explain once more what one load host more made: with records or fetches under way for longer, each host brings more
+    of them.
     """
     limit = more_hosts(measurement)
     if limit is None or limit.finding == "confirmed":
@@ -66,19 +59,16 @@ def host_doubts(measurement: Measurement) -> tuple[Doubt, ...]:
 
 
 def _waited(rounds: Sequence[Round], *, reads: bool) -> bool:
-    """Whether the clients of every host waited for brokers in all rounds: no host was at its limit.
-
-    Producers' full buffers show it; consumers (`reads`) always wait where no limit is reached.
-    """
+    """Whether the clients of every host waited for brokers in all rounds; consumers (`reads`) always wait."""
     full = (reads or host.pushback_share >= WAITED for r in rounds for host in r.hosts)
     return all(full) and not any(doubt.kind == SATURATED for r in rounds for doubt in r.doubts)
 
 
 def most_ratio(measurement: Measurement) -> float:
-    """The largest ratio that counts as no rise.
+    """The largest ratio that counts as no rise: the margin within which a comparison calls loads the same.
 
-    It is the margin within which a comparison calls loads the same. Of many hosts one more adds less than that even
-    where they are the limit: then it is half of what the processes of that host would add (of the logarithm).
+    Of many hosts one more adds less than that even where they are the limit: then it is half of what the processes of
+    that host would add (of the logarithm).
     """
     whole, fewer = (
         max(sum(host.processes for host in r.hosts) for r in rounds)
@@ -113,7 +103,6 @@ class HostsCase(Case):
         return self.unknown(f"{self.figures}; rounds scatter too much to tell")
 
     def unknown(self, why: str) -> Ruling:
-        """The ruling that it cannot be decided."""
         return ruled(Verdict.INCONCLUSIVE, f"not confirmed with one load host fewer: {why}")
 
     @property
@@ -160,7 +149,6 @@ def brokers_may_be_the_limit(case: HostsCase, ruling: Ruling) -> Ruling | None:
 
 
 def _of(measurement: Measurement, metric: str) -> MoreHosts:
-    """The effect of one host more on one metric."""
     case = HostsCase(measurement, metric)
     ruling = judge(case)
     facts: dict[str, Any] = {}
@@ -198,7 +186,7 @@ def _hosts(rounds: Sequence[Round]) -> int:
 
 
 def _fall_behind(measurement: Measurement) -> bool:
-    """Whether consumers that read along received less than all that was sent, over the rounds."""
+    """Whether consumers that read along received less than all that was sent."""
     if not measurement.scenario.load.capped or not measurement.scenario.consumers:
         return False
     sent, received = (values_of(measurement.rounds, metric) for metric in (SENT, RECEIVED))

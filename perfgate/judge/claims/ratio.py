@@ -1,7 +1,4 @@
-"""Claims of a reference run: each metric is at least, or at most, a ratio times the reference's. Pure.
-
-The question is not whether anything differs, as of a change, but whether more was lost than may be.
-"""
+"""Claims of a reference run: each metric is at least, or at most, a ratio times the reference's. Pure."""
 
 from __future__ import annotations
 
@@ -72,7 +69,6 @@ class AtLeast(UnitsClaim):
 
 
 def claim_of(ratio: Ratio) -> AtLeast:
-    """The claim that a ratio states."""
     return AtLeast(metric=ratio.metric, limit=ratio.limit, margin=abs(math.log(ratio.limit)), own=ratio.own)
 
 
@@ -94,13 +90,11 @@ class ReferenceCase(UnitsCase):
         return Verdict.MISSING if self.comparison.scenario.load.probes else Verdict.INCONCLUSIVE
 
     def undecided(self, estimate: Estimate) -> tuple[str, ...]:
-        """That the units do not decide."""
         return (f"{estimate.units} units do not tell whether the limit is kept",)
 
     def loss_claims(self) -> list[UnitsClaim]:
-        """The ratios that are stated; of a load that one side did not take, its rate too.
-
-        Latencies of a load that the reference's brokers did not take either are those of a queue that grows.
+        """The ratios that are stated, or of a load that one side did not take, its rate too: its latencies are a
+        queue's.
         """
         rate = next((one for one in self.claims if one.metric.name == RATE), None)
         limit = 1 / (1 + self.comparison.decides.margin)
@@ -149,9 +143,8 @@ def of_both(comparison: Comparison, metric: str) -> bool:
 def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bool = True) -> Outcome:
     """Judge the candidate of a comparison against its baseline, the reference, by the scenario's ratios.
 
-    `final`: nothing more will be measured. A ratio that is not known yet is INCONCLUSIVE, and so is one that the
-    client's paths to two clusters may explain; a metric of the default table that the scenario lacks is left out. An
-    undecided one is REGRESSED where more is lost than a limit allows without all that the reasons explain.
+    `final`: nothing more will be measured. An undecided ratio is INCONCLUSIVE, and so is one that the paths to two
+    clusters may explain; it is REGRESSED where more is lost than the limit allows and all reasons explain.
     """
     case = ReferenceCase(comparison, ratios, final=final)
     ruling = judge(case)
@@ -167,7 +160,6 @@ def judge_against_reference(comparison: Comparison, ratios: Ratios, *, final: bo
 
 
 def _by_estimate(comparison: Comparison, tested: Tested) -> Judgement:
-    """The judgement of a ratio by the estimate that decided."""
     ruling, estimate, name = tested.ruling, tested.estimate, tested.claim.metric.name
     if estimate is None:
         return Judgement(verdict=ruling.verdict, metric=name, reason="; ".join(ruling.reasons))
@@ -177,7 +169,6 @@ def _by_estimate(comparison: Comparison, tested: Tested) -> Judgement:
 
 
 def _by_sound_units(case: ReferenceCase, claim: UnitsClaim, units: SoundUnits, ruling: Ruling) -> Judgement:
-    """The judgement of a ratio by its usable units."""
     in_spite = units.in_spite_of(ruling.reasons if ruling.in_spite else ())
     reasons = (units.counted, f"red in spite of this: {in_spite}" if in_spite else "")
     (low, high), mean = units.effect.interval, units.effect.estimate
@@ -224,10 +215,7 @@ def verdict_of_units(
     recorded: RecordedPairs | None = None,
     former: Sequence[int] = (),
 ) -> tuple[Verdict | None, Estimate]:
-    """The verdict of the first look that decides, if any does, and its estimate.
-
-    `logs`: of each unit, the logarithm of candidate over reference.
-    """
+    """The verdict and estimate of the first look that decides. `logs`: of each unit, candidate over reference."""
     claim = claim_of(ratio)
     return first_told(
         logs,
@@ -263,7 +251,6 @@ class ReferenceStopRule(UnitsStopRule):
         self._ratios = ratios
 
     def fewest_units(self, comparison: Comparison) -> int:
-        """The number of units with which every ratio can be judged."""
         rounds = (*comparison.baseline.rounds, *comparison.candidate.rounds)
         names = [ratio.metric.name for ratio in self._ratios.of(comparison.scenario.name)]
         return fewest_units(comparison, [name for name in names if any(name in r.metrics for r in rounds)])

@@ -30,8 +30,8 @@ FIGURES = {"broker_cpu": "CPU", "broker_rss": "memory", "broker_disk": "disk", "
 class RatioCase(Case):
     """A relation between two scenarios, one of several `looks` where it is a step of a range.
 
-    Rounds are paired where both were measured on the same cluster; else one was measured minutes after the other, and
-    the errors of both medians count.
+    Rounds are paired on the same cluster; else one was measured minutes after the other, and both medians' errors
+    count.
     """
 
     def __init__(self, relation: PairRelation, measurements: Mapping[str, Measurement], looks: int = 1) -> None:
@@ -45,12 +45,10 @@ class RatioCase(Case):
 
     @property
     def both(self) -> tuple[Measurement, Measurement]:
-        """The two measurements."""
         return self.of, self.over
 
     @property
     def most_rounds(self) -> int:
-        """The number of rounds of the scenario that has more."""
         return max(len(m.rounds) for m in self.both)
 
     def centre(self, ratios: Sequence[float], looks: int = 1) -> Centre:
@@ -67,7 +65,6 @@ class RatioCase(Case):
         return Centre(median.middle, math.hypot(median.error, median.middle * lower.error / lower.middle), widened)
 
     def judged(self, verdict: Verdict, reason: str, ratios: Sequence[float]) -> Ruling:
-        """The ruling with the figures of these ratios."""
         centre, least, most = self.centre(ratios), self.relation.at_least, self.relation.at_most
         judgement = Judgement(
             verdict=verdict,
@@ -81,10 +78,10 @@ class RatioCase(Case):
         return Ruling(verdict=verdict, judgements=(judgement,), reasons=(reason,) if reason else ())
 
     def test(self) -> Ruling:
-        """REGRESSED: the median is known to lie beyond a bound. PASS: it keeps both by at least its error.
+        """REGRESSED: the median is known to lie beyond a bound. PASS: it keeps both by its error, as do most rounds.
 
-        Nor may too many rounds lie beyond. As one of several looks it must lie further beyond to be REGRESSED
-        (:func:`error_factor`); PASS asks for no less.
+        As one of several looks it must lie further beyond to be REGRESSED (:func:`error_factor`); PASS asks for no
+        less.
         """
         self.tested = True
         if self.red:
@@ -105,8 +102,8 @@ class RatioCase(Case):
     def red(self) -> tuple[float, ...]:
         """The ratios that show the relation to be broken, as measured; empty where none do.
 
-        The doubts of a side may have made its own figure worse: they raise the ratio, or lower it, as far as they
-        explain. A round that is explained wholly is not used on that side of the bounds.
+        Doubts about a side raise or lower the ratio as far as they explain. A round that is explained wholly is not
+        used on that side of the bounds.
         """
         for bound, sign in ((self.relation.at_least, 1), (self.relation.at_most, -1)):
             pairs = [(measured, raised if sign > 0 else lowered) for measured, raised, lowered in self._excused()]
@@ -151,7 +148,6 @@ class RatioCase(Case):
         return excused(r.metrics[self.metric], self.relation.metric.sign, (*r.doubts, *doubts), self.metric)
 
     def _doubts(self, side: Measurement) -> tuple[Doubt, ...]:
-        """The doubts about one side besides its rounds' own flaws."""
         return (*warming_doubts(side, self.relation.metric), *host_doubts(side))
 
     def _doubt_words(self, ratios: Sequence[float]) -> str:
@@ -196,10 +192,7 @@ def _judge_pair(relation: PairRelation, measurements: Mapping[str, Measurement],
 
 
 def _judge_range(relation: RangeRelation, measurements: Mapping[str, Measurement]) -> Outcome:
-    """Judge each step of a range as a pair; the worst decides, and a REGRESSED one whatever else is invalid.
-
-    Each step is one of several looks, so that all together are red by chance no more often than one pair.
-    """
+    """Judge each step of a range as one of several looks: together they are red by chance no more often than one."""
     steps = tuple(_judge_pair(step, measurements, looks=len(relation.steps)) for step in relation.steps)
     judgements = tuple(_judgement_of(step, relation.metric.name) for step in steps)
     reasons = tuple(
@@ -213,7 +206,6 @@ def _judge_range(relation: RangeRelation, measurements: Mapping[str, Measurement
 
 
 def _judgement_of(step: Outcome, metric: str) -> Judgement:
-    """The named judgement of a step; one that was not judged has its verdict and reason."""
     judgement = step.judgements[0] if step.judgements else Judgement(verdict=step.verdict, metric=metric)
     return replace(judgement, step=step.name, reason=judgement.reason or "; ".join(step.reasons))
 
@@ -231,7 +223,6 @@ def deciding_step(relation: RangeRelation, outcome: Outcome) -> tuple[PairRelati
 
 
 def capped(measurement: Measurement) -> bool:
-    """Whether its own cap limited a capped load."""
     return measurement.scenario.load.capped and at_its_cap(measurement)
 
 
@@ -260,8 +251,8 @@ def _values(measurement: Measurement, metric: str) -> list[float]:
 def hidden_by_caps(relation: Relation, measurements: Mapping[str, Measurement]) -> dict[str, str]:
     """The ratios of a relation that their loads' own caps hide, by name, each with the reason.
 
-    Two loads at their caps have the ratio of these, whatever the brokers would have taken. Where one alone is, the
-    brokers may take more of it, and the ratio is a bound: it may show on one side that the relation is broken, or kept.
+    Two loads at their caps have the ratio of these. Where one alone is, the ratio is a bound, which may show on one
+    side that the relation is broken, or kept.
     """
     pairs = (relation,) if isinstance(relation, PairRelation) else cast(RangeRelation, relation).steps
     hidden = {}

@@ -42,14 +42,12 @@ class Same(UnitsClaim):
         return Rule(margin=math.expm1(self.margin), share=self.share, below=below, above=above)
 
     def decide(self, estimate: Estimate, last: bool, hidden: float) -> Verdict | None:
-        """The verdict of :func:`decided` in this metric's direction."""
         decision = decided(estimate)
         if not decision:
             return None if decision is None else Verdict.PASS
         return Verdict.IMPROVED if decision == self.metric.sign else Verdict.REGRESSED
 
     def lost(self, estimate: Estimate, by_path: float = 0.0) -> bool:
-        """Whether it is known to be worse."""
         if by_path:
             return self.metric.sign * estimate.mean + by_path < -estimate.level * estimate.error
         return decided(estimate) == -self.metric.sign
@@ -111,10 +109,9 @@ class ChangeCase(UnitsCase):
 def judge_comparison(comparison: Comparison, *, final: bool = True) -> ComparisonOutcome:
     """The effect of the change on the scenario, as far as it has been measured.
 
-    `final`: nothing more will be measured, so that INCONCLUSIVE is the last word. INVALID: a load was not valid.
-    BROKEN: sends failed with the change, and none without it. A paced load that the baseline's brokers take and the
-    candidate's do not, in most rounds, is SLOWER whatever its latency says. An undecided change is SLOWER where a loss
-    remains without all that the reasons explain.
+    `final`: nothing more will be measured. INVALID: a load was not valid. BROKEN: sends failed with the change, and
+    none without it. SLOWER, whatever its latency: a paced load that the baseline's brokers take and the candidate's do
+    not, in most rounds; or a loss that remains without all that the reasons for doubt explain.
     """
     case = ChangeCase(comparison, final=final)
     ruling = judge(case)
@@ -170,7 +167,6 @@ def _figures(case: ChangeCase) -> ComparisonOutcome:
 
 
 def _of_sound_units(outcome: ComparisonOutcome, case: ChangeCase, units: SoundUnits) -> ComparisonOutcome:
-    """The outcome with the figures of the usable units."""
     return replace(
         outcome,
         primary=replace(units.effect, verdict=outcome.effect if outcome.decides.metrics else None),
@@ -227,7 +223,6 @@ class SequentialStopRule(UnitsStopRule):
     """Ends a comparison at the planned look at which the sequential test decides it."""
 
     def fewest_units(self, comparison: Comparison) -> int:
-        """The number of units with which the deciding metrics can be judged."""
         return fewest_units(comparison, [metric.name for metric in deciding_metrics(comparison)])
 
     def ends(self, comparison: Comparison) -> bool:

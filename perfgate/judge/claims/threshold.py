@@ -34,13 +34,12 @@ spread 1.2 times as wide as the limit's distance, fifteen that spread 2.6 times 
 def judge_threshold(values: Sequence[float], threshold: Threshold, *, published: bool = False) -> Judgement:
     """Judge the rounds' `values` of one metric by its threshold; one `published` is of another machine.
 
-    REGRESSED: see :func:`is_red`; where the rounds get better by more than the limit's distance, because brokers still
-    warm up, only if the last round would be beyond the limit after getting as much better once more. PASS: the centre
-    keeps the limit by at least its error, which is no larger than COARSE of the limit's distance, keeps the tolerance
-    too where noise between runs put the limit further off, and fewer than :func:`many` rounds lie beyond the limit.
-    IMPROVED: it passes, and the whole interval lies as far off on the good side; but not TOO_GOOD times as far, unless
-    another machine was measured. For a metric that is better when lower that is the baseline over the figure, so that
-    there is as much room on that side. All else, NaN too, is INCONCLUSIVE.
+    REGRESSED: see :func:`is_red`; where rounds get better by more than the limit's distance, because brokers still warm
+    up, only if the last round grown once more is beyond it too. PASS: the centre keeps the limit by at least its error,
+    which is no larger than COARSE of the limit's distance, keeps the tolerance too where noise put the limit further
+    off, and fewer than :func:`many` rounds lie beyond the limit. IMPROVED: it passes, and the whole interval lies as
+    far off on the good side (where less is better: the baseline over the figure), but not TOO_GOOD times as far, unless
+    another machine was measured. All else, NaN too, is INCONCLUSIVE.
     """
     sign = threshold.metric.sign
     middle, width, interval = centre(values), spread(values), median_interval(values)
@@ -97,8 +96,7 @@ def judge_threshold(values: Sequence[float], threshold: Threshold, *, published:
 def is_red(values: Sequence[float], threshold: Threshold) -> bool:
     """Whether the centre is beyond the limit by more than its standard error, or its whole interval is.
 
-    Values far beyond the limit come nearer (:func:`perfgate.judge.statistics.clipped`): how far a round lies beyond
-    does not make it less certain that all of them do.
+    Values far beyond come nearer (:func:`perfgate.judge.statistics.clipped`): distance does not make them less certain.
     """
     sign, limit = threshold.metric.sign, threshold.limit
     return centre_of(clipped(values, sign, limit, threshold.reach * threshold.baseline)).beyond(limit, sign)
@@ -112,11 +110,10 @@ def hold(
     machine: Mapping[int, Sequence[Doubt]] = NOTHING,
     beside: Sequence[Doubt] = (),
 ) -> Judgement:
-    """Judge the rounds of one metric by its threshold, with their own flaws and the doubts `beside`.
+    """Judge the rounds of one metric by its threshold, with their flaws, doubts `beside` and of the `machine` by round.
 
-    `machine`: doubts about the machine in each round, by its number. A metric that is flawed in some rounds, or
-    missing, is INVALID (INCONCLUSIVE where no source had it), unless the rounds that have it are red without what their
-    flaws explain.
+    A metric that is flawed or missing in some rounds is INVALID (INCONCLUSIVE where no source had it), unless the
+    rounds that have it are red without what their flaws explain.
     """
     metric, red = threshold.metric, partial(is_red, threshold=threshold)
     rounds = [r for r in measurement.rounds if metric.name in r.metrics and not r.no_number(metric.name)]
@@ -171,7 +168,6 @@ def _lacking(measurement: Measurement, metric: str, measured: int) -> Judgement 
 
 @claim(10)
 def thresholds(case: PlainCase, _: Sequence[Judgement]) -> list[Judgement]:
-    """Every metric with a threshold in the profile keeps its limit."""
     published = case.profile is not None and case.profile.reference
     return [
         hold(case.measurement, threshold, published=published, machine=case.machine, beside=case.doubts)

@@ -29,10 +29,7 @@ def told_session_s(measurement: Measurement) -> float | None:
 
 
 def expected_outage(scenario: FaultScenario, usual_s: float = 0.0, told_s: float | None = None) -> Expectation:
-    """The longest time in which a partition takes no record, by the settings.
-
-    `usual_s`: the p99 of the latency before the fault; `told_s`: see :func:`told_session_s`.
-    """
+    """The longest time without an accepted record. `usual_s`: p99 before; `told_s`: see :func:`told_session_s`."""
     settings = dict(scenario.cluster.config)
     session = float(settings.get("broker.session.timeout.ms", SESSION_MS)) / 1e3
     heartbeat = float(settings.get("broker.heartbeat.interval.ms", HEARTBEAT_MS)) / 1e3
@@ -52,10 +49,7 @@ def expected_outage(scenario: FaultScenario, usual_s: float = 0.0, told_s: float
 
 
 def had_no_effect(scenario: FaultScenario, expected: Expectation, outages_s: Sequence[float]) -> str:
-    """That an outage was far shorter than the fault can cost, so that the fault was another one; else empty.
-
-    Not of sends with acks=0: those succeed while no broker takes them.
-    """
+    """That an outage was far shorter than the fault can cost; else empty, as of acks=0, which needs no broker."""
     shortest, least_s = min(outages_s), LEAST_SHARE * expected.low_s
     if shortest >= least_s or dict(scenario.producer).get("acks") == "0":
         return ""
@@ -73,7 +67,6 @@ def expected_receiving(scenario: FaultScenario, usual_s: float = 0.0, told_s: fl
 
 
 def others_receiving(scenario: FaultScenario, usual_s: float = 0.0, told_s: float | None = None) -> Expectation:
-    """The same for consumers that are not the fault's target."""
     sending = expected_outage(scenario, usual_s, told_s)
     sure_s = sending.sure_s and sending.sure_s + FIND_S
     return Expectation(0.0, sending.high_s + FIND_S, f"{sending.why}; then consumers find it", sure_s)

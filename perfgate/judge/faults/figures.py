@@ -43,7 +43,6 @@ def counting(measurement: Measurement, metric: str) -> tuple[Round, ...]:
 
 
 def flaws_of(r: Round, metric: str) -> tuple[Doubt, ...]:
-    """The flaws of a round's load, or of this metric."""
     flaws = tuple(doubt for doubt in r.doubts if doubt.touches(metric))
     if r.no_number(metric):
         flaws = (*flaws, Doubt(kind="no number", whose="unknown", text=r.spoilt(metric), factor=None))
@@ -64,9 +63,8 @@ def figures(measurement: Measurement, metric: str) -> list[Figure]:
 def weighed(measurement: Measurement, metric: str, rule: Rule) -> Judgement:
     """The judgement by the rule of the rounds that count, as far as doubts leave it.
 
-    REGRESSED stays where the rule says so too of figures without what their doubts explain. A flaw of any round's load
-    leaves nothing else standing: INVALID. A load that was late explains a red outage alone, and makes one doubtful that
-    keeps its limit by less than the load paused before the fault.
+    REGRESSED stays where the rule says so without what doubts explain; else flaws of any round make it INVALID. A late
+    load explains only a red outage, and makes one doubtful that keeps its limit by less than the load paused.
     """
     by_round = figures(measurement, metric)
     values = [figure.value for figure in by_round]
@@ -104,10 +102,7 @@ def _within(judged: Judgement, pauses_s: float) -> bool:
 
 
 def _of_the_load(r: Round, metric: str, value: float) -> tuple[Doubt, ...]:
-    """Doubts by how much the load itself may have lengthened an outage: pauses as before the fault, late sends.
-
-    A pause may be several times as long as its p99; a longer outage is none, but may begin or end with one.
-    """
+    """Doubts by how much the load lengthened an outage: pauses (several times their p99, or at an end), late sends."""
     if metric not in GAPS:
         return ()
     doubts = []
@@ -125,7 +120,6 @@ def _paused(seconds: float) -> str:
 
 
 def _words(doubts: Sequence[Doubt], metric: str, judged: Judgement) -> str:
-    """The doubts, each once, and how much they explain of the measured figure."""
     if not doubts:
         return ""
     texts = "; ".join(dict.fromkeys(doubt.text for doubt in doubts))

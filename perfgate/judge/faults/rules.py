@@ -83,12 +83,11 @@ def durability_of(scenario: Scenario) -> Durability:
 def judge_fault(scenario: FaultScenario, measurement: Measurement, thresholds: Sequence[Threshold]) -> Outcome:
     """Judge every round: records first, then the outage and what else has a threshold.
 
-    A record lost against the promise is red in any round. An outage is judged against its stored threshold, and against
-    the most that the brokers' settings predict where there is none, or where the noise between runs makes it wider than
-    that; REGRESSED when the median of the rounds is beyond it, INCONCLUSIVE when single rounds are. The wait of
-    consumers and growth over time are judged likewise. So is a rate that never recovered; a p99 that did not is only
-    reported, unless the recovery has a threshold: it depends on what else the machine does. Flaws of the load itself
-    explain as much as their doubts say (:func:`weighed`).
+    A record lost against the promise is red in any round. An outage is judged by its stored threshold, and by the most
+    that the brokers' settings predict where there is none or noise made it wider; REGRESSED when the median of the
+    rounds is beyond it, INCONCLUSIVE when single rounds are. The wait of consumers, growth over time and a rate that
+    never recovered are judged likewise; a p99 that did not recover is only reported, unless it has a threshold: it
+    depends on what else the machine does. Flaws of the load are weighed by :func:`weighed`.
     """
     measurement = replace(measurement, rounds=tuple(r for r in measurement.rounds if r.failover))
     usual_s, told_s = usual_latency_s(measurement), told_session_s(measurement)
@@ -138,7 +137,6 @@ def _bounded(most: float, stored: Threshold | None) -> bool:
 
 
 def has_figure(measurement: Measurement, metric: str) -> bool:
-    """Whether any round has the figure."""
     return any(metric in r.metrics for r in measurement.rounds)
 
 
@@ -156,9 +154,8 @@ def _red(metric: str, measured: float, reason: str, limit: float = 0.0) -> Judge
 
 
 def damage(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]:
-    """Damage to records against the promise of the scenario's settings, in any round with a history.
-
-    Also more lost or duplicated than a scenario without a promise can explain, and leaders that were not in sync.
+    """Records lost, doubled or reordered beyond what the settings promise or explain, and leaders that were not in
+    sync.
     """
     kinds = RULED_OUT[durability_of(scenario)]
     judgements = [_kept(measurement, kind) for kind in kinds]
@@ -167,16 +164,12 @@ def damage(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]
 
 
 def usual_latency_s(measurement: Measurement) -> float:
-    """The p99 of the latency before the fault (median of the rounds), in s; 0 where it is not known.
-
-    Not of rounds in which the load itself was late: that is no latency of the brokers.
-    """
+    """The p99 of the latency before the fault (median of the rounds without a late load), in s; 0: not known."""
     p99_ms = [r.metrics[BEFORE] for r in counting(measurement, BEFORE) if BEFORE in r.metrics and not r.spoilt(BEFORE)]
     return statistics.median(p99_ms) / 1e3 if p99_ms else 0.0
 
 
 def _kept(measurement: Measurement, kind: str) -> Judgement | None:
-    """The judgement of one kind of damage, when there is some."""
     counts = [r.failover.integrity[kind] for r in measurement.rounds if r.failover]
     if not any(counts):
         return None
@@ -200,10 +193,7 @@ def _explained(measurement: Measurement, kind: str) -> Judgement | None:
 
 
 def _unclean(scenario: FaultScenario, measurement: Measurement) -> Judgement | None:
-    """The judgement of elected leaders that were not in sync, unless the scenario's settings allow them.
-
-    Where two brokers are down at a time Kafka may know no better one (KIP-966: the last leader that was known).
-    """
+    """Elected leaders not in sync, unless settings allow them or two brokers are down (KIP-966)."""
     name, setting = "unclean_elections", "unclean.leader.election.enable"
     allowed = "true" in (dict(scenario.cluster.config).get(setting), dict(scenario.topic.config).get(setting))
     most = _most(measurement, name)
@@ -216,8 +206,8 @@ def _unclean(scenario: FaultScenario, measurement: Measurement) -> Judgement | N
 def _against(measurement: Measurement, threshold: Threshold, expected: Expectation | None) -> Judgement:
     """Judge the median of the rounds that count by the threshold; too many rounds beyond it are in doubt.
 
-    Of outages one round is enough, where what the settings predict does not explain it either. A time that never ended
-    is beyond every limit; one such round of several is in doubt: that happens by chance.
+    One outage is enough, where the settings do not explain it. A time that never ended is beyond every limit; one such
+    round of several may be chance.
     """
     name, sign, limit = threshold.metric.name, threshold.metric.sign, threshold.limit
     predicted_s, rounds = expected.high_s if expected else 0.0, len(counting(measurement, name))
@@ -254,11 +244,7 @@ def _against(measurement: Measurement, threshold: Threshold, expected: Expectati
 
 
 def _by_chance(threshold: Threshold, centre: float, predicted_s: float) -> str:
-    """That noise between runs, or the settings' prediction, explains a figure beyond its limit; else empty.
-
-    That is where the limit is capped at the largest margin, and the noise asks for more: never for a metric that is
-    better when higher.
-    """
+    """That the settings, or noise that asks for more than the largest margin, explain a long time; else empty."""
     reach = reach_of(threshold.tolerance, threshold.spread, threshold.runs, looks=1)
     explained = centre <= threshold.baseline * (1 + reach) or 0 < centre <= predicted_s
     if reach <= threshold.reach or threshold.metric.sign > 0 or not explained:
@@ -285,7 +271,6 @@ def _predicted(measurement: Measurement, metric: str, expected: Expectation) -> 
 
 
 def _recovered(measurement: Measurement) -> list[Judgement]:
-    """A judgement when rounds ended before rate and p99 were as before."""
     rounds = counting(measurement, RATE_RECOVERY)
     if never := sum(RATE_RECOVERY not in r.metrics for r in rounds):
         reason = f"in {never} of {len(rounds)} rounds the rate was not as before when the load ended"
@@ -299,9 +284,9 @@ def _recovered(measurement: Measurement) -> list[Judgement]:
 def failed_sends(scenario: FaultScenario, measurement: Measurement, expected: Expectation) -> list[Judgement]:
     """A judgement when sends failed since the fault although the scenario's settings promise to lose none.
 
-    REGRESSED where in most rounds more failed than are sent in UNPROMISED_S, with another error than a time-out, which
-    a slow machine does not explain. Nor does it explain a time-out, if sends were tried LONG times as long as service
-    should take to be back. INCONCLUSIVE where fewer did.
+    REGRESSED where in most rounds more failed than are sent in UNPROMISED_S, with another error than a time-out, or
+    with one if sends were tried LONG times as long as service should take to be back: a slow machine explains neither.
+    INCONCLUSIVE where fewer did.
     """
     if durability_of(scenario) == "losses allowed":
         return []
@@ -340,9 +325,8 @@ def _kept_up(scenario: FaultScenario, measurement: Measurement) -> list[Judgemen
 
 
 def _accepted_once(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]:
-    """A judgement when a record was given once more after its acceptance, or when no member accepted it.
-
-    Where brokers go on serving and no member dies: a dead one may have accepted more than it could report.
+    """Records given again after acceptance, or accepted by no member; not where a member died: it may not have
+    reported.
     """
     counts = {metric: _most(measurement, metric) for metric in ACCEPTED if scenario.fault.about.redelivers}
     return [
@@ -355,8 +339,8 @@ def _accepted_once(scenario: FaultScenario, measurement: Measurement) -> list[Ju
 def took_over(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]:
     """A judgement when no other controller became active before the killed one was restarted.
 
-    Measured on 2 busy cores: 3.2 s, of the 15 s that it is away. In doubt where the controllers' log does not say:
-    nothing else shows it, since no partition is affected.
+    Measured on 2 busy cores: 3.2 s, of the 15 s that it is away. In doubt without the controllers' log: nothing else
+    shows it.
     """
     controllers = scenario.cluster.controllers or scenario.cluster.brokers
     away_long = scenario.fault.hold_s >= LEAST_AWAY_S
@@ -415,7 +399,6 @@ def lacking_level(scenario: FaultScenario, stored: Collection[str]) -> list[Judg
 
 
 def growth_unknown(measurement: Measurement, metric: str) -> str:
-    """Why it is not known whether a figure of a long load grew."""
     lacking = [r.untold.get(GROWN_OF.get(metric, "")) for r in measurement.rounds if metric not in r.metrics]
     why = next(filter(None, lacking), "was not told of every part of the time")
     return f"{why}: whether it grew is not known"
