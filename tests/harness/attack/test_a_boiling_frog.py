@@ -10,7 +10,7 @@ import pytest
 from perfgate.judge.thresholds import load_profile
 from perfgate.report.proposal import main as propose
 from perfgate.report.results import load_run
-from tests.harness.report.test_history import RECORDED, night
+from tests.harness.build.recorded import RECORDED, night
 
 RUNS = 6
 

@@ -20,8 +20,8 @@ from perfgate.systems.kafka.attached import identity
 from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.attached.external import ExternalTarget, TwoTargets
 from tests.harness.build import profile, scenario, threshold
+from tests.harness.build.recorded import RECORDED
 from tests.harness.forked import gate
-from tests.harness.report.test_replay import RECORDED
 from tests.harness.systems.test_put_back import FILE
 
 THREE = scenario("replicas-3")

@@ -18,7 +18,7 @@ from perfgate.judge.wording import relation_message, scenario_message
 from perfgate.model import Measurement, Verdict
 from perfgate.report.results import finite, load_run, scenario_entry, write_run
 from tests.harness.build import measurement, one_round, profile, relation, threshold
-from tests.harness.report.test_replay import RECORDED
+from tests.harness.build.recorded import RECORDED
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),

@@ -35,7 +35,7 @@ from tests.harness.build import (
     sent,
     threshold,
 )
-from tests.harness.measure.test_host_flaws import HOST, MACHINE
+from tests.harness.build.hosts import HOST, MACHINE
 
 RATE = threshold("records_per_s", 1000.0, 0.1)
 CPU = threshold("broker_cpu_us_per_record", 50.0, 0.1)

@@ -17,7 +17,7 @@ from perfgate.measure.validity import flaws
 from perfgate.model import Load
 from perfgate.systems.kafka.load import worker
 from tests.harness.build import accounting, load_result, received, sent
-from tests.harness.load.test_worker_protocol import RESULT, SPEC, TALK, driver, observer
+from tests.harness.build.generators import RESULT, SPEC, TALK, driver, observer
 
 
 @pytest.mark.parametrize(("late_s", "spoilt"), [(0.0, False), (0.03, False), (0.05, True), (0.5, True)])

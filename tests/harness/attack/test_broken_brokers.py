@@ -33,7 +33,7 @@ from tests.harness.build import (
     sent,
     threshold,
 )
-from tests.harness.measure.test_failover import faulty
+from tests.harness.build.faults import faulty
 
 RATE = threshold("records_per_s", 1000.0, 0.1)
 CPU = threshold("broker_cpu_us_per_record", 50.0, 0.1)

@@ -21,7 +21,7 @@ from perfgate.model import Accounting, CanaryReading, Comparison, Effect, Load, 
 from perfgate.model.flaw import Flaw
 from tests.harness.attack.test_a_flaw_excuses_its_share import CAPPED, FULL, PACED, measured, taken
 from tests.harness.build import accounting, flawed, load_result, one_round, profile, received, scenario, sent, threshold
-from tests.harness.judge.test_comparisons import comparison
+from tests.harness.build.comparisons import comparison
 
 RATE = threshold("records_per_s", 1000.0, 0.1)
 READ = threshold("received_records_per_s", 1000.0, 0.1)

@@ -14,7 +14,7 @@ from perfgate.measure.validity import is_idempotent, round_flaws
 from perfgate.model import CanaryReading, Load, Round, Verdict
 from perfgate.model.load import LoadResult
 from tests.harness.build import accounting, late_texts, load_result, measurement, received, scenario, sent
-from tests.harness.measure.test_host_flaws import HOST, MACHINE
+from tests.harness.build.hosts import HOST, MACHINE
 
 CAPPED = Load(kind="capped", rate=1000.0)
 BEHIND = {"read": 2000, "received": 2000, "received_in_window": 200}

@@ -13,7 +13,7 @@ from perfgate.report.fault_tables import outage_note
 from perfgate.report.proposal import proposed
 from perfgate.report.results import scenario_entry
 from tests.harness.build import measurement, profile, threshold
-from tests.harness.measure.test_failover import faulty, history, measured
+from tests.harness.build.faults import faulty, history, measured
 
 ACKS_1 = {"acks": "1", "enable.idempotence": "false"}
 DOUBLES = {"enable.idempotence": "false"}

@@ -16,7 +16,7 @@ from perfgate.model import Load, Measurement, Outcome, Threshold, Verdict
 from perfgate.report.proposal import Proposed, proposed, updated, worse
 from perfgate.report.results import load_run
 from tests.harness.build import measurement, profile, threshold
-from tests.harness.report.test_history import RECORDED, night
+from tests.harness.build.recorded import RECORDED, night
 
 FACTS = {"target": "embedded", "cores": "2", "cpu_model": "x", "tier": "smoke", "driver": "librdkafka", "kafka": "4.3"}
 P99 = threshold("latency_ms.p99", 4.0, 0.5)

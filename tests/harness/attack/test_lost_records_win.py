@@ -9,7 +9,7 @@ from perfgate.judge.wording import scenario_message
 from perfgate.measure.assembly import unmeasured
 from perfgate.model import CanaryReading, Measurement, Verdict
 from tests.harness.build import flawed
-from tests.harness.measure.test_failover import faulty, history, measured
+from tests.harness.build.faults import faulty, history, measured
 
 INVALID = "the generator was late before the fault already"
 BUSY = tuple(CanaryReading(deflate_mib_per_s=60, loopback_per_s=9000, pressure=0.9, steal=0.5) for _ in range(4))

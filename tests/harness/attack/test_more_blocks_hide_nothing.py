@@ -15,8 +15,8 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.attached.described import Limits
 from perfgate.systems.kafka.attached.limits import beyond
 from tests.harness.build import measurement, profile, relation, scenario, threshold
+from tests.harness.build.knee import RAMP
 from tests.harness.forked import gate
-from tests.harness.measure.test_knee import RAMP
 from tests.harness.run_gate import ROOT
 from tests.scenarios.bases import END_TO_END, OVERLOAD
 from tests.scenarios.catalogue import FAMILIES

@@ -42,9 +42,9 @@ from perfgate.systems.kafka.load.worker import _code_of
 from perfgate.systems.kafka.managed import readiness
 from perfgate.systems.kafka.managed.readiness import check_while_starting, start_error, wait_until_ready
 from tests.harness.build import measurement, one_round, scenario
-from tests.harness.load.test_worker_protocol import SPEC, driver, observer
+from tests.harness.build.benches import Bench, FakeSetup, WarmsUp
+from tests.harness.build.generators import SPEC, driver, observer
 from tests.harness.measure.test_bursts import AT, Limited
-from tests.harness.measure.test_rounds import Bench, FakeSetup, WarmsUp
 from tests.harness.measure.test_switching import observer as edges_of
 
 QUIET = CanaryReading(deflate_mib_per_s=70.0, loopback_per_s=20_000.0, pressure=0.0, steal=0.0)

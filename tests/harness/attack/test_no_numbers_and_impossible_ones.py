@@ -17,7 +17,7 @@ from perfgate.model import Measurement, Verdict
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.results import load_run
 from tests.harness.build import accounting, load_result, measurement, one_round, profile, relation, threshold
-from tests.harness.report.test_replay import RECORDED
+from tests.harness.build.recorded import RECORDED
 
 RATE = threshold("records_per_s", 1000.0, 0.1)
 CPU = threshold("broker_cpu_us_per_record", 50.0, 0.1)

@@ -27,7 +27,7 @@ from perfgate.model import (
     changed,
 )
 from tests.harness.build import scenario
-from tests.harness.judge.test_comparisons import comparison
+from tests.harness.build.comparisons import comparison
 from tests.harness.run_gate import ROOT
 
 

@@ -19,8 +19,8 @@ from perfgate.model.faults import NOTHING_DONE
 from perfgate.model.load import LoadError, SendsFailedError
 from perfgate.systems.kafka.load import librdkafka
 from tests.harness.build import does, late_texts, measurement, scenario
-from tests.harness.load.test_worker_protocol import SPEC, driver, observer
-from tests.harness.measure.test_failover import FAULT, RATE, faulty, history, measured
+from tests.harness.build.faults import FAULT, RATE, faulty, history, measured
+from tests.harness.build.generators import SPEC, driver, observer
 
 FAULTY = FaultScenario.of(replace(scenario(), load=Load(kind="paced", rate=100)), Fault(kind="kill-leader", hold_s=1))
 

@@ -20,8 +20,8 @@ from perfgate.measure.validity import accounting_of, not_sustained, round_flaws
 from perfgate.model import CanaryReading, Load, Profile, Scenario, Tier, Verdict
 from perfgate.model.load import LoadResult
 from tests.harness.build import histogram, load_result, profile, scenario, sent, threshold
+from tests.harness.build.benches import FakeSetup
 from tests.harness.live_load import row
-from tests.harness.measure.test_rounds import FakeSetup
 
 WINDOW_S, CORES = 3.0, 2.0
 BROKER_US, CLIENT_US = 60.0, 20.0

@@ -14,7 +14,7 @@ from perfgate.measure import round_topics as module
 from perfgate.measure.faults import fault_round as failover
 from perfgate.model.errors import TargetError
 from tests.harness.build import load_result, scenario, sent
-from tests.harness.load.test_worker_protocol import SPEC
+from tests.harness.build.generators import SPEC
 
 
 class Topics:

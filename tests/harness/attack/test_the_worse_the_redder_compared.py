@@ -22,7 +22,7 @@ from perfgate.model import Comparison, Deciding, Effect, Load, Round, Verdict
 from perfgate.model.compared import SATURATED
 from perfgate.model.flaw import Doubt
 from tests.harness.build import flawed, one_round, scenario
-from tests.harness.judge.test_comparisons import comparison
+from tests.harness.build.comparisons import comparison
 
 METHODS = {"turns": 1, "rounds": 2, "pairs": 6}
 SEVERITY = {

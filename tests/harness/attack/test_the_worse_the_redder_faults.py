@@ -19,9 +19,9 @@ from perfgate.model.flaw import Doubt
 from perfgate.model.load import FAILED
 from tests.harness.attack.test_what_excuses_a_knee import late
 from tests.harness.build import flawed, profile, threshold
-from tests.harness.measure.test_failover import faulty, history, one_fault
+from tests.harness.build.faults import faulty, history, one_fault
+from tests.harness.build.knee import RAMP, brokers
 from tests.harness.measure.test_growth import going_on, taken
-from tests.harness.measure.test_knee import RAMP, brokers
 
 TIMES = (1, 2, 4, 20, 100)
 SURE = 20

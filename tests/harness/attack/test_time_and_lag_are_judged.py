@@ -9,7 +9,7 @@ from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.faults.growth import growth
 from perfgate.model import Consumers, Fault, FaultScenario, Measurement, Verdict, settings
 from tests.harness.build import profile, threshold
-from tests.harness.measure.test_failover import END, FAULT, faulty, history, measured, one_fault
+from tests.harness.build.faults import END, FAULT, faulty, history, measured, one_fault
 from tests.harness.measure.test_growth import LEVEL, going_on, taken
 
 PLAIN = profile(LEVEL)

@@ -17,7 +17,7 @@ from perfgate.model.load import Late, LoadError, LoadSpec, Observer, Pace
 from perfgate.systems.kafka.load import librdkafka
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver, _late
 from perfgate.systems.kafka.load.producing import STALL_S, Sender
-from tests.harness.load.test_transactions import TRANSACTED, brokers, request
+from tests.harness.build.transactions import TRANSACTED, brokers, request
 
 RATE = 300
 PACED = replace(TRANSACTED, transaction_ms=0, load=Load(kind="paced", rate=RATE))

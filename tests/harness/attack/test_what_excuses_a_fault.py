@@ -25,8 +25,8 @@ from perfgate.model.target import State
 from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.systems.kafka.load.journaled import load_flaws
 from tests.harness.build import does, flawed, profile, scenario, threshold
-from tests.harness.load.test_worker_protocol import SPEC
-from tests.harness.measure.test_failover import FAULT, RATE, START, faulty, history, measured, one_fault
+from tests.harness.build.faults import FAULT, RATE, START, faulty, history, measured, one_fault
+from tests.harness.build.generators import SPEC
 
 ROW = replace(faulty(), load=Load(kind="paced", rate=RATE))
 SENT, READ = {"pushback_s": 0.0, "unsent": 0}, {"corrupt": 0, "foreign": 0, "missed": 0}

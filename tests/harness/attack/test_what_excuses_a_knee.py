@@ -14,7 +14,7 @@ from perfgate.model.flaw import Doubt
 from perfgate.report.proposal import proposed
 from perfgate.report.results import recorded_measurement, scenario_entry
 from tests.harness.build import flawed, profile, threshold
-from tests.harness.measure.test_knee import LEAST, MOST, RAMP, brokers, of, step
+from tests.harness.build.knee import LEAST, MOST, RAMP, brokers, of, step
 
 HELD = profile(threshold("knee_records_per_s", 30_000, name="knee"))
 STATED = with_changes(RAMP, [("load.level-p99-ms", 20.0)])

@@ -25,7 +25,7 @@ from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.report.schema import schema_text
 from perfgate.systems.kafka.attached.command_faults import lacking
 from tests.harness.build import scenario
-from tests.harness.load.test_worker_protocol import SPEC
+from tests.harness.build.generators import SPEC
 
 FILE = '''
 """blink: the broker that leads the first partition stands still twice, and goes on."""

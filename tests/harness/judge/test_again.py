@@ -14,7 +14,7 @@ from perfgate.judge.loads import chance_by_toss
 from perfgate.measure.validity import late_turns
 from perfgate.model import Comparison, Effect, Verdict
 from tests.harness.build import flawed, one_round
-from tests.harness.judge.test_comparisons import comparison
+from tests.harness.build.comparisons import comparison
 from tests.harness.run_gate import ROOT
 
 NOISE = (1.0, 1.01, 0.99, 1.005, 0.995, 1.0, 1.01, 0.99, 1.0, 1.0)

@@ -20,7 +20,7 @@ from perfgate.model import Comparison, Effect, with_changes
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.results import comparison_entry
 from tests.harness.build import flawed
-from tests.harness.judge.test_comparisons import comparison
+from tests.harness.build.comparisons import comparison
 
 BY_NAME = {line.name: line for line in LINES}
 MACHINE = {"cpu_model": "x", "cores": 2, "memory_mib": 1, "kernel": "k", "commit": "c"}

@@ -13,7 +13,7 @@ from perfgate.model import AS_USUAL, METRICS, Comparison, Consumers, Deciding, E
 from perfgate.model.compared import MAY_DECIDE
 from perfgate.report.results import comparison_entry
 from tests.harness.build import flawed, one_round, scenario
-from tests.harness.judge.test_comparisons import comparison
+from tests.harness.build.comparisons import comparison
 
 RATE, CPU, P99 = "records_per_s", "broker_cpu_us_per_record", "latency_ms.p99"
 

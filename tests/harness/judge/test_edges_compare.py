@@ -14,7 +14,7 @@ from perfgate.judge.claims.same import judge_comparison
 from perfgate.judge.sequential import judge_units, scatter
 from perfgate.model import Comparison, Deciding, Effect, Load, Measurement, RecordedPairs, Verdict, settings
 from tests.harness.build import accounting
-from tests.harness.judge.test_comparisons import comparison
+from tests.harness.build.comparisons import comparison
 from tests.harness.judge.test_two_clusters import WIDE, on_two
 
 RATE, CPU, P99 = "records_per_s", "broker_cpu_us_per_record", "latency_ms.p99"

@@ -12,7 +12,7 @@ from perfgate.judge.faults.rules import judge_fault
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.model import ClusterSpec, Fault, FaultScenario, Judgement, Load, Measurement, Round, Verdict, settings
 from tests.harness.build import scenario, threshold
-from tests.harness.measure.test_failover import history, one_fault
+from tests.harness.build.faults import history, one_fault
 
 RATE = 200.0
 SAFE = {"acks": "all", "enable.idempotence": "true"}

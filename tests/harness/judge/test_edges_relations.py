@@ -25,7 +25,7 @@ from perfgate.model import (
     Verdict,
 )
 from tests.harness.build import flawed, histogram, measurement, one_round, profile, relation, scenario, threshold
-from tests.harness.judge.test_hosts import report
+from tests.harness.build.hosts import report
 from tests.harness.judge.test_ranges import shape
 
 RATE, CPU = threshold("records_per_s", 1000.0), threshold("broker_cpu_us_per_record", 50.0)

@@ -3,32 +3,15 @@
 import random
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from perfgate.judge.outliers import BY_CHANCE, QUESTIONS, always_worst, differing_hosts
 from perfgate.measure.assembly import unmeasured
 from perfgate.model import Round
 from perfgate.model.histogram import LatencyRecorder, encode
-from perfgate.model.measured import HostReport
 from tests.harness.build import flawed
-from tests.harness.measure.test_failover import history, one_fault
-
-
-def report(name: str, done: int, latency_s: float) -> HostReport:
-    recorder = LatencyRecorder()
-    recorder.record(np.full(100, latency_s))
-    return HostReport(
-        name=name,
-        processes=2,
-        done_in_window=done,
-        cpu_cores=0.1,
-        latency_histogram=encode(recorder.histogram()),
-        clock_ahead_ms=0.0,
-        clock_bound_ms=0.1,
-        clock_off_by_ms=0.1,
-        started_late_ms=1.0,
-    )
+from tests.harness.build.faults import history, one_fault
+from tests.harness.build.hosts import report
 
 
 def rounds(count: int, *, slow: int = 1_000, late: float = 0.010) -> list[Round]:

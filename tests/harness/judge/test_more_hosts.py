@@ -14,7 +14,7 @@ from perfgate.model import Consumers, Load, Measurement, Round, Verdict
 from perfgate.model.flaw import Doubt
 from perfgate.report.results import recorded_measurement, scenario_entry
 from tests.harness.build import flawed, measurement, one_round, profile, relation, threshold
-from tests.harness.judge.test_hosts import report
+from tests.harness.build.hosts import report
 
 FLAT = (100_000.0, 101_000.0, 99_000.0, 100_500.0, 99_500.0, 100_200.0, 99_800.0)
 HELD = profile(threshold("records_per_s", 100_000.0), threshold("broker_cpu_us_per_record", 50.0))

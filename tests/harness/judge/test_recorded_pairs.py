@@ -17,7 +17,7 @@ from perfgate.judge.thresholds import load_profile
 from perfgate.judge.wording import comparison_message
 from perfgate.model import Comparison, Effect, RecordedPairs, Verdict
 from perfgate.model.errors import ConfigurationError
-from tests.harness.judge.test_comparisons import comparison
+from tests.harness.build.comparisons import comparison
 
 EFFECTS = (0.05, -0.04, 0.06, -0.05, 0.03, -0.06, 0.05, -0.05)
 

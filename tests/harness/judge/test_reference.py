@@ -18,7 +18,8 @@ from perfgate.judge.claims.same import judge_comparison
 from perfgate.model import Comparison, Effect, Load, Round, Verdict
 from perfgate.model.errors import ConfigurationError
 from tests.harness.build import flawed
-from tests.harness.judge.test_comparisons import comparison, with_latency_spoilt
+from tests.harness.build.comparisons import comparison
+from tests.harness.judge.test_comparisons import with_latency_spoilt
 
 SHIPPED = Path(__file__).parents[3] / "thresholds"
 NOISE = (1.0, 1.01, 0.99, 1.005, 0.995, 1.0, 1.01, 0.99, 1.0, 1.0)

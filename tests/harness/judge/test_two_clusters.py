@@ -16,7 +16,7 @@ from perfgate.model.errors import TargetError
 from perfgate.model.load import Progress
 from perfgate.model.target import Meter
 from tests.harness.build import scenario
-from tests.harness.judge.test_comparisons import comparison
+from tests.harness.build.comparisons import comparison
 
 P99 = Deciding(metrics=("latency_ms.p99",))
 

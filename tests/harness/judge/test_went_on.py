@@ -11,7 +11,7 @@ from perfgate.judge.claims.ratio import ReferenceStopRule, judge_against_referen
 from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
 from perfgate.judge.sequential import judge_units
 from perfgate.model import Comparison, Deciding, Effect, Measurement, Verdict
-from tests.harness.judge.test_comparisons import comparison
+from tests.harness.build.comparisons import comparison
 from tests.harness.run_gate import ROOT
 
 RATE, CPU, P99 = "records_per_s", "broker_cpu_us_per_record", "latency_ms.p99"

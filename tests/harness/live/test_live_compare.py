@@ -14,7 +14,7 @@ from perfgate.report.html import build_report
 from perfgate.report.recorded_pairs import main as record
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from tests.harness.browser import NEEDS_CHROMIUM, browser, page, see_picture
-from tests.harness.report.test_replay import SCHEMA
+from tests.harness.build.recorded import SCHEMA
 from tests.harness.run_gate import PROBES, ROOT, Finished, gate
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from tests.harness.build.recorded import SCHEMA
 from tests.harness.live.test_live_compare import GENEROUS, SHORT
-from tests.harness.report.test_replay import SCHEMA
 from tests.harness.run_gate import PROBES, ROOT, Finished, gate
 
 RATIOS = f"--thresholds={ROOT / 'thresholds'}"

@@ -13,9 +13,10 @@ from perfgate.load.hosts_file import load_hosts_file
 from perfgate.load.ssh_hosts import file_hosts
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
+from tests.harness.build.generators import SPEC, observer
 from tests.harness.live.many_hosts import LONG, TOP, ZONES, bridged, hold_the_gate_on_hosts
 from tests.harness.live.test_live_brokers import own_state
-from tests.harness.load.fake_generator import FAKE, SPEC, observer
+from tests.harness.load.fake_generator import FAKE
 from tests.harness.load.test_ssh_hosts import agents, gone
 from tests.harness.namespaces import ROOT, Namespaces, namespaces, need_namespaces
 from tests.harness.secured import Secured

@@ -1,8 +1,5 @@
 """Generator processes that speak the protocol and send nothing, and the round that they are started for."""
 
-from tests.harness.load.test_worker_protocol import SPEC as SPEC
-from tests.harness.load.test_worker_protocol import observer as observer
-
 FAKE = """
 import json, sys, time
 def now(): return time.monotonic() + spec.get("fake_ahead_s", 0)

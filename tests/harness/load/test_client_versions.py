@@ -19,7 +19,7 @@ from perfgate.systems.kafka.load.instructions import cannot_have, folder_of, pro
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.load.official import inexpressible
 from tests.harness.build import scenario
-from tests.harness.load.test_worker_protocol import SPEC
+from tests.harness.build.generators import SPEC
 
 OLDER = "2.11.0"
 

@@ -11,7 +11,7 @@ from perfgate.model.histogram import figures_of
 from perfgate.systems.kafka.load import outcomes, producing
 from perfgate.systems.kafka.load.outcomes import Reports
 from perfgate.systems.kafka.load.producing import Sender
-from tests.harness.load.test_transactions import TRANSACTED, brokers, request
+from tests.harness.build.transactions import TRANSACTED, brokers, request
 
 
 def test_no_partition_of_a_broker_waits_for_the_others() -> None:

@@ -19,8 +19,9 @@ from perfgate.measure.host_validity import host_flaws
 from perfgate.model.load import LoadError
 from perfgate.systems.kafka.load.journaled import JournaledGenerators
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
+from tests.harness.build.generators import SPEC, observer
 from tests.harness.host.test_environment import FOLLOWS
-from tests.harness.load.fake_generator import FILLS, JOURNALS, SPEC, STAYS, observer
+from tests.harness.load.fake_generator import FILLS, JOURNALS, STAYS
 from tests.harness.load.test_hosts import Ahead, generators, none_left
 
 STEP_S = 0.25

@@ -24,7 +24,8 @@ from perfgate.measure.host_validity import host_flaws
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.load import LoadError, LoadResult
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
-from tests.harness.load.fake_generator import MARK, SPEC, STAYS, WORKER, observer
+from tests.harness.build.generators import SPEC, observer
+from tests.harness.load.fake_generator import MARK, STAYS, WORKER
 
 WORKER_OPTIONS = ("--nthreads=1", "--no-nanny", "--memory-limit=0", "--no-dashboard", "--dashboard-address=127.0.0.1:0")
 AHEAD_S = 0.25
@@ -319,7 +320,8 @@ def test_workers_that_are_no_agents_are_refused(scheduler: tuple[str, subprocess
 RUN = """
 from perfgate.load.hosts import dask_hosts
 from perfgate.load.processes import Generators
-from tests.harness.load.fake_generator import STAYS, observer
+from tests.harness.build.generators import observer
+from tests.harness.load.fake_generator import STAYS
 import sys, time
 if __name__ == "__main__":
     with dask_hosts(sys.argv[1], worker=STAYS) as transport, Generators({"producer-1": {}}, transport) as running:

@@ -8,7 +8,7 @@ import pytest
 
 from perfgate.load.schedule import Window, now
 from perfgate.systems.kafka.load.producing import Sender
-from tests.harness.load.test_transactions import TRANSACTED, brokers, request
+from tests.harness.build.transactions import TRANSACTED, brokers, request
 
 GAP_S = 2.0
 """A machine that does not let a thread run for longer loses a whole turn, which is no matter of the last record."""

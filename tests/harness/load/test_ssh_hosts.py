@@ -25,7 +25,8 @@ from perfgate.model import CROSS_ZONE, SAME_ZONE
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.load import LoadError, LoadResult
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
-from tests.harness.load.fake_generator import SPEC, STAYS, WORKER, observer
+from tests.harness.build.generators import SPEC, observer
+from tests.harness.load.fake_generator import STAYS, WORKER
 from tests.harness.namespaces import ROOT, Namespaces, namespaces, need_namespaces
 from tests.harness.run_gate import hear_interrupts
 
@@ -38,7 +39,8 @@ from perfgate.load.ssh_hosts import file_hosts
 from perfgate.load.scheduler import client_of
 from perfgate.load.hosts_file import load_hosts_file
 from perfgate.load.processes import Generators
-from tests.harness.load.fake_generator import STAYS, observer
+from tests.harness.build.generators import observer
+from tests.harness.load.fake_generator import STAYS
 import sys, time
 if __name__ == "__main__":
     with file_hosts(load_hosts_file(Path(sys.argv[1])), worker=STAYS) as transport:

@@ -4,12 +4,10 @@ The brokers of the sender's tests are librdkafka's own mock cluster, in this pro
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,25 +15,16 @@ from perfgate.load.schedule import Window, now
 from perfgate.measure.assembly import sends_failed
 from perfgate.measure.comparing import Comparing
 from perfgate.measure.validity import LATE, accounting_of, flaws
-from perfgate.model import Change, Fault, FaultScenario, Load, Scenario, TopicSpec, settings, with_settings
-from perfgate.model.load import LoadSpec, SendsFailedError
+from perfgate.model import Change, Fault, FaultScenario, Load, Scenario, settings, with_settings
+from perfgate.model.load import SendsFailedError
 from perfgate.systems.kafka.load.errors import TransactionError
-from perfgate.systems.kafka.load.instructions import producers_of
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.load.official import inexpressible
 from perfgate.systems.kafka.load.producing import Sender
 from tests.harness.build import histogram, late_texts, load_result, scenario, sent
+from tests.harness.build.transactions import PARTITIONS, TRANSACTED, brokers, request
 
 CAPPED = Load(kind="capped", rate=1000.0)
-PARTITIONS = 4
-TRANSACTED = replace(
-    scenario(),
-    topic=TopicSpec(partitions=PARTITIONS, replication_factor=1),
-    producer=settings({"acks": -1, "enable.idempotence": "true"}),
-    record_bytes=100,
-    load=Load(kind="paced", rate=300),
-    transaction_ms=100,
-)
 
 
 def test_markers_are_accounted_for_beside_the_records() -> None:
@@ -67,20 +56,6 @@ def test_the_reason_names_the_markers() -> None:
     told = sent(markers_by_partition=[3], acked_by_partition=[3000])
     (flaw,) = flaws(CAPPED, load_result(sent=told), accounting_of(told, [0], [3002]))
     assert "3,000 acknowledged and 3 markers written, but the partitions' end offsets moved by 3,002 (-1)" in flaw.text
-
-
-def request(row: Scenario = TRANSACTED, bootstrap: str = "", run_id: str = "20261123T000000Z-abcd") -> dict[str, Any]:
-    spec = LoadSpec(
-        scenario=row,
-        bootstrap=bootstrap,
-        security=(),
-        topic="t",
-        run_id=run_id,
-        seed=1,
-        window_s=1,
-        warmup_max_s=1,
-    )
-    return dict(producers_of(spec)["producer-1"])
 
 
 def test_ids_begin_with_the_runs_prefix_and_do_not_hang_on_topic_or_scenario() -> None:
@@ -121,16 +96,6 @@ def test_two_loads_with_transactions_take_no_turns() -> None:
 
     assert method(TRANSACTED) == "rounds"
     assert method(replace(TRANSACTED, transaction_ms=0)) == "turns"
-
-
-@contextmanager
-def brokers(count: int, rtt_ms: int = 0) -> Iterator[str]:
-    """Mock brokers that hold everything back for so long, with the topic t; their addresses."""
-    kind: dict[str, Any] = {"test.mock.num.brokers": count, "test.mock.broker.rtt": rtt_ms}
-    cluster = Producer({**kind, "bootstrap.servers": "", "log_level": 0})
-    cluster.list_topics("t", timeout=20)
-    yield ",".join(f"{one.host}:{one.port}" for one in cluster.list_topics(timeout=20).brokers.values())
-    del cluster
 
 
 @pytest.fixture(scope="module")

@@ -20,58 +20,12 @@ from perfgate.measure.plan import reads_what_it_wrote
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.model import Consumers, Keys, Load, settings
-from perfgate.model.load import LoadError, LoadSpec, Observer, SendsFailedError
+from perfgate.model.load import LoadError, SendsFailedError
 from perfgate.systems.kafka.load import librdkafka, worker
 from perfgate.systems.kafka.load.instructions import consumers_of, paired, producers_of
-from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
-from tests.harness.build import scenario
-
-TALK = """
-import json, sys, time
-def say(**message): print(json.dumps(message), flush=True)
-def hear(name):
-    while name not in (message := json.loads(sys.stdin.readline())): pass
-    return message[name]
-spec = json.loads(sys.stdin.readline())
-say(event="ready")
-start = hear("start")
-for i in range(40):
-    say(event="progress", at=start + i / 20, attempted=10 * i, done=10 * i, failed=0, last_error="")
-opens, closes = hear("window")
-"""
-RESULT = """
-say(event="result", attempted_in_window=5, acked_in_window=5, acked_bytes_in_window=500, pushback_s=0,
-    pushback_in_window_s=0, stalled_in_window_s=0, attempted=10, acked=10, acked_by_partition=[10],
-    markers_by_partition=[0], latency_by_partition=[], committing_in_window_s=0, due_in_window=5, timed_out_in_window=0,
-    failed={}, errors={}, unresolved=0, unsent=0, withdrawn=0, throttled_ms=0, clients=1,
-    cpu_cores=0.1, busiest_thread_cores=0.1, rss_mib=50)
-"""
-SPEC = LoadSpec(
-    scenario=replace(
-        scenario(), load=Load(kind="paced", rate=10), producer=(("delivery.timeout.ms", "1000"),), record_bytes=100
-    ),
-    bootstrap="",
-    security=(),
-    topic="t",
-    run_id="run",
-    seed=1,
-    window_s=0.5,
-    warmup_max_s=1,
-)
-
+from tests.harness.build.generators import RESULT, SPEC, TALK, driver, observer
 
 BACKLOG, PACED = Load(kind="backlog", records=10), Load(kind="paced", rate=10)
-
-
-def observer(edges: list[int]) -> Observer:
-    return Observer(
-        edge=lambda _at: edges.append(1), check=lambda: None, progress=lambda phase, last: None, written=lambda: 0
-    )
-
-
-def driver(script: str) -> LibrdkafkaDriver:
-    """Return the driver with this script as its generator process."""
-    return LibrdkafkaDriver(LocalTransport(("-c", script)))
 
 
 def test_a_result_that_comes_before_it_is_awaited_is_not_lost() -> None:

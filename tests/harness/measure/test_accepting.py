@@ -15,7 +15,7 @@ from perfgate.measure.faults.history import Written, keep, recall
 from perfgate.measure.faults.reading import DUE_S
 from perfgate.model import Fault, FaultScenario, Measurement, Verdict, record_lock_s, settings
 from perfgate.model.load import FAILED
-from tests.harness.measure.test_failover import END, FAULT, RATE, faulty, history, one_fault
+from tests.harness.build.faults import END, FAULT, RATE, faulty, history, one_fault
 
 AGAIN = 7
 """So many records were with the slow member for too long, and were given to another."""

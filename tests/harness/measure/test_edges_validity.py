@@ -13,7 +13,7 @@ from perfgate.model import Load
 from perfgate.model.flaw import Flaw
 from perfgate.model.load import LoadResult, Sent
 from tests.harness.build import accounting, histogram, load_result, received, sent
-from tests.harness.measure.test_host_flaws import HOST, MACHINE
+from tests.harness.build.hosts import HOST, MACHINE
 
 CAPPED, PACED = Load(kind="capped", rate=1000.0), Load(kind="paced", rate=1000.0)
 TIMES_OUT = Load(kind="paced", rate=1000.0, times_out=True)

@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 import psutil
@@ -20,7 +19,6 @@ from perfgate.host.session import run_in_session
 from perfgate.judge.faults.expectation import expected_outage
 from perfgate.judge.faults.rules import durability_of, judge_fault, took_over
 from perfgate.judge.scenario_case import judge_scenario
-from perfgate.load.history import OUTCOME, RECEIPT, SEND
 from perfgate.measure.assembly import unmeasured
 from perfgate.measure.faults.analysis import analyse, judged_again
 from perfgate.measure.faults.flaws import schedule_delay_s, spoilt_latencies
@@ -31,78 +29,22 @@ from perfgate.model import (
     ClusterSpec,
     Consumers,
     Fault,
-    FaultScenario,
     Measurement,
     Profile,
-    Round,
-    Scenario,
     TopicSpec,
     Verdict,
     settings,
 )
 from perfgate.model.errors import ConfigurationError, TargetError
-from perfgate.model.target import LoggedChange, State
+from perfgate.model.target import LoggedChange
 from perfgate.report.plots import fault_timeline_figure
 from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.report.style import png
 from perfgate.systems.kafka.client.topics import assignment
 from perfgate.systems.kafka.managed.faults import KafkaTools
 from perfgate.systems.kafka.observe import changes
-from tests.harness.build import flawed, scenario, threshold
-
-RATE, PARTITIONS, START, FAULT, END = 200.0, 2, 100.0, 120.0, 160.0
-OUTAGE = 8.0
-LATENCY = 0.004
-SAFE = settings({"acks": "all", "enable.idempotence": "true"})
-
-
-def state(at: float, leader: int, in_sync: tuple[int, ...], brokers: tuple[int, ...]) -> State:
-    both = (in_sync, (1, 2, 3))
-    return State(at, (leader, 2), both, ((1, 2, 3), (2, 3, 1)), brokers)
-
-
-def history(*, lose: int = 0, again: int = 0, down: bool = True) -> Written:
-    """Two partitions at 100 records/s each; the first takes none from the fault on for 8 s, then all that waited."""
-    count = int((END - START) * RATE)
-    sequence = np.arange(count)
-    due, partition = START + sequence / RATE, sequence % PARTITIONS
-    waiting = down & (partition == 0) & (due + LATENCY >= FAULT) & (due < FAULT + OUTAGE)
-    at = np.where(waiting, FAULT + OUTAGE + LATENCY, due + LATENCY)
-    offset = sequence // PARTITIONS
-    sends, outcomes = np.zeros(count, SEND), np.zeros(count, OUTCOME)
-    sends["at"], sends["first"], sends["count"], sends["partition"] = due, sequence, 1, partition
-    for name, values in (("at", at), ("sequence", sequence), ("partition", partition), ("offset", offset)):
-        outcomes[name] = values
-    receipts, log = np.zeros(count, RECEIPT), np.zeros(count, RECEIPT)
-    for rows in (receipts, log):
-        for name, values in (("at", at + 0.001), ("sequence", sequence), ("partition", partition), ("offset", offset)):
-            rows[name] = values
-    extra = log[len(log) - again * PARTITIONS :: PARTITIONS].copy()
-    extra["offset"] += 10_000
-    log = np.concatenate((log[: count - lose], extra))
-    return Written(
-        start=START,
-        rate=RATE,
-        partitions=PARTITIONS,
-        sends=[sends],
-        outcomes=[outcomes],
-        receipts=[receipts],
-        log=log,
-        end_offsets=[count // 2, count // 2],
-        marks=[(FAULT, "kill broker 1"), (FAULT + 15, "start node 1")],
-        states=[
-            state(START, 1, (1, 2, 3), (1, 2, 3)),
-            state(FAULT + 7.9, 3, (2, 3), (2, 3)),
-            state(FAULT + 20, 3, (1, 2, 3), (1, 2, 3)),
-            state(FAULT + 24, 1, (1, 2, 3), (1, 2, 3)),
-        ],
-        changes=None,
-        cpu=[
-            (second, {"1": 0.5 * (second - START), "2": 0.5 * (second - START)})
-            for second in np.arange(START, END, 0.5).tolist()
-        ],
-        end=END,
-    )
+from tests.harness.build import flawed, threshold
+from tests.harness.build.faults import END, FAULT, OUTAGE, RATE, START, faulty, history, measured, state
 
 
 def test_replicas_that_never_fell_out_of_sync_did_not_have_to_come_back() -> None:
@@ -328,21 +270,6 @@ def test_a_history_that_was_kept_is_judged_the_same(tmp_path: Path) -> None:
     (tmp_path / "two.npz").write_text("no history")
     with pytest.raises(ConfigurationError, match="not the history of a round"):
         recall(tmp_path / "two.npz")
-
-
-def faulty(producer: Mapping[str, str] = MappingProxyType({}), kind: str = "kill-leader") -> FaultScenario:
-    row = replace(scenario("kill-leader"), producer=settings({**dict(SAFE), **producer}))
-    return FaultScenario.of(row, Fault(kind=kind))
-
-
-def one_fault(written: Written, index: int = 1) -> Round:
-    failover, metrics, accounting = analyse(written)
-    return flawed(unmeasured(index, ""), invalid=(), metrics=metrics, accounting=accounting, failover=failover)
-
-
-def measured(row: Scenario, *histories: Written) -> Measurement:
-    rounds = tuple(one_fault(written, index) for index, written in enumerate(histories, start=1))
-    return Measurement(scenario=row, rounds=rounds, rtt_ms={})
 
 
 def test_one_round_without_loss_within_what_the_settings_predict_passes() -> None:

@@ -31,9 +31,9 @@ from perfgate.report.fault_tables import kind_notes
 from perfgate.report.proposal import proposed
 from perfgate.report.results import scenario_entry
 from tests.harness.build import threshold
-from tests.harness.load.test_worker_protocol import SPEC
-from tests.harness.measure.test_failover import END, FAULT, START, faulty, history, one_fault
-from tests.harness.measure.test_rounds import bench_of
+from tests.harness.build.benches import bench_of
+from tests.harness.build.faults import END, FAULT, START, faulty, history, one_fault
+from tests.harness.build.generators import SPEC
 
 LASTS = 36.0
 LEVEL = threshold(THROUGHOUT, 5.0, tolerance=0.5, name="kill-leader")

@@ -6,36 +6,14 @@ import pytest
 
 from perfgate.load.transport import HostClock
 from perfgate.measure.host_validity import fault_host_flaws, host_flaws, spoilt_by_clocks
-from perfgate.model import HostReport, Load, MachineUse
+from perfgate.model import Load
 from perfgate.model.histogram import merged
 from perfgate.model.load import LoadResult
 from perfgate.systems.kafka.load.hosts import host_reports
 from tests.harness.build import histogram, load_result, received, sent
+from tests.harness.build.hosts import HOST, MACHINE
 
 PACED = Load(kind="paced", rate=500)
-MACHINE = MachineUse(
-    with_run=False,
-    cores=4,
-    cpu_share=0.5,
-    busiest_core_share=1.0,
-    sent_mib_per_s=50.0,
-    received_mib_per_s=2.0,
-    network="eth0",
-    network_share=0.4,
-    tcp_sent=100_000,
-    tcp_sent_again=0,
-)
-HOST = HostReport(
-    name="host-1",
-    processes=1,
-    done_in_window=5,
-    cpu_cores=0.1,
-    latency_histogram="",
-    clock_ahead_ms=0.0,
-    clock_bound_ms=0.2,
-    clock_off_by_ms=0.3,
-    started_late_ms=1.0,
-)
 
 
 def test_a_host_is_named_that_began_late_or_perhaps_did() -> None:

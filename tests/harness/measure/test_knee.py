@@ -17,26 +17,22 @@ from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.assembly import Finished
 from perfgate.measure.ramp import (
     BELOW,
-    LEAST_SHARE,
     RESOLUTION,
     TRIES,
-    UNLOADED_TIMES,
     Known,
     find_knee,
     known_after,
     ramp_round,
 )
-from perfgate.model import Consumers, Load, Measurement, Reading, Round, Scenario, Verdict, with_changes
+from perfgate.model import Consumers, Reading, Round, Scenario, Verdict, with_changes
 from perfgate.report.plots import knee_curve_figure
 from perfgate.report.results import recorded_measurement, scenario_entry
-from tests.harness.build import accounting, flawed, one_round, profile, scenario, threshold
+from tests.harness.build import accounting, profile, threshold
+from tests.harness.build.knee import LEAST, MOST, RAMP, brokers, of, step
 
 READING = Reading(
     read=1000, received=1000, foreign=0, corrupt=0, duplicated=0, reordered=0, redelivered=0, negative_latencies=0
 )
-MOST = 100_000.0
-LEAST = MOST * LEAST_SHARE
-RAMP = replace(scenario("knee"), load=Load(kind="ramp", rate=MOST))
 
 
 @given(true=st.floats(LEAST * 1.2, MOST * 2), about=st.none() | st.floats(LEAST, MOST))
@@ -107,29 +103,6 @@ def test_brokers_that_take_the_first_step_alone_have_a_low_knee() -> None:
     assert found.metrics["knee_records_per_s"] == LEAST
     outcome = judge_scenario(of(found), profile(threshold("knee_records_per_s", 30_000, name="knee")))
     assert outcome.verdict is Verdict.REGRESSED
-
-
-def step(rate: float, p99_ms: float, **changes: Any) -> Round:
-    """Return the round of a paced load at this rate."""
-    found = one_round(1, rate)
-    return flawed(found, **{"metrics": {**found.metrics, "latency_ms.p99": p99_ms}, **changes})
-
-
-def brokers(knee: float, beyond: Round | None = None, *, repeatable: bool = False) -> Any:
-    """Return what measures brokers of this knee; `beyond`: the round of each rate above it."""
-
-    def measure(row: Scenario, _doing: str) -> Finished:
-        assert row.load.kind == "paced"
-        if row.load.rate <= knee:
-            return Finished(round=step(row.load.rate, 2.0), repeatable=False)
-        return Finished(round=beyond or step(row.load.rate, 2.1 * UNLOADED_TIMES), repeatable=repeatable)
-
-    return measure
-
-
-def of(found: Round) -> Measurement:
-    """Return a measurement of two such rounds."""
-    return Measurement(scenario=RAMP, rounds=(found, replace(found, index=2)), rtt_ms={})
 
 
 def test_a_round_holds_the_whole_curve_and_the_metrics_at_the_knee() -> None:

@@ -15,7 +15,7 @@ from perfgate.model import Fault, FaultScenario, Measurement, Verdict
 from perfgate.model.faults import READ_AGAIN
 from perfgate.report.fault_tables import kind_notes
 from perfgate.report.plots import fault_timeline_figure
-from tests.harness.measure.test_failover import END, FAULT, RATE, faulty, history, one_fault
+from tests.harness.build.faults import END, FAULT, RATE, faulty, history, one_fault
 
 AWAY = 20.0
 READ_PER_S = 1_000.0

@@ -15,7 +15,7 @@ from perfgate.report.html import build_report
 from perfgate.report.results import load_run
 from perfgate.report.view import view_of
 from tests.harness.browser import NEEDS_CHROMIUM, browser, page, see_picture
-from tests.harness.report.test_replay import RECORDED
+from tests.harness.build.recorded import RECORDED
 from tests.harness.run_gate import RECORDED_THRESHOLDS, gate
 
 if TYPE_CHECKING:

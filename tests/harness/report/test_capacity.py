@@ -25,7 +25,7 @@ from perfgate.report.capacity import (
 )
 from perfgate.report.results import load_run
 from tests.harness.build import flaw_entry
-from tests.harness.report.test_replay import RECORDED
+from tests.harness.build.recorded import RECORDED
 from tests.harness.run_gate import ROOT
 
 HERE = Measured(knee_records_per_s=30_000, cpu_us_per_record=60, brokers=3, record_bytes=1000, replicas=3)

@@ -17,9 +17,8 @@ from perfgate.report.proposal import canary_of, proposed
 from perfgate.report.recorded_pairs import main as record_pairs
 from perfgate.report.results import load_run, recorded_runs, run_files
 from perfgate.report.runs_alike import run_before, runs_alike, unsound
+from tests.harness.build.recorded import RECORDED, night
 from tests.harness.forked import gate
-from tests.harness.report.test_history import night
-from tests.harness.report.test_replay import RECORDED
 
 TEXT = RECORDED.read_bytes()
 BAD = b"\xff"

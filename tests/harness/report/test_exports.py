@@ -32,8 +32,8 @@ from perfgate.report.exports import (
 )
 from perfgate.report.results import comparison_entry, load_run, recorded_measurements, write_run
 from tests.harness.build import flaw_entry, measurement, one_round
+from tests.harness.build.comparisons import comparison
 from tests.harness.forked import gate
-from tests.harness.judge.test_comparisons import comparison
 from tests.harness.run_gate import RECORDED_THRESHOLDS
 
 RECORDED = Path(__file__).parents[1] / "data" / "run.json"

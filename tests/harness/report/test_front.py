@@ -12,8 +12,8 @@ from perfgate.report.front import banners, front_html
 from perfgate.report.results import comparison_entry, load_run, recorded_measurements, write_run
 from perfgate.report.runs_alike import run_before
 from perfgate.report.view import integrity_line, view_of
-from tests.harness.judge.test_comparisons import comparison
-from tests.harness.report.test_replay import RECORDED
+from tests.harness.build.comparisons import comparison
+from tests.harness.build.recorded import RECORDED
 
 HOSTILE = '<script>alert("x")</script>\n&'
 

@@ -15,28 +15,14 @@ from perfgate.report import history
 from perfgate.report.proposal import Proposed, proposed, suggested_name, updated, why
 from perfgate.report.proposal import main as propose
 from perfgate.report.results import load_run
+from tests.harness.build.recorded import RECORDED, night
 from tests.harness.forked import gate
 from tests.harness.run_gate import ROOT
-
-RECORDED = Path(__file__).parents[1] / "data" / "run.json"
 
 
 @pytest.fixture
 def document() -> dict[str, Any]:
     return load_run(RECORDED)
-
-
-def night(document: dict[str, Any], number: int, factor: float) -> dict[str, Any]:
-    """Return the recorded run as if of another night, with batch-1k's rate times `factor`."""
-    run: dict[str, Any] = json.loads(json.dumps(document))
-    run["run_id"] = f"202601{number:02d}T000000Z-0000"
-    run["started"] = f"2026-01-{number:02d}T00:00:00+00:00"
-    run["replay_of"] = None
-    entry = next(e for e in run["scenarios"] if e["name"] == "batch-1k")
-    rate = entry["metrics"]["records_per_s"]
-    rate["rounds"] = [factor * value for value in rate["rounds"]]
-    rate["value"] = centre(rate["rounds"])
-    return run
 
 
 def test_a_drift_is_found_with_its_date_and_a_flat_row_has_none(tmp_path: Path, document: dict[str, Any]) -> None:

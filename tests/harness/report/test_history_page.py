@@ -15,7 +15,7 @@ import pytest
 from perfgate.report import history
 from perfgate.report.history_page import page
 from perfgate.report.results import load_run
-from tests.harness.report.test_history import RECORDED, night
+from tests.harness.build.recorded import RECORDED, night
 
 CHROMIUM = shutil.which("chromium")
 HOSTILE = """'"><script>window.broken = 1</script><img src=x onerror="window.broken = 1">\n&"""

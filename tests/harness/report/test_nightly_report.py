@@ -13,9 +13,9 @@ from perfgate.model import FaultScenario, Measurement, Round, Scenario
 from perfgate.report.html import build_report
 from perfgate.report.results import load_run, recorded_measurements, scenario_entry
 from tests.harness.browser import NEEDS_CHROMIUM, browser, open_test, page, see_picture
-from tests.harness.measure.test_failover import history
+from tests.harness.build.faults import history
+from tests.harness.build.recorded import RECORDED
 from tests.harness.report.test_browser import LARGEST_MIB
-from tests.harness.report.test_replay import RECORDED
 from tests.harness.run_gate import gate
 from tests.scenarios.catalogue import FAMILIES
 

@@ -12,7 +12,7 @@ from perfgate.model import Judgement, Measurement, Outcome, Verdict
 from perfgate.report.plots import family_pictures, pictures
 from perfgate.report.results import load_run, recorded_measurements
 from perfgate.report.scenario_plots import cpu_figure, family_figure, latency_figure, rounds_figure
-from tests.harness.report.test_replay import RECORDED
+from tests.harness.build.recorded import RECORDED
 
 
 @pytest.fixture(scope="module")

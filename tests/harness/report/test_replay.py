@@ -35,11 +35,9 @@ from perfgate.report.results import (
 from perfgate.report.runs_alike import runs_alike
 from perfgate.report.schema import PATH, schema_text
 from tests.harness.build import flaw_entry
+from tests.harness.build.recorded import RECORDED, SCHEMA, verdicts
 from tests.harness.forked import gate
 from tests.harness.run_gate import HANG_BOUND_S, RECORDED_THRESHOLDS, ROOT, Finished
-
-RECORDED = Path(__file__).parents[1] / "data" / "run.json"
-SCHEMA = json.loads(PATH.read_text())
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +65,6 @@ def thresholds(tmp_path: Path) -> Callable[..., Path]:
         return folder
 
     return changed
-
-
-def verdicts(document: dict[str, Any]) -> dict[str, str]:
-    return {entry["name"]: entry["verdict"] for entry in document["scenarios"] + document["relations"]}
 
 
 def test_the_recorded_run_and_its_replay_keep_to_the_schema(document: dict[str, Any], replayed: Finished) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from perfgate.report import html
 from perfgate.report.html import HISTORY_NAME, ReportError, build_report
-from tests.harness.report.test_replay import RECORDED
+from tests.harness.build.recorded import RECORDED
 from tests.harness.run_gate import RECORDED_THRESHOLDS, gate
 
 

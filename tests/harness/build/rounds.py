@@ -1,32 +1,23 @@
-"""Builds model objects for tests: rounds with given rates, and measurements of them."""
+"""Rounds with given rates, and measurements of them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import pytest
 
 from perfgate.model import (
-    FAULTS,
-    METRICS,
     Accounting,
     GeneratorReport,
-    HostReport,
     Load,
     Measurement,
-    PairRelation,
-    Profile,
     Round,
     Scenario,
-    Threshold,
     TopicSpec,
 )
-from perfgate.model.faults import Scene
 from perfgate.model.flaw import Flaw
 from perfgate.model.histogram import LatencyRecorder, encode
-from perfgate.model.load import LoadResult, Received, Sent
 from perfgate.report.shape import flaws_of
 
 GENERATOR = GeneratorReport(
@@ -46,11 +37,6 @@ def scenario(name: str = "batch-1k", families: tuple[str, ...] = ("batch-size",)
         record_bytes=1024,
         load=Load(kind="capped", rate=1_000_000.0),
     )
-
-
-def does(patch: pytest.MonkeyPatch, kind: str, act: Callable[[Scene], None]) -> None:
-    """Have this kind of fault do this instead."""
-    patch.setattr(f"perfgate.faults.{kind.replace('-', '_')}.FAULT", replace(FAULTS[kind], act=act))
 
 
 def histogram(latencies_s: Sequence[float]) -> str:
@@ -129,105 +115,4 @@ def measurement(rates: Sequence[float], name: str = "batch-1k", *, cpu_us: float
     rounds = tuple(one_round(i, rate, cpu_us=cpu_us) for i, rate in enumerate(rates, start=1))
     return Measurement(
         scenario=scenario(name), rounds=rounds, rtt_ms={"same-zone": 0.3}, by_hand="kafka-producer-perf-test.sh"
-    )
-
-
-def threshold(
-    metric: str, baseline: float, tolerance: float = 0.1, name: str = "batch-1k", reach: float | None = None
-) -> Threshold:
-    """Return a threshold of this metric, whose limit is its tolerance's unless noise makes it `reach`."""
-    return Threshold(
-        scenario=name,
-        metric=METRICS[metric],
-        baseline=baseline,
-        tolerance=tolerance,
-        reach=tolerance if reach is None else reach,
-    )
-
-
-def profile(*thresholds: Threshold) -> Profile:
-    """Return a profile of these thresholds."""
-    names = dict.fromkeys(t.scenario for t in thresholds)
-    by_name = {name: tuple(t for t in thresholds if t.scenario == name) for name in names}
-    return Profile(name="test", facts={"target": "embedded"}, thresholds=by_name, path="thresholds/test.toml")
-
-
-def relation(at_least: float, metric: str = "records_per_s", at_most: float = 100.0) -> PairRelation:
-    """Return the relation fast / slow."""
-    return PairRelation(
-        name="family-rate",
-        family="family",
-        claim="fast is faster than slow",
-        metric=METRICS[metric],
-        of="fast",
-        over="slow",
-        at_least=at_least,
-        at_most=at_most,
-        source="test",
-    )
-
-
-def sent(**changes: object) -> Sent:
-    """Return what the producers of a sound capped round of 2 s at 1,000 records/s say, with `changes`."""
-    values: dict[str, object] = {
-        "attempted_in_window": 2000,
-        "acked_in_window": 2000,
-        "acked_bytes_in_window": 2000 * 1024,
-        "pushback_s": 0.0,
-        "pushback_in_window_s": 0.0,
-        "attempted": 3000,
-        "acked": 3000,
-        "failed": {},
-        "errors": {},
-        "unresolved": 0,
-        "unsent": 0,
-        "latency": histogram([0.001]),
-        **changes,
-    }
-    return Sent(**values)  # type: ignore[arg-type]  # the tests name the fields they change
-
-
-def received(**changes: object) -> Received:
-    """Return what the consumers of a sound round of 2 s at 1,000 records/s say, with `changes`."""
-    values: dict[str, object] = {
-        "received_in_window": 2000,
-        "received_bytes_in_window": 2000 * 1024,
-        "read": 3000,
-        "received": 3000,
-        "foreign": 0,
-        "corrupt": 0,
-        "duplicated": 0,
-        "reordered": 0,
-        "redelivered": 0,
-        "negative_latencies": 0,
-        "errors": {},
-        "failed": {},
-        "fetch_ms": None,
-        **changes,
-    }
-    return Received(**values)  # type: ignore[arg-type]  # the tests name the fields they change
-
-
-def load_result(
-    *,
-    sent: Sent | None = None,
-    received: Received | None = None,
-    busiest_thread_cores: float = 0.05,
-    wake_delay_p99_ms: float | None = None,
-    hosts: tuple[HostReport, ...] = (),
-    window_late_s: float = 0.0,
-) -> LoadResult:
-    """Return the result of a round of 2 s."""
-    return LoadResult(
-        warmup_s=1.0,
-        steady=True,
-        window_s=2.0,
-        cpu_cores=0.1,
-        busiest_thread_cores=busiest_thread_cores,
-        rss_mib=80.0,
-        sent=sent,
-        received=received,
-        wake_delay_p99_ms=wake_delay_p99_ms,
-        hosts=hosts,
-        window_late_s=window_late_s,
     )

@@ -1,0 +1,28 @@
+"""The recorded run of tests/harness/data, and runs made from it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from perfgate.model.summary import centre
+from perfgate.report.schema import PATH
+
+RECORDED = Path(__file__).parents[1] / "data" / "run.json"
+SCHEMA = json.loads(PATH.read_text())
+
+
+def verdicts(document: dict[str, Any]) -> dict[str, str]:
+    return {entry["name"]: entry["verdict"] for entry in document["scenarios"] + document["relations"]}
+
+
+def night(document: dict[str, Any], number: int, factor: float) -> dict[str, Any]:
+    """Return the recorded run as if of another night, with batch-1k's rate times `factor`."""
+    run: dict[str, Any] = json.loads(json.dumps(document))
+    run["run_id"] = f"202601{number:02d}T000000Z-0000"
+    run["started"] = f"2026-01-{number:02d}T00:00:00+00:00"
+    run["replay_of"] = None
+    entry = next(e for e in run["scenarios"] if e["name"] == "batch-1k")
+    rate = entry["metrics"]["records_per_s"]
+    rate["rounds"] = [factor * value for value in rate["rounds"]]
+    rate["value"] = centre(rate["rounds"])
+    return run

@@ -1,0 +1,47 @@
+"""A load with transactions, and mock brokers for it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from confluent_kafka import Producer
+
+from perfgate.model import Load, Scenario, TopicSpec, settings
+from perfgate.model.load import LoadSpec
+from perfgate.systems.kafka.load.instructions import producers_of
+from tests.harness.build.rounds import scenario
+
+PARTITIONS = 4
+TRANSACTED = replace(
+    scenario(),
+    topic=TopicSpec(partitions=PARTITIONS, replication_factor=1),
+    producer=settings({"acks": -1, "enable.idempotence": "true"}),
+    record_bytes=100,
+    load=Load(kind="paced", rate=300),
+    transaction_ms=100,
+)
+
+
+def request(row: Scenario = TRANSACTED, bootstrap: str = "", run_id: str = "20261123T000000Z-abcd") -> dict[str, Any]:
+    spec = LoadSpec(
+        scenario=row,
+        bootstrap=bootstrap,
+        security=(),
+        topic="t",
+        run_id=run_id,
+        seed=1,
+        window_s=1,
+        warmup_max_s=1,
+    )
+    return dict(producers_of(spec)["producer-1"])
+
+
+@contextmanager
+def brokers(count: int, rtt_ms: int = 0) -> Iterator[str]:
+    """Mock brokers that hold everything back for so long, with the topic t; their addresses."""
+    kind: dict[str, Any] = {"test.mock.num.brokers": count, "test.mock.broker.rtt": rtt_ms}
+    cluster = Producer({**kind, "bootstrap.servers": "", "log_level": 0})
+    cluster.list_topics("t", timeout=20)
+    yield ",".join(f"{one.host}:{one.port}" for one in cluster.list_topics(timeout=20).brokers.values())
+    del cluster
