@@ -6,7 +6,7 @@ import pytest
 
 from perfgate.metrics.prometheus import ClockLook, Series
 from perfgate.model.errors import ConfigurationError
-from tests.harness.metrics.test_prometheus import KAFKA, Scraped, sampled
+from tests.harness.build.prometheus import KAFKA, Scraped, sampled
 
 
 class Stepped(Scraped):

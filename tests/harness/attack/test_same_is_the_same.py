@@ -1,9 +1,7 @@
 """SAME looked at one metric: at the cap, and just below it, latency and CPU could be many times worse."""
 
 from dataclasses import replace
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Literal
 from unittest.mock import Mock
 
 import pytest
@@ -12,22 +10,12 @@ from perfgate.judge.bounds_files import load_ratios
 from perfgate.judge.claims.ratio import ReferenceStopRule, judge_against_reference
 from perfgate.judge.claims.same import SequentialStopRule, judge_comparison
 from perfgate.judge.wording import comparison_message, recommendation
-from perfgate.measure.comparing import Comparing
-from perfgate.measure.ledger import Ledger
-from perfgate.model import (
-    Change,
-    ClusterSpec,
-    Comparison,
-    Consumers,
-    Deciding,
-    Effect,
-    Load,
-    Scenario,
-    Verdict,
-    changed,
-)
+from perfgate.measure.comparing import Comparing, cannot_be_compared
+from perfgate.model import AS_USUAL, Change, Comparison, Consumers, Deciding, Effect, Load, Scenario, Verdict
 from tests.harness.build import scenario
+from tests.harness.build.comparing import comparing
 from tests.harness.build.comparisons import comparison
+from tests.harness.corpus.fake_run import World, fake_setup
 from tests.harness.run_gate import ROOT
 
 
@@ -183,26 +171,6 @@ def test_a_slower_row_needs_no_second_reason() -> None:
     assert outcome.reasons == ()
 
 
-class Turning:
-    """A setup whose driver can take turns."""
-
-    takes_turns = True
-    ledger = Ledger()
-
-    def __init__(self) -> None:
-        self.driver = self
-
-    def form(self, row: Scenario, change: Change) -> Scenario:
-        return changed(row, change)
-
-    def cluster(self, spec: Any) -> Any:
-        target: Any = self.target  # type: ignore[attr-defined]  # where a test gives it one
-        return target.cluster(spec)
-
-    def cannot(self, _row: Scenario) -> None:
-        return None
-
-
 @pytest.mark.parametrize(
     ("change", "consumers", "method"),
     [
@@ -214,12 +182,10 @@ class Turning:
     ],
 )
 def test_a_change_of_the_buffer_is_not_measured_by_turns_which_would_undo_it(
-    change: Change, consumers: Consumers | None, method: str, tmp_path: Path
+    change: Change, consumers: Consumers | None, method: str
 ) -> None:
     row: Scenario = replace(scenario(), consumers=consumers)
-    comparing: Any = Comparing.__new__(Comparing)
-    comparing.setup, comparing.change = Turning(), change
-    assert comparing._row(row, pairs=change.restarts_brokers).method == method
+    assert comparing(change, row)._row(row, pairs=change.restarts_brokers).method == method
 
 
 @pytest.mark.parametrize(
@@ -232,16 +198,13 @@ def test_a_change_of_the_buffer_is_not_measured_by_turns_which_would_undo_it(
     ],
 )
 def test_a_change_that_changes_nothing_is_not_called_the_same(path: str, value: object, words: str | None) -> None:
-    comparing: Any = Comparing.__new__(Comparing)
-    comparing.setup, comparing.change = Turning(), Change(name="x", changes=((path, value),))
-    reason = comparing.cannot(scenario())
-    assert (words in reason) if words else reason is None
+    setup, change = fake_setup(World(), [scenario()]), Change(name="x", changes=((path, value),))
+    reason = cannot_be_compared(scenario(), change, setup, AS_USUAL, against=False)
+    assert reason is None if words is None else words in (reason or "")
 
 
 def test_a_row_is_still_compared_with_itself_where_nothing_is_what_is_asked_about() -> None:
-    comparing: Any = Comparing.__new__(Comparing)
-    comparing.setup, comparing.change = Turning(), Change(name="nothing")
-    assert comparing.cannot(scenario()) is None
+    assert comparing(Change(name="nothing")).cannot(scenario()) is None
 
 
 @pytest.mark.parametrize("side", ["baseline", "candidate"])
@@ -303,27 +266,15 @@ def test_what_cold_brokers_told_is_not_told_of_warm_ones() -> None:
 )
 def test_what_a_segment_keeps_is_set_before_its_topic_is_made(name: str, method: str) -> None:
     """A burst makes the topics of both sides before its first turn: B's turns were measured with A's segments."""
-    comparing: Any = Comparing.__new__(Comparing)
-    comparing.setup, comparing.change = Turning(), Change(name="x", changes=((f"broker.{name}", "1"),))
-    comparing.setup.target = SimpleNamespace(own=True)
-    assert comparing._row(scenario(), pairs=False).method == method
+    made = comparing(Change(name="x", changes=((f"broker.{name}", "1"),)))
+    assert made._row(scenario(), pairs=False).method == method
 
 
 def test_backlogs_are_written_by_brokers_of_their_own_side(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the warm-up, both written as declared, were read by both sides: one compression was compared with
     itself."""
     done: list[str] = []
-    settings = Mock(change=lambda _: 0.1, restore=lambda: 0.1)
-    cluster = Mock(live_settings=lambda: settings)
-    cluster.spec = ClusterSpec()
-    settings.fixed.return_value, settings.still.return_value = [], 0.0
     bench = Mock(delete_backlogs=lambda: done.append("deleted"))
-    comparing: Any = Comparing.__new__(Comparing)
-    comparing.setup = Turning()
-    comparing.setup.target, comparing.setup.say = (
-        SimpleNamespace(own=True, dedicated=True, cluster=lambda _: cluster),
-        Mock(),
-    )
 
     def warm(*_: object) -> Mock:
         done.append("warm")
@@ -336,7 +287,7 @@ def test_backlogs_are_written_by_brokers_of_their_own_side(monkeypatch: pytest.M
         ("consumer.fetch.min.bytes", ["warm", "measured", "deleted"]),
     ):
         done.clear()
-        comparing.change = Change(name="x", changes=((path, "1"),))
         row = replace(scenario(), consumers=Consumers(membership="group"))
-        comparing._alternate([comparing._row(row, pairs=False)], 1.0)
+        made = comparing(Change(name="x", changes=((path, "1"),)), row)
+        made._alternate([made._row(row, pairs=False)], 1.0)
         assert done == expected

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from perfgate.load.schedule import Window, now
 from perfgate.measure.assembly import sends_failed
-from perfgate.measure.comparing import Comparing
 from perfgate.measure.validity import LATE, accounting_of, flaws
 from perfgate.model import Change, Fault, FaultScenario, Load, Scenario, settings, with_settings
 from perfgate.model.load import SendsFailedError
@@ -22,6 +21,7 @@ from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.load.official import inexpressible
 from perfgate.systems.kafka.load.producing import Sender
 from tests.harness.build import histogram, late_texts, load_result, scenario, sent
+from tests.harness.build.comparing import comparing
 from tests.harness.build.transactions import PARTITIONS, TRANSACTED, brokers, request
 
 CAPPED = Load(kind="capped", rate=1000.0)
@@ -82,17 +82,8 @@ def test_what_cannot_count_markers_does_not_run_it() -> None:
 def test_two_loads_with_transactions_take_no_turns() -> None:
     """One that is left open over the other's turn is no load that pauses; whole rounds alternate instead."""
 
-    class Alike:
-        driver = LibrdkafkaDriver()
-
-        @staticmethod
-        def form(row: Scenario, _change: Change) -> Scenario:
-            return row
-
     def method(row: Scenario) -> str:
-        comparing = Comparing.__new__(Comparing)
-        comparing.setup, comparing.change = Alike(), Change(name="x")  # type: ignore[assignment]  # all that it asks
-        return comparing._row(row, pairs=False).method
+        return comparing(Change(name="x"), row, driver=LibrdkafkaDriver())._row(row, pairs=False).method
 
     assert method(TRANSACTED) == "rounds"
     assert method(replace(TRANSACTED, transaction_ms=0)) == "turns"

@@ -2,11 +2,11 @@
 
 import math
 import time
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock, Mock
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -18,11 +18,30 @@ from perfgate.measure import comparing as module
 from perfgate.measure.comparing import Comparing, cannot_be_compared
 from perfgate.measure.parts import Compared
 from perfgate.measure.sides import Switch
-from perfgate.model import AS_USUAL, Change, ClusterSpec, Deciding, Effect, Load, RecordedPairs
+from perfgate.model import AS_USUAL, Change, ClusterSpec, Comparison, Deciding, Effect, Load, RecordedPairs
 from perfgate.model.changes import changed
 from perfgate.model.compared import ComparisonStopRule
 from perfgate.model.errors import ConfigurationError, TargetError
 from tests.harness.build import flawed, one_round, scenario
+from tests.harness.build.comparing import comparing
+from tests.harness.corpus.fake_run import Live, World
+
+
+@dataclass
+class Answers:
+    """A stop rule with these answers."""
+
+    decided_now: bool
+    fewest: int = 4
+
+    def fewest_units(self, _comparison: Comparison) -> int:
+        return self.fewest
+
+    def may_decide(self, _comparison: Comparison) -> Sequence[str]:
+        return ()
+
+    def decided(self, _comparison: Comparison) -> bool:
+        return self.decided_now
 
 
 @pytest.mark.parametrize(
@@ -36,11 +55,6 @@ def test_a_budget_that_affords_too_few_pairs_is_told_after_the_first(
     The pair that makes a decision possible may end a quarter of it late: of 10 min 6.8 were used, and told nothing.
     """
     now, said = [0.0], list[str]()
-    comparing: Any = Comparing.__new__(Comparing)
-    comparing.change = Change(name="a heap")
-    comparing.setup, comparing._random = Mock(), Mock(choice=lambda found: found[0])
-    comparing.setup.say.note.side_effect = said.append
-    comparing.stop = SimpleNamespace(fewest_units=lambda _: 4, decided=lambda _: False)
 
     def pair(_self: object, rows: list[Compared], _first: str, _deadline: float) -> None:
         now[0] += 168
@@ -48,10 +62,9 @@ def test_a_budget_that_affords_too_few_pairs_is_told_after_the_first(
             row.orders.append("ABBA")
 
     monkeypatch.setattr(Comparing, "_pair", pair)
-    monkeypatch.setattr(Comparing, "_comparison", Mock())
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     row = Compared({"A": scenario(), "B": scenario()}, "pairs", 1, 6)
-    comparing._pairs([row], budget_s)
+    comparing(Change(name="a heap"), said=said, stop=Answers(decided_now=False))._pairs([row], budget_s)
     words = (
         f"a pair of clusters takes 2.8 min, so {budget_s / 60:.0f} min afford {told} of the 4 that a decision needs: "
         "--budget 14m tells something"
@@ -62,21 +75,19 @@ def test_a_budget_that_affords_too_few_pairs_is_told_after_the_first(
 
 def test_recorded_pairs_are_of_the_same_scenario_and_length_and_nothing_on_pairs_is_never_decided_early() -> None:
     """To end as soon as pairs of nothing are alike would record too little scatter."""
-    comparing: Any = Comparing.__new__(Comparing)
-    comparing.setup, comparing.against, comparing.decides = Mock(), False, AS_USUAL
-    comparing.stop = SimpleNamespace(fewest_units=lambda _: 3, decided=lambda _: True)
-    comparing.change = Change(name="x", changes=(("cluster.version", "3.9.1"),))
+    stop = Answers(decided_now=True, fewest=3)
     kept, shorter = (RecordedPairs(metric="records_per_s", rounds_per_unit=n, effects=(0.1,) * 5) for n in (6, 2))
-    comparing.recorded = {"batch-1k": (shorter, kept), "other": (kept,)}
+    recorded = {"batch-1k": (shorter, kept), "other": (kept,)}
+    of_version = comparing(Change(name="x", changes=(("cluster.version", "3.9.1"),)), stop=stop, recorded=recorded)
     row = Compared({"A": scenario(), "B": scenario()}, "pairs", 1, 6, orders=["ABBA"], planned=3)
-    assert comparing._comparison(row).recorded == (kept,)
-    assert comparing._decided(row, 0)
-    comparing.change = Change(name="nothing", on_pairs=True)
-    assert not comparing._decided(row, 0)
+    assert of_version._comparison(row).recorded == (kept,)
+    assert of_version._decided(row, 0)
+    of_nothing = comparing(Change(name="nothing", on_pairs=True), stop=stop, recorded=recorded)
+    assert not of_nothing._decided(row, 0)
     row.orders *= 3
-    assert comparing._decided(row, 0), "the budget is spent"
+    assert of_nothing._decided(row, 0), "the budget is spent"
     row.method = "turns"
-    assert comparing._comparison(row).recorded == ()
+    assert of_nothing._comparison(row).recorded == ()
 
 
 CPU = "broker_cpu_us_per_record"
@@ -85,16 +96,10 @@ BY_RATIOS = ReferenceStopRule(load_ratios(Path(__file__).parents[3] / "threshold
 
 def compared_beside_prometheus(
     monkeypatch: pytest.MonkeyPatch, rate: float, stop: ComparisonStopRule, decides: Deciding = AS_USUAL
-) -> tuple[Any, Compared, list[str]]:
+) -> tuple[Comparing, Compared, list[str]]:
     """Compare a scenario capped at 1,000/s with itself, where windows of less than 5 s tell no CPU of brokers."""
     said, noise, now = list[str](), iter(range(1000)), [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    comparing: Any = Comparing.__new__(Comparing)
-    comparing.setup, comparing.against, comparing.decides = Mock(usage_window_s=5.0), False, decides
-    comparing.setup.say.note.side_effect = said.append
-    comparing.setup.driver = SimpleNamespace(latency_basis=lambda _: "", by_hand=lambda _: "")
-    comparing.change, comparing.stop, comparing.recorded = Change(name="nothing"), stop, {}
-    comparing._random = Mock(sample=lambda rows, _: rows, choice=lambda found: found[0])
 
     def part(row: Compared, _benches: object, _switch: object, _left: float, order: str) -> str:
         row.part_s = 10.0
@@ -109,8 +114,9 @@ def compared_beside_prometheus(
     monkeypatch.setattr(module, "measure_part", part)
     capped = replace(scenario(), load=Load(kind="capped", rate=1000.0))
     row = Compared({"A": capped, "B": capped}, "turns", 1, decides=decides)
-    comparing._until_decided([row], 109.0, {}, Switch())
-    return comparing, row, said
+    made = comparing(Change(name="nothing"), capped, said=said, stop=stop, decides=decides, usage_window_s=5.0)
+    made._until_decided([row], 109.0, {}, Switch())
+    return made, row, said
 
 
 @pytest.mark.parametrize("stop", [SequentialStopRule(), BY_RATIOS], ids=["comparison", "reference"])
@@ -119,8 +125,8 @@ def test_brokers_cpu_from_a_prometheus_decides_where_both_sides_reach_the_cap(
     monkeypatch: pytest.MonkeyPatch, stop: ComparisonStopRule, rate: float
 ) -> None:
     """It ended INVALID: no turn of a second holds four scrapes. A gate with a reference went by the rate alone."""
-    comparing, row, said = compared_beside_prometheus(monkeypatch, rate, stop)
-    outcome = judge_comparison(comparing._comparison(row))
+    made, row, said = compared_beside_prometheus(monkeypatch, rate, stop)
+    outcome = judge_comparison(made._comparison(row))
     assert (outcome.effect, outcome.primary and outcome.primary.metric.name) == (Effect.SAME, CPU)
     assert row.planned == 10, "of the units as long as they are now"
     assert row.units >= 4, "what was lost makes them no longer"
@@ -133,20 +139,16 @@ def test_time_that_one_scenario_does_not_need_goes_to_those_that_are_not_decided
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Half of the budget was left, and the scenario that it would have decided INCONCLUSIVE."""
-    noise, now = iter(np.random.default_rng(3).normal(0, 0.05, 1000)), [0.0]
+    noise = {name: iter(np.random.default_rng(3).normal(0, 0.05, 1000)) for name in ("clear", "close")}
+    now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    comparing: Any = Comparing.__new__(Comparing)
-    comparing.setup, comparing.against, comparing.decides = Mock(usage_window_s=0.0), False, AS_USUAL
-    comparing.setup.driver = SimpleNamespace(latency_basis=lambda _: "", by_hand=lambda _: "")
-    comparing.change, comparing.stop, comparing.recorded = Change(name="x"), SequentialStopRule(), {}
-    comparing._random = Mock(sample=lambda rows, _: list(rows), choice=lambda found: found[0])
 
     def part(row: Compared, _benches: object, _switch: object, _left: float, order: str) -> str:
         row.part_s = 10.0
         now[0] += 10
         for side, rounds in row.rounds.items():
             loss = {"clear": 0.5, "close": 0.94}[row.name] if side == "B" else 1.0
-            found = one_round(len(rounds) + 1, rate := 1000 * loss * math.exp(next(noise)))
+            found = one_round(len(rounds) + 1, rate := 1000 * loss * math.exp(next(noise[row.name])))
             rounds.append(replace(found, metrics={"records_per_s": rate}))
         return order
 
@@ -154,32 +156,33 @@ def test_time_that_one_scenario_does_not_need_goes_to_those_that_are_not_decided
     rows = [
         Compared({side: replace(scenario(), name=name) for side in "AB"}, "turns", 1) for name in ("clear", "close")
     ]
-    comparing._until_decided(rows, 600.0, {}, Switch())
+    made = comparing(Change(name="x"), *(row.sides["A"] for row in rows))
+    made._until_decided(rows, 600.0, {}, Switch())
     clear, close = rows
     assert (clear.former, clear.planned) == ([], 30)
     assert clear.units < 10
     assert close.former == [30]
     assert close.units > 30
     assert now[0] <= 600
-    comparison = comparing._comparison(close)
+    comparison = made._comparison(close)
     assert (comparison.former_plans, comparison.planned_units) == ((30,), close.planned)
     assert judge_comparison(comparison).effect is Effect.SLOWER
 
 
 def test_turns_stay_short_where_the_rate_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    comparing, row, said = compared_beside_prometheus(monkeypatch, 800.0, SequentialStopRule())
+    made, row, said = compared_beside_prometheus(monkeypatch, 800.0, SequentialStopRule())
     assert not said
     assert not row.discarded["A"]
-    assert judge_comparison(comparing._comparison(row)).effect is Effect.SAME
+    assert judge_comparison(made._comparison(row)).effect is Effect.SAME
 
 
 def test_rates_that_may_come_to_the_cap_are_measured_in_long_windows_from_the_first_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Turns of a second took 0.97 of the cap until the seventh burst; the budget was spent when they were dropped."""
-    comparing, row, said = compared_beside_prometheus(monkeypatch, 950.0, SequentialStopRule())
+    made, row, said = compared_beside_prometheus(monkeypatch, 950.0, SequentialStopRule())
     assert len(said) == 1
-    outcome = judge_comparison(comparing._comparison(row))
+    outcome = judge_comparison(made._comparison(row))
     assert (outcome.effect, outcome.primary and outcome.primary.metric.name) == (Effect.SAME, "records_per_s")
 
 
@@ -190,9 +193,9 @@ def test_a_run_asked_to_decide_by_brokers_cpu_measures_no_short_turn(monkeypatch
 
 
 def test_a_budget_that_is_too_short_for_the_scrapes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    comparing, row, said = compared_beside_prometheus(monkeypatch, 800.0, SequentialStopRule())
-    comparing.decides, comparing.setup.usage_window_s = Deciding(metrics=(CPU,)), 75.0
-    assert comparing._lengthened(row, 600.0)
+    _, row, said = compared_beside_prometheus(monkeypatch, 800.0, SequentialStopRule())
+    asked = comparing(Change(name="nothing"), said=said, decides=Deciding(metrics=(CPU,)), usage_window_s=75.0)
+    assert asked._lengthened(row, 600.0)
     assert said[0].endswith(
         "5.0 min or more; 4 units, which a decision needs, take longer than the budget: raise --budget"
     )
@@ -200,73 +203,55 @@ def test_a_budget_that_is_too_short_for_the_scrapes_is_told(monkeypatch: pytest.
 
 def test_a_unit_that_failed_is_kept_when_windows_would_be_lengthened(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records that the candidate had lost were forgotten with the short windows, and the verdict was SAME."""
-    comparing, row, said = compared_beside_prometheus(monkeypatch, 800.0, SequentialStopRule())
+    made, row, said = compared_beside_prometheus(monkeypatch, 800.0, SequentialStopRule())
     for side, lost in (("A", ()), ("B", ("records unaccounted",))):
         row.rounds[side][:] = [flawed(one_round(1, 1000.0), invalid=lost, broken=lost)]
     row.window_s = 0.0
-    assert not comparing._lengthened(row, 600.0)
-    assert comparing._decided(row, 0)
-    outcome = judge_comparison(comparing._comparison(row))
+    assert not made._lengthened(row, 600.0)
+    assert made._decided(row, 0)
+    outcome = judge_comparison(made._comparison(row))
     assert outcome.effect is not Effect.SAME
     assert not said
 
 
 def test_one_scenario_that_states_the_setting_itself_sends_no_other_to_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """num.network.threads of the nightly went by pairs of clusters everywhere, for one scenario that states it."""
-    comparing: Any = Comparing.__new__(Comparing)
-    stating = scenario("network-threads-8")
+    stating, said = scenario("network-threads-8"), list[str]()
     stating = replace(stating, cluster=replace(stating.cluster, config=(("num.network.threads", "8"),)))
-    comparing.setup = Mock(scenarios=[scenario("batch-1k"), stating, scenario("acks-all")])
-    comparing.change = Change(name="x", changes=(("broker.num.network.threads", "4"),))
-    comparing.against, comparing.budget_s, comparing.outside = False, 90.0, None
-    comparing._failed, comparing._compared = None, {}
+    rows = [scenario("batch-1k"), stating, scenario("acks-all")]
+    made = comparing(Change(name="x", changes=(("broker.num.network.threads", "4"),)), *rows, said=said)
     measured: list[tuple[str, list[str], float]] = []
     for method in ("_alternate", "_pairs"):
 
-        def measure(rows: list[Any], budget_s: float, method: str = method) -> None:
-            measured.append((method, [row.name for row in rows], budget_s))
+        def measure(here: list[Compared], budget_s: float, method: str = method) -> None:
+            measured.append((method, [row.name for row in here], budget_s))
+            for row in here:
+                row.seconds = 20.0
 
-        monkeypatch.setattr(comparing, method, measure)
-    monkeypatch.setattr(Comparing, "cannot", lambda *_: None)
-    monkeypatch.setattr(Comparing, "_row", lambda _self, row, **_: SimpleNamespace(name=row.name, seconds=20.0))
-    monkeypatch.setattr(Comparing, "_comparison", lambda _self, row: row)
-    monkeypatch.setattr(
-        module, "live_values", lambda _change, _cluster: None if comparing.setup.target.at is stating.cluster else ()
-    )
-
-    def cluster(spec: Any) -> Any:
-        comparing.setup.target.at = spec
-        return Mock()
-
-    comparing.setup.cluster = cluster
-    comparing.setup.ledger.during.return_value.__enter__ = Mock()
-    comparing.setup.ledger.during.return_value.__exit__ = Mock(return_value=None)
-    comparing.compare(scenario("batch-1k"))
+        monkeypatch.setattr(made, method, measure)
+    made.compare(scenario("batch-1k"))
     assert measured == [("_alternate", ["batch-1k", "acks-all"], 60.0), ("_pairs", ["network-threads-8"], 50.0)]
-    (note,) = [call.args[0] for call in comparing.setup.say.note.call_args_list]
+    (note,) = said
     assert note.startswith("network-threads-8: brokers take this change at their start only, or these scenarios state")
 
 
 def test_an_interrupted_comparison_is_there_as_far_as_it_went(monkeypatch: pytest.MonkeyPatch) -> None:
     """A night against a reference that was stopped in its last minutes left nothing."""
-    comparing: Any = Comparing.__new__(Comparing)
-    comparing.setup = Mock(scenarios=[scenario("batch-1k"), scenario("acks-all")])
-    comparing.change, comparing.against, comparing.outside = Change(name="x"), False, None
-    comparing.budget_s, comparing._failed, comparing._compared = 90.0, None, {}
-    monkeypatch.setattr(Comparing, "cannot", lambda *_: None)
-    monkeypatch.setattr(Comparing, "_row", lambda _self, row, **_: SimpleNamespace(name=row.name, units=0))
-    monkeypatch.setattr(Comparing, "_comparison", lambda _self, row: f"{row.name}, {row.units} units")
+    world = World()
+    made = comparing(Change(name="x"), scenario("batch-1k"), scenario("acks-all"), world=world)
 
-    def measured(rows: list[Any], _budget_s: float) -> None:
-        rows[0].units = 3
+    def measured(rows: list[Compared], _budget_s: float) -> None:
+        rows[0].orders += ["ABBA"] * 3
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(comparing, "_alternate", measured)
+    monkeypatch.setattr(made, "_alternate", measured)
     with pytest.raises(KeyboardInterrupt):
-        comparing.compare(scenario("batch-1k"))
-    assert comparing.so_far(scenario("batch-1k")) == "batch-1k, 3 units"
-    assert comparing.so_far(scenario("acks-all")) is None
-    comparing.setup.target.close.assert_called_once_with()
+        made.compare(scenario("batch-1k"))
+    so_far = made.so_far(scenario("batch-1k"))
+    assert so_far is not None
+    assert (so_far.baseline.scenario.name, so_far.orders) == ("batch-1k", ("ABBA",) * 3)
+    assert made.so_far(scenario("acks-all")) is None
+    assert [line.split()[1] for line in world.lines] == ["close"]
 
 
 @pytest.mark.parametrize("second", ["_change_live", "_row", "_alternate"])
@@ -275,49 +260,46 @@ def test_what_later_brokers_do_not_take_leaves_the_answers_of_those_before(
 ) -> None:
     """An hour of answers was lost, as wrong usage, where the last scenario stated the setting itself."""
     rows = [replace(scenario(name), cluster=ClusterSpec(brokers=n)) for name, n in (("a", 3), ("b", 1))]
-    comparing: Any = Comparing.__new__(Comparing)
-    comparing.change, comparing.against, comparing.outside = Change(name="x", changes=(("broker.y", "1"),)), False, None
-    comparing.budget_s, comparing._failed, comparing._compared = 600.0, None, {}
-    comparing.setup = Mock(scenarios=rows)
+    made, calls = comparing(Change(name="x", changes=(("broker.y", "1"),)), *rows, budget_s=600.0), list[str]()
 
     def alternate(_self: object, here: list[Compared], _budget_s: float) -> None:
         for rounds in here[0].rounds.values():
             rounds.append(one_round(1, 1000.0))
 
-    monkeypatch.setattr(Comparing, "cannot", lambda *_: None)
-    monkeypatch.setattr(Comparing, "_change_live", lambda *_: True)
-    monkeypatch.setattr(Comparing, "_row", lambda _self, row, pairs: Compared({"A": row, "B": row}, "turns", 1))
-    monkeypatch.setattr(Comparing, "_comparison", lambda _self, row: row)
     monkeypatch.setattr(Comparing, "_alternate", alternate)
     whole = getattr(Comparing, second)
 
-    def refused_the_second_time(self: Any, *given: Any, **named: Any) -> Any:
-        comparing.calls = getattr(comparing, "calls", 0) + 1
-        if comparing.calls == 2:
+    def refused_the_second_time(self: Comparing, *given: Any, **named: Any) -> Any:
+        calls.append(second)
+        if len(calls) == 2:
             raise ConfigurationError("real brokers are not restarted for it")
         return whole(self, *given, **named)
 
     monkeypatch.setattr(Comparing, second, refused_the_second_time)
-    first: Any = comparing.compare(rows[0])
-    assert first.rounds == {side: [one_round(1, 1000.0)] for side in "AB"}
-    other: Any = comparing.compare(rows[1])
-    told = [one.invalid for side in "AB" for one in other.rounds[side]]
-    assert told == [("real brokers are not restarted for it",)] * 2
-    assert not any(one.broken for side in "AB" for one in other.rounds[side])
+    first, other = made.compare(rows[0]), made.compare(rows[1])
+    assert first.baseline.rounds == first.candidate.rounds == (one_round(1, 1000.0),)
+    undecided = [*other.baseline.rounds, *other.candidate.rounds]
+    assert [one.invalid for one in undecided] == [("real brokers are not restarted for it",)] * 2
+    assert not any(one.broken for one in undecided)
 
 
 def test_a_setting_that_the_changed_brokers_do_not_know_is_an_error_before_they_are_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """On pairs of clusters Kafka read it and forgot it: SAME."""
-    comparing: Any = Comparing.__new__(Comparing)
-    comparing.change = Change(name="x", on_pairs=True, changes=(("broker.log.message.downconversion.enable", "false"),))
-    comparing.setup = MagicMock()
-    other = comparing.setup.target.beside.return_value
-    other.live_settings.return_value.fixed.side_effect = ConfigurationError("these brokers do not know it")
+    change = Change(name="x", on_pairs=True, changes=(("broker.log.message.downconversion.enable", "false"),))
+    world = World()
+    made = comparing(change, world=world)
+
+    def fixed(_self: Live, names: Iterable[str]) -> list[str]:
+        assert list(names) == ["log.message.downconversion.enable"]
+        raise ConfigurationError("these brokers do not know it")
+
+    monkeypatch.setattr(Live, "fixed", fixed)
     monkeypatch.setattr(Comparing, "_warm", Mock(side_effect=AssertionError("it was measured")))
     with pytest.raises(ConfigurationError, match="do not know it"):
-        comparing._pair([Compared({"A": scenario(), "B": scenario()}, "pairs", 1, 6)], "AB", 60.0)
+        made._pair([Compared({"A": scenario(), "B": scenario()}, "pairs", 1, 6)], "AB", 60.0)
+    assert len(world.clusters) == 2
 
 
 def test_memory_of_brokers_that_serve_both_sides_decides_nothing() -> None:
@@ -344,10 +326,6 @@ def test_two_clusters_differ_whatever_a_change_of_clients_leaves_as_it_is() -> N
 def test_what_one_cluster_leaves_of_the_budget_goes_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was decided after 20 of 200 s; the others had 200 s each, as if nothing were left."""
     rows = [replace(scenario(name), cluster=ClusterSpec(brokers=n)) for name, n in (("a", 3), ("b", 1), ("c", 1))]
-    comparing: Any = Comparing.__new__(Comparing)
-    comparing.change, comparing.against, comparing.outside = Change(name="x"), False, None
-    comparing.budget_s, comparing._failed, comparing._compared = 600.0, None, {}
-    comparing.setup = Mock(scenarios=rows)
     given: list[float] = []
 
     def alternate(_self: object, here: list[Compared], budget_s: float) -> None:
@@ -355,11 +333,8 @@ def test_what_one_cluster_leaves_of_the_budget_goes_to_the_next(monkeypatch: pyt
         for row in here:
             row.seconds = 20.0
 
-    monkeypatch.setattr(Comparing, "cannot", lambda *_: None)
-    monkeypatch.setattr(Comparing, "_row", lambda _self, row, pairs: Compared({"A": row, "B": row}, "turns", 1))
-    monkeypatch.setattr(Comparing, "_comparison", Mock())
     monkeypatch.setattr(Comparing, "_alternate", alternate)
-    comparing.compare(rows[0])
+    comparing(Change(name="x"), *rows, budget_s=600.0).compare(rows[0])
     assert given == [200.0, 580.0]
 
 
@@ -367,9 +342,6 @@ def test_a_change_by_hand_is_reverted_before_the_next_brokers_are_measured(monke
     """The brokers died while it was applied; the next scenarios' "as declared" was measured with it."""
     outside = Mock(rehearsals=0)
     outside.change.return_value = outside.restore.return_value = 0.1
-    comparing: Any = Comparing.__new__(Comparing)
-    comparing.change, comparing.outside, comparing.setup = Change(name="bios"), outside, MagicMock()
-    comparing.setup.target.own = True
 
     def brokers_die(_self: object, _rows: object, _deadline: float, _benches: object, switch: Switch) -> None:
         switch.to("B")
@@ -378,7 +350,7 @@ def test_a_change_by_hand_is_reverted_before_the_next_brokers_are_measured(monke
     monkeypatch.setattr(Comparing, "_warm", Mock())
     monkeypatch.setattr(Comparing, "_until_decided", brokers_die)
     row = Compared({"A": scenario(), "B": scenario()}, "rounds", 2)
-    comparing._alternate([row], 60.0)
+    comparing(Change(name="bios"), outside=outside)._alternate([row], 60.0)
     assert row.unsound
     outside.restore.assert_called_once()
 
@@ -386,9 +358,6 @@ def test_a_change_by_hand_is_reverted_before_the_next_brokers_are_measured(monke
 def test_what_cannot_be_reverted_is_measured_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
     outside = Mock(rehearsals=0)
     outside.change.return_value, outside.restore.side_effect = 0.1, TargetError("nobody answered")
-    comparing: Any = Comparing.__new__(Comparing)
-    comparing.change, comparing.outside, comparing.setup = Change(name="bios"), outside, MagicMock()
-    comparing.setup.target.own = True
 
     def revert(_self: object, _rows: object, _deadline: float, _benches: object, switch: Switch) -> None:
         switch.to("B")
@@ -397,8 +366,9 @@ def test_what_cannot_be_reverted_is_measured_no_further(monkeypatch: pytest.Monk
     monkeypatch.setattr(Comparing, "_warm", Mock())
     monkeypatch.setattr(Comparing, "_until_decided", revert)
     first, second = (Compared({"A": scenario(), "B": scenario()}, "rounds", 2) for _ in range(2))
-    comparing._alternate([first], 60.0)
-    comparing._alternate([second], 60.0)
+    made = comparing(Change(name="bios"), outside=outside)
+    made._alternate([first], 60.0)
+    made._alternate([second], 60.0)
     assert first.unsound
     (reason,) = second.rounds["A"][0].invalid
     assert reason == "target unhealthy: the change before could not be taken back: nobody answered"

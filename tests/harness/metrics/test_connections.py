@@ -12,6 +12,7 @@ from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.samplers import Samplers
 from perfgate.metrics.usage import CounterSampler, Usage, not_told
 from perfgate.model import MIB
+from tests.harness.build.prometheus import scraping
 
 TALKER = """
 import socket, sys
@@ -110,7 +111,7 @@ def test_traffic_that_one_look_does_not_tell_is_unavailable_and_not_0(blind: int
 
 
 def test_what_a_prometheus_does_not_tell_has_its_reason() -> None:
-    asked = Samplers([PrometheusSampler.__new__(PrometheusSampler)])
+    asked = Samplers([PrometheusSampler(scraping(), {})])
     found = not_told({"broker_cpu_cores.sum": 1.0, "network_in_mib_per_s": 0.0}, asked)
     assert found == {"memory": PrometheusSampler.untold, "disk": PrometheusSampler.untold}
     asked.unavailable = "2 scrapes in a window of 3 s"

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 from unittest.mock import Mock
 from urllib.parse import parse_qs, urlparse
 
@@ -25,14 +25,13 @@ from hypothesis import strategies as st
 from fixtures.wiring import exporters_usage
 from perfgate.metrics import prometheus_sampler as sampler_module
 from perfgate.metrics.health import EVIDENCE, increase
-from perfgate.metrics.prometheus import ClockLook, Prometheus, Series
+from perfgate.metrics.prometheus import Prometheus, Series
 from perfgate.metrics.prometheus_sampler import PrometheusSampler, inside
 from perfgate.metrics.prometheus_source import PrometheusSource, duration_s, source_of
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.managed.own_cluster import OwnCluster
+from tests.harness.build.prometheus import KAFKA, NODE, SAME_CLOCK, Scraped, jvm, process, sampled, scraping
 
-SAME_CLOCK = ClockLook(at=0.0, ahead_s=0.0)
-"""Prometheus' clock shows what this machine's monotonic one does."""
 GROWTH = st.lists(st.floats(0, 1e6), min_size=1, max_size=30)
 
 
@@ -96,6 +95,7 @@ class Answers(BaseHTTPRequestHandler):
 
     token = ""
     ahead_s = 120.0
+    targets: ClassVar[list[dict[str, Any]]] = []
 
     def do_GET(self) -> None:
         """Answer a query."""
@@ -105,7 +105,9 @@ class Answers(BaseHTTPRequestHandler):
             self._reply(401, {"status": "error"})
             return
         query = parse_qs(urlparse(self.path).query).get("query", [""])[0]
-        if query == "time()":
+        if urlparse(self.path).path.endswith("/targets"):
+            self._reply(200, {"data": {"activeTargets": self.targets}})
+        elif query == "time()":
             now = time.time() + self.ahead_s
             self._reply(200, {"data": {"resultType": "scalar", "result": [now, str(now)]}})
         else:
@@ -230,54 +232,6 @@ def test_a_prometheus_that_refuses_later_leaves_a_round_without_cpu(
     assert "it refused this client" in sampler.unavailable
     with pytest.raises(TargetError, match="it refused this client"):
         exporters_usage(cluster, 0.0, {})
-
-
-class Scraped:
-    """A Prometheus that holds these series, by name and labels; counters that grow by half a core."""
-
-    def __init__(self, *series: dict[str, str], refuses: str = "", **stated: Any) -> None:
-        self.source, self._series, self._refuses = PrometheusSource(url="http://p", **stated), series, refuses
-        self.exporter, self.first = self.source.preset, SAME_CLOCK
-        self._now = 0.0
-        self.asked: list[str] = []
-
-    def look(self) -> ClockLook:
-        return SAME_CLOCK
-
-    def instant(self, query: str, at: float) -> list[Series]:
-        self.asked.append(query)
-        if self._refuses and self._refuses in query:
-            raise ConfigurationError("refused")
-        name, _, rest = query.partition("{")
-        matchers = dict(re.findall(r'([a-z_]+)=~?"([^"]*)"', rest))
-        if name:
-            matchers["__name__"] = name
-        found = [
-            labels
-            for labels in self._series
-            if all(re.fullmatch(pattern, labels.get(label, "")) for label, pattern in matchers.items())
-        ]
-        values = [(float(second), 0.5 * second) for second in range(int(at) - 20, int(at))]
-        return [Series(labels=labels, values=values) for labels in found]
-
-
-def process(instance: str, job: str = "kafka") -> dict[str, str]:
-    return {"__name__": "process_cpu_seconds_total", "instance": instance, "job": job}
-
-
-def jvm(instance: str, job: str = "kafka") -> dict[str, str]:
-    return {"__name__": "jvm_threads_current", "instance": instance, "job": job}
-
-
-KAFKA = (process("kafka-1:7071"), jvm("kafka-1:7071"))
-NODE = process("kafka-1:9100", "node")
-
-
-def sampled(prometheus: Any) -> tuple[dict[str, float], str]:
-    sampler = PrometheusSampler(prometheus, {1: "kafka-1:9092"})
-    sampler.edge(10.0)
-    sampler.edge(20.0)
-    return sampler.metrics(1000, [0]), sampler.unavailable
 
 
 def test_a_process_beside_the_broker_is_none_of_it() -> None:
@@ -463,12 +417,6 @@ def settled(prometheus: Any, brokers: dict[int, str]) -> str:
     return PrometheusSampler(prometheus, brokers).settle()
 
 
-def scraping(*series: dict[str, str], **stated: Any) -> Any:
-    found: Any = Scraped(*series, **stated)
-    found.scrape_interval_s = lambda: 1.0
-    return found
-
-
 def test_the_exporter_that_tells_of_the_brokers_at_the_start_is_the_run_s() -> None:
     """Each window chose anew: where the JMX exporter fell silent the whole host's CPU was the broker's."""
     node = {"__name__": "node_cpu_seconds_total", "instance": "kafka-1:9100", "mode": "user", "cpu": "0"}
@@ -514,16 +462,13 @@ def test_a_pod_is_the_broker_whose_host_name_it_begins(label: str) -> None:
     assert "(strimzi)" in settled(scraping(*pods, *jvms, preset="strimzi"), brokers)
 
 
-def test_only_the_scrape_intervals_of_what_is_matched_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_scrape_intervals_of_what_is_matched_count(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job of 7 min beside the brokers' made rounds of 2,100 s."""
     targets = [
         {"labels": {"job": "kafka", "instance": "kafka-1:7071"}, "scrapeInterval": "15s"},
         {"labels": {"job": "slow", "instance": "else:1"}, "scrapeInterval": "7m"},
     ]
-    asked: Any = Prometheus.__new__(Prometheus)
-    asked._client = Mock(get_targets=lambda state: {"activeTargets": targets})
-    asked.source = PrometheusSource(url="http://p", match='job="kafka"')
+    monkeypatch.setattr(Answers, "targets", targets)
     monkeypatch.setattr(Prometheus, "instant", lambda _self, query, at=20.0: Scraped(*KAFKA).instant(query, 20.0))
-    assert asked.scrape_interval_s() == 15
-    asked.source = PrometheusSource(url="http://p")
-    assert asked.scrape_interval_s() == 420, "nothing says which are the brokers'"
+    assert Prometheus(PrometheusSource(url=server, match='job="kafka"')).scrape_interval_s() == 15
+    assert Prometheus(PrometheusSource(url=server)).scrape_interval_s() == 420, "nothing says which are the brokers'"
