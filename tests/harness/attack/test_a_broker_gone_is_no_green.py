@@ -20,9 +20,9 @@ from perfgate.systems.kafka.attached import identity
 from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.attached.external import ExternalTarget, TwoTargets
 from tests.harness.build import profile, scenario, threshold
+from tests.harness.build.real_brokers import FILE
 from tests.harness.build.recorded import RECORDED
 from tests.harness.forked import gate
-from tests.harness.systems.test_put_back import FILE
 
 THREE = scenario("replicas-3")
 HELD = profile(threshold("records_per_s", 1000.0, name="replicas-3"))

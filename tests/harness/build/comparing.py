@@ -7,7 +7,7 @@ from typing import Any
 from perfgate.judge.claims.same import SequentialStopRule
 from perfgate.measure.comparing import Comparing
 from perfgate.model import AS_USUAL, Change, Deciding, RecordedPairs, Scenario
-from perfgate.model.stopping import ComparisonStopRule
+from perfgate.model.compared import ComparisonStopRule
 from perfgate.model.target import OutsideChange
 from tests.harness.build.rounds import scenario
 from tests.harness.corpus.fake_run import World, fake_setup

@@ -11,15 +11,7 @@ from perfgate.load.history import OUTCOME, RECEIPT, SEND
 from perfgate.measure.assembly import unmeasured
 from perfgate.measure.faults.analysis import analyse
 from perfgate.measure.faults.history import Written
-from perfgate.model import (
-    FAULTS,
-    Fault,
-    FaultScenario,
-    Measurement,
-    Round,
-    Scenario,
-    settings,
-)
+from perfgate.model import FAULTS, Fault, FaultScenario, Measurement, Round, Scenario, settings
 from perfgate.model.faults import Scene
 from perfgate.model.target import State
 from tests.harness.build.rounds import flawed, scenario

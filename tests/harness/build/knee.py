@@ -6,10 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from perfgate.measure.assembly import Finished
-from perfgate.measure.ramp import (
-    LEAST_SHARE,
-    UNLOADED_TIMES,
-)
+from perfgate.measure.ramp import LEAST_SHARE, UNLOADED_TIMES
 from perfgate.model import Load, Measurement, Round, Scenario
 from tests.harness.build.rounds import flawed, one_round, scenario
 

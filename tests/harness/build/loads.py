@@ -1,8 +1,6 @@
 """Results of a driver's load."""
 
-from perfgate.model import (
-    HostReport,
-)
+from perfgate.model import HostReport
 from perfgate.model.load import LoadResult, Received, Sent
 from tests.harness.build.rounds import histogram
 

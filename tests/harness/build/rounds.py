@@ -7,15 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from perfgate.model import (
-    Accounting,
-    GeneratorReport,
-    Load,
-    Measurement,
-    Round,
-    Scenario,
-    TopicSpec,
-)
+from perfgate.model import Accounting, GeneratorReport, Load, Measurement, Round, Scenario, TopicSpec
 from perfgate.model.flaw import Flaw
 from perfgate.model.histogram import LatencyRecorder, encode
 from perfgate.report.shape import flaws_of

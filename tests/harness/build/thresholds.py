@@ -1,11 +1,6 @@
 """Thresholds, profiles and relations."""
 
-from perfgate.model import (
-    METRICS,
-    PairRelation,
-    Profile,
-    Threshold,
-)
+from perfgate.model import METRICS, PairRelation, Profile, Threshold
 
 
 def threshold(

@@ -2,48 +2,33 @@
 
 import json
 import math
-import subprocess
-import time
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from perfgate.faults.scale_out import with_newcomer
-from perfgate.host.session import run_in_session
 from perfgate.judge.faults.expectation import expected_outage
 from perfgate.judge.faults.rules import durability_of, judge_fault, took_over
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.assembly import unmeasured
 from perfgate.measure.faults.analysis import analyse, judged_again
-from perfgate.measure.faults.flaws import schedule_delay_s, spoilt_latencies
-from perfgate.measure.faults.history import Written, cores, history_path, keep, recall
-from perfgate.metrics.process import process_sampler
-from perfgate.metrics.usage import WATCH_EVERY_S, UsageWatch
+from perfgate.measure.faults.history import Written, history_path, keep, recall
 from perfgate.model import (
     ClusterSpec,
     Consumers,
     Fault,
     Measurement,
     Profile,
-    TopicSpec,
     Verdict,
     settings,
 )
-from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.model.errors import ConfigurationError
 from perfgate.model.target import LoggedChange
 from perfgate.report.plots import fault_timeline_figure
 from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.report.style import png
-from perfgate.systems.kafka.client.topics import assignment
-from perfgate.systems.kafka.managed.faults import KafkaTools
-from perfgate.systems.kafka.observe import changes
-from tests.harness.build import flawed, threshold
+from tests.harness.build import threshold
 from tests.harness.build.faults import END, FAULT, OUTAGE, RATE, START, faulty, history, measured, state
 
 
@@ -82,71 +67,6 @@ def test_a_known_history_gives_the_known_answer() -> None:
     assert sum(failover.acknowledged["1"]) == pytest.approx(100 * 50, abs=2)
 
 
-LOG = """\
-Dumping /data/__cluster_metadata-0/00000000000000000000.log
-baseOffset: 0 lastOffset: 0 count: 1 partitionLeaderEpoch: 1 isControl: true CreateTime: 1000000 size: 106
-| offset: 0 CreateTime: 1000000 keySize: 4 valueSize: 34 sequence: -1 headerKeys: [] LeaderChange: {"version":0,"leaderId":102,"voters":[{"voterId":101}]}
-| offset: 4 CreateTime: 1001000 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: {"type":"TOPIC_RECORD","version":0,"data":{"name":"ours","topicId":"A"}}
-| offset: 5 CreateTime: 1001000 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: {"type":"PARTITION_RECORD","version":2,"data":{"partitionId":0,"topicId":"A","isr":[1,2],"leader":1}}
-| offset: 6 CreateTime: 1001000 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: {"type":"PARTITION_RECORD","version":2,"data":{"partitionId":0,"topicId":"B","isr":[1,2],"leader":1}}
-| offset: 7 CreateTime: 1023500 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: {"type":"BROKER_REGISTRATION_CHANGE_RECORD","version":2,"data":{"brokerId":1,"brokerEpoch":7,"fenced":1}}
-| offset: 8 CreateTime: 1023500 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: {"type":"PARTITION_CHANGE_RECORD","version":1,"data":{"partitionId":0,"topicId":"A","isr":[2],"leader":2}}
-| offset: 9 CreateTime: 1023600 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: {"type":"PARTITION_CHANGE_RECORD","version":1,"data":{"partitionId":0,"topicId":"B","isr":[2],"leader":2}}
-| offset: 10 CreateTime: 1024000 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: {"type":"PARTITION_CHANGE_RECORD","version":1,"data":{"partitionId":0,"topicId":"A","isr":[2]}}
-| offset: 11 CreateTime: 1024000 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: {"type":"NO_OP_RECORD","version":0,"data":{}}
-| offset: 12 CreateTime: 1035000 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: {"type":"BROKER_REGISTRATION_CHANGE_RECORD","version":2,"data":{"brokerId":1,"brokerEpoch":7,"fenced":-1}}
-| offset: 13 CreateTime: 1040000 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: {"type":"PARTITION_CHANGE_RECORD","version":1,"data":{"partitionId":0,"topicId":"A","leader":1,"leaderRecoveryState":1}}
-"""  # noqa: E501 - as the dump tool prints it; shortened
-
-
-def test_the_controllers_log_tells_the_steps_of_an_outage() -> None:
-    found = changes(LOG, "ours", -900.0)
-    assert [(change.at, change.what, change.number, change.leader) for change in found] == [
-        (100.0, "controller", 102, -1),
-        (101.0, "leader", 0, 1),
-        (123.5, "fenced", 1, -1),
-        (123.5, "leader", 0, 2),
-        (135.0, "back", 1, -1),
-        (140.0, "leader", 0, 1),
-    ]
-    failover, metrics, _ = analyse(replace(history(), changes=found))
-    assert failover.split == pytest.approx({"fenced_s": 3.5, "elected_s": 3.5, "first_ack_s": OUTAGE}, abs=0.02)
-    assert "log" in failover.split_source
-    assert (metrics["unclean_elections"], metrics["controller_changes"]) == (1, 0)
-
-
-def test_a_broker_that_starts_again_counts_its_cpu_from_the_start() -> None:
-    looks = [(0.0, {"1": 10.0, "2": 5.0}), (1.0, {"1": 11.0}), (2.0, {"1": 12.0, "2": 0.5}), (3.0, {"2": 1.5})]
-    assert cores(looks, 0.0, 1.0) == pytest.approx(1.0)
-    assert cores(looks, 0.0, 2.0) == pytest.approx((1.0 + 1.0 + 0.5) / 2)
-    assert cores(looks, 2.0, 3.0) == pytest.approx(1.0)
-    assert cores(looks, 2.5, 3.0) is None
-
-
-def test_a_broker_whose_counter_is_not_read_once_uses_what_it_did_meanwhile() -> None:
-    """It used all of its life's CPU within half a second: 11.7 cores in place of 1.5."""
-    looks = [(at / 2, {"1": 300 + at / 4, "2": 300 + at / 4}) for at in range(61)]
-    for unread in (0, 20, 60):
-        seen = [(at, {"1": used["1"]} if at == unread / 2 else used) for at, used in looks]
-        assert cores(seen, 0.0, 30.0) == pytest.approx(1.0, abs=0.02)
-        assert cores(seen, 10.0, 20.0) == pytest.approx(1.0, abs=0.03)
-
-
-@given(partitions=st.integers(1, 30), brokers=st.integers(1, 6), data=st.data())
-def test_a_newcomer_takes_its_share_and_no_more(partitions: int, brokers: int, data: st.DataObject) -> None:
-    replicas = assignment(
-        TopicSpec(partitions=partitions, replication_factor=data.draw(st.integers(1, brokers)), on_brokers=brokers)
-    )
-    before = tuple(map(tuple, replicas))
-    after = with_newcomer(before, brokers + 1)
-    held = sum(brokers + 1 in ids for ids in after)
-    present = {broker for ids in before for broker in ids}
-    assert held == min(sum(map(len, before)) // (len(present) + 1), partitions)
-    for old, new in zip(before, after, strict=True):
-        assert len(set(new)) == len(old)
-        assert len(set(new) - set(old)) <= 1
-
-
 def test_consumers_that_lag_behind_are_seen_until_they_have_caught_up() -> None:
     written = history()
     late = written.receipts[0].copy()
@@ -156,70 +76,6 @@ def test_consumers_that_lag_behind_are_seen_until_they_have_caught_up() -> None:
     assert metrics["lag_drained_s"] == pytest.approx(12.0, abs=0.2)
     late["at"][late["at"] >= FAULT] = END + 1
     assert "lag_drained_s" not in analyse(replace(written, receipts=[late]))[1]
-
-
-def test_a_generator_that_was_late_is_seen() -> None:
-    assert schedule_delay_s(history()) == pytest.approx(0.0, abs=1e-6)
-    late = history()
-    late.sends[0]["at"] += 0.03
-    assert schedule_delay_s(late) == pytest.approx(0.03, abs=1e-6)
-
-
-def late_by(seconds: float) -> Written:
-    """Return the history of a generator that paused for so long, again and again, before the fault."""
-    found = history()
-    found.sends[0]["at"] += seconds
-    return found
-
-
-@pytest.mark.parametrize(
-    ("late_s", "limit_s", "verdict"),
-    [
-        (0.03, 7.99, Verdict.REGRESSED),
-        (0.149, 8.5, Verdict.PASS),
-        (0.149, 8.1, Verdict.INCONCLUSIVE),
-        (0.149, 7.9, Verdict.INCONCLUSIVE),
-        (0.149, 7.0, Verdict.REGRESSED),
-        (0.9, 12.0, Verdict.PASS),
-        (1.7, 4.0, Verdict.INCONCLUSIVE),
-    ],
-)
-def test_a_late_generator_widens_what_an_outage_is_known_to(late_s: float, limit_s: float, verdict: Verdict) -> None:
-    """Of 8.0 s; below five times the pauses it is never red, for it may be one of them."""
-    taken = measured(faulty(), late_by(late_s))
-    assert taken.rounds[0].metrics["outage_resolution_s"] == pytest.approx(late_s, abs=1e-6)
-    held = threshold("outage_s.max", limit_s, name="kill-leader", tolerance=0.0)
-    judgement = next(j for j in judge_fault(faulty(), taken, [held]).judgements if j.metric == "outage_s.max")
-    assert judgement.verdict is verdict
-    if verdict is Verdict.INCONCLUSIVE:
-        assert f"paused for {late_s:.2f} s" in judgement.reason
-
-
-@pytest.mark.parametrize(("generator", "verdict"), [(True, Verdict.INCONCLUSIVE), (False, Verdict.REGRESSED)])
-@pytest.mark.parametrize("kind", ["kill-controller", "time"])
-def test_a_pause_of_the_generator_since_the_fault_is_no_outage(kind: str, generator: bool, verdict: Verdict) -> None:
-    """2 s in which nothing was sent, or nothing taken of what was sent in time; 1 s is green."""
-    written = history(down=False)
-    (sends,), (outcomes,) = (rows.copy() for rows in written.sends), (rows.copy() for rows in written.outcomes)
-    for rows in (sends, outcomes)[not generator :]:
-        paused = (rows["at"] >= FAULT + 5) & (rows["at"] < FAULT + 7)
-        # What was under way is heard of first; all that is owed may go to one partition.
-        rows["at"][paused] = FAULT + (7.001 if rows is sends else 7)
-        if rows is sends:
-            rows["partition"][paused] = 0
-    outcome = judge_scenario(measured(faulty(kind=kind), replace(written, sends=[sends], outcomes=[outcomes])), None)
-    assert outcome.verdict is verdict, outcome.reasons
-    assert ("sends were late themselves" in outcome.reasons[0]) is generator
-
-
-def test_a_late_generator_on_a_fault_that_costs_nothing_leaves_it_green() -> None:
-    """0.15 s are not told from an outage of as much, but both are far below the 1 s that it may cost."""
-    elected = [LoggedChange(at, "controller", 102) for at in (START, FAULT + 3.2)]
-    quiet = replace(late_by(0.149), outcomes=history(down=False).outcomes, changes=elected)
-    taken = measured(faulty(kind="kill-controller"), quiet)
-    metrics = {**taken.rounds[0].metrics, "receive_outage_s.max": 0.2}  # those of the history are down for 8 s
-    outcome = judge_scenario(replace(taken, rounds=(replace(taken.rounds[0], metrics=metrics),)), None)
-    assert outcome.verdict is Verdict.PASS, outcome.reasons
 
 
 @pytest.mark.parametrize(
@@ -247,21 +103,6 @@ def test_controllers_that_elect_nobody_while_the_active_one_is_away_are_red(
         assert "in 1 of 1 rounds no new controller was elected" in outcome.reasons[0]
         two = replace(faulty(kind="kill-controller"), cluster=ClusterSpec(controllers=2))
         assert took_over(two, taken) == [], "the one that is left is no majority"
-
-
-def test_a_late_generator_spoils_the_latencies_that_it_is_a_part_of() -> None:
-    taken = late_by(0.149)
-    metrics = analyse(taken)[1]
-    spoilt_by = spoilt_latencies(taken, metrics)
-    assert [doubt.metrics for doubt in spoilt_by] == [("latency_before_ms",), ("latency_after_ms",)], "8 s during it"
-    assert spoilt_latencies(history(), metrics) == []
-    (r,) = measured(faulty(), taken).rounds
-    texts = {metric: doubt.text for doubt in spoilt_by for metric in doubt.metrics}
-    spoilt = flawed(r, invalid_metrics=texts, doubts=tuple(spoilt_by))
-    held = [threshold("latency_before_ms.p99", 100.0, name="kill-leader")]
-    outcome = judge_fault(faulty(), replace(measured(faulty(), taken), rounds=(spoilt,)), held)
-    assert outcome.verdict is Verdict.INVALID
-    assert "sent late" in outcome.reasons[0]
 
 
 def test_a_history_that_was_kept_is_judged_the_same(tmp_path: Path) -> None:
@@ -557,66 +398,3 @@ def test_the_timeline_shows_what_was_acknowledged_and_what_was_done() -> None:
     ]
     assert leaders.get_xlabel() == "seconds since the fault"
     assert png(fault_timeline_figure("kill-leader", failover)).startswith(b"\x89PNG")
-
-
-def test_a_broker_that_is_gone_is_told_at_an_edge_and_left_out_by_the_watch() -> None:
-    with subprocess.Popen(["sleep", "60"]) as broker, subprocess.Popen(["sleep", "60"]) as other:
-        sampler = process_sampler(lambda: {1: broker.pid, 2: other.pid})
-        try:
-            sampler.edge()
-            with UsageWatch(sampler.read) as watch:
-                time.sleep(2 * WATCH_EVERY_S)
-                broker.kill()
-                broker.wait()
-                time.sleep(3 * WATCH_EVERY_S)
-            assert (set(watch.cpu[0][1]), set(watch.cpu[-1][1])) == ({"1", "2"}, {"2"})
-            with pytest.raises(TargetError, match="broker 1 was gone when its CPU was read"):
-                sampler.edge()
-        finally:
-            broker.kill()
-            other.kill()
-
-
-def test_a_tool_that_takes_too_long_leaves_nothing_behind(tmp_path: Path) -> None:
-    with pytest.raises(subprocess.TimeoutExpired):
-        run_in_session(["/bin/bash", "-c", f"sleep 60 & echo $! > {tmp_path}/pid; wait"], 0.5)
-    child = int((tmp_path / "pid").read_text())
-    deadline = time.monotonic() + 30  # killed processes of a busy machine take a moment to be gone
-    while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-class OldKafka(KafkaTools):
-    """A Kafka whose tools bear their old names, and print what they were given."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        java = folder / "java"
-        java.write_text('#!/bin/bash\n[[ "$*" == *" kafka.tools.DumpLogSegments "* ]] && echo "${@: -1}"\n')
-        java.chmod(0o755)
-
-    def run_script(self, script: str, variables: Mapping[str, str]) -> str:
-        given = {"java": str(self._folder / "java"), "classpath": "", "metadata": str(self._folder), **variables}
-        code, output = run_in_session(["/bin/bash", "-c", script], 10, given)
-        return output if code == 0 else f"ended with {code}"
-
-
-def test_every_segment_is_dumped_by_whichever_tool_there_is(tmp_path: Path) -> None:
-    for name in ("1.log", "2.log", "2.index"):
-        (tmp_path / name).touch()
-    assert OldKafka(tmp_path).metadata_log() == "1.log,2.log\n"
-
-
-def test_an_empty_dump_is_not_a_log_in_which_nothing_happened(tmp_path: Path) -> None:
-    tools = OldKafka(tmp_path)
-    (tmp_path / "1.log").touch()
-    assert tools.changes("t") == []
-    (tmp_path / "java").write_text("#!/bin/bash\nexit 0\n")
-    assert tools.changes("t") is None, "unclean elections would be none, as if looked for"
-
-
-def test_a_tool_that_is_not_there_fails(tmp_path: Path) -> None:
-    tools = OldKafka(tmp_path)
-    (tmp_path / "java").write_text("#!/bin/bash\nexit 1\n")
-    assert tools.metadata_log() == "ended with 1"

@@ -15,15 +15,7 @@ from hypothesis import strategies as st
 from perfgate.judge.claims.threshold import required
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.assembly import Finished
-from perfgate.measure.ramp import (
-    BELOW,
-    RESOLUTION,
-    TRIES,
-    Known,
-    find_knee,
-    known_after,
-    ramp_round,
-)
+from perfgate.measure.ramp import BELOW, RESOLUTION, TRIES, Known, find_knee, known_after, ramp_round
 from perfgate.model import Consumers, Reading, Round, Scenario, Verdict, with_changes
 from perfgate.report.plots import knee_curve_figure
 from perfgate.report.results import recorded_measurement, scenario_entry

@@ -4,143 +4,20 @@ data/run.json is a smoke run of the five white-paper rows on the embedded target
 """
 
 import json
-import math
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
-from perfgate.judge.claims.same import judge_comparison
-from perfgate.model import FAULTS, METRICS, Comparison, Fault, FaultScenario
-from perfgate.model.declared import LINKS
-from perfgate.model.errors import ConfigurationError
-from perfgate.report.proposal import show
-from perfgate.report.results import (
-    baseline_entries,
-    comparison_entry,
-    load_run,
-    recorded_baselines,
-    recorded_comparisons,
-    recorded_measurements,
-    scenario_entry,
-    write_run,
-)
-from perfgate.report.runs_alike import runs_alike
-from perfgate.report.schema import PATH, schema_text
 from tests.harness.build import flaw_entry
-from tests.harness.build.recorded import RECORDED, SCHEMA, verdicts
+from tests.harness.build.recorded import RECORDED, verdicts
 from tests.harness.forked import gate
 from tests.harness.run_gate import HANG_BOUND_S, RECORDED_THRESHOLDS, ROOT, Finished
-
-
-@pytest.fixture(scope="module")
-def document() -> dict[str, Any]:
-    return load_run(RECORDED)
-
-
-@pytest.fixture(scope="module")
-def replayed(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    results = tmp_path_factory.mktemp("replayed")
-    return gate(results, f"--replay={RECORDED}", f"--benchmark-json={results / 'benchmark.json'}", pictures=True)
-
-
-@pytest.fixture
-def thresholds(tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that copies the recorded run's thresholds with one file changed."""
-
-    def changed(name: str, old: str, new: str) -> Path:
-        folder = tmp_path / "thresholds"
-        shutil.copytree(RECORDED_THRESHOLDS, folder)
-        path = folder / name
-        text, count = re.subn(old, new, path.read_text())
-        assert count, f"{old!r} does not stand in {name}"
-        path.write_text(text)
-        return folder
-
-    return changed
-
-
-def test_the_recorded_run_and_its_replay_keep_to_the_schema(document: dict[str, Any], replayed: Finished) -> None:
-    for run in (document, replayed.run):
-        jsonschema.validate(run, SCHEMA, format_checker=jsonschema.FormatChecker())
-
-
-def test_the_schema_knows_every_metric() -> None:
-    legal = SCHEMA["$defs"]["ScenarioEntry"]["properties"]["metrics"]["propertyNames"]["pattern"]
-    assert [name for name in METRICS if not re.fullmatch(legal, name)] == []
-
-
-def test_the_schema_is_what_the_types_make() -> None:
-    assert PATH.read_text() == schema_text(), "make it again: python -m perfgate.report.schema"
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"window_s": "3"}, "rounds.0.window_s = '3' Input should be a valid number"),
-        ({"window_s": True}, "rounds.0.window_s = True"),
-        ({"index": 1.0}, "rounds.0.index = 1.0 Input should be a valid integer"),
-        ({"metrics": {"records_per_s": None}}, "rounds.0.metrics.records_per_s = None"),
-        ({"metrics": {"records_per_s": float("nan")}}, "rounds.0.metrics.records_per_s = nan Input should be a finite"),
-        ({"metrics": {"records_per_s": float("inf")}}, "rounds.0.metrics.records_per_s = inf Input should be a finite"),
-        ({"flaws": "a broker died"}, "rounds.0.flaws = 'a broker died'"),
-        ({"flaws": [{"text": 1}]}, "rounds.0.flaws.0.text = 1 Input should be a valid string"),
-        ({"invalied": []}, "rounds.0.invalied = [] Unexpected keyword argument"),
-        ({"accounting": {"partitions": []}}, "lacks the key 'rounds.0.accounting.attempted'"),
-    ],
-)
-def test_a_damaged_round_is_an_error_that_names_the_place(
-    document: dict[str, Any], change: dict[str, Any], words: str
-) -> None:
-    """Nothing is converted: a text that looks like a number could be any."""
-    damaged = json.loads(json.dumps(document))
-    damaged["scenarios"][0]["rounds"][0] |= change
-    with pytest.raises(ConfigurationError) as caught:
-        recorded_measurements(damaged)
-    assert f"run.json is damaged: scenario '{damaged['scenarios'][0]['name']}': {words}" in str(caught.value)
-
-
-@pytest.mark.parametrize("key", ["flaws", "reading", "not_sustained", "accounting.partitions", "accounting"])
-def test_a_round_that_lacks_what_makes_it_invalid_is_damaged(document: dict[str, Any], key: str) -> None:
-    """The model's default would stand in for it: a valid round."""
-    damaged = json.loads(json.dumps(document))
-    table, _, inner = key.rpartition(".")
-    del (damaged["scenarios"][0]["rounds"][0][table] if table else damaged["scenarios"][0]["rounds"][0])[inner]
-    with pytest.raises(ConfigurationError, match=rf"run\.json is damaged: KeyError\('{inner}'\)"):
-        recorded_measurements(damaged)
-    with pytest.raises(jsonschema.ValidationError, match=f"'{inner}' is a required property"):
-        jsonschema.validate(damaged, SCHEMA)
-
-
-def test_a_run_without_an_entrys_name_is_damaged() -> None:
-    runs: tuple[dict[str, Any], ...] = ({}, {"scenarios": [{}]}, {"scenarios": ["batch-1k"]})
-    for damaged in runs:
-        with pytest.raises(ConfigurationError, match=r"run\.json is damaged"):
-            recorded_measurements(damaged)
-
-
-def test_what_is_no_number_is_never_written(tmp_path: Path, document: dict[str, Any]) -> None:
-    name, measurement = next(iter(recorded_measurements(document).items()))
-    (first, *others) = measurement.rounds
-    spoilt = replace(first, metrics={**first.metrics, "records_per_s": math.nan})
-    entry = scenario_entry(replace(measurement, rounds=(spoilt, *others)), None)
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        write_run({"scenarios": [entry]}, tmp_path / f"{name}.json")
-
-
-def test_the_schema_refuses_what_it_should(document: dict[str, Any]) -> None:
-    for key in ("schema", "target", "scenarios"):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate({k: v for k, v in document.items() if k != key}, SCHEMA)
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({**document, "surprise": 1}, SCHEMA)
 
 
 def test_a_replay_gives_the_same_verdicts_without_a_cluster(document: dict[str, Any], replayed: Finished) -> None:
@@ -182,90 +59,6 @@ def test_a_replay_decodes_each_histogram_once(tmp_path: Path, document: dict[str
     assert f"decoded {len(texts)}, of them different {len(texts)}" in done.stdout
 
 
-def test_measurements_survive_the_way_through_run_json(document: dict[str, Any]) -> None:
-    for entry in document["scenarios"]:
-        measurement = recorded_measurements(document)[entry["name"]]
-        again = json.loads(json.dumps(scenario_entry(measurement, None)))
-        added = {
-            "declared": {
-                **entry["declared"],
-                "refusal": "",
-                "client_version": "",
-                "transaction_ms": 0.0,
-                "cluster": {**entry["declared"]["cluster"], "log_dirs": 1, "home": "", "security": "plaintext"},
-            },
-            "rounds": [
-                {
-                    **r,
-                    "steps": [],
-                    "hosts": [],
-                    "partitions": [],
-                    "broker_cpu_over_time": {},
-                    "untold": {},
-                    "growth": 1.0,
-                    "target_unhealthy": False,
-                    "accounting": {**r["accounting"], "markers": 0},
-                }
-                for r in entry["rounds"]
-            ],
-            "accounting": {**entry["accounting"], "markers": 0},
-            "load": {
-                **entry["load"],
-                "probes": False,
-                "times_out": False,
-                "share_of_knee": 0.0,
-                "level_p99_ms": 0.0,
-                "knee": "",
-            },
-        }
-        for key in ("metrics", "rounds", "accounting", "load", "link", "declared", "generator"):
-            assert again[key] == added.get(key, entry[key])
-
-
-def test_a_row_measured_beside_another_family_survives_the_way_through_run_json(document: dict[str, Any]) -> None:
-    """So do a refusal, a fault, and every link there is."""
-    assert recorded_baselines(document) == {}, "a recording of before there were any"
-    plain = next(iter(recorded_measurements(document).values()))
-    rows = [replace(plain.scenario, link=link) for link in LINKS.values()]
-    rows += [replace(plain.scenario, refusal="INVALID_REPLICATION_FACTOR")]
-    rows += [FaultScenario.of(plain.scenario, Fault(kind=kind, hold_s=20.0, repeats=3)) for kind in FAULTS]
-    for row in rows:
-        beside = {("acks", row.name): replace(plain, scenario=row)}
-        written = {**document, "baselines": baseline_entries(beside)}
-        jsonschema.validate(written, SCHEMA)
-        (again,) = recorded_baselines(json.loads(json.dumps(written, allow_nan=False))).items()
-        assert (again[0], again[1].scenario, again[1].rounds) == (("acks", row.name), row, plain.rounds)
-    written["baselines"][0]["declared"]["fault"]["kind"] = "flood"
-    with pytest.raises(ConfigurationError, match="unknown fault 'flood'"):
-        recorded_baselines(written)
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(written, SCHEMA)
-
-
-def test_a_comparison_survives_the_way_through_run_json(document: dict[str, Any]) -> None:
-    one, other = list(recorded_measurements(document).values())[:2]
-    compared = Comparison(
-        change="linger 5",
-        baseline=one,
-        candidate=replace(other, scenario=one.scenario),
-        method="turns",
-        rounds_per_unit=1,
-        planned_units=3,
-        orders=("ABBA BAAB",) * 3,
-        minutes=1.5,
-    )
-    again = json.loads(json.dumps(comparison_entry(compared, judge_comparison(compared)), allow_nan=False))
-    written = {**document, "change": {"name": "linger 5", "budget_s": 600}, "comparisons": [again]}
-    jsonschema.validate(written, SCHEMA)
-    read = recorded_comparisons(written)[one.scenario.name]
-    for side, before in ((read.baseline, compared.baseline), (read.candidate, compared.candidate)):
-        assert (side.rounds, side.scenario) == (before.rounds, before.scenario)
-    assert replace(read, baseline=one, candidate=other) == replace(compared, candidate=other)
-    again["minutes"] = "1.5"
-    with pytest.raises(ConfigurationError, match=r"damaged: comparison of '[a-z0-9-]+': minutes = '1\.5'"):
-        recorded_comparisons(written)
-
-
 def test_a_run_of_the_schema_before_is_judged_as_it_was(tmp_path: Path, document: dict[str, Any]) -> None:
     """Schema 3 knew of no withdrawn records, no rounds of warm-up, no ledger, and had another canary."""
     old = json.loads(json.dumps(document))
@@ -280,18 +73,6 @@ def test_a_run_of_the_schema_before_is_judged_as_it_was(tmp_path: Path, document
     done = gate(tmp_path / "results", f"--replay={tmp_path / 'run.json'}")
     assert done.code == 0, done.output
     assert verdicts(done.run) == verdicts(document)
-
-
-def test_a_run_that_was_recorded_before_metrics_could_be_spoilt_is_read(
-    document: dict[str, Any], tmp_path: Path
-) -> None:
-    older = json.loads(json.dumps(document))
-    for entry in older["scenarios"]:
-        for recorded in entry["rounds"]:
-            del recorded["flaws"], recorded["generator"]["wake_delay_p99_ms"]
-            recorded["invalid"] = []
-    (tmp_path / "run.json").write_text(json.dumps({**older, "schema": 4}))
-    assert recorded_measurements(load_run(tmp_path / "run.json")) == recorded_measurements(document)
 
 
 def test_the_terminal_shows_every_row_and_relation_and_one_line_at_the_end(replayed: Finished) -> None:
@@ -547,181 +328,12 @@ def test_a_family_brings_the_rows_it_compares_with(tmp_path: Path) -> None:
     assert set(verdicts(both.run)) == {*cross_az, "replicas-3", "acks-all", "acks-rate", "acks-cpu"}, "and not the last"
 
 
-def test_a_proposal_is_written_beside_the_run_and_loads_as_a_profile(tmp_path: Path) -> None:
-    stored = {path: path.read_text() for path in (ROOT / "thresholds").iterdir()}
-    done = gate(tmp_path, f"--replay={RECORDED}", "--record-thresholds")
-    (path,) = tmp_path.glob("2*/thresholds-proposal.toml")
-    text = path.read_text()
-    assert "NOT ENOUGH RUNS: 1 of 5" in text
-    assert "[batch-1k]" in text
-    assert done.code == 0
-    assert {path: path.read_text() for path in (ROOT / "thresholds").iterdir()} == stored
-
-
-def test_a_proposal_counts_each_run_once(tmp_path: Path, document: dict[str, Any]) -> None:
-    """results/latest is one of the runs under another name."""
-    (tmp_path / document["run_id"]).mkdir()
-    (tmp_path / document["run_id"] / "run.json").write_text(json.dumps(document))
-    (tmp_path / "latest").symlink_to(document["run_id"])
-    other = {**document, "run_id": "20261119T000000Z-aaaa"}
-    assert [run["run_id"] for run in runs_alike(other, tmp_path)] == [other["run_id"], document["run_id"]]
-    modified = {**document, "run_id": "20261118T000000Z-bbbb", "modified": ["producer.linger.ms=5"]}
-    (tmp_path / "modified").mkdir()
-    (tmp_path / "modified" / "run.json").write_text(json.dumps(modified))
-    assert len(runs_alike(other, tmp_path)) == 2, "a modified run says nothing about thresholds"
-
-
-@pytest.mark.parametrize(
-    ("place", "value", "alike"),
-    [
-        (("environment", "librdkafka"), "2.11.0", False),
-        (("scenarios", 0, "declared", "record_bytes"), 512, False),
-        (("scenarios", 0, "load", "rate"), 512.0, False),
-        (("scenarios", 0, "declared", "cluster", "kafka_version"), "4.3.0", True),
-        (("environment", "commit"), "abcdef123456", True),
-    ],
-)
-def test_a_baseline_is_made_of_runs_of_one_client_and_declaration(
-    tmp_path: Path, document: dict[str, Any], place: tuple[Any, ...], value: object, alike: bool
-) -> None:
-    """Runs from before a scenario was declared otherwise were mixed with those since."""
-    other = {**json.loads(json.dumps(document)), "run_id": "20261119T000000Z-aaaa"}
-    within = other
-    for key in place[:-1]:
-        within = within[key]
-    within[place[-1]] = value
-    (tmp_path / other["run_id"]).mkdir()
-    (tmp_path / other["run_id"] / "run.json").write_text(json.dumps(other))
-    others = [run for run in runs_alike(document, tmp_path) if run["run_id"] == other["run_id"]]
-    name = document["scenarios"][0]["name"]
-    assert any(entry["name"] == name for run in others for entry in run["scenarios"]) is alike
-    if place[0] == "scenarios":
-        assert len(others[0]["scenarios"]) == len(document["scenarios"]) - (not alike), "the others are as good"
-
-
 def test_list_scenarios_runs_nothing(tmp_path: Path) -> None:
     done = gate(tmp_path, "--list-scenarios")
     assert done.code == 0
     for name in ("batch-1k", "batch-16k", "cross-az", "replicas-3", "acks-all", "acks-cpu"):
         assert re.search(rf"^  {name} ", done.output, re.MULTILINE)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.fixture(scope="session")
-def beside_published(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """The recorded run, with the shipped profiles beside it."""
-    return gate(tmp_path_factory.mktemp("published"), f"--replay={RECORDED}", f"--thresholds={ROOT / 'thresholds'}")
-
-
-def test_published_figures_stand_beside_the_measured_ones_everywhere(beside_published: Finished) -> None:
-    found = beside_published.scenario("batch-16k")["published"]
-    assert [(one["profile"], one["metric"], one["value"]) for one in found] == [
-        ("dms-c6-large-2", "records_per_s", 102_399),
-        ("dms-c6-large-2", "broker_cpu_cores.sum", 1.448),
-    ]
-    assert re.search(r"^batch-16k +records_per_s +102,399 records/s +[\d,]+ +3 x 2 vCPU", beside_published.output, re.M)
-    assert "102,399 records/s" in beside_published.allure["batch-16k"]["descriptionHtml"]
-    assert set(verdicts(beside_published.run).values()) == {"MISSING", "PASS"}, "none is held against them"
-
-
-def test_no_run_is_recorded_as_a_reference(tmp_path: Path, document: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match="published-benchmark is a reference: no run replaces"):
-        show(document, tmp_path, ROOT / "thresholds", profile="published-benchmark", accept=True)
-
-
-def test_a_reference_is_judged_when_it_is_named_and_what_it_lacks_is_not_red(
-    tmp_path: Path, document: dict[str, Any]
-) -> None:
-    thresholds = tmp_path / "thresholds"
-    shutil.copytree(RECORDED_THRESHOLDS, thresholds)
-    (thresholds / "elsewhere.toml").write_text(
-        '[profile]\nreference = true\nhardware = "another"\n'
-        "[batch-1k]\nrecords_per_s = { baseline = 1000000, tolerance = 0.6 }\n"
-    )
-    done = gate(tmp_path / "none", f"--replay={RECORDED}", f"--thresholds={thresholds}")
-    assert verdicts(done.run)["batch-1k"] == "PASS", "not chosen unasked"
-    named = gate(tmp_path / "named", f"--replay={RECORDED}", f"--thresholds={thresholds}", "--profile=elsewhere")
-    assert named.code == 1
-    assert verdicts(named.run)["batch-1k"] == "REGRESSED"
-    assert verdicts(named.run)["batch-16k"] == "MISSING"
-    assert named.allure["batch-16k"]["status"] == "skipped"
-
-
-@pytest.fixture
-def with_two_replicas(tmp_path: Path, document: dict[str, Any]) -> Callable[[float], Path]:
-    """Return what writes the recorded run with replicas-2 added: batch-1k's rounds at this share of their rate."""
-
-    def write(share: float) -> Path:
-        run = json.loads(json.dumps(document))
-        added = json.loads(json.dumps(next(e for e in run["scenarios"] if e["name"] == "batch-1k")))
-        added.update({"name": "replicas-2", "family": "replicas", "families": ["replicas"]})
-        for one in added["rounds"]:
-            one["metrics"]["records_per_s"] *= share
-        run["scenarios"].append(added)
-        path = tmp_path / "run.json"
-        path.write_text(json.dumps(run))
-        return path
-
-    return write
-
-
-def test_a_range_is_held_on_what_was_measured_and_is_in_all_reports(
-    tmp_path: Path, with_two_replicas: Callable[[float], Path]
-) -> None:
-    done = gate(tmp_path / "results", f"--replay={with_two_replicas(0.7)}", "--family=replicas")
-    (entry,) = done.run["ranges"]
-    assert (entry["name"], entry["verdict"]) == ("replicas-range", "PASS"), done.output
-    assert entry["leg"] == ["batch-1k", "replicas-2", "replicas-3"]
-    steps = {(step["of"], step["over"]): step for step in entry["steps"]}
-    assert steps["batch-1k", "replicas-2"]["ratio"] == pytest.approx(1 / 0.7)
-    assert steps["batch-1k", "replicas-3"]["at_least"] == 1.3
-    assert re.search(r"^replicas-range .* PASS$", done.output, re.MULTILINE)
-    shown = done.allure["replicas-range"]
-    assert "falls, in all 1.3 .. 10" in shown["name"]
-    assert "replicas-2 / replicas-3" in shown["descriptionHtml"]
-
-
-def test_a_range_whose_middle_collapsed_is_red_and_names_it(
-    tmp_path: Path, with_two_replicas: Callable[[float], Path]
-) -> None:
-    done = gate(tmp_path / "results", f"--replay={with_two_replicas(0.05)}", "--family=replicas")
-    assert done.code == 1
-    (entry,) = done.run["ranges"]
-    assert (entry["verdict"], [s["verdict"] for s in entry["steps"]]) == ("REGRESSED", ["REGRESSED"] * 2 + ["PASS"])
-    message = done.allure["replicas-range"]["statusDetails"]["message"]
-    assert "REGRESSED replicas-range" in message
-    assert "batch-1k / replicas-2" in message
-
-
-def test_a_range_of_too_few_scenarios_is_not_run_and_says_so(tmp_path: Path, document: dict[str, Any]) -> None:
-    done = gate(tmp_path, f"--replay={RECORDED}", "--family=replicas")
-    reasons = {entry["name"]: entry["reason"] for entry in done.run["not_run"]}
-    assert reasons["replicas-range"].startswith("2 of its 3 scenarios are measured here; a range needs three")
-    assert f"(replicas-2: run {document['run_id']} did not record it)" in reasons["replicas-range"]
-    assert done.run["ranges"] == []
-
-
-def test_a_tier_takes_the_ranges_that_its_scenarios_show(tmp_path: Path) -> None:
-    listed = {
-        tier: gate(tmp_path, "--list-scenarios", f"--tier={tier}").output for tier in ("smoke", "nightly", "full")
-    }
-    ranges = {tier: set(re.findall(r"^  ([a-z-]+range) ", output, re.MULTILINE)) for tier, output in listed.items()}
-    assert ranges["smoke"] == set()
-    assert ranges["nightly"] == {
-        "partitions-range",
-        "record-size-rate-range",
-        "record-size-bytes-range",
-        "rate-limit-range",
-    }
-    assert ranges["full"] - ranges["nightly"] == {
-        "replicas-range",
-        "producer-threads-range",
-        "producers-range",
-        "consumer-threads-range",
-        "consumers-range",
-        "cross-az-range",
-        "read-partitions-range",
-    }
 
 
 def test_a_load_host_that_is_always_the_worst_stands_in_every_report(document: dict[str, Any], tmp_path: Path) -> None:

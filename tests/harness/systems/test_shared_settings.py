@@ -23,8 +23,8 @@ from perfgate.systems.kafka.attached.limits import (
 )
 from perfgate.systems.kafka.client.settings import _DESCRIBED
 from tests.harness.build import scenario
+from tests.harness.build.real_brokers import FILE
 from tests.harness.run_gate import ROOT
-from tests.harness.systems.test_put_back import FILE
 
 KAFKA: dict[str, list[str]] = json.loads(
     (ROOT / "tests" / "harness" / "data" / "kafka-4.3.1-settings.json").read_text()

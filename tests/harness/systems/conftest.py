@@ -1,0 +1,55 @@
+"""Fixtures of real brokers."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from perfgate.model import ClusterSpec, settings
+from perfgate.systems.kafka.attached import cluster as cluster_module
+from perfgate.systems.kafka.attached.cluster import ExternalCluster
+from perfgate.systems.kafka.attached.described import load_target
+from perfgate.systems.kafka.attached.manifest import Manifest
+from perfgate.systems.kafka.client import admin as admin_module
+from perfgate.systems.kafka.client import live_settings as live_module
+from tests.harness.build.real_brokers import BROKERS, FILE, KNOWN, Broker
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
+    found = Broker()
+    monkeypatch.setattr(cluster_module, "set_broker", found.set)
+    monkeypatch.setattr(admin_module, "set_broker", found.set)
+    monkeypatch.setattr(admin_module, "dynamic_value", found.get)
+    monkeypatch.setattr(cluster_module, "broker_config", lambda *_: {})
+    monkeypatch.setattr(live_module, "broker_config", lambda *_: KNOWN)
+    monkeypatch.setattr(cluster_module, "cluster_id_told", lambda _admin: "c")
+    monkeypatch.setattr(cluster_module, "told_of", lambda _, *setting: (found.get(None, *setting), "8"))
+    return found
+
+
+@pytest.fixture
+def cluster(
+    tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., ExternalCluster]]:
+    """Return a function that makes a cluster whose file has these fault commands, with settings applied."""
+    monkeypatch.setattr(cluster_module, "unwell", lambda *_: "")
+    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.STAYS_S", 0.05)
+    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.LOOK_EVERY_S", 0.01)
+    up = lambda address, _client: "c" * (tmp_path / f"up-{address.removeprefix('kafka-')[0]}").exists()  # noqa: E731
+    monkeypatch.setattr(cluster_module, "cluster_id_at", up)
+    manifests: list[Manifest] = []
+
+    def make(faults: str = "", config: dict[str, object] | None = None) -> ExternalCluster:
+        path = tmp_path / "target.toml"
+        path.write_text(FILE + (f"[faults]\n{faults}\n" if faults else ""))
+        described = load_target(path, lambda stores: {})
+        spec = ClusterSpec(config=settings(config or {}))
+        manifests.append(Manifest(tmp_path / "m", cluster_id="c", run_id="r"))
+        made = ExternalCluster(spec, described, manifests[-1], brokers=BROKERS, facts={})
+        made.apply_settings()
+        return made
+
+    yield make
+    for manifest in manifests:
+        manifest.close()

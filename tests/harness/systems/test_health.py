@@ -1,0 +1,221 @@
+"""Health of real brokers while they are measured: what is unwell, away or of another cluster stops the run."""
+
+import time
+from collections.abc import Callable, Collection
+from contextlib import nullcontext
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from perfgate.model import ClusterSpec, TopicSpec, settings
+from perfgate.model.errors import TargetError
+from perfgate.systems.kafka.attached import cluster as cluster_module
+from perfgate.systems.kafka.attached.cluster import BACK_S, HEALTH_AT_MOST_S, ExternalCluster
+from tests.harness.build.real_brokers import BROKERS, Broker, left_in, partition, target
+
+TOLD_OF_PARTITIONS = cluster_module.unwell  # tests put others in its place
+
+
+def test_brokers_of_which_some_took_the_settings_are_not_measured(
+    tmp_path: Path, cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second of three failed to; the next scenario of these settings found them "as set"."""
+    attached, spec, tries = target(tmp_path, []), ClusterSpec(config=settings({"num.io.threads": 16})), list[int]()
+    attached._brokers, attached._cluster_id = BROKERS, "c"
+
+    def apply(_self: object) -> None:
+        tries.append(1)
+        if len(tries) == 1:
+            raise TargetError("broker 2 does not answer")
+
+    monkeypatch.setattr(ExternalCluster, "apply_settings", apply)
+    with pytest.raises(TargetError, match="broker 2 does not answer"):
+        attached.cluster(spec)
+    attached.cluster(spec)
+    assert len(tries) == 2
+    attached.close()
+
+
+def test_while_something_is_away_nothing_more_is_done_to_the_brokers(
+    tmp_path: Path, cluster: Callable[..., ExternalCluster]
+) -> None:
+    notes: list[str] = []
+    attached = target(tmp_path, notes)
+    down = cluster(f'kill = "true"\nstart = "test -e {tmp_path}/mended && touch {tmp_path}/up-{{broker}}"')
+    down.faults.do("kill", 2)
+    attached._alive = down
+    attached.close()
+    assert len(attached.left_behind) == 1
+    assert "BROKER 2 (kafka-2:9093) IS STILL DOWN" in attached.left_behind[0]
+    assert "tried again later" in notes[0]
+    with pytest.raises(TargetError, match="nothing more is done to these brokers: BROKER 2"):
+        attached.cluster(ClusterSpec())
+    (tmp_path / "mended").touch()
+    attached.close()
+    assert not attached.left_behind
+    assert left_in(tmp_path) == []
+
+
+def test_a_large_cluster_is_looked_at_every_quarter_of_a_minute(
+    cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = cluster()
+    clock = iter([1000.0, 1010.0])
+    monkeypatch.setattr(cluster_module, "time", Mock(monotonic=lambda: next(clock)))
+    made.check()
+    assert made._pause == HEALTH_AT_MOST_S
+
+
+def test_what_stopped_a_run_stops_all_of_it(
+    tmp_path: Path, cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stopped the rows under way, and the next ones were put on the same brokers."""
+    attached, made = target(tmp_path, []), cluster()
+    attached._alive, made.meter = made, attached._meter
+    monkeypatch.setattr(cluster_module, "unwell", lambda *_: "1 of 9 partitions are offline")
+    with pytest.raises(TargetError, match="stopped at once"):
+        made.check()
+    monkeypatch.setattr(cluster_module, "unwell", lambda *_: "")
+    with pytest.raises(TargetError, match=r"stopped at once.*partitions are offline"):
+        attached.cluster(made.spec)
+    assert attached._alive is None, "and what it had changed is put back"
+
+
+@pytest.mark.parametrize(
+    ("partitions", "excused", "words"),
+    [
+        ([partition(1, (1, 2, 3))], (), ""),
+        ([partition(1, (1, 3))], (), "1 of 1 partitions are under-replicated (0 allowed)"),
+        ([partition(1, (1, 3))], (2,), ""),
+        ([partition(1, (1,))], (2,), "1 of 1 partitions are under-replicated (0 allowed)"),
+        ([partition(1, (1,)), partition(3, (3,))], (2, 3), "1 of 2 partitions are under-replicated (0 allowed)"),
+        ([partition(-1, (2,), (2,))], (2,), ""),  # of one replica, and whoever allowed the fault knew of it
+        ([partition(-1, (3,), (3,))], (2,), "1 of 1 partitions are offline"),
+        ([partition(-1, (3,), (2, 3))], (2,), "1 of 1 partitions are offline"),  # broker 3 has gone besides
+    ],
+)
+def test_what_a_fault_explains_is_not_counted_and_all_else_is(
+    partitions: list[Mock], excused: Collection[int], words: str
+) -> None:
+    admin = Mock()
+    admin.list_topics.return_value.topics = {"t": Mock(partitions=dict(enumerate(partitions)))}
+    assert TOLD_OF_PARTITIONS(admin, 0, excused) == words
+
+
+ELSEWHERE = "stopped at once: these brokers are of cluster prod, and the run began on cluster c"
+
+
+@pytest.mark.parametrize(("told", "stopped"), [("c", False), (None, False), ("prod", True)])
+@pytest.mark.parametrize("away", [False, True])
+def test_a_name_that_leads_to_another_cluster_meanwhile_stops_the_run(
+    cluster: Callable[..., ExternalCluster],
+    monkeypatch: pytest.MonkeyPatch,
+    told: str | None,
+    stopped: bool,
+    away: bool,
+) -> None:
+    """The id was asked for at the start alone: hours later the load went wherever the name led."""
+    made = cluster()
+    monkeypatch.setattr(cluster_module, "unwell", TOLD_OF_PARTITIONS)
+    made._admin = Mock(list_topics=Mock(return_value=Mock(cluster_id=told, topics={})))
+    made.faults._away = {1: "start"} if away else {}
+    with pytest.raises(TargetError, match=ELSEWHERE) if stopped else nullcontext():
+        made.check()
+    assert bool(made.meter.stopped) is stopped
+
+
+def test_nothing_is_written_to_another_cluster(
+    cluster: Callable[..., ExternalCluster], broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It has brokers 1 and 2 as well; and what it does not have counted as put back."""
+    made = cluster(config={"num.io.threads": 16})
+    topics = made.topics()
+    topics._admin, topics._made = Mock(), {"kpg-r-1"}
+    told = ["prod"]
+    monkeypatch.setattr(cluster_module, "cluster_id_told", lambda _admin: told[0])
+    broker.values.clear()
+    live = made.live_settings()
+    for write in (
+        made.apply_settings,
+        lambda: topics.create("kpg-r-2", TopicSpec(partitions=1, replication_factor=1)),
+        lambda: topics.delete("kpg-r-1"),
+        lambda: live.change(settings({"num.io.threads": 16})),
+        live.restore,
+    ):
+        with pytest.raises(TargetError, match=ELSEWHERE):
+            write()
+    left = made.close()
+    assert [ELSEWHERE in text for text in left] == [True] * 3, "two settings and a topic"
+    assert not broker.values
+    assert topics._admin.mock_calls == []
+    assert left_in(tmp_path) == ["r.jsonl"], "the next start on the run's cluster has to see to it"
+    told[0], topics._made = "", set()
+    assert made.close() == [], "that nobody tells is no difference"
+
+
+def test_another_broker_that_goes_while_one_is_away_ends_the_run(
+    cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was looked at until the fault was over and two minutes had passed."""
+    made, missing, now = cluster('kill = "true"\nstart = "true"'), {2}, time.monotonic()
+    monkeypatch.setattr(
+        cluster_module,
+        "unwell",
+        lambda _admin, _allowed, excused=(), *_: "under-replicated" * bool(missing - {*excused}),
+    )
+    monkeypatch.setattr(cluster_module, "HEALTH_AT_MOST_S", 0.0)  # it may look again at once
+    monkeypatch.setattr(cluster_module, "time", Mock(monotonic=lambda: now))
+    made._pause = 0.0
+    made.faults._away = {2: "start"}
+    made.check()
+    made.faults._away = {}
+    made.check()  # it is back, and copies what it lacks
+    missing |= {3}
+    with pytest.raises(TargetError, match="stopped at once, as the target file asks for: under-replicated"):
+        made.check()
+    missing -= {3}
+    now += BACK_S + 1
+    with pytest.raises(TargetError, match="stopped at once"):
+        made.check()  # it has not caught up in all that time
+
+
+def test_a_broker_that_was_seen_well_before_the_next_fault_excuses_nothing_more(
+    cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Over a rolling restart all brokers were excused in the end."""
+    made, missing = cluster('kill = "true"\nstart = "true"'), set[int]()
+    monkeypatch.setattr(
+        cluster_module, "unwell", lambda _admin, _allowed, excused=(), *_: "behind" * bool(missing - {*excused})
+    )
+    monkeypatch.setattr(cluster_module, "HEALTH_AT_MOST_S", 0.0)
+    made._pause = 0.0
+    made.faults._away = {1: "start"}
+    made.check()
+    made.faults._away = {}
+    made.faults.do("kill", 2)  # which waits until all is well
+    missing |= {1, 2}
+    with pytest.raises(TargetError, match="stopped at once"):
+        made.check()
+    (tmp_path / "up-2").touch()
+
+
+def test_brokers_that_are_well_again_excuse_nothing_more(
+    cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, missing = cluster('kill = "true"\nstart = "true"'), {2}
+    monkeypatch.setattr(
+        cluster_module,
+        "unwell",
+        lambda _admin, _allowed, excused=(), *_: "under-replicated" * bool(missing - {*excused}),
+    )
+    monkeypatch.setattr(cluster_module, "HEALTH_AT_MOST_S", 0.0)  # it may look again at once
+    made._pause = 0.0
+    made.faults._away = {2: "start"}
+    made.check()
+    made.faults._away = {}
+    missing.clear()
+    made.check()
+    missing |= {2}
+    with pytest.raises(TargetError, match="stopped at once"):
+        made.check()

@@ -1,0 +1,304 @@
+"""Limits of a target file: how much is written and read, and what needs permission."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock, Mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfgate.measure.bench import Bench
+from perfgate.measure.load_watch import LoadWatch
+from perfgate.measure.plan import at_most
+from perfgate.model import ClusterSpec, Consumers, Fault, FaultScenario, Load, Tier, TopicSpec, settings
+from perfgate.model.declared import LINKS, Keys
+from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.model.load import Progress
+from perfgate.model.target import Meter
+from perfgate.systems.kafka.attached import cluster as cluster_module
+from perfgate.systems.kafka.attached.cluster import ExternalCluster
+from perfgate.systems.kafka.attached.described import Limits, load_target
+from perfgate.systems.kafka.attached.external import ExternalTarget
+from perfgate.systems.kafka.attached.limits import beyond, lacks_permission
+from perfgate.systems.kafka.load import librdkafka
+from tests.harness.build import scenario
+from tests.harness.build.real_brokers import FILE, target
+
+
+def test_a_run_that_could_write_more_than_the_file_allows_is_refused(tmp_path: Path) -> None:
+    attached = target(tmp_path, [])
+    attached.check_room(0, 1e9)
+    with pytest.raises(ConfigurationError, match=r"\[limits\] bytes allows 1\.0 GB, and this run could write 1\.1 GB"):
+        attached.check_room(0, 1.1e9)
+
+
+def test_loads_are_capped_at_what_the_file_allows() -> None:
+    row = scenario()
+    offered = row.offered_bytes_per_s
+    assert at_most(row, 2 * offered) == row
+    assert at_most(row, offered / 4).offered_bytes_per_s == pytest.approx(offered / 4)
+
+
+@pytest.mark.parametrize(("keys", "bytes_each"), [(Keys(), 25), (Keys(kind="set", count=9), 41)])
+def test_what_stands_around_a_short_record_counts_against_the_limits(keys: Keys, bytes_each: int) -> None:
+    """Of records of 10 B more than twice as much was written as the file allows."""
+    row = replace(scenario(), record_bytes=10, keys=keys, topic=TopicSpec(partitions=1, replication_factor=2))
+    assert row.logged_bytes == bytes_each
+    assert at_most(row, 1e6).load.rate == pytest.approx(1e6 / (2 * bytes_each))
+
+
+@pytest.mark.parametrize(
+    ("load", "most_bytes_per_s", "most_rate"),
+    [
+        (Load(kind="capped", rate=100.0), 2000.0, 20.0),
+        (Load(kind="capped", rate=10.0), 2000.0, 10.0),
+        (Load(kind="paced", rate=10.0), 2000.0, 20.0),  # what it owes after a stall
+        (Load(kind="backlog", records=5), 2000.0, 20.0),
+        (Load(kind="capped", rate=100.0), math.inf, math.inf),
+    ],
+)
+def test_every_load_is_told_what_the_target_allows(
+    monkeypatch: pytest.MonkeyPatch, load: Load, most_bytes_per_s: float, most_rate: float
+) -> None:
+    row = replace(scenario(), load=load, record_bytes=35, topic=TopicSpec(partitions=1, replication_factor=2))
+    cluster = Mock(most_bytes_per_s=most_bytes_per_s, most_read_bytes_per_s=math.inf)
+    cluster.client_settings.return_value, cluster.bootstrap.return_value = (), "b:1"
+    tier = Tier(name="t", window_s=1, rounds=2, warmup_max_s=1, broker_warmup_s=0)
+    bench = Bench(
+        cluster, Mock(), Mock(), engine=Mock(), tier=tier, run_id="r", say=Mock(), histories=Path(), ledger=Mock()
+    )
+    spec = bench.load_spec(row, "kpg-x")
+    assert spec.most_rate == pytest.approx(most_rate)
+    # It was sent, and read, twenty times as fast as the file lets consumers read, after a stall of ten seconds.
+    cluster.most_read_bytes_per_s = 1500.0
+    reading = bench.load_spec(replace(row, consumers=replace(READS, groups=3)), "kpg-x")
+    assert reading.most_rate == pytest.approx(min(most_rate, 10.0))
+    assert bench.load_spec(row, "kpg-x").most_rate == pytest.approx(most_rate)
+    if load.kind == "backlog":
+        told: list[dict[str, Any]] = []
+        running = MagicMock()
+        running.__enter__.return_value.wait_for.return_value = [{"acked": 5}]
+
+        def generators(specs: dict[str, dict[str, Any]]) -> MagicMock:
+            told.extend(specs.values())
+            return running
+
+        monkeypatch.setattr(librdkafka, "Generators", generators)
+        librdkafka.LibrdkafkaDriver().fill(spec, Mock())
+        assert [(one["rate"], one["most_rate"]) for one in told] == [(20.0, 20.0)], "1e9 records/s once"
+
+
+READS = Consumers(membership="group")
+
+
+def test_every_group_is_sent_every_record() -> None:
+    limits = Limits(total_bytes=1e12, bytes_per_s=1e9, read_bytes_per_s=2 * 2**20)
+    row = replace(scenario(), load=Load(kind="paced", rate=1000), consumers=replace(READS, groups=3))
+    assert "its consumers read 3.0 MiB/s, and the file allows 2.0" in str(beyond(limits, row))
+    assert beyond(limits, replace(row, consumers=READS)) is None
+    capped = at_most(replace(row, load=Load(kind="capped", rate=5000)), limits.bytes_per_s, limits.read_bytes_per_s)
+    assert capped.load.rate * capped.logged_bytes * 3 == pytest.approx(2 * 2**20)
+
+
+@pytest.mark.parametrize(
+    ("load", "reads", "refusal"),
+    [
+        (Load(kind="capped", rate=5000), True, None),
+        (Load(kind="paced", rate=1000), True, None),
+        (Load(kind="paced", rate=5000), True, "its consumers read 5.0 MiB/s, and the file allows 2.0"),
+        (Load(kind="paced", rate=5000), False, None),
+        (Load(kind="backlog", records=10), True, "it reads as fast as it can, and the file bounds that"),
+        (Load(kind="paced", rate=10), None, "it reads as fast as it can, and the file bounds that"),
+    ],
+)
+def test_reading_is_bounded_where_the_file_says_so(
+    tmp_path: Path, load: Load, reads: bool | None, refusal: str | None
+) -> None:
+    """`reads` None: a row with a fault, which reads everything in the end."""
+    path = tmp_path / "target.toml"
+    path.write_text(FILE.replace("mib-per-s = 5", "mib-per-s = 50\nread-mib-per-s = 2"))
+    described = load_target(path, lambda stores: {})
+    attached = ExternalTarget(described, run_id="r", manifests=tmp_path / "m", note=print)
+    attached._brokers, attached._faults_allowed = {1: "kafka-1:9093"}, True
+    row = replace(scenario(), load=load, consumers=READS if reads else None)
+    row = FaultScenario.of(row, Fault(kind="client-crash")) if reads is None else row
+    told = attached.cannot(row)
+    assert (told is None) is (refusal is None)
+    assert (told or "").startswith(refusal or "")
+    if load.kind == "capped":
+        capped = at_most(row, described.limits.bytes_per_s, described.limits.read_bytes_per_s)
+        assert capped.load.rate * capped.logged_bytes == pytest.approx(2 * 2**20)
+        assert at_most(replace(row, consumers=None), 50 * 2**20, 2 * 2**20) == replace(row, consumers=None)
+
+
+@pytest.mark.parametrize(
+    ("change", "refusal"),
+    [
+        ({"factor": (("cluster.brokers", "3"),)}, None),
+        ({"factor": (("cluster.brokers", "1"),)}, "it is about 1 brokers, and the cluster has 3"),
+        ({"topic": TopicSpec(partitions=1, replication_factor=4)}, "it needs 4 replicas, and the cluster has 3"),
+        ({"topic": TopicSpec(partitions=1, replication_factor=4), "refusal": "X"}, None),
+        ({"refusal": "X"}, "its 1 replicas are to be refused, and the cluster has 3 brokers"),
+        ({"link": LINKS["cross-zone"]}, "no client in the other zone"),
+    ],
+)
+def test_what_is_about_other_brokers_is_not_run(tmp_path: Path, change: dict[str, Any], refusal: str | None) -> None:
+    """One broker against three was measured on the same three, and the relation between them held."""
+    path = tmp_path / "target.toml"
+    path.write_text(FILE)
+    attached = ExternalTarget(load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=print)
+    attached._brokers = dict.fromkeys((1, 2, 3), "kafka:9093")
+    told = attached.cannot(replace(scenario(), **change))
+    assert (told is None) is (refusal is None)
+    assert (told or "").startswith(refusal or "")
+
+
+@pytest.mark.parametrize(("brokers", "run"), [((1, 2), False), ((1, 2, 3), True), ((), True)])
+@pytest.mark.parametrize("known", [False, True])
+def test_every_broker_is_restarted_only_where_the_file_lists_every_one(
+    tmp_path: Path, brokers: tuple[int, ...], run: bool, known: bool
+) -> None:
+    """Two brokers of somebody's cluster were restarted, then the third was refused and the scenario INVALID."""
+    path = tmp_path / "target.toml"
+    commands = 'stop = "x {host}"\nstart = "x {host}"\nkill = "x {host}"\n'
+    path.write_text(f"{FILE}[faults]\n{commands}" + (f"brokers = {list(brokers)}\n" if brokers else ""))
+    attached = ExternalTarget(load_target(path, lambda stores: {}), run_id="r", manifests=tmp_path / "m", note=print)
+    attached._faults_allowed = True
+    attached._brokers = {one: f"kafka-{one}:9093" for one in (1, 2, 3)} if known else {}
+    row = replace(scenario(), topic=TopicSpec(partitions=3, replication_factor=3))
+    told = attached.cannot(FaultScenario.of(row, Fault(kind="rolling-restart")))
+    assert told == (
+        None if run else "it restarts every broker that holds its topic, and [faults] brokers does not list them all"
+    )
+    assert attached.cannot(FaultScenario.of(row, Fault(kind="kill-leader"))) is None
+
+
+def test_a_run_that_lasts_longer_than_the_file_allows_is_stopped(
+    tmp_path: Path, cluster: Callable[..., ExternalCluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = cluster()
+    monkeypatch.setattr(cluster_module, "unwell", lambda *_: "")
+    made.check()
+    made._ends_at = time.monotonic() - 1
+    for away in (False, True):
+        monkeypatch.setattr(made, "faults", Mock(away=frozenset({1} if away else ())))
+        with pytest.raises(TargetError, match=r"\[limits\] minutes allows"):
+            made.check()
+    attached = target(tmp_path, [])
+    attached._ends_at = time.monotonic() - 1
+    with pytest.raises(TargetError, match=r"\[limits\] minutes allows"):
+        attached.cluster(ClusterSpec())
+
+
+@given(st.lists(st.lists(st.floats(0, 1e9), min_size=1, max_size=5), max_size=6), st.floats(1e8, 5e9))
+def test_what_a_run_has_written_is_metered_over_all_its_loads(loads: list[list[float]], most: float) -> None:
+    meter, written = Meter(most), 0.0
+    for load in loads:
+        meter.begin()
+        for told in load:
+            so_far = written + max(load[: load.index(told) + 1])
+            if so_far > most:
+                with pytest.raises(TargetError, match=r"\[limits\] bytes allows"):
+                    meter.under_way(told)
+                return
+            meter.under_way(told)
+        written += max(load)
+    meter.begin()
+    assert meter.written == pytest.approx(written)
+
+
+def test_a_load_is_stopped_by_its_limits_whatever_is_shown() -> None:
+    one = LoadWatch(Mock(meter=Meter(1e6), most_failed=0.1), Mock(), Mock())
+    row, backlog = scenario(), replace(scenario(), load=Load(kind="backlog", records=10))
+    one.hold_limits(row, Progress(at=0, attempted=100, done=90, failed=10))
+    with pytest.raises(TargetError, match=r"11 of 100 sends failed"):
+        one.hold_limits(row, Progress(at=0, attempted=100, done=80, failed=11))
+    one.hold_limits(backlog, Progress(at=0, attempted=1000, done=1000, failed=0))
+    with pytest.raises(TargetError, match=r"\[limits\] bytes allows"):
+        one.hold_limits(row, Progress(at=0, attempted=1000, done=1000, failed=0))
+
+
+def test_two_sides_that_take_turns_are_metered_each_by_its_own_bytes() -> None:
+    """Both were counted as the first: a candidate with three replicas wrote twice what was counted."""
+    meter = Meter(1e9)
+    one = LoadWatch(Mock(meter=meter, most_failed=0.1), Mock(), Mock())
+    row = scenario()
+    sides = {"A": row, "B": replace(row, topic=replace(row.topic, replication_factor=3))}
+    done = {"A-producer-1": 100, "B-producer-1": 100, "B-producer-2": 10}
+    one.hold_limits(row, Progress(at=0, attempted=210, done=210, failed=0, by_process=done), sides)
+    meter.begin()
+    assert meter.written == row.logged_bytes * (100 + 3 * 110)
+
+
+@pytest.mark.parametrize(
+    ("name", "never"),
+    [
+        ("log.retention.ms", True),
+        ("log.local.retention.bytes", True),
+        ("log.cleanup.policy", True),
+        ("unclean.leader.election.enable", True),
+        ("max.connections.per.ip", True),
+        ("max.connection.creation.rate", True),
+        ("min.insync.replicas", True),
+        ("message.max.bytes", True),
+        ("log.message.timestamp.type", True),
+        ("log.message.timestamp.before.max.ms", True),
+        ("log.message.downconversion.enable", True),
+        ("log.cleaner.max.compaction.lag.ms", True),
+        ("compression.type", True),
+        ("producer.id.expiration.ms", True),
+        ("transaction.partition.verification.enable", True),
+        ("cordoned.log.dirs", True),
+        ("follower.replication.throttled.rate", True),
+        ("principal.builder.class", True),
+        ("listener.security.protocol.map", True),
+        ("listener.name.external.max.connections", True),
+        ("num.io.threads", False),
+        ("log.flush.interval.messages", False),
+        ("log.segment.bytes", True),
+        ("log.cleaner.backoff.ms", False),
+        ("replica.fetch.max.bytes", True),
+    ],
+)
+def test_what_putting_back_does_not_undo_is_never_changed_on_real_brokers(
+    tmp_path: Path, name: str, never: bool
+) -> None:
+    """With both permissions an hour of log.retention.ms deleted other people's records, and was put back well.
+
+    So min.insync.replicas of three had every acks=all producer fail while one broker lagged.
+    """
+    (tmp_path / "t.toml").write_text(FILE)
+    described = load_target(tmp_path / "t.toml", lambda stores: {})
+    row = replace(scenario(), cluster=ClusterSpec(config=settings({name: "1000" if name.startswith("log.") else "8"})))
+    reason = lacks_permission(row, described, broker_config_allowed=True)
+    assert (reason is not None) == never
+    if reason:
+        assert reason.startswith(f"{name} is never changed on real brokers")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("segment.ms", "1", "begin file after file (segment.ms = 1)"),
+        ("segment.bytes", "14", "begin file after file (segment.bytes = 14)"),
+        ("segment.ms", "1000", ""),
+        ("segment.bytes", "1048576", ""),
+        ("segment.bytes", "1 MiB", ""),  # the brokers refuse it
+        ("flush.messages", "1", "written through again and again (flush.messages = 1)"),
+        ("flush.messages", "many", ""),
+    ],
+)
+def test_what_wears_out_real_brokers_needs_permission(tmp_path: Path, name: str, value: str, words: str) -> None:
+    """A file for every batch uses up a broker's open files and memory maps, and those are everybody's."""
+    (tmp_path / "t.toml").write_text(FILE)
+    described = load_target(tmp_path / "t.toml", lambda stores: {})
+    row = replace(scenario(), topic=replace(scenario().topic, config=settings({name: value})))
+    reason = lacks_permission(row, described, broker_config_allowed=False) or ""
+    assert words in reason
+    assert bool(reason) == bool(words)
+    assert lacks_permission(row, described, broker_config_allowed=True) is None

@@ -1,0 +1,79 @@
+"""Topics that a run makes on real brokers: the unsure ones are deleted, replicas stay where the scenario says."""
+
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from perfgate.model import TopicSpec
+from perfgate.model.errors import BrokersFailedError, TopicRefusedError
+from perfgate.systems.kafka.attached.manifest import JournaledTopics, Manifest
+
+
+class Cluster:
+    """Stands in for what topics need of a cluster."""
+
+    def bootstrap(self, _link: object) -> str:
+        return "127.0.0.1:1"
+
+    def client_settings(self) -> tuple[tuple[str, str], ...]:
+        return ()
+
+    def check(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("error", "may_be_there"),
+    [
+        (KafkaException(KafkaError(KafkaError.POLICY_VIOLATION)), False),
+        (KafkaException(KafkaError(KafkaError.TOPIC_ALREADY_EXISTS)), False),
+        (KafkaException(KafkaError(KafkaError._TIMED_OUT)), True),
+        (KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT)), True),
+        (TimeoutError(), True),
+    ],
+)
+def test_a_topic_of_which_nobody_knows_whether_it_was_made_is_deleted_in_the_end(
+    tmp_path: Path, error: Exception, may_be_there: bool
+) -> None:
+    manifest = Manifest(tmp_path, cluster_id="c", run_id="r")
+    topics = JournaledTopics(Cluster(), manifest)  # type: ignore[arg-type]
+    reply = Mock(result=Mock(side_effect=error))
+    deleted: list[str] = []
+
+    def delete_topics(names: list[str], **_: object) -> dict[str, Any]:
+        deleted.extend(names)
+        return {
+            name: Mock(result=Mock(side_effect=KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))))
+            for name in names
+        }
+
+    topics._admin = Mock(
+        create_topics=Mock(return_value={"kpg-x": reply}),
+        delete_topics=delete_topics,
+        list_consumer_groups=Mock(return_value=Mock(result=Mock(return_value=Mock(valid=[])))),
+    )
+    with pytest.raises(BrokersFailedError if may_be_there else TopicRefusedError):
+        topics.create("kpg-x", TopicSpec(partitions=1, replication_factor=1))
+    assert topics.delete_all() == [], "a topic that is not there is deleted"
+    assert deleted == (["kpg-x"] if may_be_there else [])
+    manifest.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_replicas_stay_on_the_brokers_that_a_row_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[TopicSpec] = []
+    monkeypatch.setattr(
+        "perfgate.systems.kafka.client.topics.Topics.create", lambda _self, _name, spec: asked.append(spec)
+    )
+    monkeypatch.setattr(
+        "perfgate.systems.kafka.attached.manifest.topic_ids", lambda _admin, names: dict.fromkeys(names, "i")
+    )
+    manifest = Manifest(tmp_path, cluster_id="c", run_id="r")
+    JournaledTopics(Cluster(), manifest).create(  # type: ignore[arg-type]
+        "kpg-x", TopicSpec(partitions=2, replication_factor=2, on_brokers=2)
+    )
+    manifest.close()
+    assert asked[0].on_brokers == 2
