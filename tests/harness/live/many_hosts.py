@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from perfgate.host.ports import HOST
-from tests.harness.live.test_live_brokers import topics
+from tests.harness.live.real_brokers import topics
 from tests.harness.live.test_live_three_targets import by_command
 from tests.harness.namespaces import Namespaces
 from tests.harness.run_gate import Finished, gate

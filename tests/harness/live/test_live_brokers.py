@@ -4,25 +4,23 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer
-from confluent_kafka.admin import AclOperation, NewTopic
+from confluent_kafka.admin import AclOperation
 
 from perfgate.host.journal import this_machine
 from perfgate.host.ports import HOST
-from perfgate.host.waiting import poll_until
-from perfgate.model import SAME_ZONE
 from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.client.admin import cluster_id_at, dynamic_value, set_broker
 from perfgate.systems.kafka.client.topics import PREFIX
+from tests.harness.live.real_brokers import SETTING, SHORT, content, own_state, produce, running, topics
 from tests.harness.run_gate import BEGUN_BOUND_S, HANG_BOUND_S, PROBES, ROOT, UNDECIDED, Finished, gate, gate_command
 from tests.harness.secured import ALL_ACTIONS, PASSWORD, STORE_PASSWORD, USER, Secured, certificate, run_tool, secured
 
-SHORT = ("-k", "paced-slow", "--rounds", 2, "--window", 1, "--broker-warmup", 0)
+__all__ = ["own_state"]
+
 MESSAGE_BOUND_S = 150
 """So long a wrong set-up may take to be told on a slow machine, the start of Python included."""
 
@@ -33,34 +31,8 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         yield made
 
 
-@pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the manifests of these runs apart from those of others."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-
-
 def run(folder: Path, target: Path, *arguments: object) -> Finished:
     return gate(folder / "results", PROBES, *(arguments or SHORT), "--target", target)
-
-
-@contextmanager
-def running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a run and kill it in the end, if it is still there."""
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-def topics(brokers: Secured) -> list[str]:
-    """Return the topics that are not the brokers' own; one that stands still is not the broker that is asked again."""
-
-    def listed() -> list[str]:
-        return sorted(name for name in brokers.admin.list_topics(timeout=20).topics if not name.startswith("__"))
-
-    return poll_until("the brokers told no topics", listed, within_s=240, every_s=1, not_yet=(KafkaException,))
 
 
 def test_every_server_tells_which_cluster_it_is_of(brokers: Secured, tmp_path: Path) -> None:
@@ -215,31 +187,6 @@ def test_a_missing_permission_is_named_with_the_command_that_grants_it(
     assert all(f"topic {name} is empty and stays" in done.output for name in left)
 
 
-def produce(brokers: Secured, topic: str, values: Sequence[bytes]) -> None:
-    reply = brokers.admin.create_topics([NewTopic(topic, num_partitions=1, replication_factor=1)])[topic]
-    reply.result(timeout=60)
-    producer = Producer({"bootstrap.servers": brokers.cluster.bootstrap(SAME_ZONE)})
-    for value in values:
-        producer.produce(topic, value)
-    assert producer.flush(60) == 0
-
-
-def content(brokers: Secured, topic: str, count: int) -> list[bytes]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": brokers.cluster.bootstrap(SAME_ZONE),
-            "group.id": "reader",
-            "auto.offset.reset": "earliest",
-        }
-    )
-    try:
-        consumer.subscribe([topic])
-        messages = consumer.consume(count, timeout=60)
-        return [bytes(message.value() or b"") for message in messages]
-    finally:
-        consumer.close()
-
-
 def topic_of_a_run(brokers: Secured) -> list[str]:
     """Wait until a run has made the topic of its row."""
     deadline = time.monotonic() + BEGUN_BOUND_S
@@ -291,9 +238,6 @@ def test_a_run_stops_at_once_when_too_many_sends_fail(brokers: Secured, tmp_path
     assert "stopped at once, as the target file asks for" in done.output
     assert "sends failed" in done.output
     assert topics(brokers) == []
-
-
-SETTING = "log.cleaner.backoff.ms"
 
 
 def dynamic(brokers: Secured) -> str | None:

@@ -15,7 +15,7 @@ from perfgate.judge.phrases import number
 from perfgate.measure.faults.analysis import LOGGED
 from perfgate.report.html import build_report
 from tests.harness.browser import NEEDS_CHROMIUM, browser, open_test, page, see_picture
-from tests.harness.live.test_live_red import children, finished, run_folders, running_gate, wait_for
+from tests.harness.live.started_gates import children, finished, run_folders, running_gate, wait_for
 from tests.harness.run_gate import BEGUN_BOUND_S, Finished, gate
 
 if TYPE_CHECKING:

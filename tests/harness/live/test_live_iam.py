@@ -8,7 +8,7 @@ import pytest
 from perfgate.model import ClusterSpec, settings
 from perfgate.systems.kafka.java import find_java
 from tests.harness.java_code import jars_with
-from tests.harness.live.test_live_brokers import SHORT, own_state
+from tests.harness.live.real_brokers import SHORT, own_state
 from tests.harness.run_gate import PROBES, gate
 from tests.harness.secured import SecuredCluster
 

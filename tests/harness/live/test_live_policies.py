@@ -14,7 +14,7 @@ from perfgate.systems.kafka.client.admin import dynamic_value
 from perfgate.systems.kafka.java import find_java
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 from tests.harness.java_code import jars_with
-from tests.harness.live.test_live_brokers import own_state
+from tests.harness.live.real_brokers import own_state
 from tests.harness.run_gate import UNDECIDED, gate
 
 __all__ = ["own_state"]

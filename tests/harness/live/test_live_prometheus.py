@@ -22,7 +22,7 @@ from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 from perfgate.systems.kafka.managed.monitoring import AGENT_FIRST_PORT, prometheus_server, server_config
 from perfgate.systems.kafka.managed.own_cluster import Monitoring
 from tests.harness.build import scenario
-from tests.harness.live.test_live_red import wait_for
+from tests.harness.live.started_gates import wait_for
 from tests.harness.live_load import LiveLoad, row
 from tests.harness.run_gate import BEGUN_BOUND_S, PROBES, gate
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.harness.live.test_live_red import ORPHAN_BOUND_S, SHORT, children, running_gate, wait_for
+from tests.harness.live.started_gates import ORPHAN_BOUND_S, SHORT, children, running_gate, wait_for
 from tests.harness.run_gate import BEGUN_BOUND_S, gate
 
 TWO_CLUSTERS = ("-k", "batch-1k or network-threads-8", "-p", "tests.harness.no_more_rounds", *SHORT)

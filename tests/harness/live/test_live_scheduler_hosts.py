@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.harness.live.many_hosts import LONG, TOP, ZONES, bridged, hold_the_gate_on_hosts
-from tests.harness.live.test_live_brokers import own_state
+from tests.harness.live.real_brokers import own_state
 from tests.harness.load.test_hosts import WORKER_OPTIONS
 from tests.harness.namespaces import ROOT, Namespaces, namespaces, need_namespaces
 from tests.harness.secured import Secured

@@ -15,7 +15,7 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from tests.harness.build.generators import SPEC, observer
 from tests.harness.live.many_hosts import LONG, TOP, ZONES, bridged, hold_the_gate_on_hosts
-from tests.harness.live.test_live_brokers import own_state
+from tests.harness.live.real_brokers import own_state
 from tests.harness.load.fake_generator import FAKE
 from tests.harness.load.test_ssh_hosts import agents, gone
 from tests.harness.namespaces import ROOT, Namespaces, namespaces, need_namespaces

@@ -22,7 +22,7 @@ from perfgate.systems.kafka.client.topics import admin_client
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed.containers import ContainersTarget, docker_engine
 from perfgate.systems.kafka.managed.own_cluster import Monitoring
-from tests.harness.live.test_live_brokers import SHORT, own_state, running, topics
+from tests.harness.live.real_brokers import SHORT, own_state, running, topics
 from tests.harness.live.test_live_containers import BOTH_IMAGES, engine, no_ryuk
 from tests.harness.live.test_live_prometheus import PLAIN
 from tests.harness.live_load import LiveLoad

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perfgate.host.disk import state_dir
-from tests.harness.live.test_live_brokers import topics
+from tests.harness.live.real_brokers import topics
 from tests.harness.live.test_live_compare import GENEROUS
 from tests.harness.run_gate import PROBES, ROOT, Finished, gate
 from tests.harness.secured import Secured, secured

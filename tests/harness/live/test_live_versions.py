@@ -6,7 +6,7 @@ import pytest
 
 from perfgate.model import SAME_ZONE, ClusterSpec
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
-from tests.harness.live.test_live_brokers import SHORT, own_state
+from tests.harness.live.real_brokers import SHORT, own_state
 from tests.harness.run_gate import PROBES, gate
 
 __all__ = ["own_state"]

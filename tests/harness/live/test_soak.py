@@ -20,7 +20,7 @@ from confluent_kafka.admin import NewTopic
 from perfgate.model.errors import TargetError
 from perfgate.model.target import Action
 from perfgate.systems.kafka.client.admin import dynamic_value
-from tests.harness.live.test_live_brokers import SETTING, content, produce, topics
+from tests.harness.live.real_brokers import SETTING, content, produce, topics
 from tests.harness.run_gate import HANG_BOUND_S, PROBES, ROOT, gate_command, hear_interrupts
 from tests.harness.secured import PASSWORD, STORE_PASSWORD, USER, Secured, secured
 
