@@ -16,9 +16,6 @@ from perfgate.measure.faults.outage import Bins, bins, common, in_spite_of_s, ke
 from perfgate.model import Verdict
 from perfgate.model.target import State
 from tests.harness.build.faults import END, FAULT, OUTAGE, RATE, START, faulty, history, measured, state
-from tests.harness.measure.test_failover import FAULT, START
-from tests.harness.measure.test_outage import RATE
-from tests.harness.measure.test_rounds import measured
 
 Entry = tuple[int, int, int]
 """Of a log: offset, producer and sequence."""
