@@ -375,12 +375,14 @@ def clients_of(scenario: Scenario) -> int:
 
 def is_promised(scenario: Scenario) -> bool:
     """Whether what brokers acknowledge is in all replicas in sync, so that one that ends loses nothing of it."""
-    return dict(scenario.producer).get("acks") in ("all", "-1")
+    return dict(scenario.producer).get("acks", "").lower() in ("all", "-1")
 
 
 def is_idempotent(scenario: Scenario) -> bool:
     """Whether brokers drop what its producers send again; so they do of transactions."""
-    return bool(scenario.transaction_ms) or dict(scenario.producer).get("enable.idempotence") == "true"
+    # In the words that clients take, as in perfgate.judge.faults.rules.durability_of.
+    stated = dict(scenario.producer).get("enable.idempotence", "").lower()
+    return bool(scenario.transaction_ms) or stated in ("true", "t", "1")
 
 
 def _processors_left(result: LoadResult, brokers_cores: float | None) -> bool:

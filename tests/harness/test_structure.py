@@ -111,6 +111,26 @@ def test_no_module_is_long() -> None:
         assert len(path.read_text().splitlines()) <= MOST_LINES, path
 
 
+DISCOVERED = ("perfgate/faults/", "perfgate/model/loads/", "perfgate/judge/claims/", "perfgate/judge/guards/")
+"""Folders whose modules are found by their place."""
+
+
+def test_every_module_is_used() -> None:
+    """A module that moved into another one came back with an older change, beside the one that was used."""
+    paths = [*(ROOT / "perfgate").rglob("*.py"), *(ROOT / "fixtures").rglob("*.py")]
+    others = [
+        *(ROOT / name for name in ("conftest.py", "Makefile", "CONTRIBUTING.md")),
+        *(ROOT / "tests" / "scenarios").glob("*.py"),
+    ]
+    texts = {path: path.read_text() for path in (*paths, *others)}
+    used = {name for path, text in texts.items() if path.suffix == ".py" for name in imports(text)}
+    for path in paths:
+        place = str(path.relative_to(ROOT))
+        name = place.removesuffix(".py").replace("/", ".")
+        if path.name != "__init__.py" and not place.startswith(DISCOVERED) and name not in used:
+            assert any(name in text for other, text in texts.items() if other != path), name
+
+
 def test_no_module_gives_a_name_twice() -> None:
     """Two modules that became one had a constant of the same name: the second one's value held for both."""
     for path in (*(ROOT / "perfgate").rglob("*.py"), *(ROOT / "fixtures").rglob("*.py")):

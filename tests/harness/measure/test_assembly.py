@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from perfgate.measure.assembly import blamed, break_off, round_of, sends_failed, timed_out_share, unmeasured
-from perfgate.measure.round_flaws import is_idempotent, is_promised
-from perfgate.measure.validity import accounting_of
+from perfgate.measure.validity import accounting_of, is_idempotent, is_promised
 from perfgate.model import MIB, Load, Round
 from perfgate.model.flaw import Flaw
 from perfgate.model.histogram import MOST_PARTITIONS, LatencyRecorder
