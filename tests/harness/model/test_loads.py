@@ -3,6 +3,7 @@
 import copy
 import importlib
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -70,6 +71,13 @@ def test_a_kind_is_a_type(made: Load) -> None:
     assert pickle.loads(pickle.dumps(load)) == copy.copy(load) == load  # noqa: S301 - its own
     assert hash(load) == hash(made)
     assert type(LoadEntry(kind=made.kind, latency_basis="none")) is LoadEntry
+
+
+@pytest.mark.parametrize("folder", ["perfgate", "fixtures", "benchmarks"])
+def test_no_caller_compares_the_name_of_a_kind(folder: str) -> None:
+    compared = re.compile(r"\bload\.kind\b *(==|!=|in\b|not in\b)")
+    for path in (ROOT / folder).rglob("*.py"):
+        assert not compared.search(path.read_text()), path
 
 
 def test_the_order_of_the_kinds_is_that_of_the_schema() -> None:
