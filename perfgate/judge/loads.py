@@ -95,8 +95,9 @@ def short_of(comparison: Comparison) -> Short:
 
 
 def _chance_of_units(comparison: Comparison) -> float:
-    """The chance of this many short rounds of the candidate, or pairs of clusters, short where most of their rounds
-    are.
+    """The chance of this many short rounds of the candidate, or short pairs of clusters.
+
+    The rounds of a pair share its clusters: it counts once, as short where most of them are.
     """
     size = comparison.rounds_per_unit if comparison.method == "pairs" else 1
     counts = list[int]()

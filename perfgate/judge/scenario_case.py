@@ -133,9 +133,7 @@ def warming(measurement: Measurement) -> str:
 
 
 def unsettled(measurement: Measurement) -> str:
-    """Why it cannot be green; else empty: warming brokers, a limit of the hosts, a probing rate taken in some rounds
-    only.
-    """
+    """Why it cannot be green; else empty: warming brokers, a limit of the hosts, a probing rate not always taken."""
     limit, rounds = more_hosts(measurement), len(measurement.rounds)
     short = sum(bool(r.not_sustained) for r in measurement.rounds)
     reasons = [warming(measurement), starved_by_brokers(measurement)]
@@ -158,9 +156,7 @@ def no_longer_taken(outcome: Outcome, measurement: Measurement, former: Sequence
 
 
 def tells_nothing(measurement: Measurement) -> str:
-    """Why this machine cannot show what relations state; else empty: it never takes a probing rate, or nothing times
-    out.
-    """
+    """Why this machine cannot show what relations state; else empty: a rate is never taken, or nothing times out."""
     load = measurement.scenario.load
     if load.probes and measurement.rounds and all(r.not_sustained for r in measurement.rounds):
         return "offers more than the brokers take here"
@@ -192,9 +188,7 @@ class GateStopRule:
     rounds: int
 
     def hopeless(self, scenario: Scenario, rounds: Sequence[Round]) -> bool:
-        """Whether the rounds scatter too much for the rest to be judged; not while brokers warm up, nor without the
-        metric.
-        """
+        """Whether the rounds scatter too much for the rest to be judged; not while brokers warm up."""
         thresholds = self.profile.thresholds.get(scenario.name, ()) if self.profile else ()
         if thresholds and (still_warming({scenario.name: rounds}) or each_better(rounds)):
             return False

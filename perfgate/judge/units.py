@@ -265,9 +265,7 @@ def _logs(before: Round, after: Round, metric: MetricInfo, doubts: Sequence[Doub
 
 
 def _spoiling(doubts: Sequence[Doubt], metric: str) -> list[Doubt]:
-    """The doubts of a baseline's round that leave a loss unknown: not of a rate whose load was held back, and would be
-    more.
-    """
+    """The doubts of a baseline's round that leave a loss unknown; not of a held-back rate, which would be higher."""
     held_back = metric in RATES
     return [one for one in doubts if not (held_back and one.kind == SATURATED and one.whose in ("load", "brokers"))]
 

@@ -57,8 +57,9 @@ def trend(values: Sequence[float], better: str) -> Trend:
 
 
 def still_growing(values: Sequence[float], better: str, least: float) -> float:
-    """The share by which values got better, more than `least`: each, or a line beyond its error; 0.0 where maybe
-    chance.
+    """The share by which values got better, if more than `least`; 0.0 where it may be chance.
+
+    Each is better than the one before it, or a straight line says so beyond its error.
     """
     if len(values) < 3 or not all(map(_positive, values)):
         return 0.0

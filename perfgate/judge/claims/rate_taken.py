@@ -14,8 +14,9 @@ from perfgate.model import METRICS, Judgement, Verdict
 
 @claim(20)
 def rate_is_taken(case: PlainCase, _: Sequence[Judgement]) -> list[Judgement]:
-    """REGRESSED where brokers did not take it in most rounds; INCONCLUSIVE in fewer; a probing one, if it has
-    thresholds.
+    """REGRESSED where brokers did not take it in most rounds; INCONCLUSIVE in fewer.
+
+    A probing load must only be taken where the scenario has a threshold.
     """
     load, measured = case.scenario.load, case.measurement.rounds
     short = [r.not_sustained for r in measured if r.not_sustained]

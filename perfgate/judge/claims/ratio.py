@@ -93,7 +93,7 @@ class ReferenceCase(UnitsCase):
         return (f"{estimate.units} units do not tell whether the limit is kept",)
 
     def loss_claims(self) -> list[UnitsClaim]:
-        """The ratios that are stated, or of a load that one side did not take, its rate too: its latencies are a
+        """The ratios that are stated; only the rate of a load that the reference did not take: its latency is a
         queue's.
         """
         rate = next((one for one in self.claims if one.metric.name == RATE), None)

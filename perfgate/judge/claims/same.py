@@ -83,9 +83,11 @@ class ChangeCase(UnitsCase):
         factors = worst_factors(self.comparison, Effect.SAME)
         return [(METRICS[name], abs(math.log(factor))) for name, factor in factors.items()]
 
-    def counts_beside(self, verdict: Verdict) -> bool:
-        """Whether other metrics count too: a gain stands where only the deciding ones were asked for."""
-        return verdict is Verdict.PASS or (verdict is Verdict.IMPROVED and not self.comparison.decides.metrics)
+    def green_effect(self, verdict: Verdict) -> Effect | None:
+        """The effect that other metrics may take back; a gain stands where only the deciding ones were asked for."""
+        if verdict is Verdict.IMPROVED and self.comparison.decides.metrics:
+            return None
+        return EFFECTS[verdict] if verdict.green else None
 
     @property
     def lead(self) -> Tested:

@@ -154,9 +154,7 @@ def _red(metric: str, measured: float, reason: str, limit: float = 0.0) -> Judge
 
 
 def damage(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]:
-    """Records lost, doubled or reordered beyond what the settings promise or explain, and leaders that were not in
-    sync.
-    """
+    """Records lost, doubled or reordered beyond what the settings allow, and leaders that were not in sync."""
     kinds = RULED_OUT[durability_of(scenario)]
     judgements = [_kept(measurement, kind) for kind in kinds]
     judgements += [_explained(measurement, kind) for kind in ("lost", "duplicated") if kind not in kinds]
@@ -325,9 +323,7 @@ def _kept_up(scenario: FaultScenario, measurement: Measurement) -> list[Judgemen
 
 
 def _accepted_once(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]:
-    """Records given again after acceptance, or accepted by no member; not where a member died: it may not have
-    reported.
-    """
+    """Records given again after acceptance, or accepted by none; a dead member may have accepted more than it said."""
     counts = {metric: _most(measurement, metric) for metric in ACCEPTED if scenario.fault.about.redelivers}
     return [
         _red(metric, most, f"in one round {most:,.0f} records {ACCEPTED[metric]}")

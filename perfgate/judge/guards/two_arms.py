@@ -13,7 +13,7 @@ from perfgate.judge.phrases import GROWING
 from perfgate.judge.rounds import arms_of, flaws_by_arm
 from perfgate.judge.units import fewest_units
 from perfgate.judge.units_case import ClaimCase, UnitsCase, deciding_metrics, primary_metric
-from perfgate.model import Effect, Verdict
+from perfgate.model import Verdict
 
 
 @guard(-60, UnitsCase)
@@ -90,9 +90,8 @@ def path_may_have_made_it(case: ClaimCase, ruling: Ruling) -> Ruling | None:
 @guard(20, ChangeCase)
 def another_metric_got_worse(case: ChangeCase, ruling: Ruling) -> Ruling | None:
     """A change is neither the same nor a gain where latency or CPU got much worse."""
-    if not case.counts_beside(ruling.verdict):
+    if not (effect := case.green_effect(ruling.verdict)):
         return None
-    effect = Effect.SAME if ruling.verdict is Verdict.PASS else Effect.FASTER
     if worse := got_worse(case.comparison, case.lead.claim.metric, effect, case.others):
         return Ruling(verdict=Verdict.REGRESSED, reasons=worse)
     notes = not_looked_at(case.comparison, case.metrics, effect, case.others)
@@ -138,9 +137,8 @@ def setting_took_no_effect(case: UnitsCase, ruling: Ruling) -> Ruling | None:
 @guard(80, ChangeCase)
 def path_kept_another_metric(case: ChangeCase, ruling: Ruling) -> Ruling | None:
     """A latency that only the shorter path to the candidate may have kept from being much worse."""
-    if not case.final or not case.counts_beside(ruling.verdict):
+    if not case.final or not (effect := case.green_effect(ruling.verdict)):
         return None
-    effect = Effect.SAME if ruling.verdict is Verdict.PASS else Effect.FASTER
     kept = kept_by_path(case.comparison, effect, case.others)
     return replace(ruling, verdict=Verdict.INCONCLUSIVE, reasons=kept) if kept else None
 

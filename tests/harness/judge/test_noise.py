@@ -16,7 +16,6 @@ from perfgate.judge.limits import (
     FALSE_RED,
     LARGEST_FACTOR,
     METRICS_PER_ROW,
-    ONE_LOOK_FACTORS,
     ROWS,
     computed_factor,
     false_red,
@@ -49,7 +48,7 @@ def test_the_stored_factors_are_the_computed_ones(runs: int) -> None:
     assert noise_factor(runs) == pytest.approx(computed_factor(runs), rel=1e-9)
 
 
-@pytest.mark.parametrize("runs", ONE_LOOK_FACTORS)
+@pytest.mark.parametrize("runs", FACTORS)
 def test_one_look_is_red_by_chance_as_rarely_as_two(runs: int) -> None:
     """By Student's t, which is exact for one look. By the factor of two, one of 230 was red (of ten runs)."""
     factor = noise_factor(runs, looks=1)
