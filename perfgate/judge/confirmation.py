@@ -114,14 +114,16 @@ def _of_both(first: Outcome, second: Outcome, not_counted: Sequence[str]) -> Out
 
 def _by_chance(first: Outcome, second: Outcome) -> bool:
     """Whether no metric is red in both runs; a rate that the brokers did not take is never red by chance."""
-    if any(one.reason for one in second.judgements if one.verdict is Verdict.REGRESSED):
+    if any(judgement.reason for judgement in second.judgements if judgement.verdict is Verdict.REGRESSED):
         return False
     return bool(_red(first)) and not _red(first) & _red(second)
 
 
 def _red(outcome: Outcome) -> set[tuple[str, str]]:
     """The metrics and steps that are REGRESSED: chance finds another one the next time."""
-    return {(one.metric, one.step) for one in outcome.judgements if one.verdict is Verdict.REGRESSED}
+    return {
+        (judgement.metric, judgement.step) for judgement in outcome.judgements if judgement.verdict is Verdict.REGRESSED
+    }
 
 
 def _apart(first: Outcome, second: Outcome) -> str:

@@ -123,8 +123,8 @@ def below_its_cap(comparison: Comparison) -> str:
     sides = (comparison.baseline, comparison.candidate)
     if not comparison.scenario.load.capped or not all(map(at_its_cap, sides)):
         return ""
-    declared, candidate = (rounds_below_its_cap(one) for one in sides)
-    among = [len(one.rounds) for one in sides]
+    declared, candidate = (rounds_below_its_cap(side) for side in sides)
+    among = [len(side.rounds) for side in sides]
     if chance_of(candidate, among[1], declared, among[0]) > INTERVAL_ERROR:
         return ""
     return f"below its cap in {candidate} of {among[1]} rounds, as declared in {declared} of {among[0]}"

@@ -121,7 +121,7 @@ def _what_ran(reading: CanaryReading, quiet: Sequence[CanaryReading]) -> str:
         return f"{reading.busiest or 'another process'} and others used {reading.others * 100:.0f} % of its processors"
     if reading.steal > STEAL:
         return f"the host took {reading.steal * 100:.0f} % of its processors' time"
-    speeds = [one.deflate_mib_per_cpu_s for one in quiet if one.deflate_mib_per_cpu_s]
+    speeds = [before.deflate_mib_per_cpu_s for before in quiet if before.deflate_mib_per_cpu_s]
     slower = reading.deflate_mib_per_cpu_s / statistics.median(speeds) if speeds else 1.0
     if slower < SAME_SPEED:
         return f"its processors did {slower * 100:.0f} % as much in a second of their time, no process can be named"

@@ -20,7 +20,7 @@ Figures = Sequence[Mapping[str, float]]
 
 
 def host_notes(measured: Mapping[str, Measurement]) -> list[str]:
-    return [f"{name}: {line}" for name, one in measured.items() for line in differing_hosts(one.rounds)]
+    return [f"{name}: {line}" for name, measurement in measured.items() for line in differing_hosts(measurement.rounds)]
 
 
 def differing_hosts(rounds: Sequence[Round]) -> list[str]:
@@ -88,7 +88,9 @@ Worse = Callable[[PartitionFigures], float]
 
 
 def partition_notes(measured: Mapping[str, Measurement]) -> list[str]:
-    return [f"{name}: {line}" for name, one in measured.items() for line in differing_partitions(one.rounds)]
+    return [
+        f"{name}: {line}" for name, measurement in measured.items() for line in differing_partitions(measurement.rounds)
+    ]
 
 
 def differing_partitions(rounds: Sequence[Round]) -> list[str]:
@@ -119,10 +121,10 @@ def _by_broker(rounds: Sequence[Round], worse: Worse) -> Figures:
     led: list[dict[str, list[float]]] = []
     for r in rounds:
         led.append({})
-        for one in r.partitions:
-            led[-1].setdefault(str(one.leader), []).append(worse(one))
-    return [{broker: statistics.fmean(values) for broker, values in one.items()} for one in led]
+        for partition in r.partitions:
+            led[-1].setdefault(str(partition.leader), []).append(worse(partition))
+    return [{broker: statistics.fmean(values) for broker, values in leaders.items()} for leaders in led]
 
 
 def _by_partition(rounds: Sequence[Round], worse: Worse) -> Figures:
-    return [{str(index): worse(one) for index, one in enumerate(r.partitions)} for r in rounds]
+    return [{str(index): worse(partition) for index, partition in enumerate(r.partitions)} for r in rounds]

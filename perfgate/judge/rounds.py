@@ -65,7 +65,7 @@ except the short time until the buffer was first full."""
 
 
 def filling_notes(measured: Mapping[str, Measurement]) -> list[str]:
-    return [f"{name}: {line}" for name, one in measured.items() for line in since_the_start(one)]
+    return [f"{name}: {line}" for name, measurement in measured.items() for line in since_the_start(measurement)]
 
 
 def since_the_start(measurement: Measurement) -> list[str]:

@@ -130,7 +130,7 @@ def ending(end: RunEnd) -> Ending:
         return Ending(code=ExitCode.LEFT_BEHIND)
     if end.status in ENDED_OTHERWISE:
         return Ending(code=end.status if end.recorded else ExitCode.NOT_RECORDED)
-    if any(_is_red(one, end) for one in end.judged):
+    if any(_is_red(judged, end) for judged in end.judged):
         return Ending(code=ExitCode.RED)
     if end.broken_beside:
         return Ending(code=ExitCode.RED, cause=end.broken_beside[0])
@@ -151,13 +151,13 @@ def ending(end: RunEnd) -> Ending:
 
 def _undecided(end: RunEnd) -> Ending | None:
     """The policy's ending where something is not known; None where all is known."""
-    unsure, unknown = [one for one in end.judged if is_undecided(one.found)], _unknown(end)
+    unsure, unknown = [judged for judged in end.judged if is_undecided(judged.found)], _unknown(end)
     if not (unsure or unknown):
         return None
     policy = end.policy
     if policy.fails:
         return Ending(code=ExitCode.RED, cause=f"undecided, which --undecided={policy.text} makes red: {_why(end)}")
-    often = {one.name: end.in_a_row.get(one.name, 1) for one in unsure}
+    often = {judged.name: end.in_a_row.get(judged.name, 1) for judged in unsure}
     late = [name for name, runs in often.items() if policy.fails_after and runs >= policy.fails_after]
     if late:
         cause = f"{_in_a_row(late[0], often[late[0]])}, which --undecided={policy.text} makes red"
@@ -173,7 +173,7 @@ def _undecided(end: RunEnd) -> Ending | None:
 
 
 def _why(end: RunEnd) -> str:
-    names = [f"{one.name} {one.found.value}" for one in end.judged if is_undecided(one.found)]
+    names = [f"{judged.name} {judged.found.value}" for judged in end.judged if is_undecided(judged.found)]
     return _named(names) if names else _unknown(end)
 
 
@@ -182,16 +182,16 @@ def _unknown(end: RunEnd) -> str:
     if end.lacking:
         more = f", and {len(end.lacking) - 1} more" if len(end.lacking) > 1 else ""
         return f"{end.lacking[0]}{more}"
-    if others := [one for one in end.judged if one.test is not _says(one, end)]:
+    if others := [judged for judged in end.judged if judged.test is not _says(judged, end)]:
         return (
             f"{others[0].name} is {others[0].found.value}, and its test ended otherwise ({others[0].test.value}): "
             "something outside the gate changed it"
         )
-    if all(one.found is Verdict.MISSING for one in end.judged):
+    if all(judged.found is Verdict.MISSING for judged in end.judged):
         return "nothing was held against anything"
     if end.unfinished:
         return f"the recorded run was not whole: {end.unfinished}"
-    if end.by_reference and (missing := [one.name for one in end.judged if one.found is Verdict.MISSING]):
+    if end.by_reference and (missing := [judged.name for judged in end.judged if judged.found is Verdict.MISSING]):
         return f"{_named(missing)} MISSING: held against no ratio of the reference"
     if end.status not in OF_A_WHOLE_SESSION or (end.status == ExitCode.RED and not _explained(end)):
         return f"pytest ended with {end.status}, which no scenario explains"
@@ -200,22 +200,22 @@ def _unknown(end: RunEnd) -> str:
 
 def _explained(end: RunEnd) -> bool:
     """Whether an outcome made a test fail, so that pytest's status of failed tests is the gate's own doing."""
-    return any(one.test is TestEnd.FAILED for one in end.judged)
+    return any(judged.test is TestEnd.FAILED for judged in end.judged)
 
 
 def _errors(end: RunEnd) -> list[str]:
     """Failures without an outcome that says so."""
     failed = (TestEnd.FAILED, TestEnd.ERROR)
-    wrong = [one.name for one in end.judged if one.test in failed and one.test is not _says(one, end)]
+    wrong = [judged.name for judged in end.judged if judged.test in failed and judged.test is not _says(judged, end)]
     return list(dict.fromkeys([*end.errors, *wrong]))
 
 
-def _says(one: Judged, end: RunEnd) -> TestEnd:
-    return test_end_of(one.found, end.policy, missing_is_red=end.missing_is_red)
+def _says(judged: Judged, end: RunEnd) -> TestEnd:
+    return test_end_of(judged.found, end.policy, missing_is_red=end.missing_is_red)
 
 
-def _is_red(one: Judged, end: RunEnd) -> bool:
-    return one.found.red or (one.found is Verdict.MISSING and end.missing_is_red)
+def _is_red(judged: Judged, end: RunEnd) -> bool:
+    return judged.found.red or (judged.found is Verdict.MISSING and end.missing_is_red)
 
 
 def is_undecided(outcome: Found) -> bool:
@@ -225,8 +225,8 @@ def is_undecided(outcome: Found) -> bool:
 
 def often_undecided(in_a_row: Mapping[str, int]) -> list[str]:
     """A sentence for each scenario or relation that was undecided in OFTEN runs in a row, worst first."""
-    found = sorted(in_a_row.items(), key=lambda one: -one[1])
-    return [_in_a_row(name, runs) for name, runs in found if runs >= OFTEN]
+    by_runs = sorted(in_a_row.items(), key=lambda item: -item[1])
+    return [_in_a_row(name, runs) for name, runs in by_runs if runs >= OFTEN]
 
 
 def _in_a_row(name: str, runs: int) -> str:

@@ -30,7 +30,7 @@ def primary_metric(comparison: Comparison) -> MetricInfo:
     where the sides differ in these.
     """
     load = comparison.scenario.load
-    readers = [one.scenario.consumers for one in (comparison.baseline, comparison.candidate)]
+    readers = [side.scenario.consumers for side in (comparison.baseline, comparison.candidate)]
     if all(readers) and readers[0] != readers[1] and load.readers_metric:
         return METRICS[load.readers_metric]
     if load.capped and all(map(at_its_cap, (comparison.baseline, comparison.candidate))):
@@ -157,7 +157,7 @@ class UnitsCase(Case):
     def tested(self) -> tuple[Tested, ...]:
         """Every claim with its ruling."""
         cases = [ClaimCase(claim, self) for claim in self.claims]
-        return tuple(Tested(claim=one.claim, ruling=judge(one), estimate=one.estimate) for one in cases)
+        return tuple(Tested(claim=case.claim, ruling=judge(case), estimate=case.estimate) for case in cases)
 
     @abstractmethod
     def undecided(self, estimate: Estimate) -> tuple[str, ...]:

@@ -234,8 +234,8 @@ def cold_units(comparison: Comparison) -> int:
     size, last = comparison.rounds_per_unit, 0
     for measurement in (comparison.baseline, comparison.candidate):
         cold = 0
-        for count, one in enumerate(measurement.rounds, 1):
-            cold += _is_cold(one)
+        for count, r in enumerate(measurement.rounds, 1):
+            cold += _is_cold(r)
             if 2 * cold > count and count % size == 0:
                 last = max(last, count // size)
     return last

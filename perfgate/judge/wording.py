@@ -347,8 +347,8 @@ def notable_lines(outcome: ComparisonOutcome) -> list[str]:
 
 def alone_lines(outcome: ComparisonOutcome) -> list[str]:
     """The verdict of each metric by itself, where a run is asked to decide by several."""
-    deciding = [(one.verdict, one) for one in (outcome.primary, *outcome.others) if one and one.verdict]
-    return [f"{verdict.value} by itself: {effect_text(one)}" for verdict, one in deciding if len(deciding) > 1]
+    deciding = [(effect.verdict, effect) for effect in (outcome.primary, *outcome.others) if effect and effect.verdict]
+    return [f"{verdict.value} by itself: {effect_text(effect)}" for verdict, effect in deciding if len(deciding) > 1]
 
 
 def decided_by(decides: Deciding) -> str:

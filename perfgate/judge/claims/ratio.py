@@ -81,7 +81,11 @@ class ReferenceCase(UnitsCase):
     def __init__(self, comparison: Comparison, ratios: Ratios, *, final: bool) -> None:
         self.path = ratios.path
         self.stated = [claim_of(ratio) for ratio in ratios.of(comparison.scenario.name)]
-        claims = [one for one in self.stated if not of_both(comparison, one.metric.name) and _measured(comparison, one)]
+        claims = [
+            claim
+            for claim in self.stated
+            if not of_both(comparison, claim.metric.name) and _measured(comparison, claim)
+        ]
         super().__init__(comparison, claims, final=final)
 
     @property
@@ -96,7 +100,7 @@ class ReferenceCase(UnitsCase):
         """The ratios that are stated; only the rate of a load that the reference did not take: its latency is a
         queue's.
         """
-        rate = next((one for one in self.claims if one.metric.name == RATE), None)
+        rate = next((claim for claim in self.claims if claim.metric.name == RATE), None)
         limit = 1 / (1 + self.comparison.decides.margin)
         usual = rate or claim_of(Ratio(metric=METRICS[RATE], limit=limit, own=False))
         if self.short.before:
@@ -119,8 +123,8 @@ class ReferenceCase(UnitsCase):
         rounds = (*self.comparison.baseline.rounds, *self.comparison.candidate.rounds)
         why = next((r.usage_unavailable for r in rounds if r.usage_unavailable), "")
         measured = {name for r in rounds for name in r.metrics}
-        names = [one.metric.name for one in self.stated]
-        defaults = [one.metric.name for one in self.stated if not one.own]
+        names = [claim.metric.name for claim in self.stated]
+        defaults = [claim.metric.name for claim in self.stated if not claim.own]
         unknown = [name for name in defaults if why and name.startswith("broker_") and name not in measured]
         shared = [name for name in names if name in measured and of_both(self.comparison, name)]
         return [

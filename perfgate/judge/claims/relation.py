@@ -201,7 +201,7 @@ def _judge_range(relation: RangeRelation, measurements: Mapping[str, Measurement
         if judgement.verdict is not Verdict.PASS
         for reason in step.reasons or ("",)
     )
-    verdict = worst(one.verdict for one in judgements)
+    verdict = worst(judgement.verdict for judgement in judgements)
     return Outcome(name=relation.name, verdict=verdict, judgements=judgements, reasons=reasons, steps=steps)
 
 

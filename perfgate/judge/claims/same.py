@@ -92,12 +92,12 @@ class ChangeCase(UnitsCase):
     @property
     def lead(self) -> Tested:
         """The claim that decides: the worst, of several the one that is farthest from an answer."""
-        return min(self.tested, key=lambda one: (severity(one.ruling.verdict), -_more_units(one)))
+        return min(self.tested, key=lambda tested: (severity(tested.ruling.verdict), -_more_units(tested)))
 
     @property
     def others(self) -> tuple[MetricEffect, ...]:
         """The effect on every other metric, over the same units."""
-        units = max((one.estimate.units for one in self.tested if one.estimate), default=self.units)
+        units = max((tested.estimate.units for tested in self.tested if tested.estimate), default=self.units)
         comparison, effects = self.comparison, []
         for name, metric in METRICS.items():
             left_out = metric in self.metrics or flaws_by_arm(arms_of(comparison), [name])
@@ -150,9 +150,9 @@ def _figures(case: ChangeCase) -> ComparisonOutcome:
     if unsound or case.units < case.needed or not (estimate := case.lead.estimate):
         return bare
     beside = tuple(
-        replace(_metric_effect(one.claim.metric, one.estimate), verdict=EFFECTS[one.ruling.verdict])
-        for one in case.tested
-        if one is not case.lead and one.estimate
+        replace(_metric_effect(tested.claim.metric, tested.estimate), verdict=EFFECTS[tested.ruling.verdict])
+        for tested in case.tested
+        if tested is not case.lead and tested.estimate
     )
     lead, metric = EFFECTS[case.lead.ruling.verdict], case.lead.claim.metric
     return replace(
