@@ -323,7 +323,7 @@ def _kept_up(scenario: FaultScenario, measurement: Measurement) -> list[Judgemen
 
 
 def _accepted_once(scenario: FaultScenario, measurement: Measurement) -> list[Judgement]:
-    """Records given again after acceptance, or accepted by none; a dead member may have accepted more than it said."""
+    """Records given again after acceptance, or accepted by none; a dead member may not have reported all."""
     counts = {metric: _most(measurement, metric) for metric in ACCEPTED if scenario.fault.about.redelivers}
     return [
         _red(metric, most, f"in one round {most:,.0f} records {ACCEPTED[metric]}")
