@@ -291,7 +291,8 @@ def test_a_setting_that_the_changed_brokers_do_not_know_is_an_error_before_they_
     world = World()
     made = comparing(change, world=world)
 
-    def fixed(_self: Live, names: Iterable[str]) -> list[str]:
+    def fixed(self: Live, names: Iterable[str]) -> list[str]:
+        assert self is world.clusters[1].live_settings(), "the changed brokers are asked"
         assert list(names) == ["log.message.downconversion.enable"]
         raise ConfigurationError("these brokers do not know it")
 
