@@ -111,10 +111,10 @@ class Agent:
         del self._said[:count]
         return received, self.now(), taken
 
-    async def tell(self, name: str, message: Mapping[str, object]) -> None:
+    async def post(self, name: str, message: Mapping[str, object]) -> None:
         """Pass a message on to one process, if it is there yet. The machine's use in its window is measured here."""
         if name in self._processes:
-            self._processes[name].tell(message)
+            self._processes[name].post(message)
         if "window" in message and self._measuring is None:
             opens, closes = cast(tuple[float, float], message["window"])
             loop = asyncio.get_running_loop()

@@ -121,10 +121,10 @@ class _Host:
         self._listener = threading.Thread(target=self._listen, args=(sorted(specs)[0], heard, self._ended), daemon=True)
         self._listener.start()
 
-    def tell(self, name: str, message: Mapping[str, object]) -> None:
+    def post(self, name: str, message: Mapping[str, object]) -> None:
         """Send one message to a process; a host that is lost is reported by the listener."""
         with contextlib.suppress(LoadError):
-            self.ask("tell", name, {key: self._there(key, value) for key, value in message.items()})
+            self.ask("post", name, {key: self._there(key, value) for key, value in message.items()})
 
     def listen_no_more(self) -> None:
         """Let the listener end: after PATIENCE_S, in which it may still pass on what is said."""
@@ -173,8 +173,8 @@ class _RemoteProcess:
         """`hosts`: all that were started together, and so end together."""
         self._name, self._host, self._hosts = name, host, hosts
 
-    def tell(self, message: Mapping[str, object]) -> None:
-        self._host.tell(self._name, message)
+    def post(self, message: Mapping[str, object]) -> None:
+        self._host.post(self._name, message)
 
     def kill(self) -> None:
         with contextlib.suppress(LoadError):

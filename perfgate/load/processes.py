@@ -108,7 +108,7 @@ class Generators:
         while not self._ended.wait(BEAT_S):
             if time.monotonic() - self._came_round < HELD_S:
                 for process in self._processes:
-                    process.channel.tell({"beat": True})
+                    process.channel.post({"beat": True})
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
@@ -117,16 +117,16 @@ class Generators:
         for process in self._processes:
             process.channel.end()
 
-    def tell(self, only: str = "", **message: object) -> None:
+    def post(self, only: str = "", **message: object) -> None:
         """Send one message to every process whose name begins with `only`."""
         for process in self._named(only):
-            process.channel.tell(message)
+            process.channel.post(message)
 
     def tell_each(self, names: Collection[str], **message: object) -> None:
         """Send one message to each process of these names."""
         for process in self._processes:
             if process.name in names:
-                process.channel.tell(message)
+                process.channel.post(message)
 
     def kill(self, name: str) -> None:
         """Kill the process of this name, whose end is then no failure of the load."""

@@ -135,7 +135,7 @@ def _side_by_side(processes: Sequence[HostProcess], start: Callable[[HostProcess
 def _started(process: HostProcess, run: tuple[str, int], keys: tuple[str, str], say: Callable[[str], None]) -> str:
     """Have the host's process become an agent; return its address. `run`: where the hosts reach the run."""
     host = process.host
-    process.tell(
+    process.post(
         {
             "folder": str(ROOT) if host.local else host.folder,
             "fingerprint": fingerprint(),
@@ -153,12 +153,12 @@ def _started(process: HostProcess, run: tuple[str, int], keys: tuple[str, str], 
     if said["event"] == "send":
         say(f"installing on load host {host.name}")
         archive = _archive()
-        process.tell({"bytes": len(archive)})
+        process.post({"bytes": len(archive)})
         process.send(archive)
         process.hear(boot.INSTALL_S * 2, "installing")
         process.hear(READY_S, "starting what was installed")
     address, port = run
-    process.tell(
+    process.post(
         {
             "scheduler": [(host.ssh and address) or theirs, port],
             "name": host.name,
@@ -227,9 +227,9 @@ class HostProcess:
         self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read, self._read_words)]
         for reader in self._readers:
             reader.start()
-        self.tell(Path(boot.__file__).read_text() + "\nmain()\n")
+        self.post(Path(boot.__file__).read_text() + "\nmain()\n")
 
-    def tell(self, message: object) -> None:
+    def post(self, message: object) -> None:
         """Send one line of JSON."""
         self.send(json.dumps(message).encode() + b"\n")
 

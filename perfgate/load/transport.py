@@ -50,7 +50,7 @@ class HostClock:
 class Channel(Protocol):
     """One generator process. All moments in its messages are on the run's own monotonic clock."""
 
-    def tell(self, message: Mapping[str, object]) -> None:
+    def post(self, message: Mapping[str, object]) -> None:
         """Send one message; that the process is gone is noticed when it is listened to."""
 
     def kill(self) -> None:
@@ -131,9 +131,9 @@ class LocalProcess:
             self._process.wait()
             self._close()
             raise OSError(error) from error
-        self.tell(spec)
+        self.post(spec)
 
-    def tell(self, message: Mapping[str, object]) -> None:
+    def post(self, message: Mapping[str, object]) -> None:
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError, ValueError), self._telling:  # ValueError: it is closed
             self._process.stdin.write(json.dumps(message) + "\n")

@@ -130,7 +130,7 @@ class Bench:
         ends = time.monotonic() + left_s
 
         def progress(_phase: str, last: Progress | None) -> None:
-            self.watch.tell(f"warming the brokers up with {scenario.name}", last, ends - time.monotonic())
+            self.watch.report(f"warming the brokers up with {scenario.name}", last, ends - time.monotonic())
 
         sampler = self.new_sampler()
         observer = self.watch.observer(scenario, sampler, progress)

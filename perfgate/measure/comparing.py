@@ -104,49 +104,51 @@ class Comparing:
         if self._failed is not None:
             raise self._failed
         if not self._compared:
-            rows: list[Compared] = []
+            comparisons: list[Compared] = []
             try:
-                self._measure(rows)
+                self._measure(comparisons)
             except Exception as error:
                 self._failed = error
                 raise
             except KeyboardInterrupt:
-                self._compared = {row.name: self._comparison(row) for row in rows if row.units}
+                self._compared = {
+                    compared.name: self._comparison(compared) for compared in comparisons if compared.units
+                }
                 raise
             finally:
                 if self.outside is not None:
                     self.outside.close()  # while the brokers are there; the run's end tries again
                 self.setup.target.close()
                 self.setup.say.clear()
-            self._compared = {row.name: self._comparison(row) for row in rows}
+            self._compared = {compared.name: self._comparison(compared) for compared in comparisons}
         return self._compared[scenario.name]
 
-    def _measure(self, rows: list[Compared]) -> None:
-        """Measure all scenarios that can be compared, cluster by cluster, and add them to `rows`.
+    def _measure(self, comparisons: list[Compared]) -> None:
+        """Measure all scenarios that can be compared, cluster by cluster, and add them to `comparisons`.
 
         What brokers do not take is an error, unless others have been measured before: their answers stay.
         """
-        compared = [row for row in self.setup.scenarios if self.cannot(row) is None]
-        for spec in dict.fromkeys(row.cluster for row in compared):
-            scenarios = [row for row in compared if row.cluster == spec]
+        comparable = [one for one in self.setup.scenarios if self.cannot(one) is None]
+        for spec in dict.fromkeys(one.cluster for one in comparable):
+            scenarios = [one for one in comparable if one.cluster == spec]
             here: list[Compared] = []
             try:
                 pairs = self.change.on_pairs or (
                     not self.against and self.change.concerns_brokers and not self._change_live(spec, scenarios)
                 )
-                here = [self._row(row, pairs=pairs) for row in scenarios]
-                left_s = max(0.0, self.budget_s - sum(row.seconds for row in rows))
-                left_s *= len(here) / (len(compared) - len(rows))
-                rows += here
+                here = [self._begun(one, pairs=pairs) for one in scenarios]
+                left_s = max(0.0, self.budget_s - sum(compared.seconds for compared in comparisons))
+                left_s *= len(here) / (len(comparable) - len(comparisons))
+                comparisons += here
                 measure = self._on_two if self.against else self._pairs if pairs else self._alternate
                 measure(here, left_s)
             except ConfigurationError as error:
-                if not any(any(row.rounds.values()) for row in rows):
+                if not any(any(compared.rounds.values()) for compared in comparisons):
                     raise
                 if not here:
-                    rows += (here := [self._row(row, pairs=False) for row in scenarios])
-                for row in here:
-                    break_off([row.undecided(SIDES)], str(error))
+                    comparisons += (here := [self._begun(one, pairs=False) for one in scenarios])
+                for compared in here:
+                    break_off([compared.undecided(SIDES)], str(error))
 
     def so_far(self, scenario: Scenario) -> Comparison | None:
         """The scenario's comparison as far as it went before an interruption; None without a whole unit."""
@@ -165,14 +167,14 @@ class Comparing:
                 return True
         except TargetError:
             return not own  # the measurement fails in the same way, and says so
-        names = ", ".join(row.name for row in scenarios)
+        names = ", ".join(one.name for one in scenarios)
         why = "brokers take this change at their start only, or these scenarios state it themselves"
         if not own:
             raise ConfigurationError(f"{self.change.name}, {names}: {why}; real brokers are not restarted for it")
         self.setup.say.note(f"{names}: {why}: a pair of clusters for each unit")
         return False
 
-    def _row(self, scenario: Scenario, *, pairs: bool) -> Compared:
+    def _begun(self, scenario: Scenario, *, pairs: bool) -> Compared:
         # What a bench keeps by name (backlogs, warm-up rates) must not be shared between the two forms.
         sides = {"A": scenario, "B": replace(self.setup.form(scenario, self.change), name=f"{scenario.name}-candidate")}
         # Turns need buffers of their own size, the same on both sides: a change of the buffer would be undone.
@@ -193,12 +195,12 @@ class Comparing:
             return Compared(sides, "turns", 1, decides=self.decides)
         return Compared(sides, "rounds", 2, decides=self.decides)
 
-    def _alternate(self, rows: Sequence[Compared], budget_s: float) -> None:
+    def _alternate(self, comparisons: Sequence[Compared], budget_s: float) -> None:
         switch = Switch()
-        with unhealthy_ends(rows, lambda: switch.turn, dedicated=self.setup.target.dedicated):
+        with unhealthy_ends(comparisons, lambda: switch.turn, dedicated=self.setup.target.dedicated):
             if self._stuck:
                 raise TargetError(self._stuck)
-            cluster = self.setup.cluster(rows[0].sides["A"].cluster)
+            cluster = self.setup.cluster(comparisons[0].sides["A"].cluster)
             values = live_values(self.change, cluster)
             if self.outside is not None:
                 self._rehearse(switch, self.outside)
@@ -206,10 +208,12 @@ class Comparing:
                 switch.rehearse(cluster.live_settings(), values)
                 took = f"changed while the brokers run, within {switch.slowest_s:.2f} s"
                 self.setup.say.note(f"{', '.join(dict(values))}: {took}")
-            bench = self._warm(cluster, [form for row in rows for form in row.sides.values()], rows)
+            bench = self._warm(
+                cluster, [form for compared in comparisons for form in compared.sides.values()], comparisons
+            )
             if values or self.outside:
                 bench.delete_backlogs()  # both were written while the brokers served side A
-            self._until_decided(rows, time.monotonic() + budget_s, dict.fromkeys(SIDES, bench), switch)
+            self._until_decided(comparisons, time.monotonic() + budget_s, dict.fromkeys(SIDES, bench), switch)
             switch.to("A")
             bench.delete_backlogs()
         if self.outside is not None:
@@ -227,63 +231,64 @@ class Comparing:
             self.setup.say.note(f"{self.change.name}: applied and reverted, {switch.slowest_s:.1f} s at the longest")
 
     def _until_decided(
-        self, rows: Sequence[Compared], deadline: float, benches: Mapping[str, Bench], switch: Switch
+        self, comparisons: Sequence[Compared], deadline: float, benches: Mapping[str, Bench], switch: Switch
     ) -> None:
         """Measure units of every undecided scenario, in random order, until all are decided or the time is over."""
-        open_rows = list(rows)
-        share = (deadline - time.monotonic()) / len(rows)
-        for row in rows:
-            self._lengthened(row, share)
+        open_rows = list(comparisons)
+        share = (deadline - time.monotonic()) / len(comparisons)
+        for compared in comparisons:
+            self._lengthened(compared, share)
 
         def turns() -> Iterator[list[Compared]]:
             while open_rows:
                 yield self._random.sample(open_rows, len(open_rows))
 
-        def unit(row: Compared) -> bool:
+        def unit(compared: Compared) -> bool:
             begin = time.monotonic()
-            if begin + row.unit_s > deadline:
+            if begin + compared.unit_s > deadline:
                 return False
-            order = measure_part(row, benches, switch, deadline - begin, next_order(row.orders, self._random))
-            row.seconds += time.monotonic() - begin
+            order = measure_part(compared, benches, switch, deadline - begin, next_order(compared.orders, self._random))
+            compared.seconds += time.monotonic() - begin
             if not order:
                 return False
-            row.orders.append(order)
-            if not self._lengthened(row, share):
-                row.planned = row.planned or self._planned(share, row.part_s, row)
-                freed = (deadline - time.monotonic()) / len(open_rows) if len(open_rows) < len(rows) else 0.0
-                if self._decided(row, int(freed / row.part_s)):
-                    open_rows.remove(row)
+            compared.orders.append(order)
+            if not self._lengthened(compared, share):
+                compared.planned = compared.planned or self._planned(share, compared.part_s, compared)
+                freed = (deadline - time.monotonic()) / len(open_rows) if len(open_rows) < len(comparisons) else 0.0
+                if self._decided(compared, int(freed / compared.part_s)):
+                    open_rows.remove(compared)
             return True
 
         run(turns(), unit)
 
     # --- each side on a cluster that exists
 
-    def _on_two(self, rows: Sequence[Compared], budget_s: float) -> None:
+    def _on_two(self, comparisons: Sequence[Compared], budget_s: float) -> None:
         clusters = dict[str, Cluster]()
-        with unhealthy_ends(rows, lambda: failing(clusters, SIDES), dedicated=self.setup.target.dedicated):
+        with unhealthy_ends(comparisons, lambda: failing(clusters, SIDES), dedicated=self.setup.target.dedicated):
             with self.setup.ledger.during("start"):
                 for side, start in zip(SIDES, (self.setup.target.cluster, self.setup.target.beside), strict=True):
-                    clusters[side] = start(rows[0].sides[side].cluster)
+                    clusters[side] = start(comparisons[0].sides[side].cluster)
             benches = {
-                side: self._warm(clusters[side], [row.sides[side] for row in rows], rows, side) for side in SIDES
+                side: self._warm(clusters[side], [compared.sides[side] for compared in comparisons], comparisons, side)
+                for side in SIDES
             }
-            for link, one in rows[0].series["A"].rtt_ms.items():
-                if (other := rows[0].series["B"].rtt_ms.get(link)) is not None:  # or the change is of the link
+            for link, one in comparisons[0].series["A"].rtt_ms.items():
+                if (other := comparisons[0].series["B"].rtt_ms.get(link)) is not None:  # or the change is of the link
                     both = f"{one:.2f} ms as declared, {other:.2f} ms to the other cluster"
                     self.setup.say.note(f"round trip, {link}: {both}")
-            self._until_decided(rows, time.monotonic() + budget_s, benches, Switch())
+            self._until_decided(comparisons, time.monotonic() + budget_s, benches, Switch())
             for bench in benches.values():
                 bench.delete_backlogs()
 
     # --- a pair of clusters for each unit
 
-    def _pairs(self, rows: Sequence[Compared], budget_s: float) -> None:
+    def _pairs(self, comparisons: Sequence[Compared], budget_s: float) -> None:
         deadline = time.monotonic() + budget_s
-        open_rows, longest, first = list(rows), 0.0, ""
+        open_rows, longest, first = list(comparisons), 0.0, ""
         while open_rows:
             begin, count, units = time.monotonic(), len(open_rows), open_rows[0].units
-            needed = max(self.stop.fewest_units(self._comparison(row)) for row in open_rows)
+            needed = max(self.stop.fewest_units(self._comparison(compared)) for compared in open_rows)
             if units == 1 and (few := too_short(budget_s, longest, needed)):
                 self.setup.say.note(few)
             if begin + longest > deadline + (OVERRUN * longest if units == needed - 1 else 0.0):
@@ -292,117 +297,122 @@ class Comparing:
             first = first[::-1] if units % 2 else self._random.choice(("AB", "BA"))
             self._pair(open_rows, first, deadline)
             longest = max(longest, pair_s := time.monotonic() - begin)
-            freed = int((deadline - time.monotonic()) / pair_s) if count < len(rows) else 0
-            for row in list(open_rows):
-                row.seconds += pair_s / count
-                row.planned = row.planned or self._planned(budget_s, pair_s, row)
-                if self._decided(row, freed):
-                    open_rows.remove(row)
+            freed = int((deadline - time.monotonic()) / pair_s) if count < len(comparisons) else 0
+            for compared in list(open_rows):
+                compared.seconds += pair_s / count
+                compared.planned = compared.planned or self._planned(budget_s, pair_s, compared)
+                if self._decided(compared, freed):
+                    open_rows.remove(compared)
 
-    def _pair(self, rows: Sequence[Compared], first: str, deadline: float) -> None:
+    def _pair(self, comparisons: Sequence[Compared], first: str, deadline: float) -> None:
         """Measure a unit of every scenario on a pair of new clusters, one a side.
 
         Only one is loaded at a time, in turns, so that a machine that drifts hits both alike.
         """
         target, clusters = self.setup.target, dict[str, Cluster]()
         target.close()
-        with unhealthy_ends(rows, lambda: failing(clusters, first), dedicated=target.dedicated):
+        with unhealthy_ends(comparisons, lambda: failing(clusters, first), dedicated=target.dedicated):
             with self.setup.ledger.during("start"):
                 for side, start in zip(first, (target.cluster, target.beside), strict=True):
-                    clusters[side] = start(rows[0].sides[side].cluster)
+                    clusters[side] = start(comparisons[0].sides[side].cluster)
             if stated := self.change.settings("broker"):
                 clusters["B"].live_settings().fixed([name for name, _ in stated])  # Kafka ignores unknown ones
             benches = {
-                side: self._warm(clusters[side], [row.sides[side] for row in rows], rows, side) for side in first
+                side: self._warm(clusters[side], [compared.sides[side] for compared in comparisons], comparisons, side)
+                for side in first
             }
-            orders: dict[str, list[str]] = {row.name: [] for row in rows}
-            for row in rows:
-                row.may_warm = WARMING_PARTS
-                self._lengthened(row, deadline - time.monotonic())
+            orders: dict[str, list[str]] = {compared.name: [] for compared in comparisons}
+            for compared in comparisons:
+                compared.may_warm = WARMING_PARTS
+                self._lengthened(compared, deadline - time.monotonic())
 
             def turns() -> Iterator[list[Compared]]:
-                while left := [row for row in rows if len(orders[row.name]) < row.parts]:
+                while left := [compared for compared in comparisons if len(orders[compared.name]) < compared.parts]:
                     yield self._random.sample(left, len(left))
 
-            def part(row: Compared) -> bool:
-                order = next_order(orders[row.name], self._random)
-                orders[row.name].append(measure_part(row, benches, Switch(), deadline - time.monotonic(), order))
-                if self._lengthened(row, deadline - time.monotonic()):
-                    orders[row.name].clear()
+            def part(compared: Compared) -> bool:
+                order = next_order(orders[compared.name], self._random)
+                orders[compared.name].append(
+                    measure_part(compared, benches, Switch(), deadline - time.monotonic(), order)
+                )
+                if self._lengthened(compared, deadline - time.monotonic()):
+                    orders[compared.name].clear()
                 return True
 
             run(turns(), part)
-            for row in rows:
-                row.orders.append(" ".join(orders[row.name]))
+            for compared in comparisons:
+                compared.orders.append(" ".join(orders[compared.name]))
             for side, bench in benches.items():
-                rows[0].log_tail = clusters[side].log_tail()
+                comparisons[0].log_tail = clusters[side].log_tail()
                 bench.delete_backlogs()
 
-    def _lengthened(self, row: Compared, budget_s: float) -> bool:
+    def _lengthened(self, compared: Compared, budget_s: float) -> bool:
         """Whether the scenario is begun anew, with longer windows: the brokers' usage decides and needs them."""
         window_s = self.setup.usage_window_s
-        comparison = self._comparison(row)
-        if row.unsound:
+        comparison = self._comparison(compared)
+        if compared.unsound:
             return False  # a result, which longer windows would forget
-        if row.window_s >= window_s or not any(n.startswith("broker_") for n in self.stop.may_decide(comparison)):
+        if compared.window_s >= window_s or not any(n.startswith("broker_") for n in self.stop.may_decide(comparison)):
             return False
-        row.lengthen(window_s, BLOCKS_PER_PAIR)
-        unit_s = row.parts * len(QUADS[0]) * window_s
+        compared.lengthen(window_s, BLOCKS_PER_PAIR)
+        unit_s = compared.parts * len(QUADS[0]) * window_s
         needed = self.stop.fewest_units(comparison)
         short = f"; {needed} units, which a decision needs, take longer than the budget: raise --budget"
         self.setup.say.note(
-            f"{row.name}: brokers' CPU decides, which takes windows of {window_s:g} s to tell: "
+            f"{compared.name}: brokers' CPU decides, which takes windows of {window_s:g} s to tell: "
             f"a unit takes {unit_s / 60:.1f} min or more{short if needed * unit_s > budget_s else ''}"
         )
         return True
 
-    def _planned(self, seconds: float, unit_s: float, row: Compared) -> int:
+    def _planned(self, seconds: float, unit_s: float, compared: Compared) -> int:
         """How many units of `unit_s` the time affords; the planned looks follow from it."""
-        return max(self.stop.fewest_units(self._comparison(row)), int(seconds / unit_s))
+        return max(self.stop.fewest_units(self._comparison(compared)), int(seconds / unit_s))
 
-    def _decided(self, row: Compared, freed: int) -> bool:
+    def _decided(self, compared: Compared, freed: int) -> bool:
         """Whether nothing more is measured of the scenario; others left it time for `freed` more units."""
-        row.grow(freed)
-        found = self._comparison(row)
+        compared.grow(freed)
+        found = self._comparison(compared)
         recording = self.change.records_pairs  # ending when A/A pairs are alike would hide their scatter
-        row.decided = row.done(self.stop.fewest_units(found)) or (not recording and self.stop.decided(found))
-        return row.decided
+        compared.decided = compared.done(self.stop.fewest_units(found)) or (not recording and self.stop.decided(found))
+        return compared.decided
 
-    def _warm(self, cluster: Cluster, forms: Sequence[Scenario], rows: Sequence[Compared], sides: str = SIDES) -> Bench:
-        facts = self.setup.begun(cluster, forms, candidate=cluster.spec != rows[0].sides["A"].cluster)
+    def _warm(
+        self, cluster: Cluster, forms: Sequence[Scenario], comparisons: Sequence[Compared], sides: str = SIDES
+    ) -> Bench:
+        facts = self.setup.begun(cluster, forms, candidate=cluster.spec != comparisons[0].sides["A"].cluster)
         self._benches += 1
         run_id = f"{self.setup.run_id}-{self._benches}" if self._benches > 1 else self.setup.run_id
         # Both forms of a scenario take as long to warm up as two scenarios.
-        bench = self.setup.bench(cluster, run_id, warmup_factor=len(forms) / len(rows))
+        bench = self.setup.bench(cluster, run_id, warmup_factor=len(forms) / len(comparisons))
         with of_side(sides if len(sides) == 1 else ""):
             bench.warm_up(forms)
             rtt = bench.round_trips(forms)
         facts["warm_up"] = bench.warm_up_facts
-        for series in (row.series[side] for row in rows for side in sides):
+        for series in (compared.series[side] for compared in comparisons for side in sides):
             series.rtt_ms = {**series.rtt_ms, **rtt}
         return bench
 
-    def _comparison(self, row: Compared) -> Comparison:
+    def _comparison(self, compared: Compared) -> Comparison:
         forms = {
             side: replace(
-                measurement_of(self.setup.driver, series, log_tail=row.log_tail),
-                scenario=replace(series.arm.scenario, name=row.name),
+                measurement_of(self.setup.driver, series, log_tail=compared.log_tail),
+                scenario=replace(series.arm.scenario, name=compared.name),
             )
-            for side, series in row.series.items()
+            for side, series in compared.series.items()
         }
-        size = row.per_part * row.parts
-        recorded = self.recorded.get(row.name, ()) if row.method == "pairs" else ()
+        size = compared.per_part * compared.parts
+        recorded = self.recorded.get(compared.name, ()) if compared.method == "pairs" else ()
         return Comparison(
             change=self.change.name,
             baseline=forms["A"],
             candidate=forms["B"],
-            method=row.method,  # type: ignore[arg-type]  # one of the three that _row gives
+            method=compared.method,  # type: ignore[arg-type]  # one of the three that _begun gives
             rounds_per_unit=size,
-            planned_units=max(row.planned, row.units, 1),
-            orders=tuple(row.orders),
-            minutes=row.seconds / 60,
+            planned_units=max(compared.planned, compared.units, 1),
+            orders=tuple(compared.orders),
+            minutes=compared.seconds / 60,
             decides=self.decides,
             two_clusters=self.against,
             recorded=tuple(one for one in recorded if one.rounds_per_unit == size),
-            former_plans=tuple(row.former),
+            former_plans=tuple(compared.former),
         )

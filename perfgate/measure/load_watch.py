@@ -123,9 +123,9 @@ class LoadWatch:
 
     def progress(self, what: str, left: float | None) -> Callable[[str, Progress | None], None]:
         """A function that shows each phase of `what`; `left`: how many s the run still takes."""
-        return lambda phase, last: self.tell(f"{what}: {phase}", last, left)
+        return lambda phase, last: self.report(f"{what}: {phase}", last, left)
 
-    def tell(self, text: str, last: Progress | None, left: float | None) -> None:
+    def report(self, text: str, last: Progress | None, left: float | None) -> None:
         """Show the text, with the records/s since the progress that was shown before."""
         before = self._last
         if last is None:

@@ -83,7 +83,9 @@ class Compared:
 
     def __post_init__(self) -> None:
         forms: dict[str, Form] = {"A": "as declared", "B": "candidate"}
-        self.series = {side: Series(Arm(scenario=row, form=forms[side])) for side, row in self.sides.items()}
+        self.series = {
+            side: Series(Arm(scenario=comparison, form=forms[side])) for side, comparison in self.sides.items()
+        }
 
     @property
     def rounds(self) -> dict[str, list[Round]]:
@@ -169,50 +171,50 @@ def next_order(orders: Sequence[str], chance: random.Random) -> str:
     return orders[-1].translate(MIRRORED) if len(orders) % 2 else chance.choice(QUADS)
 
 
-def measure_part(row: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str) -> str:
+def measure_part(comparison: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str) -> str:
     """Add a burst or a block of rounds to the scenario; return the order of its sides.
 
     Measured again is a burst that the generator made flawed (of a block the flawed rounds), a part in which brokers
     were still warming up, and the first in which they were late. Empty when the time was over before one counted.
     """
-    measure = _burst if row.per_part == 1 else _block
+    measure = _burst if comparison.per_part == 1 else _block
     ends = time.monotonic() + left
     while True:
-        began, row.again_s = time.monotonic(), 0.0
+        began, comparison.again_s = time.monotonic(), 0.0
         try:
-            measured = measure(row, benches, switch, ends - time.monotonic(), order)
+            measured = measure(comparison, benches, switch, ends - time.monotonic(), order)
         except BrokersFailedError as error:
-            if not error.perhaps_late or row.late >= LATE_REPEATS:
+            if not error.perhaps_late or comparison.late >= LATE_REPEATS:
                 raise
-            row.late += 1
+            comparison.late += 1
             for side in error.side or switch.turn:
-                late = unmeasured(row.parts_done + 1, str(error), broken=True, perhaps_late=True)
-                row.discarded[side].append(late)
-            if time.monotonic() >= ends and row.method != "pairs":
+                late = unmeasured(comparison.parts_done + 1, str(error), broken=True, perhaps_late=True)
+                comparison.discarded[side].append(late)
+            if time.monotonic() >= ends and comparison.method != "pairs":
                 return ""
             continue
-        over = time.monotonic() >= ends and row.method != "pairs"  # a pair's parts are all measured
-        if over and not row.parts_done and any(finished.repeatable for _, finished in measured):
+        over = time.monotonic() >= ends and comparison.method != "pairs"  # a pair's parts are all measured
+        if over and not comparison.parts_done and any(finished.repeatable for _, finished in measured):
             break  # without another part a flawed one still shows the least slowness
         by_generator = any(finished.repeatable for _, finished in measured) and all(
             finished.repeatable or not finished.round.invalid for _, finished in measured
         )
-        if by_generator and row.spend_repeat():
+        if by_generator and comparison.spend_repeat():
             if any(flaw.kind in (OUTLASTED, WAITED) for _, finished in measured for flaw in finished.round.flaws):
-                row.gap_times *= GAP_GROWS
-        elif row.late < LATE_REPEATS and _only_late([finished for _, finished in measured]):
-            row.late += 1
-        elif row.may_warm and time.monotonic() < ends and _warming([finished.round for _, finished in measured]):
-            row.may_warm -= 1
+                comparison.gap_times *= GAP_GROWS
+        elif comparison.late < LATE_REPEATS and _only_late([finished for _, finished in measured]):
+            comparison.late += 1
+        elif comparison.may_warm and time.monotonic() < ends and _warming([finished.round for _, finished in measured]):
+            comparison.may_warm -= 1
         else:
             break
         for side, finished in measured:
-            row.discarded[side].append(finished.round)
+            comparison.discarded[side].append(finished.round)
         if over:
             return ""
-    row.part_s = time.monotonic() - began - row.again_s
+    comparison.part_s = time.monotonic() - began - comparison.again_s
     for side, finished in measured:
-        row.rounds[side].append(finished.round)
+        comparison.rounds[side].append(finished.round)
     return order
 
 
@@ -229,35 +231,35 @@ def _warming(rounds: Sequence[Round]) -> bool:
 
 
 def _burst(
-    row: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str
+    comparison: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str
 ) -> list[tuple[str, Finished]]:
     switch.rest()  # the topics of both sides are made before the first turn
     # Brokers may still get faster after their warm-up, and the buffers have to keep up with them.
-    last = [rounds[-1].metrics.get("records_per_s", 0.0) for rounds in row.rounds.values() if rounds]
-    slowest = min(last) if last else min(benches[side].rate_of(form) for side, form in row.sides.items())
-    at = pace(list(row.sides.values()), slowest)
-    gap_s = max(at.gap_s, min(at.gap_s * row.gap_times, LARGEST_GAP_S), GAP_TIMES * switch.slowest_s)
-    at = replace(at, gap_s=gap_s, window_s=max(at.window_s, row.window_s))
+    last = [rounds[-1].metrics.get("records_per_s", 0.0) for rounds in comparison.rounds.values() if rounds]
+    slowest = min(last) if last else min(benches[side].rate_of(form) for side, form in comparison.sides.items())
+    at = pace(list(comparison.sides.values()), slowest)
+    gap_s = max(at.gap_s, min(at.gap_s * comparison.gap_times, LARGEST_GAP_S), GAP_TIMES * switch.slowest_s)
+    at = replace(at, gap_s=gap_s, window_s=max(at.window_s, comparison.window_s))
     along = partial(switch.along, order, turn_s=at.gap_s + at.window_s)
-    done = burst(benches, row.sides, order, at, row.parts_done + 1, left, along)
+    done = burst(benches, comparison.sides, order, at, comparison.parts_done + 1, left, along)
     return [(side, switch.in_time(finished, at.gap_s)) for side, finished in done.items()]
 
 
 def _block(
-    row: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str
+    comparison: Compared, benches: Mapping[str, Bench], switch: Switch, left: float, order: str
 ) -> list[tuple[str, Finished]]:
     """Measure a block of whole rounds: one that the generator made flawed is measured again before the next one begins.
 
     To give up all four for one would waste most blocks of a machine on which one round in four is sent late.
     """
-    number, ends = row.parts_done + 1, time.monotonic() + left
+    number, ends = comparison.parts_done + 1, time.monotonic() + left
 
     def again(side: str, finished: Finished, seconds: float) -> bool:
-        in_time = time.monotonic() < ends or row.method == "pairs"
-        if not (in_time and row.spend_repeat()):
+        in_time = time.monotonic() < ends or comparison.method == "pairs"
+        if not (in_time and comparison.spend_repeat()):
             return False
-        row.discarded[side].append(finished.round)
-        row.again_s += seconds
+        comparison.discarded[side].append(finished.round)
+        comparison.again_s += seconds
         return True
 
     seen = dict.fromkeys(SIDES, 2 * number - 2)
@@ -269,12 +271,12 @@ def _block(
         with of_side(side if benches["A"] is not benches["B"] else ""):
             finished = measured_round(
                 benches[side],
-                row.series[side].arm,
+                comparison.series[side].arm,
                 seen[side],
                 lambda: ends - time.monotonic(),
                 doing,
                 partial(again, side),
-                row.window_s,
+                comparison.window_s,
             )
         measured.append((side, finished))
     return measured
@@ -292,7 +294,7 @@ def too_short(budget_s: float, pair_s: float, needed: int) -> str:
 
 
 @contextmanager
-def unhealthy_ends(rows: Sequence[Compared], blamed: Callable[[], str], *, dedicated: bool) -> Iterator[None]:
+def unhealthy_ends(comparisons: Sequence[Compared], blamed: Callable[[], str], *, dedicated: bool) -> Iterator[None]:
     """Let a target that is no longer healthy end the scenarios' measurement, and be the reason why.
 
     Where the brokers are `dedicated` and one side is to blame (the error's, or the one of `blamed`), it is a result of
@@ -302,7 +304,9 @@ def unhealthy_ends(rows: Sequence[Compared], blamed: Callable[[], str], *, dedic
         yield
     except TargetError as error:
         sides = (error.side if isinstance(error, BrokersFailedError) else "") or blamed()
-        break_off_by(error, [row.undecided(sides) for row in rows], dedicated=dedicated and len(sides) == 1)
+        break_off_by(
+            error, [comparison.undecided(sides) for comparison in comparisons], dedicated=dedicated and len(sides) == 1
+        )
 
 
 def failing(clusters: Mapping[str, Cluster], order: str) -> str:

@@ -97,7 +97,9 @@ def compiling(pid: int) -> dict[int, float] | None:
 def traffic_of(pids: Iterable[int]) -> dict[int, Traffic]:
     """Return the traffic of every process whose files can be read, by its id; nothing where the kernel gives none."""
     try:
-        everybody = {inode: told for family in (socket.AF_INET, socket.AF_INET6) for inode, told in _dump(family)}
+        everybody = {
+            inode: reported for family in (socket.AF_INET, socket.AF_INET6) for inode, reported in _dump(family)
+        }
     except (OSError, struct.error):
         return {}
     found: dict[int, Traffic] = {}

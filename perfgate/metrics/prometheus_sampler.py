@@ -71,7 +71,7 @@ class PrometheusSampler:
         """
         source, interval_s = self._prometheus.source, self._prometheus.scrape_interval_s()
 
-        def told() -> ByBroker:
+        def reported() -> ByBroker:
             closes = time.monotonic() + self._prometheus.first.ahead_s
             found = self._by_broker(source, closes - LOOKS_BACK_S - 2 * interval_s - self._looks_back_s, closes)
             if missing := sorted(broker for broker in self._brokers if not any(found.get(broker, ()))):
@@ -80,7 +80,12 @@ class PrometheusSampler:
 
         try:
             poll_until(
-                "not told", told, within_s=LATE_SCRAPES_S, every_s=0.5, not_yet=(NotYet, Unavailable), error=Unavailable
+                "not told",
+                reported,
+                within_s=LATE_SCRAPES_S,
+                every_s=0.5,
+                not_yet=(NotYet, Unavailable),
+                error=Unavailable,
             )
         except Unavailable as error:
             raise ConfigurationError(f"[prometheus] cannot tell the brokers' CPU: {error}") from None
@@ -254,7 +259,7 @@ class PrometheusSampler:
             if not host.replace(".", "").isdigit():
                 pods[host.partition(".")[0]].append(broker)  # Kubernetes names a pod so
         found: ByBroker = defaultdict(list)
-        told: dict[int, list[Mapping[str, str]]] = defaultdict(list)
+        reported: dict[int, list[Mapping[str, str]]] = defaultdict(list)
         strangers: list[str] = []
         for one in series:
             value = one.labels.get(label, "")
@@ -266,13 +271,13 @@ class PrometheusSampler:
                 strangers.append(value)
             else:
                 found[known].append(inside(one.values, opens + self._looks_back_s, closes))
-                told[known].append(one.labels)
+                reported[known].append(one.labels)
         if not found:
             raise Unavailable(
                 f"none of the values of label {label!r} ({', '.join(sorted(set(strangers))[:6])}) is a broker's host; "
                 'state [prometheus] brokers, as in: brokers = { "kafka-1:7071" = 1 }'
             )
-        for broker, labels in told.items():
+        for broker, labels in reported.items():
             if preset and (several := preset.apart(labels)):
                 raise Unavailable(
                     f"broker {broker} is told of several times in Prometheus ({several}): select what is of the broker "

@@ -104,12 +104,12 @@ class PrometheusSource:
         return looks_back_s(self.query)
 
 
-def check_url(url: str, told: str) -> str:
-    """Return `url` if it can be a Prometheus'. Raises ConfigurationError that begins with `told`."""
+def check_url(url: str, stated: str) -> str:
+    """Return `url` if it can be a Prometheus'. Raises ConfigurationError that begins with `stated`."""
     if "@" in url.partition("?")[0]:
-        raise ConfigurationError(f"{told}: a user and a password belong into username and password of [prometheus]")
+        raise ConfigurationError(f"{stated}: a user and a password belong into username and password of [prometheus]")
     if not re.match(r"https?://[^\s/]+", url):
-        raise ConfigurationError(f"{told} {url!r} must read like https://prometheus:9090")
+        raise ConfigurationError(f"{stated} {url!r} must read like https://prometheus:9090")
     return url
 
 

@@ -74,8 +74,8 @@ def _rate(path: str, value: object) -> float | _OfKnee:
     try:
         return _amount(0.01, MOST, "records/s")(path, value)
     except ConfigurationError as error:
-        told = f'{error}, or a share of the knee, above 0 and up to {MOST_OF_KNEE:g}, as in "0.5 x knee"'
-        raise ConfigurationError(told) from None
+        reason = f'{error}, or a share of the knee, above 0 and up to {MOST_OF_KNEE:g}, as in "0.5 x knee"'
+        raise ConfigurationError(reason) from None
 
 
 def _lay_rate(scenario: Scenario, value: float | _OfKnee) -> Scenario:

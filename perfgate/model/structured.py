@@ -39,13 +39,13 @@ def shared(kind: Any, *sources: Any) -> dict[str, Any]:
     return {one.name: getattr(s, one.name) for one in fields(kind) for s in sources if hasattr(s, one.name)}
 
 
-def toml_of(path: Path, told: str, missing: str = "") -> dict[str, Any]:
-    """Return a TOML file's tables. Raises ConfigurationError that begins with `told`; `missing`: help for no file."""
+def toml_of(path: Path, stated: str, missing: str = "") -> dict[str, Any]:
+    """Return a TOML file's tables. Raises ConfigurationError that begins with `stated`; `missing`: help for no file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors put a mark of the encoding in front
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         said = f"no such file; {missing}" if missing and isinstance(error, FileNotFoundError) else _why_unread(error)
-        raise ConfigurationError(f"{told}: {said}") from None  # its context would show the line, secrets included
+        raise ConfigurationError(f"{stated}: {said}") from None  # its context would show the line, secrets included
 
 
 def _why_unread(error: Exception) -> str:

@@ -185,7 +185,7 @@ def test_a_change_of_the_buffer_is_not_measured_by_turns_which_would_undo_it(
     change: Change, consumers: Consumers | None, method: str
 ) -> None:
     row: Scenario = replace(scenario(), consumers=consumers)
-    assert comparing(change, row)._row(row, pairs=change.restarts_brokers).method == method
+    assert comparing(change, row)._begun(row, pairs=change.restarts_brokers).method == method
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_what_cold_brokers_told_is_not_told_of_warm_ones() -> None:
 def test_what_a_segment_keeps_is_set_before_its_topic_is_made(name: str, method: str) -> None:
     """A burst makes the topics of both sides before its first turn: B's turns were measured with A's segments."""
     made = comparing(Change(name="x", changes=((f"broker.{name}", "1"),)))
-    assert made._row(scenario(), pairs=False).method == method
+    assert made._begun(scenario(), pairs=False).method == method
 
 
 def test_backlogs_are_written_by_brokers_of_their_own_side(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,5 +289,5 @@ def test_backlogs_are_written_by_brokers_of_their_own_side(monkeypatch: pytest.M
         done.clear()
         row = replace(scenario(), consumers=Consumers(membership="group"))
         made = comparing(Change(name="x", changes=((path, "1"),)), row)
-        made._alternate([made._row(row, pairs=False)], 1.0)
+        made._alternate([made._begun(row, pairs=False)], 1.0)
         assert done == expected

@@ -49,8 +49,8 @@ class Faulty(Ahead):
         await super().end()
         self.step_s = 0.0
 
-    async def tell(self, name: str, message: Mapping[str, object]) -> None:
-        await super().tell(name, message)
+    async def post(self, name: str, message: Mapping[str, object]) -> None:
+        await super().post(name, message)
         if "window" in message and (Path(os.environ["FAULTS"]) / "steps").exists():
             self.step_s = STEP_S
 

@@ -83,7 +83,7 @@ def test_two_loads_with_transactions_take_no_turns() -> None:
     """One that is left open over the other's turn is no load that pauses; whole rounds alternate instead."""
 
     def method(row: Scenario) -> str:
-        return comparing(Change(name="x"), row, driver=LibrdkafkaDriver())._row(row, pairs=False).method
+        return comparing(Change(name="x"), row, driver=LibrdkafkaDriver())._begun(row, pairs=False).method
 
     assert method(TRANSACTED) == "rounds"
     assert method(replace(TRANSACTED, transaction_ms=0)) == "turns"

@@ -96,7 +96,7 @@ def test_how_clients_are_secured_is_the_targets_alone(scope: str, name: str, val
     own = replace(row, producer=stated) if scope == "producer" else replace(row, consumers=consumers)
     for told, state in (
         (f"--set {scope}.{name}", lambda: checked(f"{scope}.{name}", value)),
-        (f"[{scope}] {name}", lambda: checked(f"{scope}.{name}", value, told=f"[{scope}] {name} = {value!r}")),
+        (f"[{scope}] {name}", lambda: checked(f"{scope}.{name}", value, written=f"[{scope}] {name} = {value!r}")),
         (f"batch-1k: {scope}.{name}", lambda: check_settings(own)),
     ):
         with pytest.raises(ConfigurationError) as caught:

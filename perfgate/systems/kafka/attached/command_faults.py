@@ -262,9 +262,9 @@ def run_command(commands: Mapping[str, str], name: str, broker: int, address: st
         # The file's own command line, as its owner would type it.
         code, output = run_in_session(["/bin/sh", "-c", command], timeout_s)
     except subprocess.TimeoutExpired:
-        told = f"[faults] {name} for broker {broker} did not end within {timeout_s:g} s: {command}"
-        raise TargetError(redacted(told)) from None
+        message = f"[faults] {name} for broker {broker} did not end within {timeout_s:g} s: {command}"
+        raise TargetError(redacted(message)) from None
     if code:
         words = "\n".join(output.splitlines()[-LAST_WORDS:])
-        told = f"[faults] {name} for broker {broker} ended with {code}: {command}\n{words}"
-        raise TargetError(redacted(told))
+        message = f"[faults] {name} for broker {broker} ended with {code}: {command}\n{words}"
+        raise TargetError(redacted(message))

@@ -28,12 +28,12 @@ class OtherClusterError(TargetError):
     """The brokers are not of the cluster that the run began on."""
 
 
-def require_same(told: str | None, meant: str) -> None:
+def require_same(reported: str | None, meant: str) -> None:
     """Raise OtherClusterError when brokers report another cluster's id than the one meant; no answer is accepted."""
-    if told and meant and told != meant:
+    if reported and meant and reported != meant:
         raise OtherClusterError(
-            f"these brokers are of cluster {told}, and the run began on cluster {meant}: the names of its servers lead "
-            "elsewhere now"
+            f"these brokers are of cluster {reported}, and the run began on cluster {meant}: the names of its servers "
+            "lead elsewhere now"
         )
 
 
@@ -46,9 +46,9 @@ def refuse_other_clusters(described: DescribedTarget, cluster_id: str) -> None:
         )
     found = _ids(described, f"{described.bootstrap},{described.cross_zone_bootstrap}")
     if others := {server: id_ for server, id_ in found.items() if id_ not in ("", cluster_id)}:
-        told = ", ".join(f"{server} of cluster {id_}" for server, id_ in others.items())
+        reported = ", ".join(f"{server} of cluster {id_}" for server, id_ in others.items())
         raise ConfigurationError(
-            f"{described.path}: its servers are not of one cluster: {told}, the others of {cluster_id}; "
+            f"{described.path}: its servers are not of one cluster: {reported}, the others of {cluster_id}; "
             "nothing was done to them"
         )
 

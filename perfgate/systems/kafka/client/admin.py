@@ -111,10 +111,10 @@ def broker_config(admin: AdminClient, broker: str) -> Mapping[str, Any]:
 def session_s(admin: AdminClient, broker: str) -> float:
     """Session of brokers before they are fenced, in s; 0 where this one does not report it."""
     try:
-        told = broker_config(admin, broker)
+        reported = broker_config(admin, broker)
     except TargetError:
         return 0.0
-    set_to = {name: entry.value for name, entry in told.items() if entry.value}
+    set_to = {name: entry.value for name, entry in reported.items() if entry.value}
     name = "broker.session.timeout.ms" if "process.roles" in set_to else "zookeeper.session.timeout.ms"
     return float(set_to.get(name, 0)) / 1e3
 
@@ -184,8 +184,8 @@ def put_back(admin: AdminClient, broker: str, name: str, before: str | None, eff
     set_broker(admin, broker, name, before, effective)
 
     def ask() -> None:
-        if not same_value(told := dynamic_value(admin, broker, name), before):
-            raise NotYet(f"it still has {name} = {told}")
+        if not same_value(reported := dynamic_value(admin, broker, name), before):
+            raise NotYet(f"it still has {name} = {reported}")
 
     what = f"broker {broker} did not put {name} back"
     poll_until(what, ask, within_s=TAKEN_WITHIN_S, every_s=ASK_EVERY_S)
@@ -196,7 +196,7 @@ def put_back_own(admin: AdminClient, broker: str, name: str, before: str | None,
 
     Return a note where it was left alone, or may have been another's. Raises as :func:`put_back`.
     """
-    now = value_now(admin, broker, name, lambda told: is_own(name, told, before, effective, value))
+    now = value_now(admin, broker, name, lambda reported: is_own(name, reported, before, effective, value))
     if not is_own(name, now, before, effective, value):
         return left_alone(broker, name, now, before, value)
     put_back(admin, broker, name, before, effective)
@@ -242,7 +242,7 @@ def perhaps_own(broker: str, name: str, now: str | None, before: str | None, *va
     )
 
 
-def is_own(name: str, told: str | None, before: str | None, effective: str, value: str) -> bool:
+def is_own(name: str, reported: str | None, before: str | None, effective: str, value: str) -> bool:
     """Whether a run that sets `value` may have set this dynamic value; else another client has since, and it is theirs.
 
     `before`, `effective`: as `told_of` gave them before the run's first change. A run that was broken off may have left
@@ -254,7 +254,7 @@ def is_own(name: str, told: str | None, before: str | None, effective: str, valu
         sizes |= ahead
         ahead = {size for one in ahead for end in (effective, value) for size in steps(one, end)} - sizes
     on_the_way = sizes - {effective, value}
-    return any(same_value(told, known) for known in (before, value, *on_the_way))
+    return any(same_value(reported, known) for known in (before, value, *on_the_way))
 
 
 def await_broker(admin: AdminClient, broker: str, wanted: Mapping[str, str]) -> None:
@@ -263,21 +263,21 @@ def await_broker(admin: AdminClient, broker: str, wanted: Mapping[str, str]) -> 
     def ask() -> None:
         described = broker_config(admin, broker)
         for name, value in wanted.items():
-            if not same_value(told := told_of(described, broker, name)[1], value):
-                raise NotYet(f"it has {name} = {told}")
+            if not same_value(reported := told_of(described, broker, name)[1], value):
+                raise NotYet(f"it has {name} = {reported}")
 
     what = ", ".join(f"{name} = {value}" for name, value in wanted.items())
     poll_until(f"broker {broker} did not take {what}", ask, within_s=TAKEN_WITHIN_S, every_s=ASK_EVERY_S)
 
 
-def same_value(told: str | None, wanted: str | None) -> bool:
+def same_value(reported: str | None, wanted: str | None) -> bool:
     """Whether two texts are one value: brokers report 0.50 as 0.5, True as true, and "a, b" as "a,b"."""
-    if told is None or wanted is None:
-        return told is wanted
+    if reported is None or wanted is None:
+        return reported is wanted
     try:
-        return told == wanted or float(told) == float(wanted)
+        return reported == wanted or float(reported) == float(wanted)
     except ValueError:
-        one, other = ([part.strip() for part in text.lower().split(",")] for text in (told, wanted))
+        one, other = ([part.strip() for part in text.lower().split(",")] for text in (reported, wanted))
         return one == other
 
 

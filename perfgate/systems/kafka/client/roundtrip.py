@@ -57,8 +57,8 @@ def connect_rtt_ms(bootstrap: str, client: Settings, link: str) -> float:
     Raises BrokersFailedError when brokers do not give their addresses, or take no connection.
     """
     admin = admin_client(bootstrap, client)
-    told = answer(admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S), f"a round trip over the {link} link")
-    return statistics.median(_connect_ms(node.host, node.port) for node in told.nodes)
+    reported = answer(admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S), f"a round trip over the {link} link")
+    return statistics.median(_connect_ms(node.host, node.port) for node in reported.nodes)
 
 
 def _connect_ms(host: str, port: int) -> float:

@@ -73,22 +73,22 @@ FETCHED, RECEIVED = 50 * MIB, 100_000_000
 REQUEST, TAKEN_IN_REQUEST = "socket.request.max.bytes", 100 * MIB
 
 
-def checked(path: str, value: object, told: str = "", *, code_allowed: bool = False) -> tuple[str, Any]:
+def checked(path: str, value: object, written: str = "", *, code_allowed: bool = False) -> tuple[str, Any]:
     """Return a change, a client's setting under its usual name. Raises ConfigurationError, naming what is legal.
 
-    `told`: how the person wrote it, where that was not `--set`. `code_allowed`: whether it may load code.
+    `written`: how the person wrote it, where that was not `--set`. `code_allowed`: whether it may load code.
     """
-    told = told or f"--set {path}={value}"
+    written = written or f"--set {path}={value}"
     try:
         read = read_value(path, value)
     except ConfigurationError as error:
-        raise ConfigurationError(f"{told}: {error}") from error
+        raise ConfigurationError(f"{written}: {error}") from error
     if not code_allowed:
-        refuse_code(path, read, told)
+        refuse_code(path, read, written)
     if (setting := setting_of(path)) is None:
         return path, read
     scope, name = setting
-    return f"{scope}.{_usual(scope, name, read, told)}", read
+    return f"{scope}.{_usual(scope, name, read, written)}", read
 
 
 def check_settings(scenario: Scenario, *, code_allowed: bool = False) -> None:
@@ -102,36 +102,36 @@ def check_settings(scenario: Scenario, *, code_allowed: bool = False) -> None:
     stated = (scenario.producer, consumers, scenario.topic.config, scenario.cluster.config)
     for scope, pairs in zip(SETTINGS, stated, strict=True):
         for name, value in pairs:
-            told = f"{scenario.name}: {scope}.{name}={value}"
+            written = f"{scenario.name}: {scope}.{name}={value}"
             if not code_allowed:  # librdkafka loads a library as soon as the setting is tried
-                refuse_code(f"{scope}.{name}", value, told)
-            if (usual := _usual(scope, name, str(value), told)) != name:
-                raise ConfigurationError(f"{told}: an alias; write {usual}")
+                refuse_code(f"{scope}.{name}", value, written)
+            if (usual := _usual(scope, name, str(value), written)) != name:
+                raise ConfigurationError(f"{written}: an alias; write {usual}")
 
 
-def _usual(scope: str, name: str, value: str, told: str) -> str:
-    """Return the setting's usual name. Raises ConfigurationError that begins with `told`."""
+def _usual(scope: str, name: str, value: str, written: str) -> str:
+    """Return the setting's usual name. Raises ConfigurationError that begins with `written`."""
     if scope in ("producer", "consumer") and _CONNECTION.fullmatch(name):
         raise ConfigurationError(  # without the value, which may be a password
-            f"{told.partition('=')[0].rstrip()}: it belongs in the target file's [client]; the suite's own brokers are "
-            "secured by cluster.security"
+            f"{written.partition('=')[0].rstrip()}: it belongs in the target file's [client]; the suite's own brokers "
+            "are secured by cluster.security"
         )
     if scope in ("producer", "consumer"):
-        _check_client(scope, name, value, told)
+        _check_client(scope, name, value, written)
     elif name not in (known := _DESCRIBED[scope]):
         stem = name.partition(".")[0]
         near = [other for other in known if other.startswith(f"{stem}.")] or known
-        raise ConfigurationError(f"{told}: unknown {scope} setting {name!r}; legal: {', '.join(near)}")
+        raise ConfigurationError(f"{written}: unknown {scope} setting {name!r}; legal: {', '.join(near)}")
     return _ALIASES.get(name, name) if scope in ("producer", "consumer") else name
 
 
-def _check_client(scope: str, key: str, value: str, told: str) -> None:
-    """Raise ConfigurationError that begins with `told` for a setting that librdkafka refuses, or reads in part."""
+def _check_client(scope: str, key: str, value: str, written: str) -> None:
+    """Raise ConfigurationError that begins with `written` for a setting that librdkafka refuses, or reads in part."""
     usual = f", among them {', '.join(USUAL_PRODUCER_SETTINGS.split())}" if scope == "producer" else ""
     if words := _refusal(scope, key, value):
-        raise ConfigurationError(f"{told}: {words}; legal: librdkafka's {scope} settings{usual}")
+        raise ConfigurationError(f"{written}: {words}; legal: librdkafka's {scope} settings{usual}")
     if words := not_plain(key, value, lambda other: not _refusal(scope, key, other)):
-        raise ConfigurationError(f"{told}: {key} {words}")
+        raise ConfigurationError(f"{written}: {key} {words}")
 
 
 def _refusal(scope: str, key: str, value: str) -> str:
@@ -202,19 +202,19 @@ def loads_code(path: str, value: object) -> str:
     return "" if own else name
 
 
-def refuse_code(path: str, value: object, told: str) -> None:
-    """Raise ConfigurationError that begins with `told` for a change that loads code or runs a command."""
+def refuse_code(path: str, value: object, written: str) -> None:
+    """Raise ConfigurationError that begins with `written` for a change that loads code or runs a command."""
     if found := loads_code(path, value):
         raise ConfigurationError(
-            f"{told}: {found} loads code or runs a command on this machine or its brokers: read where it is from, then "
-            f"add {PERMISSION}"
+            f"{written}: {found} loads code or runs a command on this machine or its brokers: read where it is from, "
+            f"then add {PERMISSION}"
         )
 
 
-def refuse_code_of_clients(names: Iterable[str], told: str) -> None:
+def refuse_code_of_clients(names: Iterable[str], written: str) -> None:
     """The same for settings of clients in a target file that another person named."""
     for name in names:
-        refuse_code(f"producer.{name}", "", f"{told}: [client] {name}")
+        refuse_code(f"producer.{name}", "", f"{written}: [client] {name}")
 
 
 def _options(value: object) -> list[str]:

@@ -96,5 +96,5 @@ def host_rtt_ms(transport: Transport, link: Link, bootstrap: str, security: Sett
     nobody = Observer(edge=lambda _at: None, check=lambda: None, progress=lambda _phase, _last: None, written=lambda: 0)
     names = [f"{ROUND_TRIP}-{number}" for number in range(1, transport.size + 1)]
     with Generators(dict.fromkeys(names, spec), transport) as measuring:
-        told = measuring.wait_for("result", TIMEOUT_S, nobody, phase=f"measuring the {link.name} link")
-    return statistics.median(float(result["rtt_ms"]) for result in told)
+        reported = measuring.wait_for("result", TIMEOUT_S, nobody, phase=f"measuring the {link.name} link")
+    return statistics.median(float(result["rtt_ms"]) for result in reported)

@@ -91,7 +91,7 @@ class JournaledGenerators:
         """Let all clients connect, then start the load and wait until its rate is steady."""
         self._running.wait_for("ready", READY_TIMEOUT_S, self._observer)
         self.start = time.monotonic() + self._running.lead_s
-        self._running.tell(start=self.start)
+        self._running.post(start=self.start)
         self._running.warm_up(self.start, self._spec.warmup_max_s, self._observer)
 
     def follow_until(self, moment: float, phase: str) -> None:
@@ -135,12 +135,12 @@ class JournaledGenerators:
         ahead_s = max(END_LEAD_S / 2, END_LEADS * self._running.lead_s)
         opens = time.monotonic() + ahead_s
         self.end = opens + END_LEAD_S / 2
-        self._running.tell(window=[opens, self.end])
+        self._running.post(window=[opens, self.end])
         bound_s = drain_s_of(self._spec.scenario) + DRAIN_MARGIN_S
         sent = self._running.wait_for(
             "result", bound_s, self._observer, only=PRODUCE, phase="waiting for every outcome"
         )
-        self._running.tell(CONSUME, stop=True)
+        self._running.post(CONSUME, stop=True)
         read = self._running.wait_for("result", DRAIN_MARGIN_S, self._observer, only=CONSUME, phase="ending consumers")
         self._collect_all()
         return load_flaws(self._spec.scenario, sent, read)
@@ -207,9 +207,9 @@ def not_whole(folder: Path, worker: Mapping[str, Any], result: Message) -> str:
     if known != due:
         return f"{known:,} of {due:,} receipts are there"
     # A member of a share group counts the answers to its acceptances.
-    told = sum(len(read_journal(accepts_path(folder, n), ACCEPT)) for n in numbers)
+    reported = sum(len(read_journal(accepts_path(folder, n), ACCEPT)) for n in numbers)
     due = result.get("accepts", 0)
-    return f"{told:,} of {due:,} answers to acceptances are there" if told != due else ""
+    return f"{reported:,} of {due:,} answers to acceptances are there" if reported != due else ""
 
 
 def read_everything(spec: LoadSpec, folder: Path, ends: Sequence[int], observer: Observer) -> Rows:
@@ -225,7 +225,7 @@ def read_everything(spec: LoadSpec, folder: Path, ends: Sequence[int], observer:
     with Generators({CONSUME: once}) as generators:
         generators.follow(CONSUME)
         generators.wait_for("ready", READY_TIMEOUT_S, observer)
-        generators.tell(start=time.monotonic())
+        generators.post(start=time.monotonic())
         whole = generators.wait_for_read(records, timeout_s, observer)
     rows = read_journal(receipts_path(folder, 0), RECEIPT)
     reached = [int(rows["offset"][rows["partition"] == number].max(initial=-1)) + 1 for number in range(len(ends))]

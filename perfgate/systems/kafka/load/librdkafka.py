@@ -98,11 +98,11 @@ class LibrdkafkaDriver:
             generators.follow(CONSUME if backlog else PRODUCE, reads=backlog)
             generators.wait_for("ready", READY_TIMEOUT_S, observer)
             start = time.monotonic() + generators.lead_s
-            generators.tell(start=start)
+            generators.post(start=start)
             steady = generators.warm_up(start, spec.warmup_max_s, observer)
             opens = time.monotonic() + generators.lead_s
             closes = opens + spec.window_s
-            generators.tell(window=[opens, closes])
+            generators.post(window=[opens, closes])
             for edge in (opens, closes):
                 generators.listen_until(edge, MEASURING, observer)
                 observer.edge(edge)
@@ -114,7 +114,7 @@ class LibrdkafkaDriver:
             if sent and groups:
                 due = groups * sum(result["acked"] for result in sent)
                 generators.wait_for_done(CONSUME, due, CATCH_UP_S, observer)
-            generators.tell(CONSUME, stop=True)
+            generators.post(CONSUME, stop=True)
             received = generators.wait_for("result", DRAIN_MARGIN_S, observer, only=CONSUME, phase="ending consumers")
             began = {name: message["at"] - start for name, message in generators.said("started").items()}
             machines = transport.machines()
@@ -148,7 +148,7 @@ class LibrdkafkaDriver:
             measured = [turn for turn in timetable(order, begin, at) if turn.closes > turn.opens]
             own = {side: [turn for turn in measured if turn.side == side] for side in specs}
             for side, mine in own.items():
-                generators.tell(side, start=begin, window=[mine[0].starts, mine[-1].closes])
+                generators.post(side, start=begin, window=[mine[0].starts, mine[-1].closes])
             for turn in measured:
                 for edge in (turn.opens, turn.closes):
                     generators.listen_until(edge, TAKING_TURNS, observer)
@@ -182,7 +182,7 @@ class LibrdkafkaDriver:
         with Generators({PRODUCE: {**request, "records": records, "most_s": bound_s + MARGIN_S}}) as generators:
             generators.follow(PRODUCE)
             generators.wait_for("ready", READY_TIMEOUT_S, observer)
-            generators.tell(start=time.monotonic())
+            generators.post(start=time.monotonic())
             try:
                 (result,) = generators.wait_for("result", bound_s, observer, phase="writing the backlog")
             except NotInTimeError as error:

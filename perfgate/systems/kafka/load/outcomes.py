@@ -180,9 +180,9 @@ class _Journals:
 class Reports:
     """Takes one client's delivery reports, and has it note its errors."""
 
-    def __init__(self, client: Client, told: Callable[[npt.NDArray[np.uint64]], None]) -> None:
-        """`told` is given the addresses of records with an outcome, and copies what it needs."""
-        self._client, self._told = client, told
+    def __init__(self, client: Client, resolved: Callable[[npt.NDArray[np.uint64]], None]) -> None:
+        """`resolved` is given the addresses of records with an outcome, and copies what it needs."""
+        self._client, self._told = client, resolved
         self._pointers = np.zeros(POINTERS, np.uint64)
 
     def take(self) -> int:

@@ -55,9 +55,9 @@ class ShareReader(Receiving):
         self._redelivered = self._answers = 0
         self._partitions = 0
         """Number that the group has given this member."""
-        told = {"statistics.interval.ms": str(STATISTICS_MS), "stats_cb": self._take_stats}
+        extra = {"statistics.interval.ms": str(STATISTICS_MS), "stats_cb": self._take_stats}
         try:
-            self._consumer = ShareConsumer({**with_tokens(self._settings), **told})
+            self._consumer = ShareConsumer({**with_tokens(self._settings), **extra})
         except (KafkaException, ValueError) as error:
             raise KafkaClientError(f"a share consumer refuses its settings: {error}") from None
         if self._accepts:

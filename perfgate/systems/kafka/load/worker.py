@@ -231,11 +231,11 @@ def _tell_round_trip(spec: Mapping[str, Any]) -> None:
     from perfgate.systems.kafka.client.roundtrip import connect_rtt_ms
 
     try:
-        told = connect_rtt_ms(spec["bootstrap"], tuple(spec["client"].items()), spec["link"])
+        reported = connect_rtt_ms(spec["bootstrap"], tuple(spec["client"].items()), spec["link"])
     except TargetError as error:
         emit("failure", reason=str(error))
         return
-    emit("result", rtt_ms=told)
+    emit("result", rtt_ms=reported)
 
 
 def main() -> None:

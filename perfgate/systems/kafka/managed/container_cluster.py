@@ -361,10 +361,10 @@ class ContainerFaults(NodeFaults):
             container = self._containers()[self.active_controller()]
             code, output = container.exec_run(["/bin/bash", "-c", script], environment=environment)
         assert isinstance(output, bytes)
-        told = output.decode(errors="replace")
+        printed = output.decode(errors="replace")
         if code:
-            raise TargetError(f"one of Kafka's tools failed in a container: {told[-LAST_WORDS:]}")
-        return told
+            raise TargetError(f"one of Kafka's tools failed in a container: {printed[-LAST_WORDS:]}")
+        return printed
 
     def _state(self, node: int) -> str:
         # Bash alone: an image need not have more.

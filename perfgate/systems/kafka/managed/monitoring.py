@@ -110,5 +110,5 @@ def wait_for_prometheus(url: str, agents: int, check: Callable[[], None], eviden
         every_s=0.1,
         not_yet=(NotYet, OSError),
         check=check,
-        error=lambda told: TargetError(f"{told}; {evidence}"),
+        error=lambda failure: TargetError(f"{failure}; {evidence}"),
     )

@@ -89,13 +89,13 @@ class Secured:
         return ["--add-scram", f"{MECHANISM}=[name={USER},password={self._password}]"] if self._scram else []
 
     def client_settings(self) -> Settings:
-        told: Mapping[str, object] = {
+        extra: Mapping[str, object] = {
             "security.protocol": self._protocol,
             "ssl.ca.location": str(self._authority),
             **({"sasl.mechanisms": MECHANISM, "sasl.username": USER} if self._scram else {}),
         }
         password = (("sasl.password", Secret(self._password)),) if self._scram else ()
-        return (*settings(told), *password)
+        return (*settings(extra), *password)
 
 
 class ContainerKeys:
