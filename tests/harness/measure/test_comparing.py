@@ -254,7 +254,7 @@ def test_an_interrupted_comparison_is_there_as_far_as_it_went(monkeypatch: pytes
     assert [line.split()[1] for line in world.lines] == ["close"]
 
 
-@pytest.mark.parametrize("second", ["_change_live", "_row", "_alternate"])
+@pytest.mark.parametrize("second", ["_change_live", "_begun", "_alternate"])
 def test_what_later_brokers_do_not_take_leaves_the_answers_of_those_before(
     monkeypatch: pytest.MonkeyPatch, second: str
 ) -> None:
