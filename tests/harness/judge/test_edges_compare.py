@@ -411,3 +411,14 @@ def test_a_topic_that_was_given_nothing_reaches_nothing() -> None:
         found = with_rounds(found, side, accounting=[accounting(0)] * 10)
     outcome = judge_comparison(stating(found, None, "1", "flush.messages"))
     assert "no partition of a round was given more than 0 records" in outcome.reasons[0]
+
+
+def test_rounds_that_lack_the_metric_take_nothing_from_a_loss(tmp_path: Path) -> None:
+    found = of_units({RATE: [-math.log(20.0)] * 3})
+    metrics = [{**r.metrics} for r in found.candidate.rounds]
+    del metrics[1][RATE]
+    outcome = judge_against_reference(with_rounds(found, "candidate", metrics=metrics), ratios(tmp_path, rate=0.95))
+    assert outcome.verdict is Verdict.REGRESSED
+    (judgement,) = outcome.judgements
+    assert judgement.measured == pytest.approx(50.0)
+    assert judgement.reason.startswith("2 of 3 unit(s); red in spite of this: 3 unit(s) were measured")

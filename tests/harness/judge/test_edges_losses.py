@@ -100,7 +100,7 @@ def beside(load: Load, consumers: bool = False, **factors: float) -> Effect:
 
 
 UNCAPPED, AT_CAP = Load(kind="capped", rate=1e9), Load(kind="capped", rate=1000.0)
-PACED = Load(kind="paced", rate=1000.0)
+PACED, BACKLOG = Load(kind="paced", rate=1000.0), Load(kind="backlog", records=1000)
 
 
 @pytest.mark.parametrize(
@@ -123,6 +123,9 @@ PACED = Load(kind="paced", rate=1000.0)
         (UNCAPPED, False, {"rate": 1.2, "p99": 1.51}, Effect.SLOWER),
         (UNCAPPED, False, {"rate": 1.2, "cpu": 1.5}, Effect.FASTER),
         (UNCAPPED, False, {"rate": 1.2, "p99": 1.49}, Effect.FASTER),
+        (BACKLOG, True, {"cpu": 1.09}, Effect.SAME),
+        (BACKLOG, True, {"cpu": 1.11}, Effect.SLOWER),
+        (BACKLOG, True, {"p99": 1.51}, Effect.SAME),
     ],
 )
 def test_what_is_the_same_by_what_decides_is_slower_by_what_it_costs_or_makes_wait(
@@ -212,3 +215,36 @@ def test_a_plan_is_looked_at_after_these_units() -> None:
     assert looks_until(10, 40, last=True).spent == pytest.approx((0.01, 0.030625, 1.0))
     grown = looks_until(45, 60, last=False, former=(40,))
     assert grown.spent[-1] == pytest.approx(0.64 + 0.36 * 0.25**2), "of what the plan before left"
+
+
+@pytest.mark.parametrize("metric", [RATE, RECEIVED])
+def test_a_rate_of_nothing_is_one_record_in_the_window(metric: str) -> None:
+    """It has no logarithm: of 1,000 records/s half a record is a loss by 2,000."""
+    found = of_units({RATE: noisy(1.0, 2)}, decides=Deciding(metrics=(metric,)))
+    for side, value in (("baseline", 1000.0), ("candidate", 0.0)):
+        metrics = [{**r.metrics, metric: value} for r in getattr(found, side).rounds]
+        found = with_rounds(found, side, metrics=metrics)
+    outcome = judge_comparison(found)
+    assert outcome.effect is Effect.SLOWER
+    assert outcome.primary is not None
+    assert outcome.primary.estimate == pytest.approx(1 / 2000 - 1)
+
+
+@pytest.mark.parametrize(
+    ("below", "declared", "effect"),
+    [(3, 20, Effect.INCONCLUSIVE), (2, 20, Effect.SAME), (3, 7, Effect.SAME)],
+)
+def test_rounds_below_a_cap_are_counted_of_as_many_as_each_side_has(below: int, declared: int, effect: Effect) -> None:
+    """3 of 7 beside none of 20 come by chance in 0.012, beside none of 7 in 0.096, 2 of 7 beside none of 20 in 0.06."""
+    found = of_units({CPU: noisy(1.0, declared)}, planned_units=7)
+    for side in ("baseline", "candidate"):
+        row = replace(getattr(found, side).scenario, load=AT_CAP)
+        sides: dict[str, Any] = {side: replace(getattr(found, side), scenario=row)}
+        found = replace(found, **sides)
+    rounds = [
+        replace(r, metrics={**r.metrics, RATE: 979.0 if r.index <= below else 1000.0})
+        for r in found.candidate.rounds[:7]
+    ]
+    outcome = judge_comparison(replace(found, candidate=replace(found.candidate, rounds=tuple(rounds))))
+    assert outcome.effect is effect, outcome.reasons
+    assert (f"below its cap in {below} of 7 rounds" in str(outcome.reasons)) is (effect is Effect.INCONCLUSIVE)

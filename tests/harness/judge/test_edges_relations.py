@@ -2,16 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from scipy import stats
 
+from perfgate.judge.bounds_files import load_ratios
 from perfgate.judge.claims.more_hosts import BROKERS_CPU, host_doubts, more_hosts, most_ratio
 from perfgate.judge.claims.relation import judge_relation
 from perfgate.judge.outliers import differing_hosts, differing_partitions
 from perfgate.judge.rounds import since_the_start
-from perfgate.judge.scenario_case import judge_scenario, no_longer_taken, tells_nothing
+from perfgate.judge.scenario_case import GateStopRule, judge_scenario, no_longer_taken, tells_nothing
 from perfgate.judge.statistics import error_factor
 from perfgate.model import (
     Load,
@@ -24,6 +26,8 @@ from perfgate.model import (
     Threshold,
     Verdict,
 )
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.flaw import Doubt
 from tests.harness.build import flawed, histogram, measurement, one_round, profile, relation, scenario, threshold
 from tests.harness.build.hosts import report
 from tests.harness.judge.test_ranges import shape
@@ -439,3 +443,59 @@ def test_a_lower_cap_is_looked_for_in_the_rounds_that_count() -> None:
 def test_one_of_several_looks_is_as_rare_as_one_alone(count: int, looks: int) -> None:
     """By Student's t, as scipy has it."""
     assert error_factor(count, looks) == pytest.approx(stats.t.isf(stats.t.sf(1.0, count - 1) / looks, count - 1))
+
+
+@pytest.mark.parametrize("metric", ["records_per_s", "broker_cpu_us_per_record"])
+@pytest.mark.parametrize(
+    ("side", "ratio", "verdict"),
+    [
+        ("better", 1.5, Verdict.INVALID),
+        ("better", 0.9, Verdict.REGRESSED),
+        ("other", 1.5, Verdict.REGRESSED),
+        ("other", 5.0, Verdict.INVALID),
+        ("other", 8.1, Verdict.REGRESSED),
+        ("better", 5.0, Verdict.REGRESSED),
+    ],
+)
+def test_a_flaw_of_one_side_explains_a_ratio_in_one_direction(
+    metric: str, side: str, ratio: float, verdict: Verdict
+) -> None:
+    """Between 2 and 4; a flaw explains a factor of 2: a rate that it made lower, or a cost that it made higher.
+
+    `better`: the side whose figure, without the flaw, moves the ratio up.
+    """
+    above, below = 100.0 * ratio, 100.0
+    if metric == "records_per_s":
+        fast, slow = of([above] * 3, "fast"), of([below] * 3, "slow")
+    else:
+        fast, slow = (of([100.0] * 3, name, cpu_us=us) for name, us in (("fast", above), ("slow", below)))
+    flawed_one = "fast" if (side == "better") == (metric == "records_per_s") else "slow"
+    sides = {"fast": fast, "slow": slow}
+    doubt = Doubt(kind="flaw", whose="load", text="half of it", factor=2.0)
+    rounds = tuple(flawed(r, invalid=("half of it",), doubts=(doubt,)) for r in sides[flawed_one].rounds)
+    sides[flawed_one] = replace(sides[flawed_one], rounds=rounds)
+    assert judge_relation(relation(2.0, metric, at_most=4.0), sides).verdict is verdict
+
+
+def test_hosts_that_come_and_go_are_not_compared() -> None:
+    rounds = hosts_of([(1000, 500)] * 7)
+    assert differing_hosts(rounds)
+    other = hosts_of([(1000, 500, 1000)])
+    assert not differing_hosts([*rounds, *other])
+    assert not differing_hosts(hosts_of([(500,)] * 9)), "of one host there are no others"
+
+
+def test_rounds_of_cold_brokers_do_not_end_a_scenario_early() -> None:
+    wild = of([1000.0, 100.0, 1900.0, 500.0], "batch-1k").rounds
+    rule = GateStopRule(profile=profile(RATE), rounds=4)
+    assert rule.hopeless(scenario(), wild)
+    cold = [replace(r, metrics={**r.metrics, "broker_compile_share.max": 0.3}) for r in wild]
+    assert not rule.hopeless(scenario(), cold)
+    assert not GateStopRule(profile=None, rounds=4).hopeless(scenario(), wild)
+
+
+@pytest.mark.parametrize("body", ["{ at_least = 0.9, at_most = 1.0 }", "{ at_most = 1.0 }", "{}"])
+def test_a_ratio_states_the_bound_of_its_good_side_and_no_other(tmp_path: Path, body: str) -> None:
+    (tmp_path / "ratios.toml").write_text(f"[default]\nrecords_per_s = {body}\n")
+    with pytest.raises(ConfigurationError, match="state at_least, and only that"):
+        load_ratios(tmp_path)

@@ -124,6 +124,10 @@ def test_an_unhealthy_target_ends_every_scenario_and_one_of_them_says_all_of_it(
     assert a.rounds[-1].target_unhealthy
     assert b.rounds[-1].target_unhealthy
     assert not b.rounds[0].target_unhealthy
+    sick = Series(arm=Arm(scenario=scenario("a")))
+    break_off([[sick]], "a reason")
+    last = sick.rounds[-1]
+    assert (last.broken, last.only_late, last.target_unhealthy) == ((), False, False)
     plain = unmeasured(3, "a reason")
     assert (plain.target_unhealthy, plain.broken, plain.only_late, plain.invalid) == (False, (), False, ("a reason",))
 

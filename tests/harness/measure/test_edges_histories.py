@@ -365,3 +365,9 @@ def test_a_gap_that_ended_before_the_fault_is_none_of_it() -> None:
     found_ = outage({0: served((17.0, 19.99))}, 5.0, 20.0, 60.0)
     assert found_.max_s == pytest.approx(0.01, abs=0.001)
     assert found_.partitions[0].down == ()
+
+
+def test_a_second_without_a_record_comes_first_as_well_as_last() -> None:
+    found_ = bins(np.array([11.5, 11.6, 13.5]), np.array([1.0, 1.0, 4.0]), 10.0, 15.0)
+    assert found_.rate.tolist() == [0.0, 2.0, 0.0, 1.0, 0.0]
+    assert found_.p99_s.tolist() == [np.inf, 1.0, np.inf, 4.0, np.inf]

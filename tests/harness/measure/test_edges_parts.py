@@ -117,11 +117,12 @@ def test_a_paced_load_can_no_longer_be_decided_without_its_latency(
 
 
 def test_orders_come_in_pairs_that_mirror_one_another() -> None:
-    chance: Any = Mock(choice=lambda found: found[0])
+    chance: Any = Mock()
+    chance.choice.side_effect = ["ABBA", "BAAB", "BAAB"]
     orders: list[str] = []
-    for _ in range(4):
+    for _ in range(6):
         orders.append(next_order(orders, chance))
-    assert orders == ["ABBA", "BAAB", "ABBA", "BAAB"]
+    assert orders == ["ABBA", "BAAB", "BAAB", "ABBA", "BAAB", "ABBA"]
 
 
 @pytest.mark.parametrize(
