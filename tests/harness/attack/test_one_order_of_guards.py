@@ -19,7 +19,7 @@ SHORT = "not sustained: the brokers took 900 of 1,000 records/s"
 
 @pytest.fixture
 def ratios(tmp_path: Path) -> Ratios:
-    (tmp_path / "ratios.toml").write_text("[default]\nrecords_per_s = { at_least = 0.95 }\n")
+    (tmp_path / "ratios.toml").write_text("[default]\nrecords_per_s = { at_least = 0.8 }\n")
     return load_ratios(tmp_path)
 
 
@@ -70,7 +70,7 @@ def test_of_a_load_that_neither_side_takes_only_the_rate_counts() -> None:
 
 
 def test_a_flawed_metric_hides_no_loss_of_another_that_decides() -> None:
-    """With --on records_per_s,latency_ms.p99 one late round made 30 % less of the rate INVALID."""
+    """With --on records_per_s,latency_ms.p99 one late round leaves the rate what it is."""
     found = comparison(0.7, decides=Deciding(metrics=("records_per_s", P99)))
     late = flawed(found.candidate.rounds[0], invalid_metrics={"latency_ms": "sent late"})
     found = replace(found, candidate=replace(found.candidate, rounds=(late, *found.candidate.rounds[1:])))
@@ -81,7 +81,7 @@ def test_a_flawed_metric_hides_no_loss_of_another_that_decides() -> None:
 
 
 def test_the_path_is_asked_of_every_metric_that_decides() -> None:
-    """It was asked of the first one alone: a latency that the path may have made was SAME beside a CPU that is."""
+    """A latency that the path may have kept is not the same beside a CPU that is."""
     decides = Deciding(metrics=("broker_cpu_us_per_record", P99))
     near = comparison(1.0, decides=decides, two_clusters=True)
     paths = replace(
@@ -94,7 +94,7 @@ def test_the_path_is_asked_of_every_metric_that_decides() -> None:
 
 @pytest.mark.parametrize("below", [0, 8])
 def test_a_candidate_below_its_cap_is_not_green_beside_a_reference(below: int, ratios: Ratios) -> None:
-    """The median of the rounds is at the cap; of the 20 rounds 8 are not."""
+    """The median of the rounds is at the cap; of the 20 rounds 8 are not, which was PASS."""
     found = comparison(1.0, noise=(1.0,) * 20, cap=1000.0)
     rounds = tuple(
         replace(r, metrics={**r.metrics, "records_per_s": 900.0 if i < below else 1000.0})
