@@ -41,7 +41,7 @@ def imports(text: str) -> Iterator[str]:
 
 
 def against_the_rule(place: str, text: str) -> list[str]:
-    """Return what a module at this place ("perfgate/judge/rules.py") may not import and does."""
+    """Return what a module at this place ("perfgate/judge/claim.py") may not import and does."""
     top, *rest = Path(place).with_suffix("").parts
     found = []
     for name in imports(text):
@@ -80,7 +80,7 @@ def test_every_module_keeps_the_rule(path: Path) -> None:
         ("perfgate/report/terminal.py", "def late():\n    import perfgate.systems.kafka.java"),
         ("perfgate/measure/rounds.py", "from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver"),
         ("perfgate/measure/rounds.py", "from perfgate.judge.noise import disturbed"),
-        ("perfgate/judge/rules.py", "from confluent_kafka import Producer"),
+        ("perfgate/judge/claim.py", "from confluent_kafka import Producer"),
         ("perfgate/judge/wording.py", "from perfgate.report.terminal import duration"),
         ("perfgate/model/target.py", "from perfgate.measure.plan import at_most"),
         ("perfgate/systems/kafka/java.py", "from fixtures.options import RunConfig"),
