@@ -306,9 +306,11 @@ def test_the_fullest_partition_and_the_longest_round_count() -> None:
         assert (judge_comparison(stating(longer, None, ms, "segment.ms")).effect is Effect.SAME) is reached
 
 
-@pytest.mark.parametrize(("records", "reached"), [("20000", True), ("20001", False)])
-def test_of_a_backlog_its_records_count(records: str, reached: bool) -> None:
-    backlog = Load(kind="backlog", records=60_000)
+@pytest.mark.parametrize(
+    ("held", "records", "reached"), [(60_000, "20000", True), (60_000, "20001", False), (60_001, "20001", True)]
+)
+def test_of_a_backlog_its_records_count(held: int, records: str, reached: bool) -> None:
+    backlog = Load(kind="backlog", records=held)
     outcome = judge_comparison(stating(comparison(1.0), None, records, "flush.messages", backlog))
     assert ("was never reached" in str(outcome.reasons)) is not reached
     never = judge_comparison(stating(comparison(1.0), None, "1", "segment.ms", backlog))
@@ -422,3 +424,10 @@ def test_rounds_that_lack_the_metric_take_nothing_from_a_loss(tmp_path: Path) ->
     (judgement,) = outcome.judgements
     assert judgement.measured == pytest.approx(50.0)
     assert judgement.reason.startswith("2 of 3 unit(s); red in spite of this: 3 unit(s) were measured")
+
+
+@pytest.mark.parametrize(("candidate", "effect"), [(8, Effect.INCONCLUSIVE), (10, Effect.SLOWER)])
+def test_a_look_in_the_middle_of_a_plan_spends_its_own_part_of_the_error(candidate: int, effect: Effect) -> None:
+    """Ten of forty units: 0.03 of 0.001. 8 of 10 beside none come by chance in 0.00036, 10 in 0.000005."""
+    outcome = judge_comparison(short(first(candidate), first(0), planned_units=40))
+    assert outcome.effect is effect

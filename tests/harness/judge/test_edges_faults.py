@@ -313,6 +313,7 @@ def test_one_outage_beyond_its_stored_limit_and_the_prediction_is_in_doubt(
         ((None,), Verdict.REGRESSED),
         ((30.0,), Verdict.REGRESSED),
         ((10.0, 30.0), Verdict.PASS),
+        ((10.0, 34.1), Verdict.INCONCLUSIVE),
         ((10.0, 40.0), Verdict.INCONCLUSIVE),
     ],
 )
@@ -364,3 +365,29 @@ def test_what_a_late_load_explains_of_an_outage_is_said_in_its_unit() -> None:
     (judged, *_) = judgements(row(), "outage_s.max", *[{**late, "outage_s.max": 15.0}] * 2)
     assert judged.verdict is Verdict.REGRESSED
     assert "red in spite of: sends were late themselves" in judged.reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "of_cluster", "of_topic", "red"),
+    [
+        ("kill-leader", None, None, True),
+        ("kill-leader", "false", None, True),
+        ("kill-leader", "true", None, False),
+        ("kill-leader", None, "true", False),
+        ("two-down", None, None, False),
+    ],
+)
+def test_a_leader_that_was_not_in_sync_is_red_unless_a_setting_or_the_fault_allows_it(
+    kind: str, of_cluster: str | None, of_topic: str | None, red: bool
+) -> None:
+    found, name = row(kind), "unclean.leader.election.enable"
+    cluster = replace(found.cluster, config=settings({name: of_cluster} if of_cluster else {}))
+    topic = replace(found.topic, config=settings({name: of_topic} if of_topic else {}))
+    told = judgements(replace(found, cluster=cluster, topic=topic), "unclean_elections", {"unclean_elections": 1.0}, {})
+    assert [one.verdict for one in told] == [Verdict.REGRESSED] * red
+
+
+def test_sends_of_which_nothing_is_known_were_not_late() -> None:
+    unknown: dict[str, Any] = {"late_sends_s": None, "outage_s.max": 12.5}
+    assert verdict(row(), unknown, unknown) is Verdict.REGRESSED
+    assert verdict(row(), *[{**unknown, "late_sends_s": 1.0}] * 2) is Verdict.INCONCLUSIVE

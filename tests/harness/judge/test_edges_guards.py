@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from perfgate.judge.noise import disturbed, hopeless, machine_doubts_by_round
-from perfgate.judge.scenario_case import judge_scenario
+from perfgate.judge.run_end import Judged, RunEnd, TestEnd, ending
+from perfgate.judge.scenario_case import GateStopRule, judge_scenario
 from perfgate.judge.statistics import many, median_interval, spread
 from perfgate.judge.warming import each_better, still_warming
 from perfgate.model import CanaryReading, Measurement, Verdict
@@ -218,3 +219,31 @@ def test_the_medians_interval_is_the_one_of_tables(count: int, ends: tuple[int, 
 
 def test_a_third_of_the_rounds_are_many_and_two_at_the_least() -> None:
     assert [many(rounds) for rounds in (1, 2, 3, 6, 7, 9, 10, 12, 13)] == [2, 2, 2, 2, 3, 3, 4, 4, 5]
+
+
+@pytest.mark.parametrize(("held", "noted"), [(False, True), (True, False)])
+def test_a_latency_that_is_not_valid_is_a_note_where_nothing_is_held_against_it(held: bool, noted: bool) -> None:
+    found = measurement([1000.0] * 3)
+    spoilt = replace(found, rounds=tuple(flawed(r, invalid_metrics={"latency_ms": "sent late"}) for r in found.rounds))
+    more = [threshold("latency_ms.p99", 4.0)] if held else []
+    outcome = judge_scenario(spoilt, profile(RATE, CPU, *more))
+    assert outcome.verdict is (Verdict.INVALID if held else Verdict.PASS)
+    note = "latency_ms is not valid: round 1: sent late (3 of 3 rounds)"
+    assert (note in outcome.reasons) is noted
+
+
+@pytest.mark.parametrize(
+    ("rates", "ends"),
+    [((1000.0, 650.0, 1000.0, 650.0), True), ((100.0, 50.0, 10.0, 400.0), False), ((1000.0, 910.0) * 2, False)],
+)
+def test_rounds_far_beyond_a_limit_scatter_no_farther_than_twice_its_distance(
+    rates: tuple[float, ...], ends: bool
+) -> None:
+    rule = GateStopRule(profile=profile(RATE), rounds=4)
+    assert rule.hopeless(measurement(rates).scenario, measurement(rates).rounds) is ends
+
+
+@pytest.mark.parametrize(("status", "code"), [(0, 0), (5, 0), (6, 6), (1, 6)])
+def test_a_session_without_tests_of_its_own_is_a_whole_one(status: int, code: int) -> None:
+    green = Judged(name="a", found=Verdict.PASS, test=TestEnd.PASSED)
+    assert ending(RunEnd(judged=(green,), status=status)).code == code

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perfgate.judge.claims.same import judge_comparison
-from perfgate.judge.sequential import judge_units, looks_until, scheduled
+from perfgate.judge.sequential import POWER, chance_of_answer, judge_units, looks_until, scheduled, units_needed
 from perfgate.model import Comparison, Consumers, Deciding, Effect, Load
 from perfgate.model.flaw import Doubt, Flaw
 from tests.harness.build import accounting, flawed
@@ -248,3 +248,24 @@ def test_rounds_below_a_cap_are_counted_of_as_many_as_each_side_has(below: int, 
     outcome = judge_comparison(replace(found, candidate=replace(found.candidate, rounds=tuple(rounds))))
     assert outcome.effect is effect, outcome.reasons
     assert (f"below its cap in {below} of 7 rounds" in str(outcome.reasons)) is (effect is Effect.INCONCLUSIVE)
+
+
+def test_a_latency_of_nothing_is_no_figure() -> None:
+    found = of_units({P99: noisy(1.0, 4)}, decides=Deciding(metrics=(P99,)))
+    metrics = [{**r.metrics, P99: 0.0} for r in found.candidate.rounds]
+    assert judge_comparison(with_rounds(found, "candidate", metrics=metrics)).effect is Effect.INVALID
+
+
+def test_a_generator_that_was_late_before_excuses_no_brokers() -> None:
+    found = failing(of_units({RATE: noisy(1.0, 4)}), "candidate", [3, 0, 0, 0], late=True)
+    late = replace(found.candidate.rounds[1], flaws=(Flaw("sent late", whose="load", again=True, late=True),))
+    before = replace(found, baseline=replace(found.baseline, discarded=(late,)))
+    assert judge_comparison(before).effect is Effect.BROKEN
+
+
+@pytest.mark.parametrize(("mean", "spread"), [(0.02, 0.05), (0.0, 0.03), (0.0, 0.1), (-0.3, 0.4)])
+def test_the_units_that_are_needed_are_the_fewest_that_do(mean: float, spread: float) -> None:
+    _, found = judge_units([mean + spread * (-1) ** at for at in range(8)], 8, final=True)
+    needed = units_needed(found)
+    assert chance_of_answer(found, needed) >= POWER
+    assert needed == 4 or chance_of_answer(found, needed - 1) < POWER

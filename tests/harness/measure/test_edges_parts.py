@@ -274,3 +274,32 @@ def test_a_part_of_brokers_that_compile_is_measured_again_for_as_often_as_it_may
     assert measure_part(row, {}, Switch(), 60.0, "ABBA") == "ABBA"
     assert len(row.discarded["B"]) == (parts.WARMING_PARTS if again else 0)
     assert (row.may_warm == 0) is again
+
+
+def test_a_round_of_a_block_is_given_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[float] = []
+
+    def one(_row: object, index: int, seconds: float, *_: object, **__: object) -> Finished:
+        left.append(seconds)
+        return Finished(round=one_round(index, 1000.0), repeatable=False)
+
+    bench: Any = Mock(round=one)
+    row = Compared(dict.fromkeys("AB", scenario()), "rounds", 2)
+    assert measure_part(row, dict.fromkeys("AB", bench), Switch(), 60.0, "ABBA") == "ABBA"
+    assert len(left) == 4
+    assert 59.0 < left[3] <= left[0] <= 60.0
+    assert [r.index for r in row.rounds["A"]] == [r.index for r in row.rounds["B"]] == [1, 2]
+
+
+@pytest.mark.parametrize(("repeatable", "ends"), [(False, True), (True, False)])
+def test_a_step_that_does_not_count_ends_a_ramp_unless_the_generator_is_why(repeatable: bool, ends: bool) -> None:
+    beyond = flawed(one_round(1, 1.0), invalid=("a flaw",))
+
+    def measure(row: Scenario, _doing: str) -> Finished:
+        if row.load.rate <= 30_000:
+            return a_step(row.load.rate, 2.0)
+        return Finished(round=beyond, repeatable=repeatable)
+
+    found = ramp_round(measure, RAMP, 1, own_brokers=False).round
+    assert (found.invalid == ("a flaw",)) is ends
+    assert ("knee_records_per_s" in found.metrics) is not ends

@@ -533,3 +533,11 @@ def test_phases_of_a_fault_are_spoilt_by_clocks_that_are_off_by_a_tenth(off_ms: 
     found = spoilt_by_clocks([HOST, replace(HOST, clock_off_by_ms=off_ms)], metrics)
     assert [doubt.metrics[0] for doubt in found] == spoilt
     assert spoilt_by_clocks([], metrics) == []
+
+
+def test_the_percentile_of_a_delay_is_exactly_halfway_to_100() -> None:
+    """753 of 1,000 are 2 ms late and the others 50: the p75 is 2 ms."""
+    delays = histogram([0.002] * 753 + [0.05] * 247)
+    (flaw,) = of(PACED, ten_s(latency=histogram([0.001] * 100), schedule_delay=delays))
+    assert explained(flaw, "latency_ms.p50")[1] == pytest.approx(4.0, rel=0.02)
+    assert explained(flaw, "latency_ms.p95")[1] == pytest.approx(100.0, rel=0.02)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from perfgate.metrics.usage import CounterSampler, Settled, Usage, UsageWatch, broker_metrics, compile_shares
+from perfgate.metrics.usage import CounterSampler, Settled, Usage, UsageWatch, broker_metrics, compile_shares, of_looks
 from perfgate.model import MIB
 from perfgate.model.errors import TargetError
 
@@ -173,3 +173,9 @@ def test_a_watch_without_a_source_knows_nothing_and_one_that_fails_says_so(monke
 
     with pytest.raises(ValueError, match="another"):
         fails_otherwise()
+
+
+def test_looks_that_are_too_close_to_the_last_that_counts_are_left_out() -> None:
+    """Every 0.3 s: half a second apart are 0.6 and 1.2 s; 1.8 is too near to the end."""
+    looks = [{1: usage(at, at / 2)} for at in (0.0, 0.3, 0.6, 0.9, 1.2, 1.5, 1.8, 2.0)]
+    assert of_looks(looks) == {"1": ((0.6, 0.5), (1.2, 0.5), (2.0, 0.5))}
