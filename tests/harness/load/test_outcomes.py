@@ -85,7 +85,7 @@ class Sent:
         self.window.set(10.0, 20.0)
         monkeypatch.setattr(module, "now", lambda: self.moment)
         client: Any = self.client
-        whole = {"partitions": 2, "load": load, **spec}
+        whole = {"partitions": 2, "paced": load == "paced", **spec}
         self.outcomes = Outcomes(whole, 0, self.window, client, UNDER_WAY)
         self._made = 0
 

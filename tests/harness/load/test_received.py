@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from perfgate.load.history import RECEIPT, Journal, read_journal, receipts_path
 from perfgate.load.payload import HEADER
 from perfgate.load.schedule import Window
-from perfgate.measure.faults.reading import received as module
 from perfgate.model.histogram import encode, latency_metrics
+from perfgate.systems.kafka.load import consuming as module
 from perfgate.systems.kafka.load.consuming import CRC_EVERY, Receipts
 
 RUN, BODY = 77, b"the body"
