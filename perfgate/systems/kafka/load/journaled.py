@@ -158,7 +158,7 @@ class JournaledGenerators:
         self.hosts = host_reports(clocks, began, results, {}, window_s=END_LEAD_S / 2)
 
 
-def load_flaws(row: Scenario, sent: Sequence[Message], read: Sequence[Message]) -> list[Doubt]:
+def load_flaws(scenario: Scenario, sent: Sequence[Message], read: Sequence[Message]) -> list[Doubt]:
     """Return flaws of the load, by the results of producers and consumers.
 
     Of a full buffer outages are not flawed: a partition that took nothing filled it. Nor where records are missing at
@@ -173,7 +173,7 @@ def load_flaws(row: Scenario, sent: Sequence[Message], read: Sequence[Message]) 
         found += but_outages("full buffer", "brokers", text)
     if unsent := sum(max(0, result["unsent"]) for result in sent):
         text = f"{unsent:,} records of the schedule were never handed over"
-        due_s = max(result["unsent"] for result in sent) * len(sent) / row.load.rate
+        due_s = max(result["unsent"] for result in sent) * len(sent) / scenario.load.rate
         found += but_outages(LATE, "brokers" if blocked else "load", text, 0.0 if blocked else due_s)
     if beyond := sum(max(0, -result["unsent"]) for result in sent):
         text = f"{beyond:,} records were sent after the load's end, of which a generator process heard too late"
@@ -187,7 +187,7 @@ def load_flaws(row: Scenario, sent: Sequence[Message], read: Sequence[Message]) 
     if missed := sum(result["missed"] for result in read):
         text = f"the consumers were given {missed:,} records less than the log holds"
         # Without acks=all a log may be cut back behind what was read.
-        kept = dict(row.producer).get("acks", "").lower() in ("all", "-1")
+        kept = dict(scenario.producer).get("acks", "").lower() in ("all", "-1")
         found.append(Doubt(kind=FAILED if kept else "missed", whose="brokers", text=text))
     return found
 
