@@ -431,3 +431,35 @@ def test_a_look_in_the_middle_of_a_plan_spends_its_own_part_of_the_error(candida
     """Ten of forty units: 0.03 of 0.001. 8 of 10 beside none come by chance in 0.00036, 10 in 0.000005."""
     outcome = judge_comparison(short(first(candidate), first(0), planned_units=40))
     assert outcome.effect is effect
+
+
+@pytest.mark.parametrize("metric", [RATE, CPU])
+def test_a_ratio_is_told_with_the_interval_of_its_mean(metric: str, tmp_path: Path) -> None:
+    reach, _ = reach_and_level()
+    found = of_units({metric: logs_of(0.01, 0.004)})
+    key = "rate" if metric == RATE else "cpu"
+    (judgement,) = judge_against_reference(found, ratios(tmp_path, **{key: 0.95 if metric == RATE else 1.1})).judgements
+    assert judgement.interval is not None
+    usual = USUAL[metric]
+    assert judgement.measured == pytest.approx(usual * math.exp(0.01))
+    assert judgement.interval == pytest.approx([usual * math.exp(0.01 + sign * reach * 0.004) for sign in (-1, 1)])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "seconds"),
+    [
+        ("log.roll.hours", "1", 3600),
+        ("log.retention.hours", "2", 7200),
+        ("log.retention.minutes", "3", 180),
+        ("log.retention.ms", "180000", 180),
+    ],
+)
+def test_hours_and_minutes_are_those_of_a_topic_that_is_written_to_for_as_long(
+    name: str, value: str, seconds: int
+) -> None:
+    for off_s, reached in ((0.0, True), (0.001, False)):
+        found = comparison(1.0)
+        for side in ("baseline", "candidate"):
+            found = with_rounds(found, side, warmup_s=[seconds / 2 - 2.0 - off_s] * 10)
+        outcome = judge_comparison(stating(found, None, value, name))
+        assert ("was never reached" in str(outcome.reasons)) is not reached

@@ -391,3 +391,10 @@ def test_sends_of_which_nothing_is_known_were_not_late() -> None:
     unknown: dict[str, Any] = {"late_sends_s": None, "outage_s.max": 12.5}
     assert verdict(row(), unknown, unknown) is Verdict.REGRESSED
     assert verdict(row(), *[{**unknown, "late_sends_s": 1.0}] * 2) is Verdict.INCONCLUSIVE
+
+
+def test_where_no_latency_before_is_known_none_is_allowed_for() -> None:
+    unknown: dict[str, Any] = {"latency_before_ms.p99": None}
+    for outage_s, wanted in ((3.0, Verdict.PASS), (3.01, Verdict.REGRESSED)):
+        found = {**unknown, "outage_s.max": outage_s}
+        assert [one.verdict for one in judgements(row("stop-leader"), "outage_s.max", found, found)] == [wanted]

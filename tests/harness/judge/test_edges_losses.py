@@ -253,7 +253,10 @@ def test_rounds_below_a_cap_are_counted_of_as_many_as_each_side_has(below: int, 
 def test_a_latency_of_nothing_is_no_figure() -> None:
     found = of_units({P99: noisy(1.0, 4)}, decides=Deciding(metrics=(P99,)))
     metrics = [{**r.metrics, P99: 0.0} for r in found.candidate.rounds]
-    assert judge_comparison(with_rounds(found, "candidate", metrics=metrics)).effect is Effect.INVALID
+    none = with_rounds(found, "candidate", metrics=metrics)
+    assert judge_comparison(none).effect is Effect.INVALID
+    assert judge_comparison(with_rounds(none, "baseline", metrics=metrics)).effect is Effect.INVALID
+    assert judge_comparison(with_rounds(found, "baseline", metrics=metrics)).effect is Effect.INVALID
 
 
 def test_a_generator_that_was_late_before_excuses_no_brokers() -> None:
@@ -269,3 +272,12 @@ def test_the_units_that_are_needed_are_the_fewest_that_do(mean: float, spread: f
     needed = units_needed(found)
     assert chance_of_answer(found, needed) >= POWER
     assert needed == 4 or chance_of_answer(found, needed - 1) < POWER
+
+
+@pytest.mark.parametrize(
+    ("mean", "spread", "needed"), [(0.0, 0.05, 21), (0.0, 0.1, 64), (0.02, 0.05, 33), (0.2, 0.1, 13)]
+)
+def test_so_many_units_are_needed_of_units_that_alternate(mean: float, spread: float, needed: int) -> None:
+    """Twice the scatter takes three times as many; a mean nearer to the margin half as many again."""
+    _, found = judge_units([mean + spread * (-1) ** at for at in range(8)], 8, final=True)
+    assert units_needed(found) == needed

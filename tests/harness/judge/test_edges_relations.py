@@ -16,6 +16,7 @@ from perfgate.judge.rounds import since_the_start
 from perfgate.judge.scenario_case import GateStopRule, judge_scenario, no_longer_taken, tells_nothing
 from perfgate.judge.statistics import error_factor
 from perfgate.model import (
+    Consumers,
     Load,
     Measurement,
     Outcome,
@@ -499,3 +500,31 @@ def test_a_ratio_states_the_bound_of_its_good_side_and_no_other(tmp_path: Path, 
     (tmp_path / "ratios.toml").write_text(f"[default]\nrecords_per_s = {body}\n")
     with pytest.raises(ConfigurationError, match="state at_least, and only that"):
         load_ratios(tmp_path)
+
+
+def test_a_rate_of_one_is_not_one_of_nothing() -> None:
+    assert judged(relation(1.5), (1.0, 1.0, 1.0), (1.0, 1.0, 1.0)).verdict is Verdict.REGRESSED
+    assert judged(relation(1.5), (1.0, 1.0, 1.0), (1.0, 0.0, 1.0)).verdict is Verdict.INCONCLUSIVE
+
+
+def test_consumers_of_which_nothing_is_known_confirm_no_load_hosts() -> None:
+    found = asked([100.0] * 3, [100.0] * 3)
+    read = replace(found, scenario=replace(found.scenario, consumers=Consumers(membership="group")))
+    assert (told := more_hosts(read))
+    assert (told.metric, told.finding) == ("received_records_per_s", "unknown")
+
+
+@pytest.mark.parametrize(("received", "metric"), [(98.0, "records_per_s"), (97.9, "received_records_per_s")])
+def test_consumers_that_do_not_keep_up_are_looked_at_too(received: float, metric: str) -> None:
+    def with_received(rounds: tuple[Round, ...], rate: float) -> tuple[Round, ...]:
+        return tuple(replace(r, metrics={**r.metrics, "received_records_per_s": rate}) for r in rounds)
+
+    found = asked([100.0] * 3, [100.0] * 3)
+    read = replace(
+        found,
+        scenario=replace(found.scenario, consumers=Consumers(membership="group")),
+        rounds=with_received(found.rounds, received),
+        one_host_fewer=with_received(found.one_host_fewer, received / 1.2),
+    )
+    assert (told := more_hosts(read))
+    assert (told.metric, told.finding) == (metric, "confirmed" if metric == "records_per_s" else "saturated")

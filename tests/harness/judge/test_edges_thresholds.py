@@ -218,3 +218,8 @@ def test_in_which_facts_a_run_is_none_of_a_profiles_is_said_of_both() -> None:
     assert differences(held, here) == "tier nightly there, smoke here; cores 2 there, unknown here"
     assert differences(held, here, ["cores"]) == "cores 2 there, unknown here"
     assert differences(held, {**here, "tier": "nightly", "cores": "2"}) == "", "another Kafka is what is held"
+
+
+@pytest.mark.parametrize(("high", "verdict"), [(1, Verdict.PASS), (2, Verdict.INCONCLUSIVE)])
+def test_so_it_is_with_two_rounds_of_six_that_cost_a_little_more(high: int, verdict: Verdict) -> None:
+    assert of_cpu(*[55.1] * high, *[50.0] * (6 - high)) is verdict

@@ -225,6 +225,7 @@ def test_brokers_that_never_serve_a_record_again_are_down_to_the_end() -> None:
     assert metrics["outage_all_s"] == pytest.approx(END - FAULT, abs=0.02)
     assert not {"recovery_s", "rate_recovery_s", "latency_after_ms.p99"} & set(metrics)
     assert failover.p99_ms[-1] is None
+    assert failover.down["1"][0] == pytest.approx((0.0, END - FAULT), abs=0.02)
     assert sum(failover.acknowledged["0"][10:]) == 0
     assert judge_scenario(measured(faulty(), dead), None).verdict is Verdict.REGRESSED
 
