@@ -463,3 +463,11 @@ def test_hours_and_minutes_are_those_of_a_topic_that_is_written_to_for_as_long(
             found = with_rounds(found, side, warmup_s=[seconds / 2 - 2.0 - off_s] * 10)
         outcome = judge_comparison(stating(found, None, value, name))
         assert ("was never reached" in str(outcome.reasons)) is not reached
+
+
+def test_a_unit_of_two_rounds_was_cold_where_most_rounds_up_to_its_end_were() -> None:
+    """Four of the first eight rounds are half of them, though five of nine are most: the look at four units tells."""
+    logs = [-0.22 + 0.001 * (-1) ** (at // 2) for at in range(8)] + [0.03 + 0.001 * (-1) ** at for at in range(72)]
+    found = of_units({RATE: logs}, method="rounds", rounds_per_unit=2, planned_units=40, orders=("ABBA",) * 40)
+    found = with_rounds(found, "candidate", compiling=[0.3 if 4 <= at < 9 else 0.0 for at in range(80)])
+    assert judge_comparison(found).effect is Effect.SLOWER

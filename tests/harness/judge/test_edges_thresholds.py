@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perfgate.judge.scenario_case import judge_scenario
-from perfgate.judge.thresholds import differences, for_one_look, load_profile
+from perfgate.judge.thresholds import differences, for_one_look, load_profile, profile_facts
 from perfgate.model import Judgement, Measurement, Verdict
 from tests.harness.build import flawed, measurement, one_round, profile, threshold
 
@@ -223,3 +223,12 @@ def test_in_which_facts_a_run_is_none_of_a_profiles_is_said_of_both() -> None:
 @pytest.mark.parametrize(("high", "verdict"), [(1, Verdict.PASS), (2, Verdict.INCONCLUSIVE)])
 def test_so_it_is_with_two_rounds_of_six_that_cost_a_little_more(high: int, verdict: Verdict) -> None:
     assert of_cpu(*[55.1] * high, *[50.0] * (6 - high)) is verdict
+
+
+@pytest.mark.parametrize(("version", "line"), [("4.3.1", "4.3"), ("4.3", "4.3"), ("3.9.0-SNAPSHOT", "3.9")])
+def test_a_profile_is_of_a_line_of_kafka(version: str, line: str) -> None:
+    target = {"kind": "brokers", "name": "staging", "brokers": 3, "kafka_version": version}
+    facts = profile_facts(target, {"cores": 2, "cpu_model": "x"}, {"name": "smoke"}, "librdkafka")
+    assert (facts["kafka"], facts["cluster"], facts["brokers"]) == (line, "staging", "3")
+    own = profile_facts({**target, "kind": "embedded"}, {"cores": 2, "cpu_model": "x"}, {"name": "smoke"}, "java")
+    assert not {"cluster", "brokers"} & set(own)

@@ -6,7 +6,19 @@ import numpy as np
 import pytest
 
 from perfgate.load import schedule as module
-from perfgate.load.history import OUTCOME, RECEIPT, SEND, Journal, read_journal
+from perfgate.load import window as module
+from perfgate.load.history import (
+    KINDS,
+    OUTCOME,
+    RECEIPT,
+    SEND,
+    Journal,
+    accepts_path,
+    outcomes_path,
+    read_journal,
+    receipts_path,
+    sends_path,
+)
 from perfgate.load.schedule import OWED_S, Limit, Schedule, Window
 
 RATE = 100.0
@@ -100,3 +112,15 @@ def test_rows_that_were_cut_off_are_left_out_and_no_others(tmp_path: Path, kind:
     again.write(rows)
     again.close()
     assert len(read_journal(path, kind)) == 5, "a journal is appended to"
+
+
+def test_each_client_has_a_file_of_its_own_for_each_kind_of_row(tmp_path: Path) -> None:
+    paths = [of(tmp_path, 3) for of in (sends_path, outcomes_path, receipts_path, accepts_path)]
+    assert [path.name for path in paths] == [
+        "producer-3.sends",
+        "producer-3.outcomes",
+        "consumer-3.receipts",
+        "consumer-3.accepts",
+    ]
+    assert {path.suffix for path in paths} == set(KINDS)
+    assert {path.parent for path in paths} == {tmp_path}
