@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from perfgate.load import schedule as module
-from perfgate.load import window as module
 from perfgate.load.history import (
     KINDS,
     OUTCOME,
