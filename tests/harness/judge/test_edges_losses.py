@@ -281,3 +281,28 @@ def test_so_many_units_are_needed_of_units_that_alternate(mean: float, spread: f
     """Twice the scatter takes three times as many; a mean nearer to the margin half as many again."""
     _, found = judge_units([mean + spread * (-1) ** at for at in range(8)], 8, final=True)
     assert units_needed(found) == needed
+
+
+@pytest.mark.parametrize(
+    ("declared", "changed", "effect"),
+    [((2, 1), (1, 2), Effect.SLOWER), ((2, 3), (3, 2), Effect.SLOWER), ((2, 1), (2, 2), Effect.SAME)],
+)
+def test_a_latency_is_held_where_both_sides_have_as_many_clients(
+    declared: tuple[int, int], changed: tuple[int, int], effect: Effect
+) -> None:
+    """Each client has a buffer, in which records wait: by producers times threads."""
+    found = of_units({RATE: noisy(1.0), P99: noisy(1.51)})
+    for side, (producers, threads) in (("baseline", declared), ("candidate", changed)):
+        row = replace(getattr(found, side).scenario, load=UNCAPPED, producers=producers, threads=threads)
+        sides: dict[str, Any] = {side: replace(getattr(found, side), scenario=row)}
+        found = replace(found, **sides)
+    assert judge_comparison(found).effect is effect
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_loss_of_few_units_is_the_verdict_of_the_metric_that_was_asked_for(asked: bool) -> None:
+    decides = Deciding(metrics=(RATE,)) if asked else Deciding()
+    outcome = judge_comparison(of_units({RATE: [-math.log(20.0)]}, decides=decides))
+    assert outcome.effect is Effect.SLOWER
+    assert outcome.primary is not None
+    assert outcome.primary.verdict is (Effect.SLOWER if asked else None)

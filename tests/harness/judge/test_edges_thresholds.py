@@ -8,7 +8,7 @@ import pytest
 
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.thresholds import differences, for_one_look, load_profile, profile_facts
-from perfgate.model import Judgement, Measurement, Verdict
+from perfgate.model import CanaryReading, Judgement, Load, Measurement, Verdict
 from tests.harness.build import flawed, measurement, one_round, profile, threshold
 
 RATE = threshold("records_per_s", 1000.0)
@@ -232,3 +232,20 @@ def test_a_profile_is_of_a_line_of_kafka(version: str, line: str) -> None:
     assert (facts["kafka"], facts["cluster"], facts["brokers"]) == (line, "staging", "3")
     own = profile_facts({**target, "kind": "embedded"}, {"cores": 2, "cpu_model": "x"}, {"name": "smoke"}, "java")
     assert not {"cluster", "brokers"} & set(own)
+
+
+@pytest.mark.parametrize(
+    ("p99_ms", "verdict"), [(760.0, Verdict.INCONCLUSIVE), (775.0, Verdict.REGRESSED), (1500.0, Verdict.REGRESSED)]
+)
+def test_what_explains_a_rate_explains_the_queue_that_waited_meanwhile(p99_ms: float, verdict: Verdict) -> None:
+    """A fifth of the processors was taken, so that 800 of 1,000 were: records of 3 s waited for a quarter of that."""
+    quiet = CanaryReading(deflate_mib_per_s=1000.0, loopback_per_s=20_000.0, pressure=0.0, steal=0.0)
+    found = measurement([800.0] * 3)
+    rounds = tuple(
+        replace(r, not_sustained="took 800 of 1,000", metrics={**r.metrics, "latency_ms.p99": p99_ms})
+        for r in found.rounds
+    )
+    row = replace(found.scenario, load=Load(kind="paced", rate=1000.0))
+    taken = replace(found, scenario=row, rounds=rounds, canary=(quiet, quiet, replace(quiet, steal=0.2)))
+    held = profile(threshold("latency_ms.p99", 10.0, 0.5))
+    assert judge_scenario(taken, held).judgements[0].verdict is verdict

@@ -59,6 +59,9 @@ def test_the_generator_says_for_how_much_of_the_window_its_buffer_was_full() -> 
     assert (report := made(result).generator)
     assert report.pushback_share == 0.25
     assert report.schedule_delay_p99_ms is None
+    told = round_of(1, result, accounting(), {}, (), "", "no scrape", {"CPU": "nobody tells it"})
+    assert (told.usage_unavailable, dict(told.untold)) == ("no scrape", {"CPU": "nobody tells it"})
+    assert dict(made(result).untold) == {}
     late = load_result(sent=sent(schedule_delay=histogram([0.005] * 99)))
     assert (report := made(late).generator)
     assert report.schedule_delay_p99_ms == pytest.approx(5.0, rel=0.02)

@@ -303,3 +303,16 @@ def test_a_step_that_does_not_count_ends_a_ramp_unless_the_generator_is_why(repe
     found = ramp_round(measure, RAMP, 1, own_brokers=False).round
     assert (found.invalid == ("a flaw",)) is ends
     assert ("knee_records_per_s" in found.metrics) is not ends
+
+
+def test_a_step_that_was_late_and_quick_enough_all_the_same_is_measured_once() -> None:
+    tried: list[str] = []
+
+    def measure(row: Scenario, doing: str) -> Finished:
+        tried.append(doing)
+        late = flawed(a_step(row.load.rate, 2.0).round, invalid_metrics={"latency_ms": "sent late"})
+        return Finished(round=late, repeatable="unloaded" not in doing)
+
+    assert ramp_round(measure, RAMP, 1, own_brokers=True).round.metrics["knee_records_per_s"] == 100_000.0
+    steps = [doing for doing in tried if "unloaded" not in doing]
+    assert len(steps) == len(set(steps))
