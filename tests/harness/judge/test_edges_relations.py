@@ -528,3 +528,18 @@ def test_consumers_that_do_not_keep_up_are_looked_at_too(received: float, metric
     )
     assert (told := more_hosts(read))
     assert (told.metric, told.finding) == (metric, "confirmed" if metric == "records_per_s" else "saturated")
+
+
+def test_a_host_is_compared_by_what_each_of_its_processes_did() -> None:
+    """Both hosts did as much, the second one with twice the processes."""
+    rounds = []
+    for r in hosts_of([(1000, 1000)] * 7):
+        one, other = r.hosts
+        rounds.append(replace(r, hosts=(replace(one, done_by=2), replace(other, done_by=4))))
+    (line,) = (line for line in differing_hosts(rounds) if "the fewest" in line)
+    assert "load host host-1: its records a process are the fewest in all 7 rounds, 2 x the others'" in line
+    whole = [
+        replace(r, hosts=tuple(replace(h, done_by=None, processes=n + 1) for n, h in enumerate(r.hosts)))
+        for r in rounds
+    ]
+    assert "load host host-1" in differing_hosts(whole)[0], "of all its processes where it is not said which did it"
