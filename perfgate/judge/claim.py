@@ -106,9 +106,15 @@ def guards_of(case: type[Case]) -> tuple[Guard, ...]:
 
 @cache
 def load_modules(package: str) -> None:
-    """Import every module of a package, so that what they register is known."""
-    for module in iter_modules(import_module(package).__path__):
-        import_module(f"{package}.{module.name}")
+    """Import every module of a package, so that what they register is known.
+
+    Raises JudgeError where there is none: without its guards the judge would be green too often.
+    """
+    modules = [module.name for module in iter_modules(import_module(package).__path__)]
+    if not modules:
+        raise JudgeError(f"{package} has no modules: this installation is not whole")
+    for name in modules:
+        import_module(f"{package}.{name}")
 
 
 def judge(case: Case) -> Ruling:

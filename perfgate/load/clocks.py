@@ -1,4 +1,4 @@
-"""How far another host's clock is ahead of this one: from exchanges of four timestamps. Pure; all times in seconds."""
+"""Clock offsets of other hosts, from exchanges of four timestamps. Pure; all times in seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to do next after a run, and the commands for it, with what differs from the defaults."""
+"""Next steps after a run: what to do, and the commands for it with what differs from the defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is no number, or a number that no broker can reach, was a traceback, IMPROVED, or green."""
+"""Figures that are no number, or that no broker can reach: once a traceback, IMPROVED, or green."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Where a change and a reference were judged by guards in two orders, the better one holds for both."""
+"""Guards of changes and references: where two orders differed, the better one holds for both."""
 
 from dataclasses import replace
 from pathlib import Path

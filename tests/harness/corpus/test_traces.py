@@ -1,4 +1,4 @@
-"""What measurements on fake clusters do is what they did (python -m tests.harness.corpus.traces)."""
+"""Traces of measurements on fake clusters, held to what is frozen (python -m tests.harness.corpus.traces)."""
 
 import pytest
 

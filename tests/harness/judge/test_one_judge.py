@@ -74,6 +74,13 @@ def test_a_claim_is_one_file(folder: Path) -> None:
     assert (many.verdict, many.reasons) == (Verdict.REGRESSED, ("rounds: x",))
 
 
+def test_a_judge_without_its_guards_gives_no_verdict(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "none").mkdir()
+    monkeypatch.setattr(guards, "__path__", [str(folder / "none")])
+    with pytest.raises(JudgeError, match="has no modules"):
+        judge_scenario(STEADY, HELD)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_no_two_guards_of_a_case_have_the_same_place(case: type[Case]) -> None:
     judge_scenario(STEADY, HELD)
