@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load import processes
+from perfgate.load.clients import LoadClientError, TransactionError, UnansweredError
 from perfgate.measure import campaign as campaign_module
 from perfgate.measure import rounds as rounds_module
 from perfgate.measure.assembly import sends_failed
@@ -37,7 +38,6 @@ from perfgate.systems.kafka.client.roundtrip import request_rtt_ms
 from perfgate.systems.kafka.client.topics import Topics, answer
 from perfgate.systems.kafka.load import librdkafka
 from perfgate.systems.kafka.load.client import _failed
-from perfgate.systems.kafka.load.errors import KafkaClientError, TransactionError, UnansweredError
 from perfgate.systems.kafka.load.worker import _code_of
 from perfgate.systems.kafka.managed import readiness
 from perfgate.systems.kafka.managed.readiness import check_while_starting, start_error, wait_until_ready
@@ -209,7 +209,7 @@ def test_a_block_whose_brokers_never_get_ready_is_broken(
     [
         (UnansweredError("no metadata", "_TIMED_OUT"), "_TIMED_OUT"),
         (TransactionError("not committed", "INVALID_TXN_STATE"), "INVALID_TXN_STATE"),
-        (KafkaClientError("no such setting"), ""),
+        (LoadClientError("no such setting"), ""),
         (ValueError("too small"), ""),
     ],
 )

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.load.clients import TransactionError
 from perfgate.load.schedule import Window, now
 from perfgate.measure.assembly import sends_failed
 from perfgate.measure.validity import LATE, accounting_of, flaws
 from perfgate.model import Change, Fault, FaultScenario, Load, Scenario, settings, with_settings
 from perfgate.model.load import SendsFailedError
-from perfgate.systems.kafka.load.errors import TransactionError
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.load.official import inexpressible
 from perfgate.systems.kafka.load.producing import Sender

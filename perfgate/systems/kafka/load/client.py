@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from perfgate.load.clients import LoadClientError, TransactionError, UnansweredError
 from perfgate.load.schedule import now
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.client.iam import logs_in_by_iam, tokens, without_iam
 from perfgate.systems.kafka.load import clib
 from perfgate.systems.kafka.load.clib import lib
-from perfgate.systems.kafka.load.errors import NO_ANSWERS, KafkaClientError, TransactionError, UnansweredError
 
 METADATA_TIMEOUT_MS = 15_000
 TIMER_SLACK_NS = 1_000
@@ -28,6 +28,9 @@ PR_SET_TIMERSLACK = 29
 _libc = ctypes.CDLL(None)
 INIT_TIMEOUT_MS = 30_000
 ABORT_TIMEOUT_MS = 5_000
+NO_ANSWER = "_TIMED_OUT"
+NO_ANSWERS = (NO_ANSWER, "_TRANSPORT", "_ALL_BROKERS_DOWN")
+"""librdkafka's names of missing answers."""
 FLUSH_MS = 1
 """Longest wait of one check whether all is flushed: an acknowledgement may be dated this late then."""
 
@@ -37,11 +40,11 @@ def precise_timers() -> None:
     _libc.prctl(PR_SET_TIMERSLACK, ctypes.c_ulong(TIMER_SLACK_NS))
 
 
-def _failed(reason: str, code: int) -> KafkaClientError:
+def _failed(reason: str, code: int) -> LoadClientError:
     """Return the error: that of brokers by name, or one of librdkafka itself."""
     name = clib.error_name(code)
     theirs = not name.startswith("_") or name in NO_ANSWERS
-    return UnansweredError(reason, name) if theirs else KafkaClientError(reason)
+    return UnansweredError(reason, name) if theirs else LoadClientError(reason)
 
 
 class Client:
@@ -54,7 +57,7 @@ class Client:
         topic: str,
         on_stats: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
-        """Raises KafkaClientError with librdkafka's words when a setting is refused."""
+        """Raises LoadClientError with librdkafka's words when a setting is refused."""
         self.topic = topic.encode()
         self._told_stats = on_stats
         self.errors: dict[str, str] = {}
@@ -67,7 +70,7 @@ class Client:
         for name, value in (without_iam(settings) if by_iam else settings).items():
             if lib.rd_kafka_conf_set(conf, name.encode(), value.encode(), text, clib.TEXT_BYTES):
                 lib.rd_kafka_conf_destroy(conf)
-                raise KafkaClientError(text.value.decode())
+                raise LoadClientError(text.value.decode())
         self._on_throttled = clib.THROTTLE_CALLBACK(self._note_throttle)
         lib.rd_kafka_conf_set_throttle_cb(conf, self._on_throttled)
         if by_iam:
@@ -83,7 +86,7 @@ class Client:
         self.handle = lib.rd_kafka_new(kind, conf, text, clib.TEXT_BYTES)
         if not self.handle:
             lib.rd_kafka_conf_destroy(conf)
-            raise KafkaClientError(text.value.decode())
+            raise LoadClientError(text.value.decode())
         if by_iam:  # in a thread of librdkafka, whatever this client is busy with
             lib.rd_kafka_sasl_background_callbacks_enable(self.handle)
         self.topic_handle = lib.rd_kafka_topic_new(self.handle, self.topic, None)
@@ -98,7 +101,7 @@ class Client:
         lib.rd_kafka_queue_io_event_enable(self.queue, self._wakes, b"!", 1)
 
     def connect(self, partitions: int) -> None:
-        """Learn where the topic's partitions are. Raises KafkaClientError when they are not as many, or not in time."""
+        """Learn where the topic's partitions are. Raises LoadClientError when they are not as many, or not in time."""
         found = ctypes.POINTER(clib.Metadata)()
         code = lib.rd_kafka_metadata(self.handle, 0, self.topic_handle, ctypes.byref(found), METADATA_TIMEOUT_MS)
         if code:
@@ -111,7 +114,7 @@ class Client:
         if error or count != partitions:
             if error:
                 raise _failed(f"topic {self.topic.decode()}: {clib.error_text(error)}", error)
-            raise KafkaClientError(f"topic {self.topic.decode()}: it has {count} partitions, not {partitions}")
+            raise LoadClientError(f"topic {self.topic.decode()}: it has {count} partitions, not {partitions}")
 
     def wait(self, seconds: float) -> None:
         """Wait until something lies in the queue, for `seconds` at most (microseconds count)."""

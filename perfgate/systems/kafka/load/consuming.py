@@ -16,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from perfgate.load.checks import Numbers, Positions, Sequences
+from perfgate.load.clients import LoadClientError, UnansweredError
 from perfgate.load.history import RECEIPT, Journal, receipts_path
 from perfgate.load.payload import reading
 from perfgate.load.schedule import Window, now
 from perfgate.model.histogram import LatencyRecorder
 from perfgate.systems.kafka.load import clib
 from perfgate.systems.kafka.load.clib import TopicPartitionList, lib
-from perfgate.systems.kafka.load.client import Client, precise_timers
-from perfgate.systems.kafka.load.errors import NO_ANSWER, KafkaClientError, UnansweredError
+from perfgate.systems.kafka.load.client import NO_ANSWER, Client, precise_timers
 
 CRC_EVERY = 64
 """Of each such number of records one body's CRC is compared; the header of each is checked."""
@@ -155,7 +155,7 @@ class Reader(Receiving):
     """Reads one client's share of a topic; foreign, damaged, repeated and reordered records are counted."""
 
     def __init__(self, spec: dict[str, Any], number: int, window: Window, resting: threading.Event) -> None:
-        """While `resting` is set it asks the brokers for nothing. Raises KafkaClientError when a setting is refused."""
+        """While `resting` is set it asks the brokers for nothing. Raises LoadClientError when a setting is refused."""
         self._window, self._resting, self._rests = window, resting, False
         self._partitions: int = spec["partitions"]
         self._assigned: list[int] | None = spec["assigned"][number] if spec["assigned"] else None
@@ -174,7 +174,7 @@ class Reader(Receiving):
         self._read_values = clib.reader(np.dtype(f"V{self._headers.bytes}"))
 
     def connect(self) -> None:
-        """Take the partitions: those assigned, or those that the group gives. Raises KafkaClientError."""
+        """Take the partitions: those assigned, or those that the group gives. Raises LoadClientError."""
         self.client.connect(self._partitions)
         if self._assigned is not None:
             with _Partitions(self.client.topic, self._assigned, clib.OFFSET_BEGINNING) as partitions:
@@ -303,7 +303,7 @@ class Reader(Receiving):
 
     def _must(self, code: int, doing: str) -> None:
         if code:
-            raise KafkaClientError(f"{doing}: {clib.error_text(code)}")
+            raise LoadClientError(f"{doing}: {clib.error_text(code)}")
 
 
 class _Partitions:

@@ -54,7 +54,7 @@ class Sender:
     """Sends one client's share of a round, and has :class:`Outcomes` count every record."""
 
     def __init__(self, spec: dict[str, Any], number: int, window: Window) -> None:
-        """`number`: which of the load's `spec["of"]` clients this is. Raises KafkaClientError, ValueError."""
+        """`number`: which of the load's `spec["of"]` clients this is. Raises LoadClientError, ValueError."""
         self._turns: list[list[float]] = spec.get("turns", [])
         self._gap_s: float = spec.get("gap_s", 0.0)
         self._window = Window() if self._turns else window

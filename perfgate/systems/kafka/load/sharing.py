@@ -14,12 +14,12 @@ from confluent_kafka import KafkaException, Message, ShareConsumer, TopicPartiti
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from perfgate.load.checks import Distinct
+from perfgate.load.clients import LoadClientError, UnansweredError
 from perfgate.load.history import ACCEPT, Journal, accepts_path
 from perfgate.load.schedule import Window, now
 from perfgate.systems.kafka.client.iam import with_tokens
-from perfgate.systems.kafka.load.client import precise_timers
+from perfgate.systems.kafka.load.client import NO_ANSWER, precise_timers
 from perfgate.systems.kafka.load.consuming import GROUP_TIMEOUT_S, PATIENCE_S, Receipts, Receiving
-from perfgate.systems.kafka.load.errors import NO_ANSWER, KafkaClientError, UnansweredError
 
 ADMIN_TIMEOUT_S = 20
 STATISTICS_MS = 200
@@ -43,7 +43,7 @@ class ShareReader(Receiving):
         """Asks to become a member at once: each learns of its partitions with its second heartbeat, 5 s later.
 
         So all members of a process wait together. `given`: records that they were given. `dwell_s`: how long this
-        member takes over the records of a poll before it accepts them. Raises KafkaClientError.
+        member takes over the records of a poll before it accepts them. Raises LoadClientError.
         """
         self._dwell_s = dwell_s
         history = spec.get("history")
@@ -59,7 +59,7 @@ class ShareReader(Receiving):
         try:
             self._consumer = ShareConsumer({**with_tokens(self._settings), **extra})
         except (KafkaException, ValueError) as error:
-            raise KafkaClientError(f"a share consumer refuses its settings: {error}") from None
+            raise LoadClientError(f"a share consumer refuses its settings: {error}") from None
         if self._accepts:
             self._consumer.set_acknowledgement_commit_callback(self._note_accepts)
         self._join()
@@ -74,10 +74,10 @@ class ShareReader(Receiving):
                 done.result()
             self._consumer.subscribe([self._topic])
         except KafkaException as error:
-            raise KafkaClientError(f"joining the share group: {error}") from None
+            raise LoadClientError(f"joining the share group: {error}") from None
 
     def connect(self) -> None:
-        """Wait until the group gives partitions: records sent before would wait for that. Raises KafkaClientError."""
+        """Wait until the group gives partitions: records sent before would wait for that. Raises LoadClientError."""
         deadline = now() + GROUP_TIMEOUT_S
         while not self._partitions:
             try:

@@ -20,9 +20,9 @@ from typing import Any, Protocol
 
 from perfgate.host.machine_use import Usage
 from perfgate.load.checks import Distinct
+from perfgate.load.clients import LoadClientError, UnansweredError
 from perfgate.load.schedule import Window, now
 from perfgate.model.histogram import LatencyRecorder, Whole, encode, of_counts
-from perfgate.systems.kafka.load.errors import KafkaClientError, UnansweredError
 
 PROGRESS_EVERY_S = 0.1
 SWITCH_INTERVAL_S = 0.0005
@@ -44,7 +44,7 @@ class LoadClient(Protocol):
         """The first words of each kind of error."""
 
     def connect(self) -> None:
-        """Make everything ready. Raises KafkaClientError."""
+        """Make everything ready. Raises LoadClientError."""
 
     def run(self, start: float) -> None:
         """Work from `start` on until there is nothing left to do."""
@@ -270,7 +270,7 @@ def main() -> None:
             clients = [Reader(spec, number, control.window, control.rest) for number in numbers]
         for client in clients:
             client.connect()
-    except (KafkaClientError, ValueError) as error:
+    except (LoadClientError, ValueError) as error:
         emit("failure", reason=str(error), code=_code_of(error))
         return
     emit("ready")
