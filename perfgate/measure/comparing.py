@@ -26,7 +26,7 @@ from perfgate.measure.setup import Setup
 from perfgate.measure.sides import OF_CONNECTIONS, OF_SEGMENTS, Switch, live_values
 from perfgate.model import AS_USUAL, Change, ClusterSpec, Comparison, Deciding, RecordedPairs, Scenario
 from perfgate.model.compared import OF_A_PROCESS, ComparisonStopRule
-from perfgate.model.errors import ConfigurationError, TargetError, of_side
+from perfgate.model.errors import BrokersFailedError, ConfigurationError, StartRefusedError, TargetError, of_side
 from perfgate.model.target import Cluster, OutsideChange
 
 
@@ -314,7 +314,12 @@ class Comparing:
         with unhealthy_ends(comparisons, lambda: failing(clusters, first), dedicated=target.dedicated):
             with self.setup.ledger.during("start"):
                 for side, start in zip(first, (target.cluster, target.beside), strict=True):
-                    clusters[side] = start(comparisons[0].sides[side].cluster)
+                    try:
+                        clusters[side] = start(comparisons[0].sides[side].cluster)
+                    except StartRefusedError as error:
+                        if side == "A":
+                            raise
+                        raise BrokersFailedError(str(error)) from error  # with the change they do not start
             if stated := self.change.settings("broker"):
                 clusters["B"].live_settings().fixed([name for name, _ in stated])  # Kafka ignores unknown ones
             benches = {

@@ -29,7 +29,13 @@ from perfgate.measure.rounds import Rounds
 from perfgate.measure.setup import Setup
 from perfgate.measure.sides import Switch, burst, in_turn
 from perfgate.model import CanaryReading, ClusterSpec, Load, Measurement, TopicSpec, Verdict
-from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError, TopicRefusedError
+from perfgate.model.errors import (
+    BrokersFailedError,
+    ConfigurationError,
+    StartRefusedError,
+    TargetError,
+    TopicRefusedError,
+)
 from perfgate.model.load import LoadError, Observer, Progress, SendsFailedError
 from perfgate.model.target import Meter
 from perfgate.systems.kafka.attached import cluster as attached
@@ -163,9 +169,9 @@ def test_brokers_that_never_get_ready_are_broken(monkeypatch: pytest.MonkeyPatch
     ("evidence", "kind"),
     [
         ("java.lang.OutOfMemoryError: Java heap space", BrokersFailedError),
-        ("org.apache.kafka.common.config.ConfigException: Invalid value x", ConfigurationError),
-        ("Error: Could not create the Java Virtual Machine.", ConfigurationError),
-        ("Error: Could not find or load main class kafka.Kafka", ConfigurationError),
+        ("org.apache.kafka.common.config.ConfigException: Invalid value x", StartRefusedError),
+        ("Error: Could not create the Java Virtual Machine.", StartRefusedError),
+        ("Error: Could not find or load main class kafka.Kafka", StartRefusedError),
         ("java.net.BindException: Address already in use", TargetError),
     ],
 )

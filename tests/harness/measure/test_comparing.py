@@ -21,7 +21,7 @@ from perfgate.measure.sides import Switch
 from perfgate.model import AS_USUAL, Change, ClusterSpec, Comparison, Deciding, Effect, Load, RecordedPairs
 from perfgate.model.changes import changed
 from perfgate.model.compared import ComparisonStopRule
-from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.model.errors import ConfigurationError, StartRefusedError, TargetError
 from tests.harness.build import flawed, one_round, scenario
 from tests.harness.build.comparing import comparing
 from tests.harness.corpus.fake_run import Live, World
@@ -301,6 +301,29 @@ def test_a_setting_that_the_changed_brokers_do_not_know_is_an_error_before_they_
     with pytest.raises(ConfigurationError, match="do not know it"):
         made._pair([Compared({"A": scenario(), "B": scenario()}, "pairs", 1, 6)], "AB", 60.0)
     assert len(world.clusters) == 2
+
+
+@pytest.mark.parametrize("first", ["AB", "BA"])
+def test_brokers_that_refuse_to_start_with_the_change_are_broken_on_its_side(first: str) -> None:
+    """It was wrong usage, exit code 2, with no verdict on the change."""
+    world = World()
+    made = comparing(Change(name="x", changes=(("cluster.jvm", ("-XX:+NoSuchOption",)),)), world=world)
+    compared = Compared({"A": scenario(), "B": scenario()}, "pairs", 1, 6)
+    target: Any = made.setup.target
+    starts = {"A": target.cluster, "B": Mock(side_effect=StartRefusedError("Unrecognized VM option"))}
+    target.cluster, target.beside = (starts[side] for side in first)
+    made._pair([compared], first, 60.0)
+    assert [one.broken for one in compared.rounds["B"]] == [("target unhealthy: Unrecognized VM option",)]
+    assert not compared.rounds["A"]
+
+
+def test_brokers_that_refuse_to_start_as_declared_are_wrong_usage() -> None:
+    world = World()
+    made = comparing(Change(name="x", changes=(("cluster.jvm", ("-Xmx1g",)),)), world=world)
+    target: Any = made.setup.target
+    target.cluster = Mock(side_effect=StartRefusedError("refused"))
+    with pytest.raises(StartRefusedError):
+        made._pair([Compared({"A": scenario(), "B": scenario()}, "pairs", 1, 6)], "AB", 60.0)
 
 
 def test_memory_of_brokers_that_serve_both_sides_decides_nothing() -> None:

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 
 from perfgate.host.ports import listens
 from perfgate.model import SAME_ZONE, Settings
-from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
+from perfgate.model.errors import BrokersFailedError, StartRefusedError, TargetError
 from perfgate.model.target import Cluster
 from perfgate.systems.kafka.client.topics import admin_client
 
@@ -64,7 +64,7 @@ def start_error(what: str, evidence: str, config: Settings, failed: type[TargetE
     """The reason why a cluster did not start: `failed`, unless a setting was refused or a port was taken."""
     evidence = "\n".join(evidence.splitlines()[-LAST_LINES:])
     stated = f"; broker settings of this run: {dict(config)}" if config else ""
-    kind = ConfigurationError if REFUSED.search(evidence) else TargetError if PORT_TAKEN in evidence else failed
+    kind = StartRefusedError if REFUSED.search(evidence) else TargetError if PORT_TAKEN in evidence else failed
     return kind(f"{what}{stated}\n{evidence}")
 
 
