@@ -5,8 +5,8 @@ Wherever its delay is set: a cluster sets it anew after a scenario with another 
 
 import os
 
+from perfgate.host.toxiproxy import ToxiproxyApi
 from perfgate.model import CROSS_ZONE
-from perfgate.systems.kafka.managed.toxiproxy import ToxiproxyApi
 
 _add_proxy, _set_added_rtt = ToxiproxyApi.add_proxy, ToxiproxyApi.set_added_rtt
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from benchmarks.half_speed import one_broker_at_half_speed
+from perfgate.host.toxiproxy import ToxiproxyApi
 from perfgate.model.load import Late, LoadResult, LoadSpec, Observer, Pace
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
-from perfgate.systems.kafka.managed.toxiproxy import ToxiproxyApi
 
 CANDIDATE = "A"
 """Side B is what is changed, which is the reference."""

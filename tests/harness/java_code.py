@@ -3,8 +3,9 @@
 import subprocess
 from pathlib import Path
 
+from perfgate.host.java import find_java
 from perfgate.model import DEFAULT_KAFKA_VERSION
-from perfgate.systems.kafka.java import KafkaJars, find_java, kafka_jars, resolved_jars
+from perfgate.systems.kafka.java import KafkaJars, kafka_jars, resolved_jars
 
 COMPILER = "org.eclipse.jdt:ecj:3.38.0"
 

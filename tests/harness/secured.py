@@ -21,10 +21,11 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from perfgate.host.java import find_java
 from perfgate.host.ports import HOST
 from perfgate.model import DEFAULT_KAFKA_VERSION, SAME_ZONE, ClusterSpec, Link, settings
 from perfgate.systems.kafka.client.topics import PREFIX
-from perfgate.systems.kafka.java import find_java, kafka_jars
+from perfgate.systems.kafka.java import kafka_jars
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, Monitoring
 

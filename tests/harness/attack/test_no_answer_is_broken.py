@@ -15,6 +15,7 @@ from unittest.mock import MagicMock, Mock
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from perfgate.host.starting import check_while_starting, start_error
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load import processes
 from perfgate.load.clients import LoadClientError, TransactionError, UnansweredError
@@ -46,7 +47,7 @@ from perfgate.systems.kafka.load import librdkafka
 from perfgate.systems.kafka.load.client import _failed
 from perfgate.systems.kafka.load.worker import _code_of
 from perfgate.systems.kafka.managed import readiness
-from perfgate.systems.kafka.managed.readiness import check_while_starting, start_error, wait_until_ready
+from perfgate.systems.kafka.managed.readiness import wait_until_ready
 from tests.harness.build import measurement, one_round, scenario
 from tests.harness.build.benches import Bench, FakeSetup, WarmsUp
 from tests.harness.build.generators import SPEC, driver, observer
@@ -152,7 +153,6 @@ def test_a_round_trip_that_does_not_come_back_is_the_brokers() -> None:
 
 
 def test_brokers_that_never_get_ready_are_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readiness, "SILENCE_S", 0.0)
     monkeypatch.setattr(readiness, "admin_client", lambda *_: Admin(kafka(KafkaError._TRANSPORT)))
 
     def silent(_missing: object, **_: object) -> None:

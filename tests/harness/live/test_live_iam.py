@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from perfgate.host.java import find_java
 from perfgate.model import ClusterSpec, settings
-from perfgate.systems.kafka.java import find_java
 from tests.harness.java_code import jars_with
 from tests.harness.live.real_brokers import SHORT, own_state
 from tests.harness.run_gate import PROBES, gate

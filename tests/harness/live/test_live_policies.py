@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from perfgate.host.java import find_java
 from perfgate.model import SAME_ZONE, ClusterSpec, settings
 from perfgate.systems.kafka.client.admin import dynamic_value
-from perfgate.systems.kafka.java import find_java
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 from tests.harness.java_code import jars_with
 from tests.harness.live.real_brokers import own_state

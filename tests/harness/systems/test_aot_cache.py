@@ -6,9 +6,10 @@ from unittest.mock import Mock
 import psutil
 import pytest
 
+from perfgate.host.java import find_java
 from perfgate.model import ClusterSpec
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.java import KafkaJars, find_java
+from perfgate.systems.kafka.java import KafkaJars
 from perfgate.systems.kafka.managed import brokers as set_up
 from perfgate.systems.kafka.managed import embedded
 from perfgate.systems.kafka.managed.brokers import FIRST_RELEASE, cache_path, java_release, needed_mib

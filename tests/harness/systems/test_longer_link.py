@@ -11,7 +11,7 @@ from benchmarks.gate_quality import ALL, slowed_enough
 SETS = """
 import json
 import benchmarks.longer_link
-from perfgate.systems.kafka.managed.toxiproxy import ToxiproxyApi
+from perfgate.host.toxiproxy import ToxiproxyApi
 found = []
 ToxiproxyApi._ask = lambda api, path, body, method="POST": found.append(body.get("attributes", {}).get("latency"))
 api = ToxiproxyApi("nowhere", 1)

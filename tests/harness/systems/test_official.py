@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from perfgate.host.java import find_java
 from perfgate.model import Consumers, Keys, Load, Payload, Scenario
-from perfgate.systems.kafka.java import find_java
 from perfgate.systems.kafka.load.java import JavaDriver, _sent
 from perfgate.systems.kafka.load.official import (
     OutputError,

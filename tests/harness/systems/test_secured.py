@@ -8,10 +8,10 @@ from unittest.mock import Mock
 
 import pytest
 
+from perfgate.host.java import find_java
 from perfgate.model import ClusterSpec, Scenario, with_changes
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import redacted, revealed
-from perfgate.systems.kafka.java import find_java
 from perfgate.systems.kafka.managed import secured
 from perfgate.systems.kafka.managed.secured import ContainerKeys, Secured
 from tests.harness.build import scenario

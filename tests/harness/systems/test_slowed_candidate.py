@@ -7,7 +7,7 @@ import sys
 TURNS = """
 import json
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
-from perfgate.systems.kafka.managed.toxiproxy import ToxiproxyApi
+from perfgate.host.toxiproxy import ToxiproxyApi
 found, delay = [], []
 ToxiproxyApi._ask = lambda api, path, body, method="POST": delay.append(body.get("attributes", {}).get("latency"))
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import javaproperties
 
 from perfgate.host.guard import Guard
+from perfgate.host.java import find_java
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.attached.java_settings import RENAMED, SAME_NAME, SETTINGS, STORES, Treatment
 from perfgate.systems.kafka.client.iam import MECHANISM as IAM
-from perfgate.systems.kafka.java import find_java
 
 OIDC_HANDLER = re.compile(
     r"org\.apache\.kafka\.common\.security\.oauthbearer\.(secured\.)?OAuthBearerLoginCallbackHandler"

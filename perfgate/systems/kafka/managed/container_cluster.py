@@ -22,6 +22,8 @@ from testcontainers.core.network import Network
 from perfgate.host.journal import mark_of_this_process
 from perfgate.host.ports import HOST, free_ports
 from perfgate.host.session import interrupted_later
+from perfgate.host.starting import check_while_starting
+from perfgate.host.toxiproxy import ToxiproxyApi
 from perfgate.model import CROSS_ZONE, ClusterSpec
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.systems.kafka.managed.brokers import (
@@ -42,9 +44,7 @@ from perfgate.systems.kafka.managed.monitoring import (
     wait_for_prometheus,
 )
 from perfgate.systems.kafka.managed.own_cluster import LISTENERS, NOT_MONITORED, Monitoring, OwnCluster, listener_ports
-from perfgate.systems.kafka.managed.readiness import check_while_starting
 from perfgate.systems.kafka.managed.secured import ContainerKeys
-from perfgate.systems.kafka.managed.toxiproxy import ToxiproxyApi
 
 OFFICIAL_IMAGE = "apache/kafka"
 CHECK_EVERY_S = 0.5

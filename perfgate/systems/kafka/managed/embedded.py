@@ -9,15 +9,16 @@ from pathlib import Path
 import psutil
 
 from perfgate.host.disk import check_disk
+from perfgate.host.java import find_java
 from perfgate.host.journal import delete_left_over
+from perfgate.host.toxiproxy import toxiproxy_server
 from perfgate.model import MIB, ClusterSpec
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.java import find_java, jars_of, java_needed
+from perfgate.systems.kafka.java import jars_of, java_needed
 from perfgate.systems.kafka.managed.brokers import needed_mib
 from perfgate.systems.kafka.managed.embedded_cluster import DATA, EmbeddedCluster
 from perfgate.systems.kafka.managed.monitoring import exporter_jar, prometheus_server
 from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, Monitoring, OwnTarget
-from perfgate.systems.kafka.managed.toxiproxy import toxiproxy_server
 
 START_TRIES = 2
 

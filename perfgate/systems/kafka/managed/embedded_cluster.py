@@ -12,6 +12,8 @@ from perfgate.host.guard import Guard
 from perfgate.host.journal import LockedFolder
 from perfgate.host.machine_use import limit_cpu
 from perfgate.host.ports import HOST, free_ports
+from perfgate.host.starting import start_error, tail_of
+from perfgate.host.toxiproxy import start_toxiproxy
 from perfgate.model import CROSS_ZONE, ClusterSpec, Link
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.systems.kafka.java import KafkaJars, digest_of_build
@@ -33,21 +35,13 @@ from perfgate.systems.kafka.managed.brokers import (
 from perfgate.systems.kafka.managed.faults import METADATA, ProcessFaults
 from perfgate.systems.kafka.managed.monitoring import AGENT_CONFIG, agent_option, exporter_jar, start_prometheus
 from perfgate.systems.kafka.managed.own_cluster import LISTENERS, NOT_MONITORED, Monitoring, OwnCluster, listener_ports
-from perfgate.systems.kafka.managed.readiness import start_error
 from perfgate.systems.kafka.managed.secured import Secured
-from perfgate.systems.kafka.managed.toxiproxy import SeverableLinks, start_toxiproxy
+from perfgate.systems.kafka.managed.severable import SeverableLinks
 
 FORMAT_TIMEOUT_S = 300
 """A bound on a hang."""
-LOG_LINE = 300
 DATA = "kafka-perf-gate-data-"
 """Prefix of the names of folders with brokers' data."""
-
-
-def _tail(log: Path, lines: int) -> str:
-    if not log.exists():
-        return "(no log yet)"
-    return "\n".join(line[:LOG_LINE] for line in log.read_text(errors="replace").splitlines()[-lines:])
 
 
 class EmbeddedCluster(OwnCluster):
@@ -218,14 +212,14 @@ class EmbeddedCluster(OwnCluster):
             if status is not None:
                 how = f"was killed by signal {-status}" if status < 0 else f"exited with code {status}"
                 failed = TargetError if pid == self._proxy_pid else BrokersFailedError
-                raise failed(f"{name} (pid {pid}) {how}; end of its log:\n{_tail(log, 15)}")
+                raise failed(f"{name} (pid {pid}) {how}; end of its log:\n{tail_of(log, 15)}")
 
     @property
     def node_logs(self) -> Mapping[int, Path]:
         return {node: self._log(node) for node in self._nodes}
 
     def tail(self, node: int, lines: int) -> str:
-        return _tail(self._log(node), lines)
+        return tail_of(self._log(node), lines)
 
     def facts(self) -> Mapping[str, object]:
         return {

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from perfgate.host.guard import Guard
 from perfgate.host.session import run_in_session
+from perfgate.host.toxiproxy import ToxiproxyApi
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.target import Action, LoggedChange
-from perfgate.systems.kafka.managed.toxiproxy import ToxiproxyApi
 from perfgate.systems.kafka.observe import changes
 
 TOOL_TIMEOUT_S = 60

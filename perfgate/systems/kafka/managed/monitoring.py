@@ -9,10 +9,10 @@ from pathlib import Path
 
 from perfgate.host.guard import Guard
 from perfgate.host.ports import HOST
+from perfgate.host.toxiproxy import ask_here
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.systems.kafka.java import agent_jar
-from perfgate.systems.kafka.managed.toxiproxy import ask_here
 
 PROMETHEUS_IMAGE = "prom/prometheus:v3.7.3"
 AGENT = "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1"

