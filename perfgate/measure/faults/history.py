@@ -19,6 +19,8 @@ from perfgate.model.faults import NOTHING_DONE, READ_AGAIN
 from perfgate.model.target import LoggedChange, State
 
 ROWS = ("sends", "outcomes", "receipts", "accepts")
+PLACE = ("offset", "producer", "sequence")
+"""Where a row of the final read stands in its partition, and what stands there."""
 FACTS = ("start", "rate", "partitions", "end", "groups", "end_offsets", "marks", "cpu", "memory")
 
 
@@ -113,8 +115,15 @@ def sends_of(sends: Rows, outcomes: Rows) -> Sends:
 
 
 def logs_of(log: Rows, partitions: int) -> dict[int, Log]:
-    """Return what the final read found, by partition."""
+    """Return what the final read found, by partition, in the order of the offsets.
+
+    What a reader was given twice, because it had to connect again, is there once: a copy has an offset of its own.
+    Where one is not known (-1) the order is that of the read.
+    """
     by_number = {number: log[log["partition"] == number] for number in range(partitions)}
+    for number, rows in by_number.items():
+        if (np.diff(rows["offset"]) <= 0).any() and rows["offset"].min() >= 0:
+            by_number[number] = np.unique(rows[list(PLACE)])
     return {
         number: Log(offset=rows["offset"], producer=rows["producer"], sequence=rows["sequence"])
         for number, rows in by_number.items()
@@ -140,10 +149,14 @@ def records_of(start: float, rate: float, producers: Sequence[Sends], heard_of: 
     )
 
 
-def positions(rows: Rows) -> npt.NDArray[np.int64]:
-    """Return one number for the partition and offset of each row."""
-    numbers: npt.NDArray[np.int64] = rows["partition"].astype(np.int64) << 48 | rows["offset"]
-    return numbers
+def positions(*tables: Rows) -> list[npt.NDArray[np.int64]]:
+    """Return one number for the partition and offset of each row of each table, equal where both are.
+
+    Within a partition they rise with the offset. An offset may be any int64: of Pulsar it holds ledger and entry.
+    """
+    offsets, ranks = np.unique(np.concatenate([rows["offset"] for rows in tables]), return_inverse=True)
+    places = np.concatenate([rows["partition"] for rows in tables]).astype(np.int64) * len(offsets) + ranks
+    return np.split(places, np.cumsum([len(rows) for rows in tables])[:-1])
 
 
 def by_partition(times: Times, partition: npt.NDArray[np.integer[Any]], written: Written) -> dict[int, Times]:

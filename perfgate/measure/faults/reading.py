@@ -68,8 +68,8 @@ def lag_of(written: Written, records: Record, begin: float, fault: float, lost: 
     if not written.receipts:
         return None
     rows = np.concatenate(first_group(written))
-    order = np.argsort(rows["at"], kind="stable")
-    given = np.sort(rows["at"][order][np.unique(positions(rows)[order], return_index=True)[1]])
+    (place,), order = positions(rows), np.argsort(rows["at"], kind="stable")
+    given = np.sort(rows["at"][order][np.unique(place[order], return_index=True)[1]])
     taken = np.sort(records.heard[records.acknowledged])
     times = np.arange(begin, written.end, LAG_EVERY_S)
     behind = np.searchsorted(taken, times) - np.searchsorted(given, times)
@@ -87,7 +87,8 @@ def reading_metrics(written: Written, fault: float, lag: Lag) -> dict[str, float
     `lag_drained_s` is left out when it was behind to the end, and `catch_up_s` when it never caught up.
     """
     rows = np.concatenate(first_group(written))
-    metrics = {"redelivered_records": float(len(rows) - len(np.unique(positions(rows))))}
+    (place,) = positions(rows)
+    metrics = {"redelivered_records": float(len(rows) - len(np.unique(place)))}
     behind = lag.behind > lag.usual
     late = lag.times[(lag.times >= fault) & behind]
     if not behind[-round(BEHIND_S / LAG_EVERY_S) :].all():
@@ -147,8 +148,8 @@ def accepting_metrics(written: Written) -> dict[str, float]:
     taken = np.sort(accepts[accepts["error"] == 0], order="at")
     outcomes = _together(written.outcomes, OUTCOME)
     due = outcomes[(outcomes["error"] == 0) & (outcomes["at"] < written.end - DUE_S)]
-    accepted, first = np.unique(positions(taken), return_index=True)
-    given_at = positions(given)
+    taken_at, given_at, due_at = positions(taken, given, due)
+    accepted, first = np.unique(taken_at, return_index=True)
     at = np.minimum(np.searchsorted(accepted, given_at), max(0, len(accepted) - 1))
     over = (accepted[at] == given_at) & (given["at"] > taken["at"][first][at]) if len(accepted) else []
     return {
@@ -156,7 +157,7 @@ def accepting_metrics(written: Written) -> dict[str, float]:
         "accepted_records": float(len(accepted)),
         "late_accepts_records": float(len(accepts) - len(accepted)),
         "given_after_accepted_records": float(np.count_nonzero(over)),
-        "unaccepted_records": float(len(np.setdiff1d(positions(due), accepted))),
+        "unaccepted_records": float(len(np.setdiff1d(due_at, accepted))),
     }
 
 
@@ -164,10 +165,11 @@ def kept_s(written: Written) -> float:
     """Return the longest time between a record's receipt by a member and that member's acceptance of it, in s."""
     longest = 0.0
     for given, accepts in zip(written.receipts, written.accepts, strict=False):
-        at, first = np.unique(positions(given), return_index=True)
-        known = np.isin(positions(accepts), at)
+        given_at, accepted_at = positions(given, accepts)
+        at, first = np.unique(given_at, return_index=True)
+        known = np.isin(accepted_at, at)
         if known.any():
-            receipt = given["at"][first][np.searchsorted(at, positions(accepts)[known])]
+            receipt = given["at"][first][np.searchsorted(at, accepted_at[known])]
             longest = max(longest, float((accepts["at"][known] - receipt).max()))
     return longest
 
