@@ -18,7 +18,7 @@ from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.managed import container_cluster, containers
 from perfgate.systems.kafka.managed.container_cluster import OWNER, ContainersCluster
 from perfgate.systems.kafka.managed.containers import ContainersTarget, remove_leftovers
-from perfgate.systems.kafka.managed.own_cluster import OwnTarget
+from perfgate.systems.kafka.managed.own_cluster import KafkaTarget
 
 DEAD = "999999999@0@nowhere"
 
@@ -84,7 +84,7 @@ def test_an_interruption_of_their_end_waits_until_all_have_ended(cluster: Contai
     assert [node.stop.call_count for node in nodes.values()] == [1, 1, 1]
 
 
-class OfMocks(OwnTarget[Any]):
+class OfMocks(KafkaTarget[Any]):
     """Starts clusters that need nothing."""
 
     def check_room(self, at_a_time: float, in_all: float) -> None: ...

@@ -35,7 +35,7 @@ from perfgate.systems.kafka.managed.brokers import (
     node_settings,
     quorum_ids,
 )
-from perfgate.systems.kafka.managed.faults import LAST_WORDS, METADATA, QUORUM_STATE, NodeFaults, agreed_leader
+from perfgate.systems.kafka.managed.faults import LAST_WORDS, METADATA, QUORUM_STATE, KafkaFaults, agreed_leader
 from perfgate.systems.kafka.managed.monitoring import (
     AGENT_CONFIG,
     agent_option,
@@ -304,7 +304,7 @@ def words_of(error: Exception) -> str:
     return str(explanation or error).strip()
 
 
-class ContainerFaults(NodeFaults):
+class ContainerFaults(KafkaFaults):
     """See :class:`perfgate.model.nodes.Faults`. A broker is cut off by taking its container out of the network."""
 
     def __init__(

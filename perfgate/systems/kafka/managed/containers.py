@@ -21,13 +21,13 @@ from perfgate.model import ClusterSpec
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.managed.container_cluster import OWNER, ContainersCluster, DockerErrors, image_of, words_of
 from perfgate.systems.kafka.managed.monitoring import exporter_jar
-from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, Monitoring, OwnTarget
+from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, KafkaTarget, Monitoring
 
 ENGINE_TIMEOUT_S = 8
 """For the answer to a ping."""
 
 
-class ContainersTarget(OwnTarget[ContainersCluster]):
+class ContainersTarget(KafkaTarget[ContainersCluster]):
     kind = "containers"
 
     def __init__(

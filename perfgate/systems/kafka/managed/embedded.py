@@ -18,7 +18,7 @@ from perfgate.systems.kafka.java import jars_of, java_needed
 from perfgate.systems.kafka.managed.brokers import needed_mib
 from perfgate.systems.kafka.managed.embedded_cluster import DATA, EmbeddedCluster
 from perfgate.systems.kafka.managed.monitoring import exporter_jar, prometheus_server
-from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, Monitoring, OwnTarget
+from perfgate.systems.kafka.managed.own_cluster import NOT_MONITORED, KafkaTarget, Monitoring
 
 START_TRIES = 2
 
@@ -32,7 +32,7 @@ def check_no_containers(specs: Iterable[ClusterSpec]) -> None:
         )
 
 
-class EmbeddedTarget(OwnTarget[EmbeddedCluster]):
+class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
     kind = "embedded"
 
     def __init__(

@@ -14,10 +14,10 @@ from pathlib import Path
 from perfgate.host.guard import Guard
 from perfgate.host.session import run_in_session
 from perfgate.host.toxiproxy import ToxiproxyApi
-from perfgate.host.waiting import NotYet, poll_until
-from perfgate.model.errors import BrokersFailedError, TargetError
-from perfgate.model.target import Action, LoggedChange
+from perfgate.model.errors import TargetError
+from perfgate.model.target import LoggedChange
 from perfgate.systems.kafka.observe import changes
+from perfgate.systems.node_faults import NodeFaults
 
 TOOL_TIMEOUT_S = 60
 # Each tool by its name since Kafka 4.0 and the one before. Bash alone: an image need not have more.
@@ -37,9 +37,6 @@ USER = JAVA.format(
     arguments='--bootstrap-server "$bootstrap" --alter --entity-type users --entity-name "$user" '
     '--add-config "$credential"',
 )
-STOP_TIMEOUT_S = 60
-"""A broker that hands its leaders over on SIGTERM takes seconds; Kafka's own limit for that is 3 tries of 5 s."""
-ASK_EVERY_S = 0.05
 METADATA = "__cluster_metadata-0"
 QUORUM_STATE = "quorum-state"
 LAST_WORDS = 500
@@ -73,48 +70,14 @@ class KafkaTools(ABC):
         self.run_script(MOVE, {"moves": json.dumps({"version": 1, "partitions": moves})})
 
 
-def _late(reason: str) -> BrokersFailedError:
-    return BrokersFailedError(reason, perhaps_late=True)
-
-
-class NodeFaults(KafkaTools):
-    """Actions on nodes that this suite has started, by a function each."""
-
-    allowed: Collection[int] = ()
-
-    def __init__(self, actions: Mapping[Action, Callable[[int], None]]) -> None:
-        self._actions = actions
-        self.absent: set[int] = set()
-        """Nodes that are meant to have ended."""
-
-    def do(self, action: Action, node: int) -> None:
-        """Act on a node, and go on; one that is to end is expected to be absent until it is started again."""
-        if action in ("kill", "stop"):
-            self.absent.add(node)
-        self._actions[action](node)
-        if action == "start":
-            self.absent.discard(node)
-
-    def session_s(self) -> None:
-        """None: its nodes have the declared session."""
-
-    def wait_until_ended(self, node: int) -> None:
-        def ended() -> None:
-            if self.runs(node):
-                raise NotYet("it still runs")
-
-        failure = f"node {node} was asked to end and has not done so"
-        poll_until(failure, ended, within_s=STOP_TIMEOUT_S, every_s=ASK_EVERY_S, error=_late)
+class KafkaFaults(NodeFaults, KafkaTools):
+    """Actions on nodes, and Kafka's tools on one of them."""
 
     @abstractmethod
     def active_controller(self) -> int: ...
 
-    @abstractmethod
-    def runs(self, node: int) -> bool:
-        """Whether the node has not ended yet."""
 
-
-class ProcessFaults(NodeFaults):
+class ProcessFaults(KafkaFaults):
     def __init__(
         self,
         guard: Guard,

@@ -6,16 +6,15 @@ import math
 import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from perfgate.host.ports import HOST
 from perfgate.host.starting import check_while_starting
 from perfgate.host.toxiproxy import ToxiproxyApi
-from perfgate.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, Link, Scenario, Settings
+from perfgate.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, Link, Settings
 from perfgate.model.errors import TargetError
 from perfgate.model.load import PREFIX
 from perfgate.model.target import Meter
@@ -23,11 +22,12 @@ from perfgate.systems.kafka.client.live_settings import LiveSettings
 from perfgate.systems.kafka.client.roundtrip import OF_CLIENTS, client_rtt_ms, request_rtt_ms
 from perfgate.systems.kafka.client.topics import Topics, admin_client
 from perfgate.systems.kafka.managed.brokers import broker_ids
-from perfgate.systems.kafka.managed.faults import NodeFaults
+from perfgate.systems.kafka.managed.faults import KafkaFaults
 from perfgate.systems.kafka.managed.monitoring import AGENT_FIRST_PORT
 from perfgate.systems.kafka.managed.readiness import wait_until_ready
 from perfgate.systems.kafka.managed.secured import Secured
 from perfgate.systems.kafka.observe import MetadataWatch
+from perfgate.systems.own_target import OwnTarget
 
 LISTENERS = ("SAMEZONE", "CROSSZONE", "PROXY", "AGENT")
 """Of each broker: for clients of its zone, for those of another, the proxy in front of the latter, its JMX exporter."""
@@ -66,7 +66,7 @@ class OwnCluster(ABC):
 
     own = dedicated = True
     prefix = PREFIX
-    faults: NodeFaults
+    faults: KafkaFaults
     most_bytes_per_s = most_read_bytes_per_s = math.inf
     most_failed = 1.0  # these brokers are there to be loaded; sends that fail are judged
 
@@ -174,60 +174,17 @@ class OwnCluster(ABC):
 Started = TypeVar("Started", bound=OwnCluster)
 
 
-class OwnTarget(ABC, Generic[Started]):
-    """Starts clusters, one at a time; see :class:`perfgate.model.target.Target`."""
-
-    kind: str
-    own = dedicated = True
-    left_behind: tuple[str, ...] = ()
+class KafkaTarget(OwnTarget[Started]):
+    """Starts clusters of Kafka, whose brokers may have exporters for a Prometheus."""
 
     def __init__(self, *, log_folder: Path, say: Callable[[str], None], monitoring: Monitoring = NOT_MONITORED) -> None:
-        self._log_folder, self._say, self._monitoring = log_folder, say, monitoring
-        self._alive: Started | None = None
-        self._beside: Started | None = None
-        self._started = 0
-
-    @abstractmethod
-    def start(self, spec: ClusterSpec, logs: Path) -> Started:
-        """Return a cluster of this spec that has started. Raises TargetError."""
+        super().__init__(log_folder=log_folder, say=say)
+        self._monitoring = monitoring
 
     def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
         return {"kind": self.kind, "name": self.kind, "kafka_version": spec.kafka_version}
 
-    def cannot(self, scenario: Scenario) -> str | None:
-        return None
-
-    def gone(self) -> str:
-        """Return nothing: brokers of the suite's own that end make a scenario BROKEN."""
-        return ""
-
-    def cluster(self, spec: ClusterSpec) -> Started:
-        if self._alive is None or self._alive.spec != spec:
-            self.close()
-            self._alive = self._another(spec)
-        return self._alive
-
     def beside(self, spec: ClusterSpec) -> Started:
         if self._monitoring.url:
             raise TargetError("two clusters side by side have no room at the fixed ports that a Prometheus scrapes")
-        self._beside = self._another(spec)
-        return self._beside
-
-    def _another(self, spec: ClusterSpec) -> Started:
-        self._started += 1
-        return self.start(spec, self._log_folder / f"cluster-{self._started}")
-
-    def keep_aot_cache(self) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """End the clusters that are alive; their logs stay. After an interruption the next call ends the rest."""
-        alive, beside = self._alive, self._beside
-        self._alive = self._beside = None
-        try:
-            with ExitStack() as every_one:
-                for cluster in (one for one in (beside, alive) if one is not None):
-                    every_one.callback(cluster.close)
-        except KeyboardInterrupt:
-            self._alive, self._beside = alive, beside
-            raise
+        return super().beside(spec)
