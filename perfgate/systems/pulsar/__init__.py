@@ -1,0 +1,1 @@
+"""Apache Pulsar: all that knows it."""

@@ -1,0 +1,228 @@
+"""Requests to the web service of Pulsar's brokers: fail-over between them, redirects, TLS, tokens, and errors.
+
+A broker answers a request about a topic of another one by naming that one. `requests` would follow without the token,
+so that redirects are followed here; never from https to http.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import requests
+import urllib3
+from requests.adapters import HTTPAdapter
+
+from perfgate.model import Settings
+from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
+from perfgate.model.secret import redacted, revealed
+
+CONNECT_S = 3.0
+REQUEST_TIMEOUT_S = 20.0
+MOST_REDIRECTS = 5
+MOST_REASON = 500
+"""Characters of a broker's words that are kept: of an internal error it gives the whole stack trace."""
+TOKEN_PLUGINS = ("token", "org.apache.pulsar.client.impl.auth.AuthenticationToken")
+TLS_PLUGINS = ("tls", "org.apache.pulsar.client.impl.auth.AuthenticationTls")
+UNAVAILABLE = (502, 503, 504)
+"""Answers of a broker, or of a proxy before it, that another broker may not give."""
+
+
+class RefusedError(TargetError):
+    """A broker's own refusal of a request. `status`: of HTTP; `reason`: its words.
+
+    `repeated`: an earlier try had no answer, and may have been carried out.
+    """
+
+    def __init__(self, doing: str, status: int, reason: str, *, repeated: bool = False) -> None:
+        super().__init__(f"{doing}: {reason} (HTTP {status})")
+        self.status, self.reason, self.repeated = status, reason, repeated
+
+
+class FailedRequestError(BrokersFailedError):
+    """A broker's internal error; `reason`: its words."""
+
+    def __init__(self, doing: str, status: int, reason: str) -> None:
+        super().__init__(f"{doing}: {reason} (HTTP {status})")
+        self.status, self.reason = status, reason
+
+
+class WebService:
+    """The web service of one cluster, by the addresses of some of its brokers or of a proxy."""
+
+    def __init__(
+        self, urls: Sequence[str], client: Settings = (), *, timeout_s: float = REQUEST_TIMEOUT_S, tries: int = 2
+    ) -> None:
+        """`urls`: as http://host:port; `client`: Pulsar's client settings (authPlugin, tlsTrustCertsFilePath, ...).
+
+        Each request goes to the address that answered last, then to the others, `tries` times round. `timeout_s` bounds
+        the wait for each answer. Raises ConfigurationError for an address or a setting that cannot be used.
+        """
+        self.urls = tuple(url.strip().rstrip("/") for url in urls)
+        for url in self.urls:
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+                raise ConfigurationError(f"web service address {redacted(url)!r}: it must be http(s)://host:port")
+        if not self.urls:
+            raise ConfigurationError("no web service address of the brokers is known")
+        self._timeout_s, self._tries, self._preferred = timeout_s, tries, 0
+        self._settings = dict(client)
+        self._local = threading.local()
+        self._session()
+
+    def get(self, path: str, doing: str, **query: object) -> Any:
+        """Return the answer's JSON, or its text where it is none. Raises as `ask`."""
+        return self.ask("GET", path, doing, query=query)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        doing: str,
+        *,
+        body: object = None,
+        query: Mapping[str, object] | None = None,
+        at: str = "",
+    ) -> Any:
+        """Return the answer's JSON, its text where it is none, None where it is empty.
+
+        `path` as /admin/v2/...; `doing` begins the message of an error; `at`: ask this one address and no other. Raises
+        RefusedError for a refusal (HTTP 4xx), FailedRequestError for an internal error, BrokersFailedError,
+        `perhaps_late`, without an answer.
+        """
+        stated = {name: _text(value) for name, value in (query or {}).items()}
+        urls = (at,) if at else self.urls
+        last: Exception | None = None
+        for number in range(len(urls) * self._tries):
+            which = (self._preferred + number) % len(urls)
+            try:
+                answer = self._followed(method, f"{urls[which]}{path}", body, stated)
+            except requests.RequestException as error:
+                last = error
+                continue
+            if answer.status_code in UNAVAILABLE:
+                last = FailedRequestError(doing, answer.status_code, _reason(answer))
+                continue
+            self._preferred = self._preferred if at else which
+            return _content(answer, doing, repeated=last is not None)
+        if isinstance(last, FailedRequestError):
+            raise BrokersFailedError(str(last), perhaps_late=True) from last
+        raise BrokersFailedError(f"{doing}: {_words(last)}", perhaps_late=True) from last
+
+    def _followed(self, method: str, url: str, body: object, query: Mapping[str, str] | None) -> requests.Response:
+        for _ in range(1 + MOST_REDIRECTS):
+            answer = self._session().request(
+                method,
+                url,
+                params=query,
+                data=None if body is None else json.dumps(body),
+                headers=self._headers(),
+                timeout=(CONNECT_S, self._timeout_s),
+                allow_redirects=False,
+            )
+            where = answer.headers.get("Location", "")
+            if not (300 <= answer.status_code < 400 and where):
+                return answer
+            before, url, query = url, urljoin(url, where), None
+            if before.startswith("https:") and not url.startswith("https:"):
+                raise requests.ConnectionError(f"{before} leads to {url}, which is clear text: not followed")
+        raise requests.TooManyRedirects(f"brokers name one another as the owner, {MOST_REDIRECTS} times: {url}")
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if token := token_of(self._settings):
+            headers["Authorization"] = f"Bearer {token}"
+        return headers
+
+    def _session(self) -> requests.Session:
+        """Return this thread's session: a `requests.Session` is not made for several threads."""
+        if not hasattr(self._local, "session"):
+            session = requests.Session()
+            session.trust_env = False  # a proxy or a password of the environment's, for another server
+            settings = self._settings
+            _refuse_unknown_ways(settings)
+            if settings.get("tlsAllowInsecureConnection", "false").lower() == "true":
+                session.verify = False
+                urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # whoever asked for it is told once
+            elif trusted := settings.get("tlsTrustCertsFilePath"):
+                session.verify = trusted
+            if certificate := settings.get("tlsCertificateFilePath"):
+                session.cert = (certificate, settings.get("tlsKeyFilePath", certificate))
+            if settings.get("tlsHostnameVerificationEnable", "true").lower() == "false":
+                session.mount("https://", _AnyName())
+            self._local.session = session
+        session_: requests.Session = self._local.session
+        return session_
+
+
+class _AnyName(HTTPAdapter):
+    """Takes a certificate that is for another host's name."""
+
+    def init_poolmanager(self, *arguments: Any, **named: Any) -> None:
+        super().init_poolmanager(*arguments, assert_hostname=False, **named)
+
+
+def token_of(client: Mapping[str, str]) -> str:
+    """Return the plain token of these client settings; empty where they state none.
+
+    `authParams` is the token, "token:" and the token, or "file:" and the path of a file, which is read each time: it
+    may be renewed. Raises ConfigurationError for a file that cannot be read.
+    """
+    if client.get("authPlugin", "") not in TOKEN_PLUGINS:
+        return ""
+    stated = revealed({"authParams": client.get("authParams", "")})["authParams"]
+    if stated.startswith("file:"):
+        path = Path(urlsplit(stated).path)
+        try:
+            return path.read_text().strip()
+        except OSError as error:
+            raise ConfigurationError(f"the token's file {path}: {error.strerror or error}") from None
+    return stated.removeprefix("token:")
+
+
+def _refuse_unknown_ways(client: Mapping[str, str]) -> None:
+    plugin = client.get("authPlugin", "")
+    if plugin and plugin not in (*TOKEN_PLUGINS, *TLS_PLUGINS):
+        raise ConfigurationError(
+            f"authPlugin {plugin!r} is not known here; known: {', '.join((*TOKEN_PLUGINS, *TLS_PLUGINS))}"
+        )
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _content(answer: requests.Response, doing: str, *, repeated: bool) -> Any:
+    if answer.status_code >= 500:
+        raise FailedRequestError(doing, answer.status_code, _reason(answer))
+    if answer.status_code >= 400:
+        raise RefusedError(doing, answer.status_code, _reason(answer), repeated=repeated)
+    try:
+        return answer.json() if answer.content else None
+    except ValueError:
+        return answer.text
+
+
+def _reason(answer: requests.Response) -> str:
+    """Return a broker's words for its refusal; of an internal error the first line and the cause."""
+    try:
+        found = answer.json()
+        text = str(found.get("reason", "")) if isinstance(found, dict) else str(found)
+    except ValueError:
+        text = "" if answer.text.lstrip().startswith("<") else answer.text
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    kept = [*lines[:1], *[line for line in lines[1:] if line.startswith("Caused by:")][-1:]]
+    return redacted("; ".join(kept) or answer.reason or "refused")[:MOST_REASON]
+
+
+def _words(error: Exception | None) -> str:
+    """Return what is wrong with a connection, in a line."""
+    if isinstance(error, requests.exceptions.SSLError):
+        return f"TLS failed: {redacted(str(error))[:MOST_REASON]}"
+    if isinstance(error, requests.Timeout):
+        return "no answer in time"
+    return redacted(str(error))[:MOST_REASON]

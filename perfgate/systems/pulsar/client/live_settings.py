@@ -1,0 +1,187 @@
+"""Broker settings that Pulsar changes while its brokers run: one value for all brokers of the cluster, proof that each
+took it, and putting back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from perfgate.host.waiting import NotYet, poll_until
+from perfgate.model import Settings
+from perfgate.model.errors import ConfigurationError, InterferedError
+from perfgate.systems.pulsar.client.admin import PRECONDITION, Admin
+from perfgate.systems.pulsar.client.http import RefusedError
+
+TAKEN_WITHIN_S = 30.0
+ASK_EVERY_S = 0.05
+SECRETS = ("password", "secret", "token", "authparams", "authenticationparameters", "privatekey")
+"""In the names of settings whose values are secrets, which brokers report in clear text: none is read or changed."""
+Noted = Callable[[str, "str | None", str, str], None]
+"""Called before a setting is first changed: name, dynamic value (None: none), effective value, new value."""
+
+
+class LiveSettings:
+    """See :class:`perfgate.model.target.LiveSettings`."""
+
+    def __init__(
+        self,
+        admin: Admin,
+        brokers: Sequence[str],
+        noted: Noted = lambda *_: None,
+        require: Callable[[], None] = lambda: None,
+        *,
+        shared: bool = False,
+    ) -> None:
+        """`brokers`: base URLs of their web services, all of them; `require` raises TargetError when they are not those
+        meant.
+
+        `shared`: others can change the brokers too.
+        """
+        self._admin, self._brokers, self._noted, self._require, self._shared = admin, brokers, noted, require, shared
+        self._before: dict[str, tuple[str | None, str]] = {}
+        """Dynamic value (None: none) and effective one of each setting before its first change."""
+        self._own: dict[str, set[str]] = {}
+        """Values to which this object may have set each setting."""
+
+    def fixed(self, names: Iterable[str]) -> list[str]:
+        """Return those that take effect at a broker's start only.
+
+        Raises ConfigurationError for one that the brokers do not know.
+        """
+        if not (names := list(names)):
+            return []
+        known = self._admin.effective(names, self._brokers[0])
+        if unknown := [name for name in names if name not in known]:
+            raise ConfigurationError(f"these brokers do not know {', '.join(unknown)}: Pulsar takes no notice of it")
+        dynamic = set(self._admin.dynamic_names())
+        return [name for name in names if name not in dynamic]
+
+    def change(self, values: Settings) -> float:
+        """Set these values; return the s until the last broker reported them.
+
+        Raises ConfigurationError for a value that brokers refuse, or would store and not take; TargetError where one
+        does not take it, InterferedError where another client has set one meanwhile.
+        """
+        self._require()
+        for name, _ in values:
+            refuse_a_secret(name)
+        new = [name for name, _ in values if name not in self._before]
+        if fixed := self.fixed(new):
+            raise ConfigurationError(f"{', '.join(fixed)}: brokers take it at their start only")
+        effective = self._admin.effective(new, self._brokers[0]) if new else {}
+        dynamic = self._admin.dynamic_values()
+        for name, value in values:
+            if name in effective:
+                refuse_another_type(name, value, effective[name])
+        for name, value in values:
+            if name not in self._before:
+                self._noted(name, dynamic.get(name), effective[name], value)
+                self._before[name] = (dynamic.get(name), effective[name])
+            self._refuse_anothers(name, dynamic)
+            self._own.setdefault(name, set()).add(value)
+        return self._bring({name: (value, value) for name, value in values})
+
+    def still(self, values: Settings) -> float:
+        """Raise InterferedError where shared brokers do not have these values; return the s that this took."""
+        begin = time.monotonic()
+        if not self._shared:
+            return 0.0
+        for at in self._brokers:
+            now = self._admin.effective([name for name, _ in values], at)
+            for name, value in values:
+                if not same_value(now.get(name, ""), value):
+                    raise InterferedError(
+                        f"somebody reverted the change while it was measured: {name} of {at} is {now.get(name)}, not "
+                        f"{value}; have whatever keeps the brokers' settings (an operator, a tool) leave it alone "
+                        "while the comparison lasts"
+                    )
+        return time.monotonic() - begin
+
+    def restore(self) -> float:
+        """Set every setting as it was before its first change; return the s that this took.
+
+        Raises TargetError, as `change`, where another client has changed one meanwhile: that one stays.
+        """
+        self._require()
+        dynamic = self._admin.dynamic_values() if self._before else {}
+        for name in self._before:
+            self._refuse_anothers(name, dynamic)
+        return self._bring(self._before)
+
+    def _refuse_anothers(self, name: str, dynamic: Mapping[str, str]) -> None:
+        known = {self._before[name][0], *self._own.get(name, ())}
+        if dynamic.get(name) not in known:
+            raise InterferedError(f"somebody else has set {name} to {dynamic.get(name)}: it is left alone")
+
+    def _bring(self, wanted: Mapping[str, tuple[str | None, str]]) -> float:
+        begin = time.monotonic()
+        for name, (dynamic, _) in wanted.items():
+            put(self._admin, name, dynamic)
+        await_brokers(self._admin, self._brokers, {name: effective for name, (_, effective) in wanted.items()})
+        return time.monotonic() - begin
+
+
+def put(admin: Admin, name: str, value: str | None) -> None:
+    """Set a dynamic setting; None removes it, so that the brokers' own value counts.
+
+    Raises ConfigurationError where they refuse.
+    """
+    try:
+        if value is None:
+            admin.remove_dynamic(name)
+        else:
+            admin.set_dynamic(name, value)
+    except RefusedError as refused:
+        if refused.status != PRECONDITION:
+            raise
+        raise ConfigurationError(f"the brokers refuse {name} = {value}: {refused.reason.strip()}") from refused
+
+
+def await_brokers(admin: Admin, brokers: Sequence[str], wanted: Mapping[str, str]) -> None:
+    """Wait until each broker (base URL) reports that these values take effect. Raises TargetError."""
+    for at in brokers:
+
+        def ask(at: str = at) -> None:
+            now = admin.effective(list(wanted), at)
+            for name, value in wanted.items():
+                if not same_value(now.get(name, ""), value):
+                    raise NotYet(f"it has {name} = {now.get(name)}")
+
+        what = ", ".join(f"{name} = {value}" for name, value in wanted.items())
+        poll_until(f"broker {at} did not take {what}", ask, within_s=TAKEN_WITHIN_S, every_s=ASK_EVERY_S)
+
+
+def refuse_a_secret(name: str) -> None:
+    """Raise ConfigurationError for a setting whose value is a secret."""
+    if any(word in name.lower() for word in SECRETS):
+        raise ConfigurationError(f"{name} holds a secret: it is neither read from the brokers nor changed")
+
+
+def refuse_another_type(name: str, value: str, effective: str) -> None:
+    """Raise ConfigurationError for a text where the brokers have a number or a flag.
+
+    Pulsar 4.0.8 stores such a value (HTTP 200), and no broker takes it.
+    """
+    for kind, is_one in (("a number", _is_number), ("true or false", _is_flag)):
+        if is_one(effective) and not is_one(value):
+            raise ConfigurationError(f"{name} = {value!r}: it must be {kind}, as it is now ({effective})")
+
+
+def same_value(reported: str, wanted: str) -> bool:
+    """Whether two texts are one value: brokers report 0.50 as 0.5, True as true."""
+    if _is_number(reported) and _is_number(wanted):
+        return float(reported) == float(wanted)
+    return reported.strip().lower() == wanted.strip().lower()
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_flag(text: str) -> bool:
+    return text.strip().lower() in ("true", "false")

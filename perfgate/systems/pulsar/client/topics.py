@@ -1,0 +1,225 @@
+"""Topics of a run: created fresh for a round with their quorums, counted, deleted after it.
+
+Pulsar states quorums as policies of a namespace, and a partition takes them when its first ledger is opened. So topics
+lie in a namespace of the run's own, one at a time is made, and its ledgers are read to see that they are as asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Protocol
+
+from perfgate.host.waiting import NotYet, poll_until
+from perfgate.model import TopicSpec
+from perfgate.model.errors import BrokersFailedError, TargetError, TopicRefusedError
+from perfgate.systems.pulsar.client import policies
+from perfgate.systems.pulsar.client.admin import Admin, TopicName
+from perfgate.systems.pulsar.client.http import FailedRequestError, RefusedError
+
+END = "kpg-end"
+"""A subscription of each partition that nothing is acknowledged of: it keeps the messages, and the brokers count them
+through it."""
+READY_TIMEOUT_S = 60.0
+ASK_EVERY_S = 0.05
+AT_A_TIME = 4
+"""Partitions that are asked about side by side."""
+MOST_PAGES = 10_000
+TOO_FEW_BOOKIES = "Not enough non-faulty bookies"
+"""Pulsar's words for an ensemble that the bookies which there are cannot make."""
+BAD_REQUEST, FORBIDDEN, CONFLICT = 400, 403, 409
+_LATE = partial(BrokersFailedError, perhaps_late=True)
+
+
+class Checked(Protocol):
+    """What a cluster offers to whoever waits for its brokers."""
+
+    def check(self) -> None:
+        """Raise TargetError, with the broker and the reason, when a broker is gone."""
+
+
+class Topics:
+    """See :class:`perfgate.model.target.TopicKeeper`. Names are full ones: persistent://tenant/namespace/topic."""
+
+    def __init__(self, cluster: Checked, admin: Admin, brokers: Callable[[], Mapping[str, int]]) -> None:
+        """`brokers`: the ids of brokers, by host:port of their service or web address."""
+        self._cluster, self._admin, self._brokers = cluster, admin, brokers
+        self._before: dict[str, dict[str, object]] = {}
+        """Policies as they were before a topic was made, by its name and their endpoint; None: not set."""
+
+    def create(self, name: str, spec: TopicSpec) -> None:
+        """Create the topic with its policies; wait until each partition has an owner, an open ledger with the quorums
+        asked for, and the subscription that counts.
+
+        Raises TopicRefusedError with the brokers' own words when they refuse, BrokersFailedError when none answers,
+        ConfigurationError for a setting that is no policy.
+        """
+        topic = TopicName.of(name)
+        wanted = policies.wanted(spec)
+        try:
+            self._set_policies(name, topic.namespace, wanted)
+            self._admin.create_topic(topic, spec.partitions)
+            for number in range(spec.partitions):
+                self._open(topic.partition(number))
+        except (RefusedError, FailedRequestError) as error:
+            self._cluster.check()
+            if code := _refusal(error):
+                raise TopicRefusedError(f"creating topic {name} ({spec}): {error}", code) from error
+            raise
+        for number in range(spec.partitions):
+            self._require_quorums(topic.partition(number), wanted[policies.PERSISTENCE])
+
+    def exists(self, name: str) -> bool:
+        """Return whether the brokers have a topic of this name."""
+        return self._admin.partitions(TopicName.of(name)) > 0
+
+    def end_offsets(self, name: str, partitions: int) -> tuple[int, ...]:
+        """Return how many messages each partition has taken since it was created.
+
+        The broker's own counter, where it counts all of them: the partition has one ledger, whose entries were all
+        added since this broker loaded it, with no deduplication. After a broker was lost, or a ledger ended, entries
+        are read back by the broker through the subscription of `create`, and their messages counted. Both are exact.
+        Raises TargetError where that subscription is not there, or no longer at the beginning.
+        """
+        topic = TopicName.of(name)
+
+        def of(number: int) -> int:
+            failure = f"the end of partition {number} of {name} could not be read"
+            ask = partial(self._end_of, topic.partition(number))
+            return poll_until(
+                failure, ask, within_s=READY_TIMEOUT_S, every_s=ASK_EVERY_S, check=self._cluster.check, error=_LATE
+            )
+
+        with ThreadPoolExecutor(AT_A_TIME) as pool:
+            return tuple(pool.map(of, range(partitions)))
+
+    def leaders(self, name: str) -> tuple[int, ...]:
+        """Return the broker that serves each partition now, -1 for none. Raises TargetError."""
+        topic, known = TopicName.of(name), self._brokers()
+        return tuple(
+            owner_of(self._admin, topic.partition(number), known) for number in range(self._admin.partitions(topic))
+        )
+
+    def delete(self, name: str) -> None:
+        """Delete the topic and its subscriptions, then put the policies of its namespace back as `create` found them.
+
+        A topic that is gone already is none.
+        """
+        topic = TopicName.of(name)
+        self._admin.delete_topic(topic)
+        before = self._before.get(name, {})
+        for endpoint in list(before):
+            policies.put(self._admin, topic.namespace, endpoint, before[endpoint])
+            del before[endpoint]
+        self._before.pop(name, None)
+
+    def _set_policies(self, name: str, namespace: str, wanted: Mapping[str, object]) -> None:
+        found = self._admin.policies(namespace)
+        for endpoint, body in wanted.items():
+            was = policies.now(found, endpoint)
+            if not policies.same(was, body):
+                self._before.setdefault(name, {}).setdefault(endpoint, was)
+                policies.put(self._admin, namespace, endpoint, body)
+
+    def _open(self, partition: TopicName) -> None:
+        """Have a broker load the partition, which opens its ledger; asked again while its bundle moves."""
+
+        def ask() -> None:
+            try:
+                self._admin.subscribe(partition, END)
+            except (RefusedError, FailedRequestError) as error:
+                if _refusal(error):
+                    raise
+                raise NotYet(str(error)) from error
+
+        failure = f"partition {partition} was not opened"
+        poll_until(failure, ask, within_s=READY_TIMEOUT_S, every_s=ASK_EVERY_S, check=self._cluster.check, error=_LATE)
+
+    def _require_quorums(self, partition: TopicName, body: object) -> None:
+        """Make sure that the ledger has the quorums asked for: a broker that had not heard of a policy yet opens one
+        with those from before, and is then made to open another.
+        """
+        assert isinstance(body, dict)
+        wanted = (body["bookkeeperEnsemble"], body["bookkeeperWriteQuorum"], body["bookkeeperAckQuorum"])
+
+        def ask() -> None:
+            ledgers = self._admin.ledgers(partition)
+            if not ledgers:
+                raise NotYet("it has no ledger")
+            last = ledgers[-1]
+            if (found := (last.ensemble, last.write_quorum, last.ack_quorum)) != wanted:
+                self._admin.delete_loose_topic(partition)
+                self._open(partition)
+                raise NotYet(f"its ledger has ensemble, write and ack quorum {found}, not {wanted}")
+
+        failure = f"partition {partition} was not opened as asked for"
+        poll_until(failure, ask, within_s=READY_TIMEOUT_S, every_s=ASK_EVERY_S, check=self._cluster.check, error=_LATE)
+
+    def _end_of(self, partition: TopicName) -> int:
+        try:
+            stats, inside = self._admin.stats(partition), self._admin.internal_stats(partition)
+            if pending := int(inside.get("pendingAddEntriesCount", 0)):
+                raise NotYet(f"{pending} entries are being added")
+            counted = int(stats["msgInCounter"])
+            if counter_is_whole(stats, inside):
+                return counted
+            return self._read_back(partition, inside)
+        except (RefusedError, FailedRequestError) as error:
+            raise NotYet(str(error)) from error
+
+    def _read_back(self, partition: TopicName, inside: Mapping[str, object]) -> int:
+        """Return the messages of all entries, read by the broker page by page through the subscription END."""
+        total = int(str(inside["numberOfEntries"]))
+        messages, entries, start = 0, 0, None
+        for _ in range(MOST_PAGES):
+            page = self._admin.analyzed(partition, END, start)
+            messages, entries = messages + int(page["messages"]), entries + int(page["entries"])
+            if not page.get("aborted"):
+                break
+            if not page.get("lastMessageId") or not int(page["entries"]):
+                raise NotYet("the broker read nothing within its limits (subscriptionBacklogScanMaxTimeMs)")
+            ledger, entry = str(page["lastMessageId"]).split(":")[:2]
+            start = (int(ledger), int(entry) + 1)
+        if entries != total:
+            raise NotYet(
+                f"{entries} entries were read through subscription {END}, and {total} are in the ledgers: it is not at "
+                "the beginning, or messages are still being added"
+            )
+        return messages
+
+
+def counter_is_whole(stats: Mapping[str, object], inside: Mapping[str, object]) -> bool:
+    """Whether a partition's counter of messages has counted each of its entries once.
+
+    It begins with each loading of the partition, and counts what is handed in: also what deduplication drops, and what
+    is handed in again after a ledger ended badly.
+    """
+    ledgers = inside.get("ledgers")
+    return (
+        isinstance(ledgers, list)
+        and len(ledgers) == 1
+        and inside.get("entriesAddedCounter") == inside.get("numberOfEntries")
+        and stats.get("deduplicationStatus", "Disabled") == "Disabled"
+    )
+
+
+def owner_of(admin: Admin, partition: TopicName, brokers: Mapping[str, int]) -> int:
+    """Return the id of the broker that serves a partition; -1: none does, or one that is not known."""
+    try:
+        addresses = admin.owner(partition).values()
+    except (RefusedError, FailedRequestError):
+        return -1
+    found = (brokers.get(address.partition("://")[2].rstrip("/"), -1) for address in addresses)
+    return next((broker for broker in found if broker >= 0), -1)
+
+
+def _refusal(error: TargetError) -> str:
+    """Return the code of the brokers' refusal of a topic; empty for a failure that is none."""
+    if not isinstance(error, RefusedError | FailedRequestError):
+        return ""
+    if TOO_FEW_BOOKIES in error.reason:
+        return "NotEnoughBookies"
+    return {BAD_REQUEST: "BadRequest", FORBIDDEN: "NotAllowed", CONFLICT: "Conflict", 412: "Precondition"}.get(
+        error.status, ""
+    )

@@ -1,0 +1,234 @@
+"""Topics of a run on Pulsar: their quorums, how many messages they took, and policies that are put back."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfgate.model import TopicSpec
+from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError, TopicRefusedError
+from perfgate.systems.pulsar.client import policies
+from perfgate.systems.pulsar.client import topics as module
+from perfgate.systems.pulsar.client.admin import Admin, Ledger, TopicName
+from perfgate.systems.pulsar.client.topics import END, Topics
+from tests.harness.build.pulsar_brokers import FakePulsar, Partition, asked, metadata, served
+
+NAME = "persistent://kpg/run/kpg-1-topic"
+THREE = TopicSpec(partitions=3, replication_factor=3)
+DURABLE = {
+    "bookkeeperEnsemble": 3,
+    "bookkeeperWriteQuorum": 3,
+    "bookkeeperAckQuorum": 2,
+    "managedLedgerMaxMarkDeleteRate": 0.0,
+}
+
+
+class Well:
+    checks = 0
+
+    def check(self) -> None:
+        self.checks += 1
+
+
+@pytest.fixture
+def pulsar() -> Iterator[FakePulsar]:
+    with served(FakePulsar()) as found:
+        found.namespaces["kpg/run"] = {}
+        yield found
+
+
+@pytest.fixture
+def topics(pulsar: FakePulsar, monkeypatch: pytest.MonkeyPatch) -> Topics:
+    monkeypatch.setattr(module, "ASK_EVERY_S", 0.001)
+    return Topics(Well(), Admin(pulsar.urls), lambda: {f"broker-{n}:6650": n for n in (1, 2, 3)})
+
+
+def of(pulsar: FakePulsar, number: int) -> Partition:
+    return pulsar.partitions[f"kpg/run/kpg-1-topic-partition-{number}"]
+
+
+def test_a_topic_from_its_making_to_its_end(pulsar: FakePulsar, topics: Topics) -> None:
+    assert not topics.exists(NAME)
+    topics.create(NAME, THREE)
+    assert topics.exists(NAME)
+    assert topics.leaders(NAME) == (1, 2, 3)
+    assert topics.end_offsets(NAME, 3) == (0, 0, 0)
+    assert [of(pulsar, number).quorums for number in range(3)] == [[(3, 3, 2)]] * 3
+    assert all(of(pulsar, number).subscriptions == {END} for number in range(3))
+    assert pulsar.namespaces["kpg/run"] == {"persistence": DURABLE}
+    topics.delete(NAME)
+    topics.delete(NAME)
+    assert not topics.exists(NAME)
+    assert not pulsar.partitions
+    assert pulsar.namespaces["kpg/run"] == {}, "as it was before"
+
+
+def test_policies_from_before_are_put_back(pulsar: FakePulsar, topics: Topics) -> None:
+    before = {"persistence": {**DURABLE, "bookkeeperAckQuorum": 3}, "message_ttl_in_seconds": 60}
+    pulsar.namespaces["kpg/run"] = dict(before)
+    topics.create(NAME, TopicSpec(partitions=1, replication_factor=1, config=(("messageTTLInSeconds", "3600"),)))
+    assert pulsar.namespaces["kpg/run"]["message_ttl_in_seconds"] == 3600
+    topics.delete(NAME)
+    assert pulsar.namespaces["kpg/run"] == before
+
+
+def test_policies_that_are_as_asked_for_are_left_alone(pulsar: FakePulsar, topics: Topics) -> None:
+    pulsar.namespaces["kpg/run"] = {"persistence": dict(DURABLE), "publishMaxMessageRate": {"kpg": {"a": 1}}}
+    topics.create(NAME, THREE)
+    topics.delete(NAME)
+    assert not asked(pulsar, "POST", "/persistence")
+    assert not asked(pulsar, "DELETE", "/persistence")
+
+
+def test_a_ledger_with_the_quorums_from_before_is_made_again(pulsar: FakePulsar, topics: Topics) -> None:
+    """A broker that has not heard of the policy yet opens the partition as its namespace was."""
+    pulsar.stale_policies = 2
+    topics.create(NAME, THREE)
+    assert {tuple(of(pulsar, number).quorums) for number in range(3)} == {((3, 3, 2),)}
+    assert len(asked(pulsar, "DELETE", "-partition-0")) == 1
+
+
+def test_a_ledger_that_never_gets_them_is_the_brokers_failure(
+    pulsar: FakePulsar, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "READY_TIMEOUT_S", 0.1)
+    pulsar.stale_policies = 10**9
+    with pytest.raises(BrokersFailedError, match=r"ack quorum \(2, 2, 2\), not \(3, 3, 2\)"):
+        topics.create(NAME, THREE)
+
+
+def test_too_few_bookies_refuse_the_topic(pulsar: FakePulsar, topics: Topics) -> None:
+    with pytest.raises(TopicRefusedError, match="Not enough non-faulty bookies") as caught:
+        topics.create(NAME, TopicSpec(partitions=1, replication_factor=4))
+    assert caught.value.code == "NotEnoughBookies"
+
+
+def test_a_topic_that_is_there_is_refused(pulsar: FakePulsar, topics: Topics) -> None:
+    topics.create(NAME, THREE)
+    with pytest.raises(TopicRefusedError, match="already exists") as caught:
+        topics.create(NAME, THREE)
+    assert caught.value.code == "Conflict"
+
+
+def test_a_namespace_that_is_not_there_is_no_refusal_of_the_topic(pulsar: FakePulsar, topics: Topics) -> None:
+    with pytest.raises(TargetError, match="Namespace not found"):
+        topics.create("persistent://kpg/another/kpg-1", THREE)
+
+
+@pytest.mark.parametrize("name", ["kpg-1", "persistent://kpg/kpg-1", "non-persistent://kpg/run/kpg-1"])
+def test_a_short_name_is_no_name(topics: Topics, name: str) -> None:
+    with pytest.raises(TargetError, match="has no full name"):
+        topics.exists(name)
+
+
+def test_the_counter_counts_where_it_has_seen_all(pulsar: FakePulsar, topics: Topics) -> None:
+    topics.create(NAME, THREE)
+    of(pulsar, 0).entries = [[1, 1, 1]]
+    of(pulsar, 1).entries = [[100, 50]]
+    assert topics.end_offsets(NAME, 3) == (3, 150, 0)
+    assert not asked(pulsar, "POST", "/analyzeBacklog")
+
+
+@given(
+    ledgers=st.lists(st.lists(st.integers(1, 1000), max_size=30), min_size=1, max_size=4),
+    loaded=st.integers(0, 40),
+    page=st.integers(1, 20),
+    too_much=st.integers(0, 5),
+)
+def test_every_message_is_counted_once_whatever_became_of_the_brokers(
+    ledgers: list[list[int]], loaded: int, page: int, too_much: int
+) -> None:
+    """A counter that began later, or that counted what was handed in twice, is not believed."""
+    partition = Partition([(3, 3, 2)] * len(ledgers), ledgers, subscriptions={END})
+    partition.loaded_at = min(loaded, len(partition.all_entries))
+    partition.counted_too_much = too_much if len(ledgers) > 1 or partition.loaded_at else 0
+    with served(FakePulsar(1)) as pulsar:
+        pulsar.page = page
+        pulsar.topics["kpg/run/kpg-1-topic"] = 1
+        pulsar.partitions["kpg/run/kpg-1-topic-partition-0"] = partition
+        keeper = Topics(Well(), Admin(pulsar.urls), dict)
+        assert keeper.end_offsets(NAME, 1) == (sum(partition.all_entries),)
+
+
+@pytest.mark.parametrize("what", ["not there", "further on"])
+def test_no_number_without_the_subscription_at_the_beginning(
+    pulsar: FakePulsar, topics: Topics, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics.create(NAME, THREE)
+    of(pulsar, 0).entries = [[7, 7]]
+    pulsar.unload("kpg/run/kpg-1-topic-partition-0")
+    monkeypatch.setattr(module, "READY_TIMEOUT_S", 0.1)
+    if what == "not there":
+        of(pulsar, 0).subscriptions.clear()
+    else:
+        monkeypatch.setattr(pulsar, "_analyzed", lambda *_: {"entries": 1, "messages": 7, "aborted": False})
+    with pytest.raises(BrokersFailedError, match="the end of partition 0"):
+        topics.end_offsets(NAME, 1)
+
+
+def test_a_partition_without_a_broker_has_no_leader(pulsar: FakePulsar, topics: Topics) -> None:
+    topics.create(NAME, THREE)
+    pulsar.first.append((lambda request: "lookup" in request.path, (412, {"reason": "no broker"})))
+    assert topics.leaders(NAME) == (-1, 2, 3)
+
+
+def test_a_topics_ledger_as_bookkeeper_prints_it() -> None:
+    found = Ledger.of({"ledgerId": 7, "entries": 5, "metadata": metadata(3, 3, 2)})
+    assert (found.ensemble, found.write_quorum, found.ack_quorum, found.open) == (3, 3, 2, True)
+    assert found.bookies == ("bookie-0:3181", "bookie-1:3181", "bookie-2:3181"), "of the newest ensemble"
+    with pytest.raises(TargetError, match="states no ensemble"):
+        Ledger.of({"ledgerId": 7, "metadata": "LedgerMetadata{?}"})
+
+
+@given(write=st.integers(1, 9))
+def test_a_topic_is_confirmed_by_a_majority_of_its_write_quorum(write: int) -> None:
+    (body,) = policies.wanted(TopicSpec(partitions=1, replication_factor=write)).values()
+    assert isinstance(body, dict)
+    assert body["bookkeeperEnsemble"] == body["bookkeeperWriteQuorum"] == write
+    assert write / 2 < body["bookkeeperAckQuorum"] <= write
+
+
+def test_settings_of_a_topic_are_policies() -> None:
+    config = (
+        ("ensemble", "5"),
+        ("publishThrottlingRateInByte", "1000000"),
+        ("retentionSizeInMB", "100"),
+        ("retentionTimeInMinutes", "60"),
+        ("deduplicationEnabled", "True"),
+    )
+    found = policies.wanted(TopicSpec(partitions=1, replication_factor=3, config=config))
+    assert found == {
+        "persistence": {**DURABLE, "bookkeeperEnsemble": 5},
+        "publishRate": {"publishThrottlingRateInMsg": -1, "publishThrottlingRateInByte": 1000000},
+        "retention": {"retentionTimeInMinutes": 60, "retentionSizeInMB": 100},
+        "deduplication": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("min.insync.replicas", "2", "no policy of a Pulsar namespace"),
+        ("write-quorum", "2", "no policy"),
+        ("ensemble", "many", "must be a number"),
+        ("retentionSizeInMB", "1", "retentionTimeInMinutes is to be stated too"),
+    ],
+)
+def test_a_setting_that_is_none(name: str, value: str, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        policies.wanted(TopicSpec(partitions=1, replication_factor=3, config=((name, value),)))
+
+
+def test_every_policy_is_set_reported_and_removed_by_one_table() -> None:
+    assert len({policy.endpoint for policy in policies.POLICIES}) == len(policies.POLICIES)
+    for policy in policies.POLICIES:
+        value = {name: 1 for name in policy.fields.values()} if any(policy.fields.values()) else 1
+        reported = {policy.reported: {"kpg": value} if policy.by_cluster else value}
+        assert policies.same(policies.now(reported, policy.endpoint), value)
+        assert policies.now({}, policy.endpoint) is None
+
+
+def test_names() -> None:
+    name = TopicName.of("persistent://a/b/c")
+    assert (name.namespace, name.local, str(name.partition(2))) == ("a/b", "c", "persistent://a/b/c-partition-2")
