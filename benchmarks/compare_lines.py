@@ -257,7 +257,7 @@ def comparison_facts(document: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "run": document["run_id"],
         "started": document["started"],
-        "kafka": [found[side]["declared"]["cluster"]["kafka_version"] for side in ("baseline", "candidate")],
+        "kafka": [found[side]["declared"]["cluster"]["version"] for side in ("baseline", "candidate")],
         "machine": {key: environment[key] for key in ("cpu_model", "cores", "memory_mib", "kernel", "commit")},
         **{
             key: found[key]

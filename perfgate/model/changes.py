@@ -9,13 +9,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from perfgate.model.declared import (
-    DEFAULT_KAFKA_VERSION,
+    DEFAULT_VERSIONS,
     LINKS,
+    MEMBERSHIPS,
+    SYSTEM_NAMES,
+    SYSTEMS,
     UNKNOWN_VERSION,
     Keys,
     Payload,
     Scenario,
     Settings,
+    System,
     with_settings,
 )
 from perfgate.model.errors import ConfigurationError
@@ -24,6 +28,8 @@ Changes = tuple[tuple[str, Any], ...]
 """Dotted paths with their values, in the order in which they apply."""
 SETTINGS = ("producer", "consumer", "topic", "broker")
 """What stands before a Kafka setting's name in a path."""
+SCOPES: Mapping[System, tuple[str, ...]] = {"kafka": SETTINGS, "pulsar": (*SETTINGS, "bookie")}
+"""What stands before the name of each system's settings."""
 MOST = 1_000_000_000
 MOST_OF_KNEE = 2.0
 MOST_TRANSACTION_MS = 30_000
@@ -32,10 +38,17 @@ MOST_TRANSACTION_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """How a path that is no Kafka setting reads its value, and changes a scenario."""
+    """How a path that is no setting of the system reads its value, and changes a scenario.
 
-    read: Callable[[str, object], Any]
+    `read` is a reader, or that of each system which the path means something for; `only`: the one such system.
+    """
+
+    read: Callable[[str, object], Any] | Mapping[System, Callable[[str, object], Any]]
     lay: Callable[[Scenario, Any], Scenario]
+    only: System | None = None
+
+    def reader(self, system: System) -> Callable[[str, object], Any]:
+        return self.read[system] if isinstance(self.read, Mapping) else self.read
 
 
 def _whole(most: int) -> Callable[[str, object], int]:
@@ -140,9 +153,9 @@ def _text(pattern: str, words: str) -> Callable[[str, object], str]:
 def _lay_image(scenario: Scenario, value: str) -> Scenario:
     """The version is the tag's, or the one that is stated besides."""
     tag = re.search(r"\d+\.\d+\.\d+", value.rpartition("/")[2].partition(":")[2])
-    stated = scenario.cluster.kafka_version
-    version = tag[0] if tag else UNKNOWN_VERSION if stated == DEFAULT_KAFKA_VERSION else stated
-    return replace(scenario, cluster=replace(scenario.cluster, image=value, home="", kafka_version=version))
+    stated = scenario.cluster.version
+    version = tag[0] if tag else UNKNOWN_VERSION if stated == DEFAULT_VERSIONS[scenario.cluster.system] else stated
+    return replace(scenario, cluster=replace(scenario.cluster, image=value, home="", version=version))
 
 
 def _cluster(**fields: Any) -> Callable[[Scenario, Any], Scenario]:
@@ -181,6 +194,10 @@ release = _text(
     "repository, as in 4.4.0-SNAPSHOT",
 )
 """Checks a Kafka release, given with its path or option. Raises ConfigurationError."""
+pulsar_release = _text(
+    r"\d+\.\d+\.\d+([.-][A-Za-z0-9][\w.-]*)?", "{} {!r} is not a Pulsar release; write it as in 4.0.8"
+)
+"""Checks a Pulsar release, as `release` does."""
 
 
 def release_numbers(version: str) -> tuple[int, ...]:
@@ -216,48 +233,77 @@ PATHS: Mapping[str, _Path] = {
     "link": _Path(_one_of("link", *LINKS), lambda scenario, value: replace(scenario, link=LINKS[value])),
     "topic.partitions": _Path(_whole(100_000), _part("topic", "partitions")),
     "topic.replicas": _Path(_whole(100), _part("topic", "replication_factor")),
+    "topic.ack-quorum": _Path(_whole(100), _part("topic", "ack_quorum"), only="pulsar"),
     "producers.processes": _Path(_whole(1000), _own("producers")),
     "producers.threads": _Path(_whole(1000), _own("threads")),
-    "producers.transaction.ms": _Path(_amount(0, MOST_TRANSACTION_MS, "ms"), _own("transaction_ms")),
+    "producers.transaction.ms": _Path(_amount(0, MOST_TRANSACTION_MS, "ms"), _own("transaction_ms"), only="kafka"),
     "consumers.groups": _Path(_whole(100), _part("consumers", "groups")),
     "consumers.processes": _Path(_whole(1000), _part("consumers", "processes")),
     "consumers.threads": _Path(_whole(1000), _part("consumers", "threads")),
     "consumers.membership": _Path(
-        _one_of("membership", "group", "assigned", "share"), _part("consumers", "membership")
+        {system: _one_of("membership", *legal) for system, legal in MEMBERSHIPS.items()},
+        _part("consumers", "membership"),
     ),
     "client.version": _Path(
         _text(r"\d+\.\d+\.\d+", "{} {!r} is no release of confluent-kafka; write it as in 2.11.0"),
         _own("client_version"),
+        only="kafka",
     ),
     "cluster.brokers": _Path(_whole(100), _cluster(brokers=...)),
-    "cluster.controllers": _Path(_whole(9), _cluster(controllers=...)),
+    "cluster.controllers": _Path(_whole(9), _cluster(controllers=...), only="kafka"),
+    "cluster.bookies": _Path(_whole(100), _cluster(bookies=...), only="pulsar"),
     # Another version is another official image, whatever image the scenario is run on otherwise.
-    "cluster.version": _Path(release, _cluster(kafka_version=..., image="", home="")),
+    "cluster.version": _Path({"kafka": release, "pulsar": pulsar_release}, _cluster(version=..., image="", home="")),
     "cluster.image": _Path(
         _text(r"[\w.\-/:@]+", '{} = {!r} must name an image, as in "apache/kafka:4.3.1"'), _lay_image
     ),
-    "cluster.home": _Path(home, _cluster(home=..., image="")),
+    "cluster.home": _Path(home, _cluster(home=..., image=""), only="kafka"),
     "cluster.jvm": _Path(_options, _cluster(jvm_options=...)),
     "cluster.cpus": _Path(_amount(0.05, 1024, "cores"), _cluster(cpus_per_broker=...)),
-    "cluster.log-dirs": _Path(_whole(16), _cluster(log_dirs=...)),
-    "cluster.security": _Path(_one_of("security", "plaintext", "tls", "sasl-tls"), _cluster(security=...)),
+    "cluster.log-dirs": _Path(_whole(16), _cluster(log_dirs=...), only="kafka"),
+    "cluster.security": _Path(
+        _one_of("security", "plaintext", "tls", "sasl-tls"), _cluster(security=...), only="kafka"
+    ),
     "cluster.memory-mib": _Path(_whole(1 << 24), _cluster(memory_mib_per_broker=...)),
 }
-LEGAL = (*PATHS, *(f"{scope}.<Kafka setting>" for scope in SETTINGS))
+
+
+def legal_paths(system: System) -> tuple[str, ...]:
+    """Return the paths that mean something for this system."""
+    own = (path for path, one in PATHS.items() if one.only in (None, system))
+    return (*own, *(f"{scope}.<{SYSTEM_NAMES[system]} setting>" for scope in SCOPES[system]))
+
+
+LEGAL = legal_paths("kafka")
 
 
 def setting_of(path: str) -> tuple[str, str] | None:
-    """Return scope and name of the Kafka setting that a path names; None where it names none."""
+    """Return scope and name of the setting that a path names; None where it names none."""
     scope, _, name = path.partition(".")
-    return (scope, name) if scope in SETTINGS and name and path not in PATHS else None
+    return (scope, name) if any(scope in scopes for scopes in SCOPES.values()) and name and path not in PATHS else None
 
 
-def read_value(path: str, value: object) -> Any:
-    """Return the value of a path as types. Raises ConfigurationError with what is legal."""
+def not_of(system: System, path: str) -> str:
+    """Return why a path has no meaning for this system though it has for another one; empty where it has."""
+    of = [
+        other
+        for other in SYSTEMS
+        if (PATHS[path].only in (None, other) if path in PATHS else path.partition(".")[0] in SCOPES[other])
+    ]
+    if not of or system in of or (path not in PATHS and setting_of(path) is None):
+        return ""
+    names = " and ".join(SYSTEM_NAMES[other] for other in of)
+    return f"{path} has no meaning for {SYSTEM_NAMES[system]}: it is a path of {names}"
+
+
+def read_value(path: str, value: object, system: System = "kafka") -> Any:
+    """Return the value of a path as types. Raises ConfigurationError with what is legal for this system."""
+    if why := not_of(system, path):
+        raise ConfigurationError(f"{why}; legal: {', '.join(legal_paths(system))}")
     if path in PATHS:
-        return PATHS[path].read(path, value)
+        return PATHS[path].reader(system)(path, value)
     if setting_of(path) is None:
-        raise ConfigurationError(f"unknown path {path!r}; legal: {', '.join(LEGAL)}")
+        raise ConfigurationError(f"unknown path {path!r}; legal: {', '.join(legal_paths(system))}")
     if not isinstance(value, str | int | float | bool):
         raise ConfigurationError(f"{path} = {value!r} must be a text, a number, true or false")
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -272,9 +318,12 @@ def beside_the_point(scenario: Scenario, path: str) -> str:
 
 
 def with_changes(scenario: Scenario, changes: Iterable[tuple[str, object]]) -> Scenario:
-    """Return the scenario with every change, in their order. Raises ConfigurationError for a path or value."""
+    """Return the scenario with every change, in their order.
+
+    Raises ConfigurationError for a path or value that is not legal for the scenario's system.
+    """
     for path, given in changes:
-        value = read_value(path, given)
+        value = read_value(path, given, scenario.cluster.system)
         if path in PATHS:
             scenario = PATHS[path].lay(scenario, value)
             continue
@@ -284,6 +333,8 @@ def with_changes(scenario: Scenario, changes: Iterable[tuple[str, object]]) -> S
             scenario = replace(scenario, producer=with_settings(scenario.producer, change))
         elif scope == "broker":
             scenario = _cluster(config=...)(scenario, with_settings(scenario.cluster.config, change))
+        elif scope == "bookie":
+            scenario = _cluster(bookie_config=...)(scenario, with_settings(scenario.cluster.bookie_config, change))
         else:
             part = "topic" if scope == "topic" else "consumers"
             whole: Any = getattr(scenario, part)
@@ -317,7 +368,7 @@ class Change:
     """Whether it is measured on pairs of clusters, one a side, although the same brokers could serve both."""
 
     def settings(self, scope: str) -> Settings:
-        """Return the Kafka settings of this scope that it changes."""
+        """Return the settings of this scope that it changes."""
         named = ((setting_of(path), value) for path, value in self.changes)
         return tuple((found[1], str(value)) for found, value in named if found and found[0] == scope)
 
@@ -333,8 +384,8 @@ class Change:
 
     @property
     def restarts_brokers(self) -> bool:
-        """Whether brokers must be started anew for it."""
-        return any(path.startswith("cluster.") for path, _ in self.changes)
+        """Whether brokers or bookies must be started anew for it: a bookie takes no setting while it runs."""
+        return any(path.startswith(("cluster.", "bookie.")) for path, _ in self.changes)
 
     @property
     def concerns_consumers(self) -> bool:

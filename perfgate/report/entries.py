@@ -15,7 +15,7 @@ from perfgate.model.declared import LINKS
 from perfgate.model.metrics import Amount, Count
 from perfgate.model.structured import strict
 
-SCHEMA: Literal[5] = 5
+SCHEMA: Literal[6] = 6
 BROKERS = (rf"{stem}\.[0-9]+" for stem in model.PER_BROKER_METRICS)
 METRIC_NAME = "|".join([*map(re.escape, sorted(model.METRICS)), *BROKERS])
 KINDS = ("embedded", "containers", "brokers")
@@ -32,7 +32,7 @@ GeneratorFigure = Literal[
 STATED: Mapping[str, tuple[str, ...]] = {
     "Round": ("reading", "end_to_end_histogram", "not_sustained", "flaws"),
     "Accounting": ("partitions",),
-    "ClusterSpec": ("config", "jvm_options"),
+    "ClusterSpec": ("system", "version", "config", "jvm_options"),
     "TopicSpec": ("config",),
     "Consumers": ("config",),
     "LoadEntry": ("rate", "records"),
@@ -367,7 +367,7 @@ class Document(RunFacts):
     """run.json: what a run of the Kafka performance gate measured and judged. JSON has no infinite figure: one that
     would be is null, as is an interval with such an end."""
 
-    schema: Literal[5]
+    schema: Literal[6]
     scenarios: tuple[ScenarioEntry, ...]
     relations: tuple[RelationEntry, ...]
     ranges: tuple[RangeEntry, ...] = ()

@@ -56,10 +56,10 @@ from perfgate.report.entries import (
     RunFacts,
     ScenarioEntry,
 )
-from perfgate.report.shape import bring_to_flaws, check_run, no_number
+from perfgate.report.shape import bring_to_flaws, bring_to_systems, check_run, no_number
 
 T = TypeVar("T")
-READABLE = (3, 4, SCHEMA)
+READABLE = (3, 4, 5, SCHEMA)
 """Schemas that can be judged again: what was added since 3 is empty in a recording that lacks it."""
 LARGEST = ("cpu_cores", "busiest_thread_cores", "rss_mib", "schedule_delay_p99_ms", "wake_delay_p99_ms")
 """Figures of the generator whose largest value over the rounds is recorded."""
@@ -259,8 +259,10 @@ def load_run(path: Path, option: str = "--replay") -> dict[str, Any]:
             # The canary was another one, SHA-256, which some processors have instructions for.
             for entry in (*document["scenarios"], *document["second_looks"]):
                 entry["canary"] = []
-        if version != SCHEMA:
+        if version < 5:
             bring_to_flaws(document)
+        if version != SCHEMA:
+            bring_to_systems(document)
             document["schema"] = SCHEMA
             text = json.dumps(document)
         check_run(text)

@@ -109,10 +109,10 @@ def _kind(document: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _declared(document: Mapping[str, Any]) -> dict[str, object]:
-    """Return the declarations by scenario, without the Kafka line, which is the run's, and without a knee's rate."""
+    """Return the declarations by scenario, without the release, which is the run's, and without a knee's rate."""
     by_scenario: dict[str, object] = {}
     for entry in document["scenarios"]:
-        cluster = {**entry["declared"]["cluster"], "kafka_version": None}
+        cluster = {**entry["declared"]["cluster"], "version": None}
         of_knee = {"rate": None, "knee": None} if entry["load"].get("share_of_knee") else {}
         by_scenario[entry["name"]] = ({**entry["declared"], "cluster": cluster}, {**entry["load"], **of_knee})
     return by_scenario

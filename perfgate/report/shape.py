@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from pydantic import ConfigDict, ValidationError, with_config
 
 from perfgate.model.compared import HEARD_LATE, OUTLASTED, SATURATED, SENT_LATE, STOOD_STILL, WAITED
+from perfgate.model.declared import DEFAULT_KAFKA_VERSION
 from perfgate.model.flaw import EVERYTHING, Doubt, Flaw, Part
 from perfgate.model.measured import CanaryReading
 from perfgate.model.structured import adapter
@@ -115,6 +116,18 @@ def bring_to_flaws(value: Any) -> None:
             value["flaws"] = [asdict(flaw) for flaw in flaws_of(old)]
         for each in value.values():
             bring_to_flaws(each)
+
+
+def bring_to_systems(document: Mapping[str, Any]) -> None:
+    """Have every scenario in a run.json of before schema 6 state its system, which was Kafka. Raises KeyError."""
+    compared = [entry[side] for entry in document["comparisons"] for side in ("baseline", "candidate")]
+    turns = [entry["measured"] for entry in document.get("references", ())]
+    again = document.get("baselines", ())
+    for entry in (*document["scenarios"], *document["second_looks"], *again, *compared, *turns):
+        declared = entry["declared"]
+        version = declared["cluster"].pop("kafka_version", DEFAULT_KAFKA_VERSION)
+        declared["cluster"] |= {"system": "kafka", "version": version, "bookies": 0, "bookie_config": {}}
+        declared["topic"]["ack_quorum"] = 0
 
 
 def flaws_of(old: Mapping[str, Any]) -> tuple[Flaw, ...]:

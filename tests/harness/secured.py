@@ -211,7 +211,7 @@ def run_tool(cluster: EmbeddedCluster, main: str, *arguments: str) -> None:
     command = [
         find_java(),
         "-cp",
-        kafka_jars(cluster.spec.kafka_version).classpath,
+        kafka_jars(cluster.spec.version).classpath,
         main,
         "--bootstrap-server",
         cluster.bootstrap(SAME_ZONE),
@@ -253,7 +253,7 @@ def secured(
     }
     config |= {f"listener.name.{name}.scram-sha-512.sasl.jaas.config": SCRAM for name in ("samezone", "crosszone")}
     config |= {"ssl.client.auth": "required"} if protocol == "SSL" else {}
-    spec = ClusterSpec(brokers=brokers, config=settings(config), kafka_version=version)
+    spec = ClusterSpec(brokers=brokers, config=settings(config), version=version)
     cluster = kind(
         spec,
         java=find_java(),

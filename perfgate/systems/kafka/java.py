@@ -155,7 +155,7 @@ def with_version_of_build(scenario: Scenario) -> Scenario:
     if not scenario.cluster.home:
         return scenario
     version = jars_of_build(scenario.cluster.home).version
-    return replace(scenario, cluster=replace(scenario.cluster, kafka_version=version))
+    return replace(scenario, cluster=replace(scenario.cluster, version=version))
 
 
 def jars_of(cluster: ClusterSpec) -> KafkaJars:
@@ -165,8 +165,8 @@ def jars_of(cluster: ClusterSpec) -> KafkaJars:
     """
     if cluster.home:
         return jars_of_build(cluster.home)
-    known = cluster.kafka_version != UNKNOWN_VERSION
-    return kafka_jars(cluster.kafka_version if known else DEFAULT_KAFKA_VERSION)
+    known = cluster.version != UNKNOWN_VERSION
+    return kafka_jars(cluster.version if known else DEFAULT_KAFKA_VERSION)
 
 
 @cache

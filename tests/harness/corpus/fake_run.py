@@ -224,7 +224,7 @@ class Cluster:
         return f"the log of {self.name}"
 
     def facts(self) -> Mapping[str, object]:
-        return {"kind": "fake", "name": self.name, "kafka_version": self.spec.kafka_version, "ready_s": 7.5}
+        return {"kind": "fake", "name": self.name, "kafka_version": self.spec.version, "ready_s": 7.5}
 
 
 @dataclass
@@ -264,7 +264,7 @@ class Target:
         self._alive[place] = found = Cluster(self.world, spec)
         found.own, found.dedicated = self.own, self.dedicated
         self.world.clusters.append(found)
-        self.world.write(f"{found.name}: start {place}, Kafka {spec.kafka_version}, {spec.brokers} brokers")
+        self.world.write(f"{found.name}: start {place}, Kafka {spec.version}, {spec.brokers} brokers")
         return found
 
     def keep_aot_cache(self) -> None:

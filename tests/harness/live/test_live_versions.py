@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("version", ["2.8.2", "3.9.1", "4.3.1"])
 def test_a_row_runs_on_brokers_of_this_version(version: str, tmp_path: Path) -> None:
     target = EmbeddedTarget(log_folder=tmp_path / "logs", cross_zone=False, say=print)
-    spec = ClusterSpec(brokers=1, kafka_version=version)
+    spec = ClusterSpec(brokers=1, version=version)
     target.prepare([spec])
     try:
         cluster = target.cluster(spec)

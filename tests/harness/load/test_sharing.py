@@ -38,7 +38,7 @@ def test_a_record_is_new_once_whoever_gets_it_and_whenever(batches: list[list[tu
     ("changed", "because"),
     [
         (replace(SHARED, load=Load(kind="backlog", records=10)), "a share group gives each record once"),
-        (replace(SHARED, cluster=ClusterSpec(kafka_version="3.9.1")), "share groups came with Kafka 4.2"),
+        (replace(SHARED, cluster=ClusterSpec(version="3.9.1")), "share groups came with Kafka 4.2"),
         (replace(SHARED, client_version="2.11.0"), "the installed client alone"),
     ],
 )

@@ -46,7 +46,7 @@ def test_a_proposal_counts_each_run_once(tmp_path: Path, document: dict[str, Any
         (("environment", "librdkafka"), "2.11.0", False),
         (("scenarios", 0, "declared", "record_bytes"), 512, False),
         (("scenarios", 0, "load", "rate"), 512.0, False),
-        (("scenarios", 0, "declared", "cluster", "kafka_version"), "4.3.0", True),
+        (("scenarios", 0, "declared", "cluster", "version"), "4.3.0", True),
         (("environment", "commit"), "abcdef123456", True),
     ],
 )

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from perfgate.judge.claims.same import judge_comparison
-from perfgate.model import FAULTS, METRICS, Comparison, Fault, FaultScenario
+from perfgate.model import FAULTS, METRICS, ClusterSpec, Comparison, Fault, FaultScenario
 from perfgate.model.declared import LINKS
 from perfgate.model.errors import ConfigurationError
 from perfgate.report.results import (
@@ -199,3 +199,27 @@ def test_a_run_that_was_recorded_before_metrics_could_be_spoilt_is_read(
             recorded["invalid"] = []
     (tmp_path / "run.json").write_text(json.dumps({**older, "schema": 4}))
     assert recorded_measurements(load_run(tmp_path / "run.json")) == recorded_measurements(document)
+
+
+def test_a_run_of_before_there_were_two_systems_was_of_kafka(document: dict[str, Any], tmp_path: Path) -> None:
+    older = json.loads(json.dumps(document))
+    cluster = older["scenarios"][0]["declared"]["cluster"]
+    for entry in older["scenarios"]:
+        for name in ("system", "bookies", "bookie_config"):
+            del entry["declared"]["cluster"][name]
+        entry["declared"]["cluster"]["kafka_version"] = entry["declared"]["cluster"].pop("version")
+        del entry["declared"]["topic"]["ack_quorum"]
+    older["baselines"] = [{**json.loads(json.dumps(older["scenarios"][0])), "beside": "acks"}]
+    cluster["kafka_version"] = "3.9.1"
+    (tmp_path / "run.json").write_text(json.dumps({**older, "schema": 5}))
+    read = load_run(tmp_path / "run.json")
+    assert [entry["declared"] for entry in read["scenarios"][1:]] == [e["declared"] for e in document["scenarios"][1:]]
+    assert (
+        read["scenarios"][0]["declared"]["cluster"] | {"version": "4.3.1"}
+        == document["scenarios"][0]["declared"]["cluster"]
+    )
+    assert read["scenarios"][0]["declared"]["cluster"]["version"] == "3.9.1"
+    (beside,) = recorded_baselines(read).values()
+    assert beside.scenario.cluster == ClusterSpec(
+        version="4.3.1", config=beside.scenario.cluster.config, jvm_options=beside.scenario.cluster.jvm_options
+    )

@@ -38,7 +38,7 @@ def test_a_producers_summary(version: str, rate: float, p99: float) -> None:
 
 
 def on_kafka(row: Scenario, version: str) -> Scenario:
-    return replace(row, cluster=replace(row.cluster, kafka_version=version))
+    return replace(row, cluster=replace(row.cluster, version=version))
 
 
 def test_a_producers_steady_state_after_its_warm_up() -> None:

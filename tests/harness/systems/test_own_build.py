@@ -56,7 +56,7 @@ def test_a_scenario_on_a_build_has_its_version_and_is_told_from_others(
 ) -> None:
     home = distribution(tmp_path)
     row = with_changes(scenario(), [("cluster.home", str(home))])
-    assert java.with_version_of_build(row).cluster.kafka_version == "4.4.0-SNAPSHOT"
+    assert java.with_version_of_build(row).cluster.version == "4.4.0-SNAPSHOT"
     monkeypatch.setattr(java, "jars_of_build", lambda _home: Mock(jars=tuple((home / "libs").iterdir())))
     before = java.digest_of_build(str(home))
     (home / "libs" / "scala-library-2.13.16.jar").write_bytes(b"built anew")
@@ -101,16 +101,16 @@ def test_versions_compare_by_their_numbers() -> None:
 )
 def test_an_image_has_the_version_of_its_tag_or_an_unknown_one(image: str, version: str) -> None:
     """Every image was called 4.3.1, in run.json and in the report."""
-    assert with_changes(scenario(), [("cluster.image", image)]).cluster.kafka_version == version
+    assert with_changes(scenario(), [("cluster.image", image)]).cluster.version == version
     stated = with_changes(scenario(), [("cluster.version", "4.0.1"), ("cluster.image", "mine")])
-    assert stated.cluster.kafka_version == "4.0.1"
+    assert stated.cluster.version == "4.0.1"
 
 
 def test_tools_for_an_image_of_unknown_version_are_the_suites_own(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(java, "kafka_jars", asked.append)
-    java.jars_of(ClusterSpec(kafka_version="unknown", image="mine"))
-    java.jars_of(ClusterSpec(kafka_version="3.9.1"))
+    java.jars_of(ClusterSpec(version="unknown", image="mine"))
+    java.jars_of(ClusterSpec(version="3.9.1"))
     assert asked == [DEFAULT_KAFKA_VERSION, "3.9.1"]
 
 

@@ -108,7 +108,7 @@ class ExternalTarget:
         forms = {
             replace(spec, config=(), brokers=ClusterSpec().brokers, log_dirs=1, security="plaintext") for spec in specs
         }
-        if len(forms) > 1 or any(form != ClusterSpec(kafka_version=form.kafka_version) for form in forms):
+        if len(forms) > 1 or any(form != ClusterSpec(version=form.version) for form in forms):
             raise ConfigurationError(
                 "version, image, number, JVM options, CPU and memory of real brokers are not this suite's to change; "
                 "compare them on --target embedded or containers"

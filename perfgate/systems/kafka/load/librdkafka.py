@@ -269,7 +269,7 @@ def _too_small(scenario: Scenario) -> str:
 
 
 def _cannot_share(scenario: Scenario) -> str | None:
-    if release_numbers(version := scenario.cluster.kafka_version) < SHARE_GROUPS_SINCE:
+    if release_numbers(version := scenario.cluster.version) < SHARE_GROUPS_SINCE:
         return f"share groups came with Kafka {'.'.join(map(str, SHARE_GROUPS_SINCE))}, and these brokers are {version}"
     if not scenario.load.sends:
         return "a backlog is read over and over, and a share group gives each record once"

@@ -123,7 +123,7 @@ def consumer_arguments(scenario: Scenario, *, version: str, topic: str, group: s
 
 def by_hand(scenario: Scenario) -> str:
     """Return the command that repeats the scenario's load with the official tools, or why there is none."""
-    version = scenario.cluster.kafka_version
+    version = scenario.cluster.version
     if reason := inexpressible(scenario):
         return f"no official command makes this load: {reason}"
     if not scenario.load.sends:

@@ -68,7 +68,7 @@ CLASSPATH = "/opt/kafka/libs/*"
 
 
 def image_of(spec: ClusterSpec) -> str:
-    return spec.image or f"{OFFICIAL_IMAGE}:{spec.kafka_version}"
+    return spec.image or f"{OFFICIAL_IMAGE}:{spec.version}"
 
 
 class ContainersCluster(OwnCluster):
@@ -95,7 +95,7 @@ class ContainersCluster(OwnCluster):
         """Containers next to the brokers, by name."""
         self._checked = 0.0
         self._keys: ContainerKeys | None = None
-        self._version = spec.kafka_version
+        self._version = spec.version
 
     def start(self) -> None:
         begin = time.monotonic()
@@ -121,7 +121,7 @@ class ContainersCluster(OwnCluster):
             self._keys.add_user(self.faults, check=check, logged=lambda: self.log_tail(1))
         self._wait_until_ready("SAMEZONE", "CROSSZONE", logged=lambda: self.log_tail(1))
         self._started_s = time.monotonic() - begin
-        self._version = self._version_told() or self.spec.kafka_version
+        self._version = self._version_told() or self.spec.version
         if self._monitoring.own:
             url = f"http://{HOST}:{self._prometheus_port}"
             self.prometheus_url = wait_for_prometheus(

@@ -74,12 +74,12 @@ class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
             )
         # Brokers with such a cache are quicker at first (docs/measurement.md), and other options or another version
         # have none, or one of their own: of two sides that differ so neither starts with it.
-        kinds = {(spec.kafka_version, spec.home, spec.jvm_options) for spec in specs}
+        kinds = {(spec.version, spec.home, spec.jvm_options) for spec in specs}
         self._warm_start = not self._compared or len(kinds) == 1
-        for version, home in sorted({(spec.kafka_version, spec.home) for spec in specs}):
+        for version, home in sorted({(spec.version, spec.home) for spec in specs}):
             find_java(java_needed(version), what=f"Kafka {version}")
             self._say(f"Kafka {version}: resolving and verifying its jars")
-            jars_of(ClusterSpec(kafka_version=version, home=home))
+            jars_of(ClusterSpec(version=version, home=home))
         if self._cross_zone:
             self._say("Toxiproxy: building it, once")
             toxiproxy_server()
@@ -109,7 +109,7 @@ class EmbeddedTarget(KafkaTarget[EmbeddedCluster]):
     def start(self, spec: ClusterSpec, logs: Path) -> EmbeddedCluster:
         """Return a cluster that has started, at the second try if a port was taken meanwhile."""
         java, jars = find_java(), jars_of(spec)
-        self._say(f"Kafka {spec.kafka_version}: starting {spec.brokers} brokers")
+        self._say(f"Kafka {spec.version}: starting {spec.brokers} brokers")
         for attempt in range(START_TRIES):
             cluster = EmbeddedCluster(
                 spec,

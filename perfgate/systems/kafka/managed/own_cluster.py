@@ -159,7 +159,7 @@ class OwnCluster(ABC):
 
     def _common_facts(self) -> dict[str, object]:
         return {
-            "kafka_version": self.spec.kafka_version,
+            "kafka_version": self.spec.version,
             "brokers": self.spec.brokers,
             "rtt_of": OF_CLIENTS
             if self.client_settings()
@@ -182,7 +182,7 @@ class KafkaTarget(OwnTarget[Started]):
         self._monitoring = monitoring
 
     def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
-        return {"kind": self.kind, "name": self.kind, "kafka_version": spec.kafka_version}
+        return {"kind": self.kind, "name": self.kind, "kafka_version": spec.version}
 
     def beside(self, spec: ClusterSpec) -> Started:
         if self._monitoring.url:
