@@ -12,10 +12,11 @@ import time
 import numpy as np
 from confluent_kafka import KafkaError, Message, Producer
 
+from perfgate.load.producing import CHUNK, Sender
 from perfgate.load.schedule import Window, now
+from perfgate.systems.kafka.load import clients
 from perfgate.systems.kafka.load.clib import lib
 from perfgate.systems.kafka.load.instructions import producer_settings
-from perfgate.systems.kafka.load.producing import CHUNK, Sender
 
 RECORDS = 204_800
 RECORD_BYTES = 100
@@ -67,9 +68,16 @@ def by_engine() -> dict[str, float]:
         "seed": 1,
         "drain_s": 1.0,
         "topic": "t",
+        "transaction_ms": 0,
+        "client_path": "",
+        "buffer_bytes": 1 << 30,
+        "buffer_records": 1_000_000,
+        "compressed": False,
+        "lingers": False,
         "client": {**producer_settings(()), **NOWHERE},
     }
-    sender = Sender(spec, 0, Window())
+    client = clients.sending(spec, 0)
+    sender = Sender(spec, 0, Window(), client)
     making = sending = 0.0
     for _ in range(RECORDS // CHUNK):
         begin = time.thread_time()
@@ -78,10 +86,10 @@ def by_engine() -> dict[str, float]:
         sender._send(messages, 0)
         making, sending = making + made - begin, sending + time.thread_time() - made
     begin = time.thread_time()
-    lib.rd_kafka_purge(sender.client.handle, PURGE_ALL)
+    lib.rd_kafka_purge(client.handle, PURGE_ALL)
     while sender.outcomes.counts()["unresolved"]:
-        if not sender._reports.take():
-            sender.client.wait(0.1)
+        if not sender._hear():
+            client.wait(0.1)
     return per_record(0.0, making, making + sending, making + sending + time.thread_time() - begin)
 
 

@@ -9,16 +9,16 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from perfgate.load.schedule import Window, now
+from perfgate.load.worker import Control, emit, run
 from perfgate.model.histogram import LatencyRecorder
 from perfgate.model.load import Sent
-from perfgate.systems.kafka.load.worker import Control, emit, run
 
 LATENCIES = 10_000
 """The histogram of a result has so many values, and its text the length of a real one's."""
 
 
 class IdleClient:
-    """See :class:`perfgate.systems.kafka.load.worker.LoadClient`. Reports one record, without which no load is warm."""
+    """See :class:`perfgate.load.worker.LoadClient`. Reports one record, without which no load is warm."""
 
     errors: Mapping[str, str] = {}
 

@@ -117,7 +117,7 @@ class SendingClient(BrokerClient, Protocol):
     def take(self, hear: Hear, most_s: float) -> int:
         """Pass on the outcomes that there are, for about `most_s` at most and without waiting; return their number.
 
-        Rows need private, partition, offset, len and err. Of an unassigned partition or offset: -1.
+        Rows need private, partition, offset, len and err; of an acknowledged one the partition is known.
         """
 
     def rotate(self) -> None:
@@ -133,11 +133,15 @@ class ReadingClient(BrokerClient, Protocol):
     AT_END: int
     """`err` of a row that says that its partition was read to its end, which is the row's `offset`.
 
-    Only where the spec's "laps" asks for it.
+    Only where the spec's "laps" asks for it it is taken notice of.
     """
     fetches: int
     fetch_ms: float
     """Requests for records in the window, and the time of all their answers; both 0 where a client does not know."""
+    redelivered: int
+    """Records that were given to some client before, as the brokers say; counts where each goes to any client."""
+    accepts: int
+    """Answers to acceptances of records that are in the journal (`accepts_path` of the spec's "history")."""
 
     def connect(self, partitions: int) -> None:
         """Ask for the partitions: those of the spec's "assigned", or what the group gives, which is not waited for.
@@ -149,7 +153,10 @@ class ReadingClient(BrokerClient, Protocol):
         """Number of partitions that it has at present."""
 
     def take(self, hear: Hear) -> int:
-        """Pass on what is there, errors too, in the order read and without waiting; return the number of rows."""
+        """Pass on what is there, errors too, in the order read and without waiting; return the number of rows.
+
+        A client that nothing can wake may wait a little here, and not in `wait`.
+        """
 
     def rest(self, rests: bool) -> None:
         """Ask the brokers for nothing, or read on from where it was; what was fetched ahead is given again."""

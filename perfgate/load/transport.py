@@ -21,7 +21,7 @@ Message = Mapping[str, Any]
 Heard = Callable[[str, Message | None], None]
 """Takes the name of a process and what it says, from any thread; None: it says no more."""
 ROOT = Path(__file__).parents[2]
-WORKER = ("-m", "perfgate.systems.kafka.load.worker")
+WORKER = ("-m", "perfgate.load.worker")
 """What Python is started with for a generator process."""
 LEAD_S = 0.05
 LAST_WORDS = 10

@@ -5,12 +5,12 @@ import time
 
 import pytest
 
+from perfgate.load.producing import STALL_S
 from perfgate.load.schedule import Window
 from perfgate.measure.validity import flaws
 from perfgate.model import Load
-from perfgate.systems.kafka.load.producing import STALL_S, Sender
 from tests.harness.build import accounting, load_result, sent
-from tests.harness.build.transactions import request
+from tests.harness.build.transactions import request, sender
 
 CAPPED = Load(kind="capped", rate=1000.0)
 PACED = Load(kind="paced", rate=1000.0)
@@ -34,17 +34,17 @@ def test_time_in_which_the_generator_stood_still_is_its_own(load: Load, stalled_
 
 
 def test_a_loop_notes_that_it_came_round_late_in_the_window() -> None:
-    told, window = request(), Window()
-    sender = Sender({**told, "client": {**told["client"], "log_level": "0"}}, 0, window)
-    sender._round_again()
+    window = Window()
+    one = sender(request(), 0, window)
+    one._round_again()
     window.set(time.monotonic() - 1, time.monotonic() + 60)
-    sender._round_again()
-    assert sender.stalled_in_window_s == 0.0
+    one._round_again()
+    assert one.stalled_in_window_s == 0.0
     threading.Event().wait(2 * STALL_S)
-    sender._round_again()
-    assert sender.stalled_in_window_s >= 2 * STALL_S
+    one._round_again()
+    assert one.stalled_in_window_s >= 2 * STALL_S
     window.set(time.monotonic() + 60, time.monotonic() + 61)
-    before = sender.stalled_in_window_s
+    before = one.stalled_in_window_s
     threading.Event().wait(2 * STALL_S)
-    sender._round_again()
-    assert sender.stalled_in_window_s == before, "outside the window it spoils nothing"
+    one._round_again()
+    assert one.stalled_in_window_s == before, "outside the window it spoils nothing"

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from perfgate.load import worker
 from perfgate.load.schedule import Window, now
 from perfgate.measure.validity import flaws
 from perfgate.model import Load
-from perfgate.systems.kafka.load import worker
 from tests.harness.build import accounting, load_result, received, sent
 from tests.harness.build.generators import RESULT, SPEC, TALK, driver, observer
 

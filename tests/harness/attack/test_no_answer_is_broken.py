@@ -17,8 +17,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from perfgate.host.starting import check_while_starting, start_error
 from perfgate.judge.scenario_case import judge_scenario
-from perfgate.load import processes
+from perfgate.load import engine, processes
 from perfgate.load.clients import LoadClientError, TransactionError, UnansweredError
+from perfgate.load.worker import _code_of
 from perfgate.measure import campaign as campaign_module
 from perfgate.measure import rounds as rounds_module
 from perfgate.measure.assembly import sends_failed
@@ -43,9 +44,8 @@ from perfgate.systems.kafka.attached import cluster as attached
 from perfgate.systems.kafka.client import topics as topics_module
 from perfgate.systems.kafka.client.roundtrip import request_rtt_ms
 from perfgate.systems.kafka.client.topics import Topics, answer
-from perfgate.systems.kafka.load import librdkafka
 from perfgate.systems.kafka.load.client import _failed
-from perfgate.systems.kafka.load.worker import _code_of
+from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed import readiness
 from perfgate.systems.kafka.managed.readiness import wait_until_ready
 from tests.harness.build import measurement, one_round, scenario
@@ -290,10 +290,10 @@ def test_a_backlog_that_brokers_do_not_take_in_time_is_broken(
     late = processes.NotInTimeError("the generator process producer gave no result within 130 s")
     running.__enter__.return_value.wait_for.side_effect = [None, late]
     running.__enter__.return_value.last = last
-    monkeypatch.setattr(librdkafka, "Generators", lambda *_: running)
+    monkeypatch.setattr(engine, "Generators", lambda *_: running)
     row = replace(scenario(), load=Load(kind="backlog", records=10))
     with pytest.raises(LoadError) as caught:
-        librdkafka.LibrdkafkaDriver().fill(replace(SPEC, scenario=row), Mock())
+        LibrdkafkaDriver().fill(replace(SPEC, scenario=row), Mock())
     if verdict is None:
         assert caught.value is late, "the generator's own doing"
     else:

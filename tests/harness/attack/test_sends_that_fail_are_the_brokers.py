@@ -8,7 +8,7 @@ from unittest.mock import MagicMock, Mock
 import pytest
 
 from perfgate.judge.scenario_case import judge_scenario
-from perfgate.load import processes
+from perfgate.load import engine, processes
 from perfgate.measure.assembly import sends_failed
 from perfgate.measure.faults import fault_round as module
 from perfgate.measure.faults.fault_round import fault_round
@@ -17,7 +17,7 @@ from perfgate.measure.faults.history import Written
 from perfgate.model import Fault, FaultScenario, Load, Measurement, Round, Verdict
 from perfgate.model.faults import NOTHING_DONE
 from perfgate.model.load import LoadError, SendsFailedError
-from perfgate.systems.kafka.load import librdkafka
+from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from tests.harness.build import does, late_texts, measurement, scenario
 from tests.harness.build.faults import FAULT, RATE, faulty, history, measured
 from tests.harness.build.generators import SPEC, driver, observer
@@ -93,10 +93,10 @@ def test_brokers_that_do_not_take_a_backlog_are_broken(
     running.__exit__.return_value = None
     result = {"acked": 7, "attempted": 10, "failed": failed, "errors": {}}
     running.__enter__.return_value.wait_for.return_value = [result]
-    monkeypatch.setattr(librdkafka, "Generators", lambda *_: running)
+    monkeypatch.setattr(engine, "Generators", lambda *_: running)
     row = replace(scenario(), load=Load(kind="backlog", records=10))
     with pytest.raises(SendsFailedError, match="of the backlog's 10 records 7 were acknowledged") as caught:
-        librdkafka.LibrdkafkaDriver().fill(replace(SPEC, scenario=row), Mock())
+        LibrdkafkaDriver().fill(replace(SPEC, scenario=row), Mock())
     found = sends_failed(1, caught.value, own_brokers=True)
     assert found.accounting.attempted == 3, "of those that were not taken"
     assert found.accounting.failed_total == sum(failed.values())

@@ -10,14 +10,15 @@ from dataclasses import replace
 
 import pytest
 
+from perfgate.load import engine
+from perfgate.load.engine import _late
+from perfgate.load.producing import STALL_S
 from perfgate.load.schedule import Window, now, timetable
 from perfgate.model import Load, settings
 from perfgate.model.histogram import merged
 from perfgate.model.load import Late, LoadError, LoadSpec, Observer, Pace
-from perfgate.systems.kafka.load import librdkafka
-from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver, _late
-from perfgate.systems.kafka.load.producing import STALL_S, Sender
-from tests.harness.build.transactions import TRANSACTED, brokers, request
+from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
+from tests.harness.build.transactions import TRANSACTED, brokers, request, sender
 
 RATE = 300
 PACED = replace(TRANSACTED, transaction_ms=0, load=Load(kind="paced", rate=RATE))
@@ -81,7 +82,7 @@ def test_a_generator_that_stood_still_before_its_turn_stood_still_in_it(
 ) -> None:
     """A window of 2 s, of which so much had gone before the thread was back."""
     told = request(PACED, slow_brokers)
-    one = Sender({**told, "client": {**told["client"], "log_level": "0"}, "turns": [[0, 0, 0]]}, 0, Window())
+    one = sender({**told, "turns": [[0, 0, 0]]}, 0, Window())
     began = now()
     one._take_turn(began - began_ago, began - opened_ago, began - opened_ago + min(2.0, opened_ago + 0.1))
     assert one.stalled_in_window_s == pytest.approx(stalled, abs=0.2)
@@ -95,7 +96,7 @@ def test_generators_do_not_end_themselves_before_long_turns_are_over(monkeypatch
         told.append(workers)
         raise LoadError("far enough")
 
-    monkeypatch.setattr(librdkafka, "Generators", begun)
+    monkeypatch.setattr(engine, "Generators", begun)
     at = replace(AT, window_s=300.0)
     spec = LoadSpec(
         scenario=PACED, bootstrap="", security=(), topic="t", run_id="r", seed=1, window_s=10, warmup_max_s=6

@@ -12,6 +12,7 @@ import pytest
 from perfgate.judge.faults.expectation import expected_outage
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load.history import ACCEPT, RECEIPT
+from perfgate.load.journaled import load_flaws
 from perfgate.measure.faults import fault_round as module
 from perfgate.measure.faults.fault_round import fault_round, measure_faults
 from perfgate.measure.faults.flaws import schedule_delay_s
@@ -23,7 +24,7 @@ from perfgate.model.flaw import Doubt
 from perfgate.model.load import LoadError, LogUnreadError, SendsFailedError
 from perfgate.model.target import State
 from perfgate.report.results import recorded_measurement, scenario_entry
-from perfgate.systems.kafka.load.journaled import load_flaws
+from perfgate.systems.kafka.load.instructions import KafkaInstructions
 from tests.harness.build import does, flawed, profile, scenario, threshold
 from tests.harness.build.faults import FAULT, RATE, START, faulty, history, measured, one_fault
 from tests.harness.build.generators import SPEC
@@ -97,7 +98,7 @@ def test_a_flaw_of_the_load_excuses_no_outage_that_it_did_not_make(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    flaws = load_flaws(ROW, [{**SENT, **result}], [READ])
+    flaws = load_flaws(KafkaInstructions(), ROW, [{**SENT, **result}], [READ])
     found = a_round(outage_of(outage_s), tmp_path, monkeypatch, finish=flaws)
     assert found.invalid
     assert judged(found) is verdict

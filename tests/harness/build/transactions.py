@@ -7,8 +7,11 @@ from typing import Any
 
 from confluent_kafka import Producer
 
+from perfgate.load.producing import Sender
+from perfgate.load.schedule import Window
 from perfgate.model import Load, Scenario, TopicSpec, settings
 from perfgate.model.load import LoadSpec
+from perfgate.systems.kafka.load import clients
 from perfgate.systems.kafka.load.instructions import producers_of
 from tests.harness.build.rounds import scenario
 
@@ -35,6 +38,12 @@ def request(row: Scenario = TRANSACTED, bootstrap: str = "", run_id: str = "2026
         warmup_max_s=1,
     )
     return dict(producers_of(spec)["producer-1"])
+
+
+def sender(told: dict[str, Any], number: int, window: Window) -> Sender:
+    """Return Kafka's sender of these instructions, which says nothing on the terminal."""
+    told = {**told, "client": {"log_level": "0", **told["client"]}}
+    return Sender(told, number, window, clients.sending(told, number))
 
 
 @contextmanager

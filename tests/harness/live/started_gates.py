@@ -61,7 +61,7 @@ def running_gate(results: Path, *arguments: object) -> Iterator[tuple[subprocess
 
 def in_the_middle_of_a_round(run: psutil.Process) -> None:
     """Wait until a generator has been sending for a while."""
-    wait_for(lambda: children(run, "perfgate.systems.kafka.load.worker"), BEGUN_BOUND_S, "a generator process")
+    wait_for(lambda: children(run, "perfgate.load.worker"), BEGUN_BOUND_S, "a generator process")
     time.sleep(4)
 
 

@@ -77,7 +77,7 @@ def test_passwords_are_not_in_any_command_line(brokers: Secured, tmp_path: Path)
             seen.update(subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True).stdout.split("\n"))
             time.sleep(0.2)
     assert process.returncode in (0, UNDECIDED)
-    assert any("perfgate.systems.kafka.load.worker" in line for line in seen)
+    assert any("perfgate.load.worker" in line for line in seen)
     assert not [line for line in seen if PASSWORD in line or STORE_PASSWORD in line]
 
 

@@ -24,7 +24,7 @@ AHEAD_WORKER = f"""
 import time
 right = time.monotonic
 time.monotonic = lambda: right() + {AHEAD_S}
-from perfgate.systems.kafka.load import worker
+from perfgate.load import worker
 worker.main()
 """
 

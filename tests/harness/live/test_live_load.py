@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 
 from fixtures.wiring import make_driver
 from perfgate.host.waiting import NotYet, poll_until
+from perfgate.load import engine, journaled
 from perfgate.load.payload import run_tag
 from perfgate.measure.assembly import timed_out_share
 from perfgate.measure.validity import accounting_of, flaws
@@ -30,8 +31,7 @@ from perfgate.model import (
 )
 from perfgate.model.histogram import figures_of, merged
 from perfgate.model.load import LoadError, LoadSpec, Received, Sent
-from perfgate.systems.kafka.load import journaled, librdkafka
-from perfgate.systems.kafka.load.instructions import consumers_of
+from perfgate.systems.kafka.load.instructions import KafkaInstructions, consumers_of
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
@@ -250,8 +250,8 @@ def test_a_group_that_misses_records_is_found(live: LiveLoad[EmbeddedCluster], m
             for name, worker in consumers_of(spec).items()
         }
 
-    monkeypatch.setattr(librdkafka, "consumers_of", short)
-    monkeypatch.setattr(librdkafka, "CATCH_UP_S", 2)
+    monkeypatch.setattr(KafkaInstructions, "consumers_of", staticmethod(short))
+    monkeypatch.setattr(engine, "CATCH_UP_S", 2)
     scenario = row(BASE, load=Load(kind="paced", rate=300), consumers=Consumers(membership="assigned", groups=2))
     result, end_offsets = live.run(DRIVER, scenario)
     found = [flaw.text for flaw in flaws(scenario.load, result, accounting(end_offsets)) if not flaw.metrics]
@@ -467,8 +467,8 @@ def test_a_final_read_that_does_not_reach_the_end_is_told(
         spec, observer = live.spec(scenario, topic), live.observer(topic, 3)
         LibrdkafkaDriver().fill(spec, observer)
         ends = live.topics.end_offsets(topic, 3)
-        rows = journaled.read_everything(spec, tmp_path / "whole", ends, observer)
+        rows = journaled.read_everything(KafkaInstructions(), spec, tmp_path / "whole", ends, observer)
         assert len(rows) == sum(ends) == 1_000
         beyond = (ends[0], ends[1] + 5, ends[2])
         with pytest.raises(LoadError, match=rf"did not reach the end .* partition 1 {ends[1]} of {ends[1] + 5}$"):
-            journaled.read_everything(spec, tmp_path / "short", beyond, observer)
+            journaled.read_everything(KafkaInstructions(), spec, tmp_path / "short", beyond, observer)

@@ -49,7 +49,7 @@ def test_a_broker_killed_in_a_round_is_broken_with_its_reason(tmp_path: Path) ->
 def test_a_generator_killed_in_a_round_is_invalid_with_its_reason(tmp_path: Path) -> None:
     with running_gate(tmp_path, PROBES, "-k", "capped-wide", *LONG_WINDOW) as (process, run):
         in_the_middle_of_a_round(run)
-        children(run, "perfgate.systems.kafka.load.worker")[0].kill()
+        children(run, "perfgate.load.worker")[0].kill()
         done = finished(process, tmp_path)
     reason = only_reason(done, "capped-wide")
     assert "the generator process producer-1 was killed by signal 9 before its result" in reason
@@ -59,7 +59,7 @@ def test_a_generator_killed_in_a_round_is_invalid_with_its_reason(tmp_path: Path
 def test_one_of_several_generators_killed_stops_the_others(tmp_path: Path) -> None:
     with running_gate(tmp_path, PROBES, "-k", "capped-by-four", *LONG_WINDOW) as (process, run):
         in_the_middle_of_a_round(run)
-        generators = children(run, "perfgate.systems.kafka.load.worker")
+        generators = children(run, "perfgate.load.worker")
         assert len(generators) == 3, "two of producers, one of consumers"
         generators[0].kill()
         done = finished(process, tmp_path)

@@ -48,7 +48,8 @@ def test_the_gate_on_three_hosts_over_ssh(
 
 INSTALLED = f"""
 import perfgate
-from perfgate.systems.kafka.load import consuming, producing, worker
+from perfgate.load import worker
+from perfgate.systems.kafka.load import clients
 assert "kafka-perf-gate/hosts" in perfgate.__file__, perfgate.__file__
 {FAKE}"""
 """A generator that needs no cluster, once it has what a real one imports."""

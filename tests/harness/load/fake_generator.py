@@ -52,7 +52,7 @@ import os, resource, time
 from pathlib import Path
 import numpy as np
 from perfgate.load.history import SEND, Journal, sends_path
-from perfgate.systems.kafka.load import worker
+from perfgate.load import worker
 class Filling:
     errors, done = {}, 0
     def run(self, start):

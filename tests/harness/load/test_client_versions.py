@@ -81,7 +81,7 @@ def test_the_older_release_is_fetched_and_loaded() -> None:
     assert cannot_have(OLDER) is None
     script = (
         f"import sys; sys.path.insert(0, {str(folder_of(OLDER))!r}); import confluent_kafka; "
-        "import perfgate.systems.kafka.load.producing; print(confluent_kafka.libversion()[0])"
+        "import perfgate.systems.kafka.load.clients; print(confluent_kafka.libversion()[0])"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == OLDER, done.stderr

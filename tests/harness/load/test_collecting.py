@@ -18,9 +18,10 @@ from perfgate.load import history as collecting
 from perfgate.load.agent import Agent
 from perfgate.load.clocks import Estimate
 from perfgate.load.history import ACCEPT, OUTCOME, RECEIPT, SEND, HostJournals, Journal, read_journal
+from perfgate.load.journaled import load_flaws, not_whole
 from perfgate.model import Load
 from perfgate.model.load import LoadError
-from perfgate.systems.kafka.load.journaled import load_flaws, not_whole
+from perfgate.systems.kafka.load.instructions import KafkaInstructions
 from tests.harness.build import scenario
 
 AHEAD = Estimate(at=100.0, offset=50.0, bound=0.001)
@@ -233,12 +234,12 @@ def test_a_journal_that_lacks_something_of_what_its_process_counted_is_not_whole
 def test_a_process_that_heard_of_the_end_too_late_does_not_make_up_for_one_that_was_behind() -> None:
     """Both were added up: 5 too few and 5 too many came to nothing; too many alone were "-5 never handed over"."""
     late, early = ({"pushback_s": 0.0, "unsent": unsent} for unsent in (5, -5))
-    found = load_flaws(PACED, [late, early], [])
+    found = load_flaws(KafkaInstructions(), PACED, [late, early], [])
     assert list(dict.fromkeys(doubt.text for doubt in found)) == [
         "5 records of the schedule were never handed over",
         "5 records were sent after the load's end, of which a generator process heard too late",
     ]
     assert found[0].offset == pytest.approx(5 * 2 / 100), "for so long one of two processes sent nothing"
-    assert load_flaws(PACED, [{"pushback_s": 0.0, "unsent": 0}], [READ]) == []
-    (short,) = load_flaws(PACED, [{"pushback_s": 0.0, "unsent": 0}], [{**READ, "missed": 7}])
+    assert load_flaws(KafkaInstructions(), PACED, [{"pushback_s": 0.0, "unsent": 0}], [READ]) == []
+    (short,) = load_flaws(KafkaInstructions(), PACED, [{"pushback_s": 0.0, "unsent": 0}], [{**READ, "missed": 7}])
     assert short.text == "the consumers were given 7 records less than the log holds"

@@ -5,13 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from perfgate.load import producing
 from perfgate.load.schedule import Window, now
 from perfgate.model import Load, settings
 from perfgate.model.histogram import figures_of
-from perfgate.systems.kafka.load import outcomes, producing
-from perfgate.systems.kafka.load.outcomes import Reports
-from perfgate.systems.kafka.load.producing import Sender
-from tests.harness.build.transactions import TRANSACTED, brokers, request
+from tests.harness.build.transactions import TRANSACTED, brokers, request, sender
 
 
 def test_no_partition_of_a_broker_waits_for_the_others() -> None:
@@ -24,7 +22,7 @@ def test_no_partition_of_a_broker_waits_for_the_others() -> None:
     )
     window = Window()
     with brokers(1, rtt_ms=5) as addresses:
-        one = Sender(request(row, addresses), 0, window)
+        one = sender(request(row, addresses), 0, window)
         one.connect()
         start = now()
         window.set(start + 1, start + 3)
@@ -33,7 +31,7 @@ def test_no_partition_of_a_broker_waits_for_the_others() -> None:
     assert max(p99_ms) < 5 * min(p99_ms)
 
 
-def test_reports_are_heard_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_are_heard_for_a_bounded_time() -> None:
     """A hundred requests of one record each: as many reports, which may not all be taken at once."""
     row = replace(
         TRANSACTED,
@@ -43,15 +41,13 @@ def test_reports_are_heard_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -
     )
     window = Window()
     with brokers(1) as addresses:
-        one = Sender({**request(row, addresses), "records": 100}, 0, window)
+        one = sender({**request(row, addresses), "records": 100}, 0, window)
         one.connect()
         heard: list[int] = []
-        monkeypatch.setattr(outcomes, "MOST_S", -1.0)  # over as soon as one was taken
-        taking = Reports(one.client, one.outcomes.hear)
         one._send(one._make(100, now()), 0)
         until = now() + 10
         while sum(heard) < 100 and now() < until:
-            heard.append(taking.take())
+            heard.append(one.client.take(one.outcomes.hear, -1.0))  # over as soon as one was taken
     assert sum(heard) == 100
     assert max(heard) == 1
 
@@ -67,7 +63,7 @@ def test_a_record_that_waits_for_the_one_before_is_sent_as_soon_as_that_is_ackno
     )
     slept: list[float] = []
     with brokers(1) as addresses:
-        one = Sender({**request(row, addresses), "records": 50}, 0, Window())
+        one = sender({**request(row, addresses), "records": 50}, 0, Window())
         one.connect()
         monkeypatch.setattr(producing, "time", Slept(slept))
         one.run(now())

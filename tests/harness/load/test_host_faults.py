@@ -14,10 +14,11 @@ from perfgate.host.journal import PREFIX
 from perfgate.load.agent import Agent
 from perfgate.load.history import OUTCOME, outcomes_path, read_journal
 from perfgate.load.hosts import DaskTransport, dask_hosts
+from perfgate.load.journaled import JournaledGenerators
 from perfgate.load.processes import Generators
 from perfgate.measure.host_validity import host_flaws
 from perfgate.model.load import LoadError
-from perfgate.systems.kafka.load.journaled import JournaledGenerators
+from perfgate.systems.kafka.load.instructions import KafkaInstructions
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from tests.harness.build.generators import SPEC, observer
 from tests.harness.host.test_environment import FOLLOWS
@@ -76,7 +77,7 @@ def hosts(folder: Path) -> Iterator[DaskTransport]:
 
 def journaled(transport: DaskTransport, folder: Path) -> JournaledGenerators:
     """Return a load that has begun and ended."""
-    with JournaledGenerators(TWO, folder, observer([]), transport) as load:
+    with JournaledGenerators(KafkaInstructions(), TWO, folder, observer([]), transport) as load:
         load.begin()
         load.finish()
     return load
@@ -128,7 +129,7 @@ def test_a_clock_that_steps_is_named_with_how_much(hosts: DaskTransport, folder:
 def test_a_host_that_dies_with_its_journals_is_named(hosts: DaskTransport, folder: Path, tmp_path: Path) -> None:
     """The last one with these hosts: one that was lost stays lost."""
     assert not list((folder / "tmp").glob(f"{PREFIX}*")), "each round so far has deleted its own"
-    with JournaledGenerators(TWO, tmp_path, observer([]), hosts) as load:
+    with JournaledGenerators(KafkaInstructions(), TWO, tmp_path, observer([]), hosts) as load:
         load.begin()
         victim = generators()[1].parent()
         assert victim is not None
@@ -188,7 +189,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
 def test_a_full_disk_is_named_with_its_host_and_leaves_nothing(disk: Disk, tmp_path: Path) -> None:
     with dask_hosts("local:1", worker=FILLS) as transport:
         began = time.monotonic()
-        with JournaledGenerators(SPEC, tmp_path / "here", observer([]), transport) as load:
+        with JournaledGenerators(KafkaInstructions(), SPEC, tmp_path / "here", observer([]), transport) as load:
             with pytest.raises(LoadError, match=rf"{disk.words} \(on host-1\)"):
                 load.begin()  # is over within a second, and most of that time the disk is full
             assert len(list(disk.folder.glob(f"{PREFIX}*"))) == 1
@@ -199,7 +200,7 @@ def test_a_full_disk_is_named_with_its_host_and_leaves_nothing(disk: Disk, tmp_p
         disk.fill()
         with (
             pytest.raises(LoadError, match=r"load host host-1: its generators cannot be started: "),
-            JournaledGenerators(SPEC, tmp_path / "here", observer([]), transport),
+            JournaledGenerators(KafkaInstructions(), SPEC, tmp_path / "here", observer([]), transport),
         ):
             pass
         assert none_left(15)

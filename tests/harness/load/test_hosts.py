@@ -128,7 +128,7 @@ def test_each_host_tells_what_its_machine_did_in_the_window(result: LoadResult) 
 def test_a_load_on_the_first_hosts_alone_has_no_process_on_the_others(
     hosts: DaskTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perfgate.systems.kafka.load.librdkafka.paired", lambda producers, consumers: True)
+    monkeypatch.setattr("perfgate.load.engine.paired", lambda producers, consumers: True)
     result = LibrdkafkaDriver(hosts).run(replace(THREE, hosts=2), observer([]))
     assert [(host.name, host.processes) for host in result.hosts] == [("host-1", 2), ("host-2", 1)]
     assert (hosts.names, hosts.first(2).names) == (["host-1", "host-2", "host-3"], ["host-1", "host-2"])

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from benchmarks.hosts import RESULTS
 from benchmarks.hosts_figures import BUSY, LEADING, Costs, hosts_needed, led, ratios, tables
 from benchmarks.idle_generator import IdleClient
+from perfgate.load.engine import _sent
 from perfgate.load.schedule import Window
-from perfgate.systems.kafka.load.librdkafka import _sent
 
 
 def costs(rate: float, us: float, run: float, agent: float) -> Costs:

@@ -10,13 +10,14 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
+from perfgate.load import outcomes as module
+from perfgate.load import producing
 from perfgate.load.history import OUTCOME, SEND, Journal, outcomes_path, read_journal, sends_path
+from perfgate.load.outcomes import Outcomes
 from perfgate.load.schedule import Window
 from perfgate.model.histogram import encode, latency_metrics
-from perfgate.systems.kafka.load import outcomes as module
-from perfgate.systems.kafka.load import producing
-from perfgate.systems.kafka.load.clib import MESSAGE
-from perfgate.systems.kafka.load.outcomes import Outcomes
+from perfgate.systems.kafka.load.clib import ERR_PURGE_QUEUE, MESSAGE
+from perfgate.systems.kafka.load.clib import TIMED_OUT as TIMED_OUT_CODES
 
 UNDER_WAY = 1_000
 
@@ -67,6 +68,8 @@ def test_a_buffer_that_fills_again_while_it_catches_up_is_full_all_the_time(monk
 class Counted:
     """Stands in for a client: counts what fails."""
 
+    PURGED, TIMED_OUT = ERR_PURGE_QUEUE, TIMED_OUT_CODES
+
     def __init__(self) -> None:
         self.failed: Counter[str] = Counter()
 
@@ -104,8 +107,7 @@ class Sent:
     def hear(self, at: float, messages: np.ndarray, *errors: int) -> None:
         if errors:
             messages["err"] = errors
-        self.moment = at
-        self.outcomes.hear(messages.ctypes.data + MESSAGE.itemsize * np.arange(len(messages), dtype=np.uint64))
+        self.outcomes.hear(messages, at)
 
     def told(self, *names: str) -> tuple[int, ...]:
         found = self.outcomes.counts()
@@ -224,39 +226,35 @@ def test_what_a_producer_writes_down_is_what_it_handed_over_and_heard(
     ("waiting", "acked", "withdrawn"), [(0, 0, False), (1, 0, True), (50, 1000, False), (51, 1000, True)]
 )
 def test_at_the_end_what_brokers_need_more_than_half_a_second_for_is_withdrawn(
-    monkeypatch: pytest.MonkeyPatch, waiting: int, acked: int, withdrawn: bool
+    waiting: int, acked: int, withdrawn: bool
 ) -> None:
     """1,000 were acknowledged in the window of 10 s: 50 more take half a second."""
-    lib, window = Mock(), Window()
-    lib.rd_kafka_outq_len.return_value = waiting
-    monkeypatch.setattr(producing, "lib", lib)
+    client, window = Mock(), Window()
+    client.under_way.return_value = waiting
     window.set(10.0, 20.0)
-    producing.Withdrawing(Mock(), window, Mock(acked_in_window=acked), 0.0).at_the_end()
-    assert lib.rd_kafka_purge.called is withdrawn
+    producing.Withdrawing(client, window, Mock(acked_in_window=acked), 0.0).at_the_end()
+    assert client.withdraw.called is withdrawn
 
 
-def test_in_a_gap_what_is_left_is_withdrawn_once_when_three_quarters_of_it_have_gone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    lib, window = Mock(), Window()
-    lib.rd_kafka_outq_len.return_value = 5
-    monkeypatch.setattr(producing, "lib", lib)
+def test_in_a_gap_what_is_left_is_withdrawn_once_when_three_quarters_of_it_have_gone() -> None:
+    client, window = Mock(), Window()
+    client.under_way.return_value = 5
     window.set(10.0, 20.0)
-    one = producing.Withdrawing(Mock(), window, Mock(), 2.0)
+    one = producing.Withdrawing(client, window, Mock(), 2.0)
 
     def calls(*moments: float) -> int:
         for moment in moments:
             one.in_gap(moment)
-        return int(lib.rd_kafka_purge.call_count)
+        return int(client.withdraw.call_count)
 
     assert calls(15.0, 20.0, 21.5) == 0
     assert calls(21.51, 21.6, 22.0) == 1, "once a turn"
     window.set(30.0, 40.0)
     assert calls(30.0, 41.5) == 1
-    lib.rd_kafka_outq_len.return_value = 0
+    client.under_way.return_value = 0
     assert calls(41.6) == 1, "nothing is left of this one"
-    lib.rd_kafka_outq_len.return_value = 5
+    client.under_way.return_value = 5
     assert calls(41.7) == 1, "what came since has all of the gap"
-    never = producing.Withdrawing(Mock(), window, Mock(), 0.0)
+    never = producing.Withdrawing(client, window, Mock(), 0.0)
     never.in_gap(99.0)
-    assert lib.rd_kafka_purge.call_count == 1, "without turns"
+    assert client.withdraw.call_count == 1, "without turns"

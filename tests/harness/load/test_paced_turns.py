@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from perfgate.load.schedule import Window, now
-from perfgate.systems.kafka.load.producing import Sender
-from tests.harness.build.transactions import TRANSACTED, brokers, request
+from tests.harness.build.transactions import TRANSACTED, brokers, request, sender
 
 GAP_S = 2.0
 """A machine that does not let a thread run for longer loses a whole turn, which is no matter of the last record."""
@@ -23,9 +22,7 @@ def test_no_record_of_a_turn_is_given_up_because_its_thread_was_woken_late(
     window = Window()
     with brokers(1) as addresses:
         told = request(replace(TRANSACTED, transaction_ms=0), addresses)
-        one = Sender(
-            {**told, "client": {**told["client"], "log_level": "0"}, "turns": TURNS, "gap_s": GAP_S}, 0, window
-        )
+        one = sender({**told, "turns": TURNS, "gap_s": GAP_S}, 0, window)
         one.connect()
         wait: Callable[[float], object] = one.client.wait
 

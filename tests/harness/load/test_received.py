@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.load import consuming as module
+from perfgate.load.consuming import CRC_EVERY, Receipts
 from perfgate.load.history import RECEIPT, Journal, read_journal, receipts_path
 from perfgate.load.payload import HEADER
 from perfgate.load.schedule import Window
 from perfgate.model.histogram import encode, latency_metrics
-from perfgate.systems.kafka.load import consuming as module
-from perfgate.systems.kafka.load.consuming import CRC_EVERY, Receipts
 
 RUN, BODY = 77, b"the body"
 

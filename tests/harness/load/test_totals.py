@@ -3,7 +3,7 @@
 from dataclasses import fields
 from typing import Any
 
-from perfgate.systems.kafka.load.librdkafka import _load_result
+from perfgate.load.engine import _load_result
 
 PROCESS = {"cpu_cores": 0.5, "busiest_thread_cores": 0.4, "rss_mib": 80.0, "failed": {}, "errors": {}, "clients": 1}
 SENT = {

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.load.clients import TransactionError
+from perfgate.load.producing import Sender
 from perfgate.load.schedule import Window, now
 from perfgate.measure.assembly import sends_failed
 from perfgate.measure.validity import LATE, accounting_of, flaws
@@ -19,10 +20,10 @@ from perfgate.model import Change, Fault, FaultScenario, Load, Scenario, setting
 from perfgate.model.load import SendsFailedError
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.load.official import inexpressible
-from perfgate.systems.kafka.load.producing import Sender
 from tests.harness.build import histogram, late_texts, load_result, scenario, sent
 from tests.harness.build.comparing import comparing
 from tests.harness.build.transactions import PARTITIONS, TRANSACTED, brokers, request
+from tests.harness.build.transactions import sender as made_sender
 
 CAPPED = Load(kind="capped", rate=1000.0)
 
@@ -97,7 +98,7 @@ def mock_brokers() -> Iterator[str]:
 
 def sender(bootstrap: str, window: Window, number: int = 0, **changes: Any) -> Sender:
     told = request(replace(TRANSACTED, **changes), bootstrap)
-    made = Sender({**told, "client": {**told["client"], "log_level": "0"}}, number, window)
+    made = made_sender(told, number, window)
     made.connect()
     return made
 

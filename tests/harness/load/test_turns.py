@@ -6,9 +6,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.load.producing import chunk_of
 from perfgate.load.schedule import LARGEST_GAP_S, SIDES, pace, timetable
 from perfgate.model import KIB, with_settings
-from perfgate.systems.kafka.load.producing import chunk_of
 from tests.harness.build import scenario
 
 PACE = pace([scenario(), scenario()], 10_000)
@@ -50,7 +50,7 @@ def test_the_gap_lets_a_buffer_drain(rate: float, batch_kib: int, linger_ms: int
 @given(st.integers(16, 1 << 20), st.integers(40, 4096), st.integers(1, 100))
 def test_a_buffer_never_holds_one_partition_only(buffer_kib: int, record_bytes: int, partitions: int) -> None:
     """With chunks as large as the buffer, one partition at a time was served: 40 % of the rate over a slow link."""
-    chunk = chunk_of({"queue.buffering.max.kbytes": str(buffer_kib)}, record_bytes, partitions)
+    chunk = chunk_of(buffer_kib * KIB, record_bytes, partitions)
     assert 1 <= chunk <= 256
     assert chunk == 1 or chunk * partitions * record_bytes <= buffer_kib * KIB / 8
 

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfgate.load import processes
+from perfgate.load import engine, processes, worker
 from perfgate.load import transport as local
+from perfgate.load.instructions import paired
 from perfgate.load.transport import LocalTransport
 from perfgate.measure.plan import reads_what_it_wrote
 from perfgate.metrics.prometheus_sampler import PrometheusSampler
 from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.model import Consumers, Keys, Load, settings
 from perfgate.model.load import LoadError, SendsFailedError
-from perfgate.systems.kafka.load import librdkafka, worker
-from perfgate.systems.kafka.load.instructions import consumers_of, paired, producers_of
+from perfgate.systems.kafka.load.instructions import consumers_of, producers_of
 from tests.harness.build.generators import RESULT, SPEC, TALK, driver, observer
 
 BACKLOG, PACED = Load(kind="backlog", records=10), Load(kind="paced", rate=10)
@@ -114,16 +114,16 @@ def test_a_generator_says_whose_failure_it_was(code: str, kind: type) -> None:
 
 
 def test_a_generator_that_never_gives_its_result_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(librdkafka, "DRAIN_MARGIN_S", -5)
+    monkeypatch.setattr(engine, "DRAIN_MARGIN_S", -5)
     with pytest.raises(LoadError, match="the generator process producer-1 gave no result within 1 s"):
         driver(TALK + "time.sleep(600)").run(SPEC, observer([]))
 
 
 QUIET_RUN = """
 import json, subprocess, sys
-from perfgate.systems.kafka.load import worker
+from perfgate.load import worker
 spec = json.dumps({"most_s": float(sys.argv[1])})
-waits = "from perfgate.systems.kafka.load.worker import *; Control(); time.sleep(120)"
+waits = "from perfgate.load.worker import *; Control(); time.sleep(120)"
 child = subprocess.Popen([sys.executable, "-c", waits],
                          stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 child.stdin.write(spec + "\\n")

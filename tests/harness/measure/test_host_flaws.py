@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from perfgate.load.host_reports import host_reports
 from perfgate.load.transport import HostClock
 from perfgate.measure.host_validity import fault_host_flaws, host_flaws, spoilt_by_clocks
 from perfgate.model import Load
 from perfgate.model.histogram import merged
 from perfgate.model.load import LoadResult
-from perfgate.systems.kafka.load.hosts import host_reports
 from tests.harness.build import histogram, load_result, received, sent
 from tests.harness.build.hosts import HOST, MACHINE
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.load import engine
 from perfgate.measure.bench import Bench
 from perfgate.measure.load_watch import LoadWatch
 from perfgate.measure.plan import at_most
@@ -25,7 +26,7 @@ from perfgate.systems.kafka.attached.cluster import ExternalCluster
 from perfgate.systems.kafka.attached.described import Limits, load_target
 from perfgate.systems.kafka.attached.external import ExternalTarget
 from perfgate.systems.kafka.attached.limits import beyond, lacks_permission
-from perfgate.systems.kafka.load import librdkafka
+from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from tests.harness.build import scenario
 from tests.harness.build.real_brokers import FILE, target
 
@@ -88,8 +89,8 @@ def test_every_load_is_told_what_the_target_allows(
             told.extend(specs.values())
             return running
 
-        monkeypatch.setattr(librdkafka, "Generators", generators)
-        librdkafka.LibrdkafkaDriver().fill(spec, Mock())
+        monkeypatch.setattr(engine, "Generators", generators)
+        LibrdkafkaDriver().fill(spec, Mock())
         assert [(one["rate"], one["most_rate"]) for one in told] == [(20.0, 20.0)], "1e9 records/s once"
 
 

@@ -1,43 +1,25 @@
-"""One librdkafka client and its transactions: made from settings, connected, woken by its own queue."""
+"""What every librdkafka client has: made from settings, connected, woken by its own queue."""
 
 from __future__ import annotations
 
 import ctypes
 import json
-import math
 import os
 import select
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from perfgate.load.clients import LoadClientError, TransactionError, UnansweredError
-from perfgate.load.schedule import now
+from perfgate.load.clients import LoadClientError, UnansweredError
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.client.iam import logs_in_by_iam, tokens, without_iam
 from perfgate.systems.kafka.load import clib
 from perfgate.systems.kafka.load.clib import lib
 
 METADATA_TIMEOUT_MS = 15_000
-TIMER_SLACK_NS = 1_000
-PR_SET_TIMERSLACK = 29
-
-_libc = ctypes.CDLL(None)
-INIT_TIMEOUT_MS = 30_000
-ABORT_TIMEOUT_MS = 5_000
 NO_ANSWER = "_TIMED_OUT"
 NO_ANSWERS = (NO_ANSWER, "_TRANSPORT", "_ALL_BROKERS_DOWN")
 """librdkafka's names of missing answers."""
-FLUSH_MS = 1
-"""Longest wait of one check whether all is flushed: an acknowledgement may be dated this late then."""
-
-
-def precise_timers() -> None:
-    """Let the calling thread's waits end when they should; Linux adds 50 us by default."""
-    _libc.prctl(PR_SET_TIMERSLACK, ctypes.c_ulong(TIMER_SLACK_NS))
 
 
 def _failed(reason: str, code: int) -> LoadClientError:
@@ -48,7 +30,9 @@ def _failed(reason: str, code: int) -> LoadClientError:
 
 
 class Client:
-    """A producer or consumer of one topic; it ends with its process. Not thread-safe: one thread per client."""
+    """See :class:`perfgate.load.clients.BrokerClient`."""
+
+    NO_ANSWER = NO_ANSWER
 
     def __init__(
         self,
@@ -121,10 +105,6 @@ class Client:
         if select.select([self._woken], [], [], max(0.0, seconds))[0]:
             os.read(self._woken, 4096)
 
-    def rotate(self) -> None:
-        """Have each broker's thread begin with its next partition. With linger.ms above 0 batches might end early."""
-        lib.rd_kafka_flush(self.handle, 0)  # wakes these threads, and waits for nothing
-
     def note_error(self, code: int, text: str) -> None:
         """Remember the first words of each kind of error."""
         self.errors.setdefault(clib.error_name(code), text)
@@ -155,70 +135,3 @@ class Client:
         if self._told_stats is not None:
             self._told_stats(json.loads(ctypes.string_at(text, size)))
         return 0
-
-
-def id_of(spec: Mapping[str, Any], number: int) -> dict[str, str]:
-    """The setting that names this client to the transaction coordinator; none without transactions."""
-    return {"transactional.id": f"{spec['transactional_id']}-{number}"} if spec["transaction_ms"] else {}
-
-
-class Transactions:
-    """Keeps one transaction open for `open_s`, commits it, begins the next; with 0 s there are none.
-
-    A commit writes one control record, a marker, into each partition that the transaction wrote to. All records of a
-    committed transaction were acknowledged, so that these are the partitions whose count of them has grown.
-    """
-
-    def __init__(self, client: Client, open_s: float, acked_by_partition: npt.NDArray[np.int64]) -> None:
-        """`acked_by_partition`: the records acknowledged so far, counted by the caller."""
-        self._client, self._open_s, self._acked = client, open_s, acked_by_partition
-        self._acked_before = acked_by_partition.copy()
-        self.used = open_s > 0
-        self._ends = math.inf
-        self.markers_by_partition = np.zeros_like(acked_by_partition)
-
-    def init(self) -> None:
-        """Register the transactional.id, which ends what its last user left open. Raises TransactionError."""
-        if self.used:
-            self._must(lib.rd_kafka_init_transactions(self._client.handle, INIT_TIMEOUT_MS), "registering its id")
-
-    def begin(self) -> None:
-        if self.used:
-            self._must(lib.rd_kafka_begin_transaction(self._client.handle), "beginning")
-            self._acked_before[:] = self._acked
-            self._ends = now() + self._open_s
-
-    def due(self, moment: float) -> bool:
-        return moment >= self._ends
-
-    def commit(self, hear: Callable[[], int], within_s: float) -> bool:
-        """Wait until all records of the open one are acknowledged, which `hear` counts, then commit it.
-
-        Return whether there was one. Raises TransactionError with the reason when one of its records was not
-        acknowledged, or when it takes longer: then it is aborted.
-        """
-        if not self.used:
-            return False
-        deadline = now() + within_s
-        hear()
-        # Delivery reports come as events, so that librdkafka's own flush waits until they are taken.
-        while lib.rd_kafka_flush(self._client.handle, FLUSH_MS) and now() < deadline:
-            hear()
-        left_ms = max(1, int((deadline - now()) * 1e3))
-        self._must(lib.rd_kafka_commit_transaction(self._client.handle, left_ms), "committing")
-        self.markers_by_partition += self._acked > self._acked_before
-        return True
-
-    def _must(self, error: int | None, doing: str) -> None:
-        if not error:
-            return
-        words, code = lib.rd_kafka_error_string(error).decode(), lib.rd_kafka_error_name(error).decode()
-        if lib.rd_kafka_error_txn_requires_abort(error):
-            lib.rd_kafka_error_destroy(error)
-            words += ", aborted"
-            error = lib.rd_kafka_abort_transaction(self._client.handle, ABORT_TIMEOUT_MS)
-            words += f"; aborting: {lib.rd_kafka_error_string(error).decode()}" if error else ""
-        if error:
-            lib.rd_kafka_error_destroy(error)
-        causes = [text for text in self._client.errors.values() if text not in words]
-        raise TransactionError("; ".join([f"transaction: {doing}: {words}", *causes]), code)

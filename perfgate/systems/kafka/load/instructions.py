@@ -1,29 +1,23 @@
-"""Instructions for generator processes: their clients' version and settings, and their share of a scenario's load."""
+"""What Kafka's generator processes are told: their clients' version and settings; and what these clients cannot do."""
 
 from __future__ import annotations
 
-import itertools
-import math
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from typing import cast
 
 from perfgate.host.disk import cache_dir
-from perfgate.load.payload import is_compact, run_tag
-from perfgate.model import Scenario, Settings, with_settings
+from perfgate.load.instructions import Requests, consumer_requests, producer_requests
+from perfgate.model import KIB, FaultScenario, Scenario, Settings, with_settings
+from perfgate.model.changes import release_numbers
 from perfgate.model.load import LoadSpec
+from perfgate.systems.kafka.load.official import by_hand
 
-READY_TIMEOUT_S = 45
-DRAIN_MARGIN_S = 10
-MARGIN_S = 900.0
-"""A load that is never ended lasts this much longer than it should, and no more."""
+SYSTEM = "kafka"
 STATISTICS_MS = 500
-PRODUCE, CONSUME = "producer", "consumer"
 
 # librdkafka's equivalents of the Java client's defaults, where the scenario states nothing else:
 # its own defaults are 1,000,000 requests in flight, linger 5 ms, 1 MB batches, 1 GiB of buffer and 300 s to deliver.
@@ -59,6 +53,8 @@ STORE_KIB, STORE_RECORDS = 131_072, 300_000
 """A consumer's fetch-ahead over all its partitions: as much as stays under 300 MiB of memory in all."""
 PACKAGE = "confluent-kafka"
 INSTALL_TIMEOUT_S = 300
+SHARE_GROUPS_SINCE = (4, 2)
+"""Kafka's own clusters have them switched on from this release on (KIP-932)."""
 
 
 def producer_settings(producer: Settings) -> dict[str, str]:
@@ -71,42 +67,29 @@ def drain_s_of(scenario: Scenario) -> float:
     return float(producer_settings(scenario.producer)["delivery.timeout.ms"]) / 1e3 + 5
 
 
-def producers_of(spec: LoadSpec) -> dict[str, dict[str, object]]:
-    """Instructions of each producer process, by its name."""
+def producers_of(spec: LoadSpec) -> Requests:
+    """What each producer process is told, by its name."""
     scenario = spec.scenario
     client = producer_settings(scenario.producer)
     if scenario.transaction_ms:
         # Brokers abort what is open for longer, and librdkafka refuses to wait longer for a record than that.
         client.setdefault("transaction.timeout.ms", client["delivery.timeout.ms"])
-    request = {
-        **_common(spec, "produce", client),
-        "transaction_ms": scenario.transaction_ms,
-        # Of the client of this number, in every round of the run: brokers remember each for days.
-        "transactional_id": f"{spec.prefix}{spec.run_id}",
-        "paced": scenario.load.open_loop,
-        "rate": scenario.load.rate,
-        "most_rate": spec.most_rate if spec.most_rate < math.inf else 0.0,
-        "records": 0,
-        "record_bytes": scenario.record_bytes,
-        "payload": asdict(scenario.payload),
-        "keys": asdict(scenario.keys),
-        "seed": spec.seed,
-        "drain_s": drain_s_of(scenario),
-        "clients": scenario.threads,
-        "of": scenario.producers * scenario.threads,
+    own = {
+        **_common(spec, client),
+        "buffer_bytes": int(client["queue.buffering.max.kbytes"]) * KIB,
+        "buffer_records": int(client["queue.buffering.max.messages"]),
+        "compressed": client["compression.type"] != "none",
+        "lingers": float(client["linger.ms"]) > 0,
     }
-    firsts = range(0, scenario.producers * scenario.threads, scenario.threads)
-    return {f"{PRODUCE}-{n}": {**request, "first": first} for n, first in enumerate(firsts, 1)}
+    return producer_requests(spec, own, drain_s_of(scenario))
 
 
-def consumers_of(spec: LoadSpec) -> dict[str, dict[str, object]]:
-    """Instructions of each consumer process, by its name; those of a group follow one another."""
+def consumers_of(spec: LoadSpec) -> Requests:
+    """What each consumer process is told, by its name."""
     scenario, consumers = spec.scenario, spec.scenario.consumers
     if consumers is None:
         return {}
     backlog = not scenario.load.sends
-    count = consumers.processes * consumers.threads
-    shares = [list(range(number, scenario.topic.partitions, count)) for number in range(count)] * consumers.groups
     store = {
         "queued.max.messages.kbytes": str(max(1024, STORE_KIB // scenario.topic.partitions)),
         "queued.min.messages": str(max(1000, STORE_RECORDS // scenario.topic.partitions)),
@@ -119,59 +102,17 @@ def consumers_of(spec: LoadSpec) -> dict[str, dict[str, object]]:
     client |= {"enable.auto.commit": "false"} if consumers.membership == "assigned" else {}
     client |= {} if share else {"statistics.interval.ms": str(STATISTICS_MS)}
     client |= {"enable.partition.eof": "true"} if backlog else {}
-    request = {
-        "assigned": shares if consumers.membership == "assigned" else None,
-        "share": share,
-        "laps": backlog,
-        "compact_bytes": scenario.record_bytes if is_compact(scenario.payload, scenario.record_bytes) else 0,
-        "paced_rate": scenario.load.rate if scenario.load.open_loop else 0.0,
-        "transactions": scenario.transaction_ms > 0,
-        "producers": 1 if backlog else scenario.producers * scenario.threads,
-        "clients": consumers.threads,
-    }
-    found: dict[str, dict[str, object]] = {}
-    for number in range(consumers.groups * consumers.processes):
-        common = _common(spec, "consume", {**client, "group.id": group_of(spec.topic, number // consumers.processes)})
-        found[f"{CONSUME}-{number + 1}"] = {**common, **request, "first": number * consumers.threads}
-    return found
+
+    def own(group: str) -> dict[str, object]:
+        return {**_common(spec, {**client, "group.id": group}), "share": share}
+
+    return consumer_requests(spec, own, drain_s_of(scenario))
 
 
-def paired(producers: Mapping[str, dict[str, object]], consumers: Mapping[str, dict[str, object]]) -> bool:
-    """Have each producer process write what the consumer process of its number reads; return whether that is possible.
-
-    It is where both are as many, partitions are assigned, as many to each, and no keys choose them. The load is the
-    same; dealt out to hosts, each host reads what it wrote: end-to-end latency needs one clock then.
-    """
-    shares = [_read_by(consumer) for consumer in consumers.values()]
-    if len(producers) != len(consumers) or len(set(map(len, shares))) != 1:
-        return False
-    every = sorted(itertools.chain.from_iterable(shares))  # of several groups each reads all
-    if every != list(range(cast(int, next(iter(producers.values()))["partitions"]))):
-        return False
-    if any(cast(Mapping[str, object], producer["keys"])["kind"] != "none" for producer in producers.values()):
-        return False
-    for producer, share in zip(producers.values(), shares, strict=True):
-        producer["own_partitions"] = share
-    return True
-
-
-def _read_by(consumer: Mapping[str, object]) -> list[int]:
-    first, clients = cast(int, consumer["first"]), cast(int, consumer["clients"])
-    assigned = cast(list[list[int]], consumer["assigned"] or [])
-    return sorted(itertools.chain.from_iterable(assigned[first : first + clients]))
-
-
-def group_of(topic: str, number: int) -> str:
-    """Name of a topic's consumer group: the topic's own, with a number from the second group on."""
-    return f"{topic}-{number + 1}" if number else topic
-
-
-def _common(spec: LoadSpec, role: str, client: Mapping[str, str]) -> dict[str, object]:
+def _common(spec: LoadSpec, client: Mapping[str, str]) -> dict[str, object]:
     return {
-        "role": role,
+        "system": SYSTEM,
         "client_path": str(folder_of(spec.scenario.client_version)) if spec.scenario.client_version else "",
-        "topic": spec.topic,
-        "partitions": spec.scenario.topic.partitions,
         # The scenario's own settings win: what is measured is what is declared.
         "client": {
             **dict(spec.security),
@@ -179,8 +120,6 @@ def _common(spec: LoadSpec, role: str, client: Mapping[str, str]) -> dict[str, o
             "bootstrap.servers": spec.bootstrap,
             "allow.auto.create.topics": "false",
         },
-        "run": run_tag(spec.run_id),
-        "most_s": spec.warmup_max_s + spec.window_s + drain_s_of(spec.scenario) + MARGIN_S,
     }
 
 
@@ -215,4 +154,38 @@ def cannot_have(wanted: str) -> str | None:
         except OSError:  # another run was faster
             if not folder.is_dir():
                 raise
+    return None
+
+
+class KafkaInstructions:
+    """See :class:`perfgate.load.instructions.Instructions`."""
+
+    system, engine = SYSTEM, "librdkafka"
+    room = "queue.buffering.max.kbytes and queue.buffering.max.messages"
+    producers_of = staticmethod(producers_of)
+    consumers_of = staticmethod(consumers_of)
+    drain_s_of = staticmethod(drain_s_of)
+    by_hand = staticmethod(by_hand)
+
+    def cannot(self, scenario: Scenario) -> str | None:
+        if isinstance(scenario, FaultScenario) and scenario.transaction_ms:
+            return "a round with a fault is held against every offset of the log, and transactions leave gaps in them"
+        if scenario.transaction_ms and not scenario.load.sends:
+            return "a backlog is checked for holes by its offsets, and transactions leave gaps in them"
+        if scenario.consumers and scenario.consumers.membership == "share":
+            return _cannot_share(scenario)
+        return cannot_have(scenario.client_version) if scenario.client_version else None
+
+    def keeps_what_was_read(self, scenario: Scenario) -> bool:
+        """Without acks=all a log may be cut back."""
+        return dict(scenario.producer).get("acks", "").lower() in ("all", "-1")
+
+
+def _cannot_share(scenario: Scenario) -> str | None:
+    if release_numbers(version := scenario.cluster.version) < SHARE_GROUPS_SINCE:
+        return f"share groups came with Kafka {'.'.join(map(str, SHARE_GROUPS_SINCE))}, and these brokers are {version}"
+    if not scenario.load.sends:
+        return "a backlog is read over and over, and a share group gives each record once"
+    if scenario.client_version:
+        return "share consumers are those of the installed client alone"
     return None

@@ -1,40 +1,33 @@
-"""Outcomes of a producer's records: taken out of librdkafka's queue, counted, timed and, where asked for, recorded."""
+"""Outcomes of a producer's records: counted, timed and, where asked for, recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from perfgate.load.clients import Moments, Rows, SendingClient
 from perfgate.load.history import OUTCOME, SEND, Journal, outcomes_path, sends_path
-from perfgate.load.schedule import Window, now
+from perfgate.load.schedule import Window, now, those
 from perfgate.model.histogram import LatencyRecorder
-from perfgate.systems.kafka.load import clib
-from perfgate.systems.kafka.load.clib import lib
-from perfgate.systems.kafka.load.client import Client
 
-Messages = npt.NDArray[np.void]
 MOST_APART = 8
 """A ring of times has room for this many times the records that may be under way: 64 MiB a client."""
-MOST_RECORDS = 32_768
-MOST_S = 0.002
-"""Reports are taken for this long at a time: a producer has to offer records as well. Without acknowledgements there is
-one for every request, and a burst of them passed for a generator that stands still. Records reported together are dated
-together, so that this is how late they may be dated."""
-POINTERS = 65_536
 
 
 class Outcomes:
     """Counts the records of one producer: attempted = acked + failed + withdrawn + unresolved.
 
-    Sequence numbers go with the records through librdkafka and come back with their acknowledgements, so that their
-    times are looked up here: `due` when a record was to be sent, `sent` when librdkafka accepted it.
+    Sequence numbers go with the records through the client and come back with their acknowledgements, so that their
+    times are looked up here: `due` when a record was to be sent, `sent` when the client accepted it.
     """
 
-    def __init__(self, spec: dict[str, Any], number: int, window: Window, client: Client, under_way: int) -> None:
+    def __init__(
+        self, spec: Mapping[str, Any], number: int, window: Window, client: SendingClient, under_way: int
+    ) -> None:
         """`under_way`: most records without an outcome at a time."""
         self._window, self._client = window, client
         self._partitions: int = spec["partitions"]
@@ -92,14 +85,14 @@ class Outcomes:
         """
         self._held = (self._held[0] if due <= self._held[1] else since, until)
 
-    def hand_over(self, messages: Messages, partition: int, moment: float) -> None:
+    def hand_over(self, messages: Rows, partition: int, moment: float) -> None:
         """Note that these records, consecutive ones, are about to be handed over."""
         if self.journal:
             self.journal.hand_over(messages, partition, moment)
         self._sent[messages["private"] & self._mask] = moment
 
-    def handed_over(self, messages: Messages, moment: float) -> None:
-        """Count the records that librdkafka has not turned away."""
+    def handed_over(self, messages: Rows, moment: float) -> None:
+        """Count the records that the client has not turned away."""
         self.attempted += len(messages)
         if self._window.holds(moment):
             self.attempted_in_window += len(messages)
@@ -109,10 +102,8 @@ class Outcomes:
             late = now() - due - np.maximum(0.0, until - np.maximum(due, since))
             self._schedule_delay.record(late[(due >= self._window.opens) & (due < self._window.closes)])
 
-    def hear(self, pointers: npt.NDArray[np.uint64]) -> None:
-        """Count and time the records at these addresses, whose outcomes have just come."""
-        heard = now()
-        messages = clib.read_messages(pointers)
+    def hear(self, messages: Rows, heard: Moments) -> None:
+        """Count and time these records, whose outcomes have come."""
         if self.journal:
             self.journal.hear(messages, heard)
         failures = messages["err"] != 0
@@ -121,27 +112,29 @@ class Outcomes:
             if self._paced:
                 due = self._in_window(messages["private"][failures])
                 self.due_in_window += int(np.count_nonzero(due))
-                self.timed_out_in_window += int(np.count_nonzero(due & np.isin(codes, clib.TIMED_OUT)))
-            self.withdrawn += int(np.count_nonzero(codes == clib.ERR_PURGE_QUEUE))
-            self.count_failures(codes[codes != clib.ERR_PURGE_QUEUE])
-            messages = messages[~failures]
+                self.timed_out_in_window += int(np.count_nonzero(due & np.isin(codes, self._client.TIMED_OUT)))
+            purged = codes == self._client.PURGED
+            self.withdrawn += int(np.count_nonzero(purged))
+            self.count_failures(codes[~purged])
+            messages, heard = messages[~failures], those(heard, ~failures)
         self.acked += len(messages)
         self.acked_by_partition += np.bincount(messages["partition"], minlength=self._partitions)
-        if heard < self._window.opens and not self._passed:
+        if isinstance(heard, float) and heard < self._window.opens and not self._passed:
             return
-        if counted := self._window.holds(heard):
-            self.acked_in_window += len(messages)
-            self.acked_bytes_in_window += int(messages["len"].sum())
-        slots = messages["private"] & self._mask
-        if not self._paced:
-            # Of the records accepted in the window many may be withdrawn, the slowest: that would flatter the latency.
-            if counted:
-                self._latency.record(heard - self._sent[slots], messages["partition"])
-            return
-        due, counts = self._due[slots], self._in_window(messages["private"])
-        self.due_in_window += int(np.count_nonzero(counts))
-        self._latency.record(heard - due[counts], messages["partition"][counts])
-        self._send_latency.record(heard - self._sent[slots][counts])
+        counts = self._window.which(heard)
+        counted = messages[counts]
+        self.acked_in_window += len(counted)
+        self.acked_bytes_in_window += int(counted["len"].sum())
+        if self._paced:
+            counts = self._in_window(messages["private"])
+            counted = messages[counts]
+            self.due_in_window += len(counted)
+        # Of the records accepted in the window many may be withdrawn, the slowest: that would flatter the latency.
+        slots, heard = counted["private"] & self._mask, those(heard, counts)
+        began = self._due if self._paced else self._sent
+        self._latency.record(heard - began[slots], counted["partition"])
+        if self._paced:
+            self._send_latency.record(heard - self._sent[slots])
 
     def _in_window(self, sequences: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
         edges = [*self._passed, self._window.opens, self._window.closes]
@@ -161,12 +154,12 @@ class _Journals:
         self._sends = Journal(str(sends_path(folder, producer)))
         self._outcomes = Journal(str(outcomes_path(folder, producer)))
 
-    def hand_over(self, messages: Messages, partition: int, moment: float) -> None:
+    def hand_over(self, messages: Rows, partition: int, moment: float) -> None:
         self._sends.write(np.array([(moment, messages["private"][0], len(messages), partition)], SEND))
 
-    def hear(self, messages: Messages, moment: float) -> None:
+    def hear(self, messages: Rows, heard: Moments) -> None:
         rows = np.zeros(len(messages), OUTCOME)
-        rows["at"] = moment
+        rows["at"] = heard
         for field, source in {
             "sequence": "private",
             "offset": "offset",
@@ -175,36 +168,3 @@ class _Journals:
         }.items():
             rows[field] = messages[source]
         self._outcomes.write(rows)
-
-
-class Reports:
-    """Takes one client's delivery reports, and has it note its errors."""
-
-    def __init__(self, client: Client, resolved: Callable[[npt.NDArray[np.uint64]], None]) -> None:
-        """`resolved` is given the addresses of records with an outcome, and copies what it needs."""
-        self._client, self._told = client, resolved
-        self._pointers = np.zeros(POINTERS, np.uint64)
-
-    def take(self) -> int:
-        """Take available reports, bounded; return their number of records."""
-        queue, pointers = self._client.queue, self._pointers.ctypes.data
-        events, count, taken = [], 0, 0
-        until = now() + MOST_S
-        while taken + count < MOST_RECORDS and (event := lib.rd_kafka_queue_poll(queue, 0)):
-            events.append(event)
-            if lib.rd_kafka_event_type(event) != clib.EVENT_DR:
-                words = lib.rd_kafka_event_error_string(event) or b""
-                self._client.note_error(lib.rd_kafka_event_error(event), words.decode())
-                continue
-            while more := lib.rd_kafka_event_message_array(event, pointers + 8 * count, POINTERS - count):
-                count += more
-                if count == POINTERS:
-                    self._told(self._pointers[:count])
-                    taken, count = taken + count, 0
-            if now() > until:
-                break
-        if count:
-            self._told(self._pointers[:count])
-        for event in events:
-            lib.rd_kafka_event_destroy(event)
-        return taken + count

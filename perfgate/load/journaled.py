@@ -20,23 +20,14 @@ from perfgate.load.history import (
     receipts_path,
     sends_path,
 )
+from perfgate.load.host_reports import host_reports
+from perfgate.load.instructions import CONSUME, DRAIN_MARGIN_S, MARGIN_S, PRODUCE, READY_TIMEOUT_S, Instructions
 from perfgate.load.processes import Generators
 from perfgate.load.transport import LocalTransport, Message, Transport
 from perfgate.model import Consumers, FaultScenario, HostReport, Scenario
 from perfgate.model.faults import LATE, but_outages
 from perfgate.model.flaw import Doubt
 from perfgate.model.load import FAILED, LoadError, LoadSpec, LogUnreadError, Observer
-from perfgate.systems.kafka.load.hosts import host_reports
-from perfgate.systems.kafka.load.instructions import (
-    CONSUME,
-    DRAIN_MARGIN_S,
-    MARGIN_S,
-    PRODUCE,
-    READY_TIMEOUT_S,
-    consumers_of,
-    drain_s_of,
-    producers_of,
-)
 
 READ_BYTES_PER_S = 5e6
 """A fresh consumer that is slower than this does not reach the end of the log in time."""
@@ -52,10 +43,18 @@ MOST_S = 3600.0
 class JournaledGenerators:
     """See :class:`perfgate.model.load.JournaledLoad`."""
 
-    def __init__(self, spec: LoadSpec, folder: Path, observer: Observer, transport: Transport | None = None) -> None:
+    def __init__(
+        self,
+        instructions: Instructions,
+        spec: LoadSpec,
+        folder: Path,
+        observer: Observer,
+        transport: Transport | None = None,
+    ) -> None:
         """Journals (:mod:`perfgate.load.history`) go into `folder`. `transport`: where the processes run; None: this
         host.
         """
+        self._system = instructions
         self._spec, self._folder, self._observer = spec, folder, observer
         self._transport = transport or LocalTransport()
         self._workers: Mapping[str, Mapping[str, object]] = {}
@@ -69,7 +68,10 @@ class JournaledGenerators:
 
     def __enter__(self) -> JournaledGenerators:
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._workers = {**consumers_of(self._spec), **producers_of(self._spec)}
+        self._workers = {
+            **self._system.consumers_of(self._spec),
+            **self._system.producers_of(self._spec),
+        }
         row = self._spec.scenario
         most_s = MOST_S + (row.fault.hold_s if isinstance(row, FaultScenario) else 0.0)
         self._generators = Generators(
@@ -136,14 +138,14 @@ class JournaledGenerators:
         opens = time.monotonic() + ahead_s
         self.end = opens + END_LEAD_S / 2
         self._running.post(window=[opens, self.end])
-        bound_s = drain_s_of(self._spec.scenario) + DRAIN_MARGIN_S
+        bound_s = self._system.drain_s_of(self._spec.scenario) + DRAIN_MARGIN_S
         sent = self._running.wait_for(
             "result", bound_s, self._observer, only=PRODUCE, phase="waiting for every outcome"
         )
         self._running.post(CONSUME, stop=True)
         read = self._running.wait_for("result", DRAIN_MARGIN_S, self._observer, only=CONSUME, phase="ending consumers")
         self._collect_all()
-        return load_flaws(self._spec.scenario, sent, read)
+        return load_flaws(self._system, self._spec.scenario, sent, read)
 
     def _collect_all(self) -> None:
         """Fetch all journals, and check that each is whole. Raises LoadError."""
@@ -158,7 +160,9 @@ class JournaledGenerators:
         self.hosts = host_reports(clocks, began, results, {}, window_s=END_LEAD_S / 2)
 
 
-def load_flaws(scenario: Scenario, sent: Sequence[Message], read: Sequence[Message]) -> list[Doubt]:
+def load_flaws(
+    instructions: Instructions, scenario: Scenario, sent: Sequence[Message], read: Sequence[Message]
+) -> list[Doubt]:
     """Return flaws of the load, by the results of producers and consumers.
 
     Of a full buffer outages are not flawed: a partition that took nothing filled it. Nor where records are missing at
@@ -168,7 +172,7 @@ def load_flaws(scenario: Scenario, sent: Sequence[Message], read: Sequence[Messa
     if blocked := sum(result["pushback_s"] for result in sent):
         text = (
             f"the producers' buffers were full for {blocked:.1f} s, which hides what the outage cost: raise "
-            "queue.buffering.max.kbytes and queue.buffering.max.messages to what is sent in twice the outage"
+            f"{instructions.room} to what is sent in twice the outage"
         )
         found += but_outages("full buffer", "brokers", text)
     if unsent := sum(max(0, result["unsent"]) for result in sent):
@@ -186,8 +190,7 @@ def load_flaws(scenario: Scenario, sent: Sequence[Message], read: Sequence[Messa
         found.append(Doubt(kind="foreign", whose="unknown", text=text))
     if missed := sum(result["missed"] for result in read):
         text = f"the consumers were given {missed:,} records less than the log holds"
-        # Without acks=all a log may be cut back behind what was read.
-        kept = dict(scenario.producer).get("acks", "").lower() in ("all", "-1")
+        kept = instructions.keeps_what_was_read(scenario)
         found.append(Doubt(kind=FAILED if kept else "missed", whose="brokers", text=text))
     return found
 
@@ -212,14 +215,16 @@ def not_whole(folder: Path, worker: Mapping[str, Any], result: Message) -> str:
     return f"{reported:,} of {due:,} answers to acceptances are there" if reported != due else ""
 
 
-def read_everything(spec: LoadSpec, folder: Path, ends: Sequence[int], observer: Observer) -> Rows:
+def read_everything(
+    instructions: Instructions, spec: LoadSpec, folder: Path, ends: Sequence[int], observer: Observer
+) -> Rows:
     """Return the records that a fresh consumer is given of every partition up to its end offset, in the log's order.
 
     Raises LogUnreadError when it does not get there.
     """
     folder.mkdir(parents=True, exist_ok=True)
     row = replace(spec.scenario, consumers=Consumers(membership="assigned"))
-    (worker,) = consumers_of(replace(spec, scenario=row)).values()
+    (worker,) = instructions.consumers_of(replace(spec, scenario=row)).values()
     records, timeout_s = sum(ends), LEAST_READ_S + sum(ends) * row.record_bytes / READ_BYTES_PER_S
     once = {**worker, "laps": False, "history": str(folder), "most_s": timeout_s + MARGIN_S}
     with Generators({CONSUME: once}) as generators:

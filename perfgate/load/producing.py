@@ -10,14 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from perfgate.load.clients import BY_KEY, Rows, SendingClient, Transactions
+from perfgate.load.outcomes import Outcomes
 from perfgate.load.payload import KeyPool, Values
-from perfgate.load.schedule import Limit, Schedule, Window, now
-from perfgate.model import KEY_BYTES, KIB, Keys, Payload
+from perfgate.load.schedule import Limit, Schedule, Window, now, precise_timers
+from perfgate.model import KEY_BYTES, Keys, Payload
 from perfgate.model.histogram import LatencyRecorder
-from perfgate.systems.kafka.load import clib
-from perfgate.systems.kafka.load.clib import MESSAGE, lib
-from perfgate.systems.kafka.load.client import Client, Transactions, id_of, precise_timers
-from perfgate.systems.kafka.load.outcomes import Messages, Outcomes, Reports
 
 RETRY_AFTER_S = 0.02
 BURST_S = 0.0025
@@ -26,11 +24,7 @@ the last batch of each hand-over is mostly empty, which costs CPU for each recor
 IDLE_S = 0.0005
 """How long a capped load that has reached its cap sleeps: its latencies are that exact."""
 ROTATE_S = 0.005
-"""How often a producer that does not linger has librdkafka begin with another partition. A broker's connection serves
-its partitions in turn, one further at each wake-up, and while its requests in flight are used up there are often two
-wake-ups for each that may be sent: of two partitions the same one always wins, and the other one's records wait until
-there are no more for the first. Kafka's own producer sends one request with a batch of each partition.
-(6 partitions, 3 brokers, 5,000 records/s, acks=-1: p99 of 1.1 to 2.7 s without, of 40 to 72 ms with.)"""
+"""How often a client that does not linger is told to begin with another partition."""
 SPIN_RATE = 5_000
 """A paced client above this rate wakes every QUANTUM_S instead of for every record and acknowledgement."""
 QUANTUM_S = 0.0002
@@ -46,6 +40,10 @@ sent again. Buffers that empty quickly are those of large requests, for which th
 IN_GAP = 0.75
 """What it still holds after this share of the gap between two turns is withdrawn, so that slow brokers are not busy
 with it in the other side's turn. A buffer drains in a quarter of the gap, and what is in flight has the rest of it."""
+HEARING_S = 0.002
+"""Outcomes are taken for this long at a time: a producer has to offer records as well. Without acknowledgements there
+is one for every request, and a burst of them passed for a generator that stands still. Outcomes taken together may be
+dated together, so that this is how late they may be dated."""
 CHUNK = 256
 CHUNKS_PER_PARTITION = 8
 
@@ -53,8 +51,9 @@ CHUNKS_PER_PARTITION = 8
 class Sender:
     """Sends one client's share of a round, and has :class:`Outcomes` count every record."""
 
-    def __init__(self, spec: dict[str, Any], number: int, window: Window) -> None:
+    def __init__(self, spec: Mapping[str, Any], number: int, window: Window, client: SendingClient) -> None:
         """`number`: which of the load's `spec["of"]` clients this is. Raises LoadClientError, ValueError."""
+        self.client = client
         self._turns: list[list[float]] = spec.get("turns", [])
         self._gap_s: float = spec.get("gap_s", 0.0)
         self._window = Window() if self._turns else window
@@ -72,14 +71,14 @@ class Sender:
             producer=number,
             record_bytes=spec["record_bytes"],
             seed=spec["seed"],
-            compressed=spec["client"].get("compression.type", "none") != "none",
+            compressed=spec["compressed"],
         )
-        self._messages = np.zeros(len(self._values), MESSAGE)
+        self._messages = np.zeros(len(self._values), client.row)
         self._messages["payload"] = np.uint64(self._values.data.ctypes.data) + self._values.offsets
         self._messages["len"] = self._values.lengths
         keys = Keys(**spec["keys"])
         self._keys = KeyPool(keys, spec["seed"] + number) if keys.kind != "none" else None
-        self._chunk = chunk_of(spec["client"], spec["record_bytes"], self._partitions)
+        self._chunk = chunk_of(spec["buffer_bytes"], spec["record_bytes"], self._partitions)
         # A paced record goes out as soon as it is due.
         self._least = 1 if self._paced else max(1, min(self._chunk, int(self._rate * BURST_S)))
         self._schedule = Schedule(0.0, self._rate)
@@ -92,18 +91,18 @@ class Sender:
         """Of each turn, 1 where its records were still under way after the gap."""
         self.pushback_s = self.pushback_in_window_s = self.stalled_in_window_s = self._committing_in_window_s = 0.0
         self._came_round = self._rotates_at = 0.0
-        self.client = Client(clib.PRODUCER, {**spec["client"], **id_of(spec, number)}, spec["topic"])
-        under_way = int(spec["client"]["queue.buffering.max.messages"]) + 2 * CHUNK
-        self.outcomes = Outcomes(spec, number, self._window, self.client, under_way)
-        self._withdrawing = Withdrawing(self.client, self._window, self.outcomes, 0.0 if self._paced else self._gap_s)
-        self._reports = Reports(self.client, self.outcomes.hear)
-        self._rotates = self._partitions > 1 and float(spec["client"].get("linger.ms", 0)) == 0
-        self._transactions = Transactions(self.client, spec["transaction_ms"] / 1e3, self.outcomes.acked_by_partition)
+        self.outcomes = Outcomes(spec, number, self._window, client, spec["buffer_records"] + 2 * CHUNK)
+        self._withdrawing = Withdrawing(client, self._window, self.outcomes, 0.0 if self._paced else self._gap_s)
+        self._rotates = self._partitions > 1 and not spec["lingers"]
+        self._transactions: Transactions | None = None
+        if open_s := spec["transaction_ms"] / 1e3:
+            self._transactions = client.transactions(open_s, self.outcomes.acked_by_partition)
 
     def connect(self) -> None:
         """Learn the topic's partitions and register for transactions: the first record waits for neither."""
         self.client.connect(self._partitions)
-        self._transactions.init()
+        if self._transactions:
+            self._transactions.init()
 
     def run(self, start: float) -> None:
         """Send until the window's end (or all records are sent), then wait for the outcome of every record, bounded.
@@ -116,22 +115,24 @@ class Sender:
         time.sleep(max(0.0, start - now()))
         for turn in self._turns:
             self._take_turn(*(start + moment for moment in turn))
-        self._transactions.begin()
+        if self._transactions:
+            self._transactions.begin()
         self._came_round = now()
         while (moment := self._round_again()) < self._window.closes and self._next < self._records:
-            self._reports.take()
-            if self._transactions.due(moment):
-                self._commit()
+            self._hear()
+            if self._transactions and self._transactions.due(moment):
+                self._commit(self._transactions)
                 self._transactions.begin()
             self._offer(moment)
         if not self._paced and self._records == sys.maxsize:
             self._forget_refused()
-            if not self._turns and not self.outcomes.journal and not self._transactions.used:
+            if not self._turns and not self.outcomes.journal and not self._transactions:
                 self._withdrawing.at_the_end()
         self._drain()
         if self._turns:
             self._late_turns.append(int(now() > self._window.closes + self._gap_s))
-        self._commit()
+        if self._transactions:
+            self._commit(self._transactions)
 
     @property
     def errors(self) -> Mapping[str, str]:
@@ -150,7 +151,9 @@ class Sender:
     def result(self) -> dict[str, Any]:
         return {
             **self.outcomes.counts(),
-            "markers_by_partition": self._transactions.markers_by_partition.tolist(),
+            "markers_by_partition": self._transactions.markers_by_partition.tolist()
+            if self._transactions
+            else [0] * self._partitions,
             "failed": dict(self.client.failed),
             "errors": self.client.errors,
             "unsent": self._given_up + self._unsent() + (len(self._refused) if self._paced else 0),
@@ -168,13 +171,13 @@ class Sender:
         Before, the outcomes of the turn before are taken: a turn whose records were still under way after the gap, in
         which a capped load withdraws what its buffer holds, was late.
         """
-        over, busy = self._window.closes + self._gap_s, lib.rd_kafka_outq_len(self.client.handle) > 0
+        over, busy = self._window.closes + self._gap_s, self.client.under_way() > 0
         late = False
         while (moment := now()) < starts:
             self._withdrawing.in_gap(moment)
-            if not self._reports.take():
+            if not self._hear():
                 self.client.wait(min(starts - moment, PATIENCE_S))
-            busy = busy and lib.rd_kafka_outq_len(self.client.handle) > 0
+            busy = busy and self.client.under_way() > 0
             late = late or (busy and now() > over)
         if self._window.closes < math.inf:
             self._late_turns.append(int(late))
@@ -183,7 +186,7 @@ class Sender:
         self._schedule = Schedule(starts + self._shift - self._next / self._rate, self._rate)
         self._came_round = starts  # from then on it is to send, also where it was woken later
         while (moment := self._round_again()) < closes:
-            self._reports.take()
+            self._hear()
             self._offer(moment)
         if self._paced:
             # What fell due while this thread was being woken goes out yet, in the gap before the other side's turn.
@@ -200,15 +203,19 @@ class Sender:
         self._came_round = moment
         return moment
 
-    def _commit(self) -> None:
-        """Commit the transaction, if one is open. Nothing is handed over meanwhile, which the generator cannot help."""
+    def _hear(self) -> int:
+        """Take the outcomes that there are; return their number."""
+        return self.client.take(self.outcomes.hear, HEARING_S)
+
+    def _commit(self, transactions: Transactions) -> None:
+        """Commit the open transaction. Nothing is handed over meanwhile, which the generator cannot help."""
         began = now()
-        if self._transactions.commit(self._reports.take, self._drain_s):
-            self._came_round = now()
-            self.outcomes.held(began, self._came_round, self._schedule.due_at(self._next))
-            self._committing_in_window_s += self._window.share_of(began, self._came_round)
-            if not self._paced and not len(self._refused):  # that time is counted once those have found room
-                self._note_pushback(began, self._came_round)
+        transactions.commit(self._hear, self._drain_s)
+        self._came_round = now()
+        self.outcomes.held(began, self._came_round, self._schedule.due_at(self._next))
+        self._committing_in_window_s += self._window.share_of(began, self._came_round)
+        if not self._paced and not len(self._refused):  # that time is counted once those have found room
+            self._note_pushback(began, self._came_round)
 
     def _drain(self) -> None:
         """Send what is still owed, then wait for every outcome; both are bounded.
@@ -221,12 +228,12 @@ class Sender:
             pushed_back = self.pushback_s > 0 or len(self._refused) > 0
             if not pushed_back and moment > self._window.closes + CATCH_UP_S:
                 break
-            self._reports.take()
+            self._hear()
             self._offer(min(moment, self._window.closes))
-        while lib.rd_kafka_outq_len(self.client.handle) and (moment := now()) < deadline:
+        while self.client.under_way() and (moment := now()) < deadline:
             self._withdrawing.in_gap(moment)
             self._rotate()
-            if not self._reports.take():
+            if not self._hear():
                 self.client.wait(ROTATE_S if self._rotates else PATIENCE_S)
 
     def _offer(self, moment: float) -> None:
@@ -249,7 +256,7 @@ class Sender:
             time.sleep(QUANTUM_S if self._paced else IDLE_S)
 
     def _rotate(self) -> None:
-        """Have librdkafka begin with another partition, now and then."""
+        """Have the client begin with another partition, now and then."""
         if self._rotates and now() > self._rotates_at:
             self._rotates_at = now() + ROTATE_S
             self.client.rotate()
@@ -259,12 +266,12 @@ class Sender:
 
         Not for all of a small buffer: it would run empty meanwhile.
         """
-        waiting = lib.rd_kafka_outq_len(self.client.handle)
+        waiting = self.client.under_way()
         # Where all has been heard of there is room.
         enough = min(len(self._refused), max(1, waiting // 16)) if waiting else 0
         deadline = now() + RETRY_AFTER_S
         while enough > 0 and (moment := now()) < deadline:
-            resolved = self._reports.take()
+            resolved = self._hear()
             enough -= resolved
             if resolved:
                 continue
@@ -275,11 +282,11 @@ class Sender:
 
     def _next_partition(self) -> int:
         if self._keys is not None:
-            return clib.PARTITION_UNASSIGNED
+            return BY_KEY
         self._batches += 1
         return self._own[self._batches % len(self._own)]
 
-    def _make(self, count: int, moment: float) -> Messages:
+    def _make(self, count: int, moment: float) -> Rows:
         """Return the next records, numbered, dated and keyed."""
         count = min(count, len(self._messages))
         if self._row + count > len(self._messages):
@@ -297,21 +304,18 @@ class Sender:
             messages["key_len"] = KEY_BYTES
         return messages
 
-    def _send(self, messages: Messages, partition: int) -> None:
+    def _send(self, messages: Rows, partition: int) -> None:
         messages["err"] = 0
         moment = now()
         if len(self._refused):
             self.outcomes.held(self._refused_at, moment, self._schedule.due_at(int(messages["private"][0])))
         self.outcomes.hand_over(messages, partition, moment)
-        accepted = lib.rd_kafka_produce_batch(
-            self.client.topic_handle, partition, clib.F_COPY, messages.ctypes.data, len(messages)
-        )
         refused = messages[:0]
-        if accepted < len(messages):
-            errors = messages["err"]
-            refused = messages[errors == clib.ERR_QUEUE_FULL]
-            self.outcomes.count_failures(errors[(errors != 0) & (errors != clib.ERR_QUEUE_FULL)])
-            messages = messages[errors != clib.ERR_QUEUE_FULL]
+        if self.client.send(messages, partition) < len(messages):
+            errors, full = messages["err"], messages["err"] == self.client.FULL
+            refused = messages[full]
+            self.outcomes.count_failures(errors[(errors != 0) & ~full])
+            messages = messages[~full]
         self.outcomes.handed_over(messages, moment)
         if len(refused) and not len(self._refused):
             self._refused_at = moment
@@ -345,34 +349,30 @@ class Withdrawing:
     Such records never left, so none of them is in the log; those in flight get their answer.
     """
 
-    def __init__(self, client: Client, window: Window, outcomes: Outcomes, gap_s: float) -> None:
+    def __init__(self, client: SendingClient, window: Window, outcomes: Outcomes, gap_s: float) -> None:
         self._client, self._window, self._outcomes, self._gap_s = client, window, outcomes, gap_s
         self._turn = math.inf
         """The end of the turn that was seen to last."""
 
     def at_the_end(self) -> None:
         """Withdraw what the brokers would be busy with for long at the window's rate."""
-        waiting, window_s = lib.rd_kafka_outq_len(self._client.handle), self._window.closes - self._window.opens
+        waiting, window_s = self._client.under_way(), self._window.closes - self._window.opens
         if waiting * window_s > ABOVE_S * self._outcomes.acked_in_window:
-            self._withdraw()
+            self._client.withdraw()
 
     def in_gap(self, moment: float) -> None:
         """Withdraw, once a turn, what is left when most of the gap after it has gone; without turns do nothing."""
         closes = self._window.closes
         if self._gap_s and closes != self._turn and moment > closes + IN_GAP * self._gap_s:
             self._turn = closes
-            if lib.rd_kafka_outq_len(self._client.handle):
-                self._withdraw()
-
-    def _withdraw(self) -> None:
-        lib.rd_kafka_purge(self._client.handle, clib.PURGE_F_QUEUE)
+            if self._client.under_way():
+                self._client.withdraw()
 
 
-def chunk_of(client: Mapping[str, str], record_bytes: int, partitions: int) -> int:
+def chunk_of(buffer_bytes: int, record_bytes: int, partitions: int) -> int:
     """Number of records that are handed over at a time, all to one partition.
 
     Few enough that a small buffer holds records for every partition: with chunks of its own size one partition at a
     time would be served (seen: 40 % of the rate over a slow link with 64 KiB of buffer).
     """
-    buffer = int(client["queue.buffering.max.kbytes"]) * KIB // record_bytes
-    return max(1, min(CHUNK, buffer // (CHUNKS_PER_PARTITION * partitions)))
+    return max(1, min(CHUNK, buffer_bytes // record_bytes // (CHUNKS_PER_PARTITION * partitions)))

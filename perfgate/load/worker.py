@@ -1,4 +1,4 @@
-"""A generator process: runs the clients of one spec, a thread each. ``python -m perfgate.systems.kafka.load.worker``.
+"""A generator process: runs the clients of one spec, a thread each. ``python -m perfgate.load.worker``.
 
 Exchanges JSON lines with the run: first the spec comes in, then `start`, `window` and (consumers) `rest`, `dwell_s` and
 `stop`; `ready`, `progress` and `result` go out. The process ends when its standard input closes, as the run is gone
@@ -8,6 +8,7 @@ then; when the run is silent for SILENT_S; and when the spec's `most_s` are over
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import math
 import os
@@ -16,12 +17,15 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from perfgate.host.machine_use import Usage
 from perfgate.load.checks import Distinct
-from perfgate.load.clients import LoadClientError, UnansweredError
+from perfgate.load.clients import ClientModule, LoadClientError, UnansweredError
+from perfgate.load.consuming import Reader
+from perfgate.load.producing import Sender
 from perfgate.load.schedule import Window, now
+from perfgate.model.errors import TargetError
 from perfgate.model.histogram import LatencyRecorder, Whole, encode, of_counts
 
 PROGRESS_EVERY_S = 0.1
@@ -70,7 +74,7 @@ class Control:
         self.window = Window()
         self.rest, self.stop = threading.Event(), threading.Event()
         self.dwell_s = 0.0
-        """How long a member of a share group takes over the records of one poll."""
+        """How long a consumer takes over the records of one batch."""
         self._start = 0.0
         self._started = threading.Event()
         self._heard, self._ends_at = 0, now() + self.spec["most_s"]
@@ -226,16 +230,25 @@ def _report(clients: Sequence[LoadClient]) -> None:
     emit("progress", at=now(), last_error=words, **counts)
 
 
-def _tell_round_trip(spec: Mapping[str, Any]) -> None:
-    from perfgate.model.errors import TargetError
-    from perfgate.systems.kafka.client.roundtrip import connect_rtt_ms
-
-    try:
-        reported = connect_rtt_ms(spec["bootstrap"], tuple(spec["client"].items()), spec["link"])
-    except TargetError as error:
-        emit("failure", reason=str(error))
-        return
-    emit("result", rtt_ms=reported)
+def _clients(control: Control, module: ClientModule) -> list[LoadClient]:
+    """The clients of the spec. Raises LoadClientError, ValueError."""
+    spec, window = control.spec, control.window
+    numbers = range(spec["first"], spec["first"] + spec["clients"])
+    if spec["role"] == "produce":
+        return [Sender(spec, number, window, module.sending(spec, number)) for number in numbers]
+    given = Distinct(spec["producers"]) if spec["share"] else None
+    return [
+        Reader(
+            spec,
+            number,
+            window,
+            module.reading(spec, number, lambda: window.holds(now())),
+            control.rest,
+            given=given,
+            dwell_s=lambda: control.dwell_s,
+        )
+        for number in numbers
+    ]
 
 
 def main() -> None:
@@ -245,32 +258,15 @@ def main() -> None:
     spec = control.spec
     if spec["client_path"]:
         sys.path.insert(0, spec["client_path"])
-    if spec["role"] == "round-trip":
-        _tell_round_trip(spec)
-        return
-    from confluent_kafka import cimpl  # of the version that the scenario asks for
-
-    from perfgate.systems.kafka.load.consuming import Reader
-    from perfgate.systems.kafka.load.producing import Sender
-
-    if not cimpl.__file__.startswith(spec["client_path"]):
-        emit("failure", reason=f"the client in {spec['client_path']} was asked for, {cimpl.__file__} was loaded")
-        return
+    module = cast(ClientModule, importlib.import_module(f"perfgate.systems.{spec['system']}.load.clients"))
     try:
-        numbers = range(spec["first"], spec["first"] + spec["clients"])
-        clients: list[LoadClient]
-        if spec["role"] == "produce":
-            clients = [Sender(spec, number, control.window) for number in numbers]
-        elif spec["share"]:
-            from perfgate.systems.kafka.load.sharing import ShareReader  # older clients have none
-
-            given = Distinct(spec["producers"])
-            clients = [ShareReader(spec, number, control.window, given, lambda: control.dwell_s) for number in numbers]
-        else:
-            clients = [Reader(spec, number, control.window, control.rest) for number in numbers]
+        if spec["role"] == "round-trip":
+            emit("result", rtt_ms=module.round_trip_ms(spec))
+            return
+        clients = _clients(control, module)
         for client in clients:
             client.connect()
-    except (LoadClientError, ValueError) as error:
+    except (LoadClientError, TargetError, ValueError) as error:
         emit("failure", reason=str(error), code=_code_of(error))
         return
     emit("ready")

@@ -80,13 +80,14 @@ def _added(latencies: list[str]) -> str:
     return encode(merged(latencies)) if latencies else ""
 
 
-def host_rtt_ms(transport: Transport, link: Link, bootstrap: str, security: Settings) -> float:
+def host_rtt_ms(system: str, transport: Transport, link: Link, bootstrap: str, security: Settings) -> float:
     """Return the median over the transport's hosts of the round trip that each has to the brokers, in ms.
 
     Raises LoadError when a host gives none.
     """
     spec: Mapping[str, object] = {
         "role": ROUND_TRIP,
+        "system": system,
         "client_path": "",
         "most_s": TIMEOUT_S,
         "bootstrap": bootstrap,

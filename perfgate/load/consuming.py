@@ -1,0 +1,259 @@
+"""One consumer client: reads what it is given as its load says, and has each record checked and counted."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perfgate.load.checks import Distinct, Numbers, Positions, Sequences
+from perfgate.load.clients import Moments, ReadingClient, Rows, UnansweredError
+from perfgate.load.history import RECEIPT, Journal, receipts_path
+from perfgate.load.memory import reader
+from perfgate.load.payload import reading
+from perfgate.load.schedule import Window, now, precise_timers, those
+from perfgate.model.histogram import LatencyRecorder
+
+CRC_EVERY = 64
+"""Of each such number of records one body's CRC is compared; the header of each is checked."""
+
+New = Callable[[Numbers, Numbers, Numbers, Numbers], int]
+"""Takes producer, partition, offset and sequence of records; returns how many of them come for the first time."""
+PATIENCE_S = 0.05
+GROUP_TIMEOUT_S = 30
+
+
+class Receipts:
+    """Counts one client's records, and journals each where the spec asks for it."""
+
+    def __init__(self, spec: Mapping[str, Any], number: int, window: Window, new: New) -> None:
+        self._window, self._new = window, new
+        self._run, self._producers = spec["run"], spec["producers"]
+        self.ahead: float = spec.get("ahead_s", 0.0)
+        """How far this host's clock is ahead of the run's, on which records bear their time."""
+        history = spec.get("history")
+        self._journal = Journal(str(receipts_path(Path(history), number))) if history else None
+        self._until_crc = 0
+        self.read = self.received = self.foreign = self.corrupt = 0
+        self.received_in_window = self.received_bytes_in_window = 0
+        self.latency = LatencyRecorder()
+
+    def take(
+        self,
+        headers: npt.NDArray[np.void],
+        partitions: Numbers,
+        offsets: Numbers,
+        lengths: Numbers,
+        body: Callable[[int], bytes],
+        heard: Moments,
+    ) -> None:
+        """Take in records that have a header at least, in the order in which they were read.
+
+        `lengths` of whole values; `body` returns what follows the header of the record at an index.
+        """
+        own = (headers["run"] == self._run) & (headers["producer"] < self._producers)
+        if self._journal:
+            self._note(headers, partitions, offsets, own, heard)
+        kept = np.flatnonzero(own)
+        self.foreign += len(headers) - len(kept)
+        if not len(kept):
+            return
+        self._check_bodies(headers, kept, body)
+        if len(kept) < len(headers):
+            headers, partitions = headers[kept], partitions[kept]
+            offsets, lengths = offsets[kept], lengths[kept]
+        producers, sequences = headers["producer"].astype(np.int64), headers["sequence"].astype(np.int64)
+        new = self._new(producers, partitions, offsets, sequences)
+        self.received += new
+        if isinstance(heard, float) and heard < self._window.opens:
+            return
+        heard = those(heard, kept)
+        inside = lengths[self._window.which(heard)]
+        self.received_in_window += new * len(inside) // len(lengths)
+        self.received_bytes_in_window += int(inside.sum()) * new // len(lengths)
+        sent = headers["time_ns"] * 1e-9 + self.ahead
+        counts = (sent >= self._window.opens) & (sent < self._window.closes)
+        self.latency.record(those(heard, counts) - sent[counts])
+
+    def result(self) -> dict[str, Any]:
+        """Return the counts."""
+        return {
+            "read": self.read,
+            "received": self.received,
+            "foreign": self.foreign,
+            "corrupt": self.corrupt,
+            "negative_latencies": self.latency.negative,
+            "received_in_window": self.received_in_window,
+            "received_bytes_in_window": self.received_bytes_in_window,
+        }
+
+    def _note(
+        self,
+        headers: npt.NDArray[np.void],
+        partitions: Numbers,
+        offsets: Numbers,
+        own: npt.NDArray[np.bool_],
+        heard: Moments,
+    ) -> None:
+        rows = np.zeros(len(headers), RECEIPT)
+        rows["at"] = heard
+        rows["offset"], rows["partition"] = offsets, partitions
+        rows["sequence"] = headers["sequence"].astype(np.int64)
+        rows["producer"] = np.where(own, headers["producer"].astype(np.int64), -1)
+        assert self._journal is not None
+        self._journal.write(rows)
+
+    def _check_bodies(self, headers: npt.NDArray[np.void], kept: Numbers, body: Callable[[int], bytes]) -> None:
+        for index in kept[self._until_crc :: CRC_EVERY].tolist():
+            self.corrupt += int(zlib.crc32(body(index)) != headers["crc"][index])
+        self._until_crc = (self._until_crc - len(kept)) % CRC_EVERY
+
+
+class Reader:
+    """Reads one client's share of a topic; foreign, damaged, repeated and reordered records are counted.
+
+    See :class:`perfgate.load.worker.LoadClient`.
+    """
+
+    def __init__(
+        self,
+        spec: Mapping[str, Any],
+        number: int,
+        window: Window,
+        client: ReadingClient,
+        resting: threading.Event,
+        *,
+        given: Distinct | None = None,
+        dwell_s: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """While `resting` is set it asks the brokers for nothing.
+
+        `given`: records that any client of this process was given, where each record goes to any of them, in no order.
+        `dwell_s`: how long it takes over the records of a batch before it asks for more.
+        """
+        self.client, self._resting, self._rests, self._dwell_s = client, resting, False, dwell_s
+        self._partitions: int = spec["partitions"]
+        self._waits: bool = spec["assigned"] is None
+        self._laps: bool = spec["laps"]
+        self._shares = given is not None
+        self._sequences = Sequences(spec["producers"], self._partitions)
+        # A member of a group takes partitions up where another left off: only the group as a whole misses none.
+        self._positions = Positions(self._partitions) if spec["followed"] else None
+        self._receipts = Receipts(spec, number, window, given.check if given else self._sequences.check)
+        self._start = 0.0
+        self._headers = reading(spec, lambda: self._start - self._receipts.ahead)
+        self._read_values = reader(np.dtype(f"V{self._headers.bytes}"))
+        self._stopped = False
+
+    @property
+    def errors(self) -> Mapping[str, str]:
+        return self.client.errors
+
+    def connect(self) -> None:
+        """Take the partitions: those assigned, or those that the group gives. Raises LoadClientError."""
+        self.client.connect(self._partitions)
+        deadline = now() + GROUP_TIMEOUT_S
+        while self._waits and not self.client.assignment():
+            self._take()
+            self.client.wait(PATIENCE_S)
+            if now() > deadline:
+                cause = "; ".join(self.errors.values())
+                reason = f"the group gave no partition within {GROUP_TIMEOUT_S} s {cause}".rstrip()
+                raise UnansweredError(reason, self.client.NO_ANSWER)
+
+    def run(self, start: float) -> None:
+        """Read until stopped, then leave the group."""
+        precise_timers()
+        self._start = start
+        time.sleep(max(0.0, start - now()))
+        while not self._stopped:
+            if self._rests != self._resting.is_set():
+                self._rests = not self._rests
+                self.client.rest(self._rests)
+            if self._take():
+                self._dwell()
+            else:
+                self.client.wait(PATIENCE_S)
+        self.client.close()
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    def progress(self) -> dict[str, int]:
+        tally = self._receipts
+        failed = tally.foreign + tally.corrupt + self.client.failed.total()
+        return {"attempted": tally.read, "done": tally.received, "failed": failed}
+
+    def recorders(self) -> dict[str, LatencyRecorder]:
+        return {"latency": self._receipts.latency}
+
+    def result(self) -> dict[str, Any]:
+        client = self.client
+        return {
+            **self._receipts.result(),
+            "failed": dict(client.failed),
+            "errors": client.errors,
+            "duplicated": self._sequences.duplicated,
+            "reordered": self._sequences.reordered,
+            "redelivered": client.redelivered if self._shares else self._sequences.redelivered,
+            "missed": self._positions.missed if self._positions else 0,
+            "throttled_ms": client.throttled_ms,
+            "fetches": client.fetches,
+            "fetch_ms": client.fetch_ms,
+            "accepts": client.accepts,
+        }
+
+    def _dwell(self) -> None:
+        """Be slow: meanwhile the group gets heartbeats of this member, as of any that works."""
+        began = now()
+        while not self._stopped and (left := began + self._dwell_s() - now()) > 0:
+            time.sleep(min(left, PATIENCE_S))
+
+    def _take(self) -> int:
+        """Read what is there; return the number of rows, errors included."""
+        return self.client.take(self._hear)
+
+    def _hear(self, rows: Rows, heard: Moments) -> None:
+        bad = rows["err"] != 0
+        self._take_records(rows[~bad], those(heard, ~bad))
+        # After the records: those before the end of a partition belong to the lap that ends with it.
+        for row in rows[bad]:
+            if int(row["err"]) != self.client.AT_END:
+                self.client.count_failure(int(row["err"]), 1)
+            elif self._laps:
+                self._rewind(int(row["partition"]), int(row["offset"]))
+
+    def _take_records(self, rows: Rows, heard: Moments) -> None:
+        tally = self._receipts
+        tally.read += (before := len(rows))
+        if self._positions:
+            self._positions.check(rows["partition"].astype(np.int64), rows["offset"])
+        whole = self._headers.whole(rows["len"].astype(np.int64))
+        rows = rows[whole]
+        tally.foreign += before - len(rows)
+        tally.take(
+            self._headers.of(self._read_values(rows["payload"])),
+            rows["partition"].astype(np.int64),
+            rows["offset"],
+            rows["len"].astype(np.int64),
+            lambda index: self._body(rows[index]),
+            those(heard, whole),
+        )
+
+    def _body(self, row: Any) -> bytes:
+        begin = int(row["payload"]) + self._headers.bytes
+        return ctypes.string_at(begin, int(row["len"]) - self._headers.bytes)
+
+    def _rewind(self, partition: int, end: int) -> None:
+        """Read a partition again from its start: a backlog has no end for a consumer that is measured."""
+        self._sequences.rewind(partition)
+        if self._positions:
+            self._positions.rewind(partition, end)
+        self.client.rewind(partition)

@@ -1,0 +1,312 @@
+"""The suite's engine: a system's clients in generator processes of their own, merged over their common window."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from perfgate.load.history import Rows
+from perfgate.load.host_reports import host_reports, host_rtt_ms
+from perfgate.load.instructions import CONSUME, DRAIN_MARGIN_S, MARGIN_S, PRODUCE, READY_TIMEOUT_S, Instructions, paired
+from perfgate.load.journaled import JournaledGenerators, read_everything
+from perfgate.load.payload import HEADER, is_compact, refuses_size
+from perfgate.load.processes import Generators, NotInTimeError
+from perfgate.load.schedule import WARM_S, Turn, timetable
+from perfgate.load.transport import LocalTransport, Message, Transport
+from perfgate.load.wake import WakeProbe
+from perfgate.model import Link, Load, Scenario, Settings
+from perfgate.model.histogram import encode, merged
+from perfgate.model.load import Late, LoadError, LoadResult, LoadSpec, Observer, Pace, Received, SendsFailedError, Sent
+
+CATCH_UP_S = 15
+FILL_RATE = 1e9
+MEASURING = "measuring"
+TAKING_TURNS = "taking turns"
+
+
+class SuiteEngine:
+    """See :class:`perfgate.model.load.Engine`."""
+
+    takes_turns = True
+
+    def __init__(self, instructions: Instructions, transport: Transport | None = None) -> None:
+        """`transport`: where the generator processes of rounds run; None: on this host."""
+        self._system = instructions
+        self.name = instructions.engine
+        self._transport = transport or LocalTransport()
+
+    def cannot(self, scenario: Scenario) -> str | None:
+        if scenario.client_version and not self._transport.here:
+            return "another release of the client is fetched to the machine of the run alone; run it without --hosts"
+        if reason := self._transport.cannot(scenario.link):
+            return reason
+        return _too_small(scenario) or self._system.cannot(scenario)
+
+    def latency_basis(self, load: Load) -> str:
+        return load.counts_from
+
+    def by_hand(self, scenario: Scenario) -> str:
+        return self._system.by_hand(scenario)
+
+    def rtt_ms(self, link: Link, bootstrap: str, security: Settings) -> float | None:
+        """Median over the load hosts of this link of their round trips, in ms; None: no other machine. Raises
+        LoadError.
+        """
+        if self._transport.here or self._transport.cannot(link):
+            return None
+        return host_rtt_ms(self._system.system, self._transport.on(link), link, bootstrap, security)
+
+    def run(self, spec: LoadSpec, observer: Observer) -> LoadResult:
+        transport, drain_s = self._transport.on(spec.scenario.link), self._system.drain_s_of(spec.scenario)
+        transport = transport.first(spec.hosts) if spec.hosts else transport
+        backlog = not spec.scenario.load.sends
+        groups = spec.scenario.groups
+        producers, consumers = (
+            {} if backlog else self._system.producers_of(spec),
+            self._system.consumers_of(spec),
+        )
+        # Held against a round on one host more, whose producers write all partitions, it has none that write some.
+        pairs = transport.size > 1 and not spec.hosts and paired(producers, consumers)
+        workers = {**consumers, **producers}
+        # Of other machines it would say nothing.
+        probe = _wake_probe(spec.scenario.load) if transport.here else nullcontext()
+        with probe as wake, Generators(workers, transport) as generators:
+            generators.follow(CONSUME if backlog else PRODUCE, reads=backlog)
+            generators.wait_for("ready", READY_TIMEOUT_S, observer)
+            start = time.monotonic() + generators.lead_s
+            generators.post(start=start)
+            steady = generators.warm_up(start, spec.warmup_max_s, observer)
+            opens = time.monotonic() + generators.lead_s
+            closes = opens + spec.window_s
+            generators.post(window=[opens, closes])
+            for edge in (opens, closes):
+                generators.listen_until(edge, MEASURING, observer)
+                observer.edge(edge)
+            growth = generators.growth(opens, closes)
+            woken_ms = wake.p99_ms(opens, closes) if wake else None
+            sent = generators.wait_for(
+                "result", drain_s + DRAIN_MARGIN_S, observer, only=PRODUCE, phase="waiting for acknowledgements"
+            )
+            if sent and groups:
+                due = groups * sum(result["acked"] for result in sent)
+                generators.wait_for_done(CONSUME, due, CATCH_UP_S, observer)
+            generators.post(CONSUME, stop=True)
+            received = generators.wait_for("result", DRAIN_MARGIN_S, observer, only=CONSUME, phase="ending consumers")
+            began = {name: message["at"] - start for name, message in generators.said("started").items()}
+            machines = transport.machines()
+            hosts = host_reports(
+                transport.clocks(start), began, generators.said("result"), machines, window_s=closes - opens
+            )
+        result = _load_result(
+            sent, received, warmup_s=opens - start, steady=steady, window_s=closes - opens, groups=groups
+        )
+        return replace(result, wake_delay_p99_ms=woken_ms, hosts=hosts, one_clock=pairs, growth=growth)
+
+    def take_turns(
+        self, specs: Mapping[str, LoadSpec], order: str, at: Pace, observer: Observer
+    ) -> tuple[dict[str, LoadResult], Mapping[str, Late]]:
+        """Run two loads in turns; return each side's result and the number of its late turns.
+
+        `specs` by side, "A" and "B". The observer's `edge` is called as each measured turn opens and closes.
+        """
+        drain_s = max(self._system.drain_s_of(spec.scenario) for spec in specs.values())
+        # Relative to the start, which is set once every process is ready.
+        turns = timetable(order, 0.0, at)
+        most_s = turns[-1].closes + drain_s + MARGIN_S
+        workers = {
+            f"{side}-{name}": {**request, "gap_s": at.gap_s, "turns": _times(turns, side), "most_s": most_s}
+            for side, spec in specs.items()
+            for name, request in self._system.producers_of(spec).items()
+        }
+        with _wake_probe(next(iter(specs.values())).scenario.load) as wake, Generators(workers) as generators:
+            generators.wait_for("ready", READY_TIMEOUT_S, observer)
+            begin = time.monotonic() + generators.lead_s
+            measured = [turn for turn in timetable(order, begin, at) if turn.closes > turn.opens]
+            own = {side: [turn for turn in measured if turn.side == side] for side in specs}
+            for side, mine in own.items():
+                generators.post(side, start=begin, window=[mine[0].starts, mine[-1].closes])
+            for turn in measured:
+                for edge in (turn.opens, turn.closes):
+                    generators.listen_until(edge, TAKING_TURNS, observer)
+                    observer.edge(edge)
+            woken_ms = wake.p99_ms(measured[0].opens, measured[-1].closes) if wake else None
+            results = {
+                side: generators.wait_for(
+                    "result", drain_s + DRAIN_MARGIN_S, observer, only=side, phase="waiting for acknowledgements"
+                )
+                for side in specs
+            }
+        found = {}
+        for side, sent in results.items():
+            active = sum(turn.closes - turn.starts for turn in own[side])
+            window_s = sum(turn.closes - turn.opens for turn in own[side])
+            share = active / (own[side][-1].closes - own[side][0].starts)
+            result = _load_result(sent, [], warmup_s=WARM_S, steady=True, window_s=window_s, share=share)
+            found[side] = replace(result, wake_delay_p99_ms=woken_ms)
+        return found, {side: _late(turns, side, sent) for side, sent in results.items()}
+
+    def fill(self, spec: LoadSpec, observer: Observer) -> None:
+        """Write the scenario's backlog into its topic.
+
+        Raises LoadError when not every record got there, SendsFailedError when the brokers did not take some.
+        """
+        records = spec.scenario.load.records
+        load = Load(kind="capped", rate=min(FILL_RATE, spec.most_rate))
+        one = replace(spec.scenario, producers=1, threads=1, load=load)
+        (request,) = self._system.producers_of(replace(spec, scenario=one)).values()
+        bound_s = self._system.drain_s_of(one) + max(records * one.record_bytes / 1e6, 2 * records / one.load.rate)
+        with Generators({PRODUCE: {**request, "records": records, "most_s": bound_s + MARGIN_S}}) as generators:
+            generators.follow(PRODUCE)
+            generators.wait_for("ready", READY_TIMEOUT_S, observer)
+            generators.post(start=time.monotonic())
+            try:
+                (result,) = generators.wait_for("result", bound_s, observer, phase="writing the backlog")
+            except NotInTimeError as error:
+                if (last := generators.last) is None or not last.attempted:
+                    raise
+                reason = f"of the backlog's {records:,} records {last.done:,} were acknowledged in {bound_s:.0f} s"
+                raise SendsFailedError(
+                    f"{reason}; {last.last_error}", attempted=last.attempted - last.done, failed=last.failed
+                ) from error
+        if result["acked"] == records:
+            return
+        reason = f"of the backlog's {records:,} records {result['acked']:,} were acknowledged: {result['errors']}"
+        failed, not_taken = result["failed"], result["attempted"] - result["acked"]
+        if not not_taken:
+            raise LoadError(reason)
+        code = next(iter(failed)) if len(failed) == 1 else ""
+        raise SendsFailedError(reason, attempted=not_taken, failed=sum(failed.values()), code=code)
+
+    def journaled(self, spec: LoadSpec, folder: Path, observer: Observer) -> JournaledGenerators:
+        return JournaledGenerators(self._system, spec, folder, observer, self._transport.on(spec.scenario.link))
+
+    def read_everything(self, spec: LoadSpec, folder: Path, ends: Sequence[int], observer: Observer) -> Rows:
+        return read_everything(self._system, spec, folder, ends, observer)
+
+
+def _wake_probe(load: Load) -> AbstractContextManager[WakeProbe | None]:
+    """A probe of the machine's wake-up delay where a schedule depends on it."""
+    return WakeProbe() if load.open_loop else nullcontext()
+
+
+def _times(turns: Sequence[Turn], side: str) -> list[list[float]]:
+    return [[turn.starts, turn.opens, turn.closes] for turn in turns if turn.side == side]
+
+
+def _late(turns: Sequence[Turn], side: str, sent: Sequence[Message]) -> Late:
+    """Number of a side's turns, followed by the other side's measured one, that were late by any of its clients."""
+    own = [number for number, turn in enumerate(turns) if turn.side == side]
+    followed = [
+        index
+        for index, number in enumerate(own)
+        for after in turns[number + 1 : number + 2]
+        if after.side != side and after.closes > after.opens
+    ]
+    late = sum(any(result["late_turns"][index] for result in sent) for index in followed)
+    return Late(turns=late, of=len(followed))
+
+
+def _load_result(
+    sent: Sequence[Message],
+    received: Sequence[Message],
+    *,
+    warmup_s: float,
+    steady: bool,
+    window_s: float,
+    share: float = 1.0,
+    groups: int = 1,
+) -> LoadResult:
+    """Return the processes' results added up; they worked for `share` of the time that their CPU was read over.
+
+    `groups`: number of groups, of equally many processes each, that received.
+    """
+    everything = [*sent, *received]
+    return LoadResult(
+        warmup_s=warmup_s,
+        steady=steady,
+        window_s=window_s,
+        cpu_cores=sum(result["cpu_cores"] for result in everything) / share,
+        busiest_thread_cores=max(result["busiest_thread_cores"] for result in everything) / share,
+        rss_mib=max(result["rss_mib"] for result in everything),
+        sent=_sent(sent) if sent else None,
+        received=_received(received, groups) if received else None,
+        window_late_s=max(result.get("window_late_s", 0.0) for result in everything),
+    )
+
+
+def _too_small(scenario: Scenario) -> str:
+    """The reason why records are too small for what is measured of them; empty when they are not."""
+    if scenario.load.capped and scenario.consumers and is_compact(scenario.payload, scenario.record_bytes):
+        return (
+            f"the latency from send to receipt is not known of records of {scenario.record_bytes} bytes that follow no "
+            f"schedule: their time needs {HEADER.itemsize} bytes"
+        )
+    return refuses_size(scenario.payload, scenario.record_bytes)
+
+
+def _sent(results: Sequence[Message]) -> Sent:
+    return Sent(
+        # Several clients push back side by side: the share is that of the average client.
+        pushback_s=_mean(results, "pushback_s"),
+        pushback_in_window_s=_mean(results, "pushback_in_window_s"),
+        committing_in_window_s=_mean(results, "committing_in_window_s"),
+        stalled_in_window_s=_mean(results, "stalled_in_window_s"),
+        failed=_failed(results),
+        errors=_errors(results),
+        acked_by_partition=_columns(results, "acked_by_partition"),
+        markers_by_partition=_columns(results, "markers_by_partition"),
+        latency_by_partition=_columns(results, "latency_by_partition"),
+        latency=_added(results, "latency"),
+        send_latency=_added(results, "send_latency"),
+        schedule_delay=_added(results, "schedule_delay"),
+        **_counts(Sent, results),
+    )
+
+
+def _received(results: Sequence[Message], groups: int) -> Received:
+    each = len(results) // groups
+    parts = [results[begin : begin + each] for begin in range(0, len(results), each)]
+    fetches = sum(result["fetches"] for result in results)
+    return Received(
+        errors=_errors(results),
+        failed=_failed(results),
+        fetch_ms=sum(result["fetch_ms"] for result in results) / fetches if fetches else None,
+        latency=_added(results, "latency"),
+        by_group=[(sum(r["received"] for r in part), sum(r["received_in_window"] for r in part)) for part in parts],
+        **_counts(Received, results),
+    )
+
+
+def _counts(kind: type[Sent | Received], results: Sequence[Message]) -> dict[str, Any]:
+    """Return the sums of all counts: those declared as an int, or as one within bounds."""
+    counted = [name for name, declared in get_type_hints(kind).items() if declared is int]
+    return {name: sum(result[name] for result in results) for name in counted}
+
+
+def _mean(results: Sequence[Message], name: str) -> float:
+    return float(sum(result[name] / result["clients"] for result in results)) / len(results)
+
+
+def _columns(results: Sequence[Message], name: str) -> list[int]:
+    return [sum(counts) for counts in zip(*(result[name] for result in results), strict=True)]
+
+
+def _failed(results: Sequence[Message]) -> dict[str, int]:
+    total = Counter[str]()
+    for result in results:
+        total.update(result["failed"])
+    return dict(total)
+
+
+def _errors(results: Sequence[Message]) -> dict[str, str]:
+    return {code: text for result in reversed(results) for code, text in result["errors"].items()}
+
+
+def _added(results: Sequence[Message], name: str) -> str:
+    texts: list[Any] = [result.get(name, "") for result in results]
+    return encode(merged(texts)) if any(texts) else ""

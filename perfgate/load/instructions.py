@@ -1,0 +1,161 @@
+"""Instructions for generator processes: each one's share of a scenario's load, and what a system adds to it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Protocol, cast
+
+from perfgate.load.payload import is_compact, run_tag
+from perfgate.model import Scenario
+from perfgate.model.load import LoadSpec
+
+READY_TIMEOUT_S = 45
+DRAIN_MARGIN_S = 10
+MARGIN_S = 900.0
+"""A load that is never ended lasts this much longer than it should, and no more."""
+PRODUCE, CONSUME = "producer", "consumer"
+
+Requests = dict[str, dict[str, object]]
+"""What each process is told, by the name of the process."""
+
+
+class Instructions(Protocol):
+    """What a system tells its generator processes, and how its settings are read."""
+
+    @property
+    def system(self) -> str:
+        """The folder of its clients: ``perfgate.systems.<system>.load.clients``."""
+
+    @property
+    def engine(self) -> str:
+        """The engine's name."""
+
+    @property
+    def room(self) -> str:
+        """The settings by which a producer's buffer holds more, in words."""
+
+    def producers_of(self, spec: LoadSpec) -> Requests:
+        """What each producer process is told: see :func:`producer_requests`."""
+
+    def consumers_of(self, spec: LoadSpec) -> Requests:
+        """What each consumer process is told: see :func:`consumer_requests`."""
+
+    def drain_s_of(self, scenario: Scenario) -> float:
+        """Time for the outcomes of a producer's records in the end, in s."""
+
+    def cannot(self, scenario: Scenario) -> str | None:
+        """Why these clients cannot run the scenario; None when they can."""
+
+    def by_hand(self, scenario: Scenario) -> str:
+        """A command that repeats the scenario's load without this suite, on brokers at hand."""
+
+    def keeps_what_was_read(self, scenario: Scenario) -> bool:
+        """Whether the log may never be cut back behind what a consumer was given of it."""
+
+
+def producer_requests(spec: LoadSpec, own: Mapping[str, object], drain_s: float) -> Requests:
+    """What each producer process is told.
+
+    `own` is the system's: "system"; "client", its client's settings, and "client_path", a folder that holds the client
+    (empty: the installed one); "buffer_bytes" and "buffer_records", which the client's buffer holds at most;
+    "compressed", whether batches are; "lingers", whether batches wait to become fuller. `drain_s`: for the outcomes.
+    """
+    scenario = spec.scenario
+    request = {
+        **_common(spec, "produce", drain_s),
+        "transaction_ms": scenario.transaction_ms,
+        # Of the client of this number, in every round of the run: brokers remember each for days.
+        "transactional_id": f"{spec.prefix}{spec.run_id}",
+        "paced": scenario.load.open_loop,
+        "rate": scenario.load.rate,
+        "most_rate": spec.most_rate if spec.most_rate < math.inf else 0.0,
+        "records": 0,
+        "record_bytes": scenario.record_bytes,
+        "payload": asdict(scenario.payload),
+        "keys": asdict(scenario.keys),
+        "seed": spec.seed,
+        "drain_s": drain_s,
+        "clients": scenario.threads,
+        "of": scenario.producers * scenario.threads,
+        **own,
+    }
+    firsts = range(0, scenario.producers * scenario.threads, scenario.threads)
+    return {f"{PRODUCE}-{n}": {**request, "first": first} for n, first in enumerate(firsts, 1)}
+
+
+def consumer_requests(spec: LoadSpec, own: Callable[[str], Mapping[str, object]], drain_s: float) -> Requests:
+    """What each consumer process is told; those of a group follow one another.
+
+    `own` is the system's, for the group of this name: "system", "client" and "client_path" as for producers; "share",
+    whether each record goes to any member, in no order; where offsets of a partition have gaps, "followed" False.
+    """
+    scenario, consumers = spec.scenario, spec.scenario.consumers
+    if consumers is None:
+        return {}
+    backlog = not scenario.load.sends
+    assigned = consumers.membership == "assigned"
+    count = consumers.processes * consumers.threads
+    shares = [list(range(number, scenario.topic.partitions, count)) for number in range(count)] * consumers.groups
+    request = {
+        **_common(spec, "consume", drain_s),
+        "assigned": shares if assigned else None,
+        "share": False,
+        "laps": backlog,
+        "compact_bytes": scenario.record_bytes if is_compact(scenario.payload, scenario.record_bytes) else 0,
+        "paced_rate": scenario.load.rate if scenario.load.open_loop else 0.0,
+        # The markers of transactions are positions that no consumer is given.
+        "followed": assigned and not scenario.transaction_ms,
+        "producers": 1 if backlog else scenario.producers * scenario.threads,
+        "clients": consumers.threads,
+    }
+    return {
+        f"{CONSUME}-{number + 1}": {
+            **request,
+            **own(group_of(spec.topic, number // consumers.processes)),
+            "first": number * consumers.threads,
+        }
+        for number in range(consumers.groups * consumers.processes)
+    }
+
+
+def paired(producers: Mapping[str, dict[str, object]], consumers: Mapping[str, dict[str, object]]) -> bool:
+    """Have each producer process write what the consumer process of its number reads; return whether that is possible.
+
+    It is where both are as many, partitions are assigned, as many to each, and no keys choose them. The load is the
+    same; dealt out to hosts, each host reads what it wrote: end-to-end latency needs one clock then.
+    """
+    shares = [_read_by(consumer) for consumer in consumers.values()]
+    if len(producers) != len(consumers) or len(set(map(len, shares))) != 1:
+        return False
+    every = sorted(itertools.chain.from_iterable(shares))  # of several groups each reads all
+    if every != list(range(cast(int, next(iter(producers.values()))["partitions"]))):
+        return False
+    if any(cast(Mapping[str, object], producer["keys"])["kind"] != "none" for producer in producers.values()):
+        return False
+    for producer, share in zip(producers.values(), shares, strict=True):
+        producer["own_partitions"] = share
+    return True
+
+
+def _read_by(consumer: Mapping[str, object]) -> list[int]:
+    first, clients = cast(int, consumer["first"]), cast(int, consumer["clients"])
+    assigned = cast(list[list[int]], consumer["assigned"] or [])
+    return sorted(itertools.chain.from_iterable(assigned[first : first + clients]))
+
+
+def group_of(topic: str, number: int) -> str:
+    """Name of a topic's consumer group: the topic's own, with a number from the second group on."""
+    return f"{topic}-{number + 1}" if number else topic
+
+
+def _common(spec: LoadSpec, role: str, drain_s: float) -> dict[str, object]:
+    return {
+        "role": role,
+        "topic": spec.topic,
+        "partitions": spec.scenario.topic.partitions,
+        "run": run_tag(spec.run_id),
+        "most_s": spec.warmup_max_s + spec.window_s + drain_s + MARGIN_S,
+    }

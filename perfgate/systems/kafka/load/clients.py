@@ -1,0 +1,42 @@
+"""Kafka's clients of generator processes, made as their specs say; see :class:`perfgate.load.clients.ClientModule`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from confluent_kafka import cimpl  # of the version that the scenario asks for
+
+from perfgate.load.clients import LoadClientError, ReadingClient
+from perfgate.systems.kafka.load.reading import Consumer
+from perfgate.systems.kafka.load.sending import Producer
+
+
+def sending(spec: Mapping[str, Any], number: int) -> Producer:
+    """See the protocol."""
+    _check_version(spec["client_path"])
+    # What names this client to the transaction coordinator.
+    own = {"transactional.id": f"{spec['transactional_id']}-{number}"} if spec["transaction_ms"] else {}
+    return Producer({**spec["client"], **own}, spec["topic"])
+
+
+def reading(spec: Mapping[str, Any], number: int, counts: Callable[[], bool]) -> ReadingClient:
+    """See the protocol."""
+    _check_version(spec["client_path"])
+    if spec["share"]:
+        from perfgate.systems.kafka.load.sharing import ShareMember  # older clients have none
+
+        return ShareMember(spec, number)
+    return Consumer(spec["client"], spec["topic"], spec["assigned"][number] if spec["assigned"] else None, counts)
+
+
+def round_trip_ms(spec: Mapping[str, Any]) -> float:
+    """See the protocol."""
+    from perfgate.systems.kafka.client.roundtrip import connect_rtt_ms  # older clients lack what it needs
+
+    return connect_rtt_ms(spec["bootstrap"], tuple(spec["client"].items()), spec["link"])
+
+
+def _check_version(folder: str) -> None:
+    if not cimpl.__file__.startswith(folder):
+        raise LoadClientError(f"the client in {folder} was asked for, {cimpl.__file__} was loaded")

@@ -1,0 +1,118 @@
+"""A librdkafka consumer that reads in batches, as the load's readers use it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from perfgate.load.clients import Hear, LoadClientError, UnansweredError
+from perfgate.load.schedule import now
+from perfgate.systems.kafka.load import clib
+from perfgate.systems.kafka.load.clib import TopicPartitionList, lib
+from perfgate.systems.kafka.load.client import Client
+
+BATCH = 4_096
+SEEK_TIMEOUT_MS = 10_000
+
+
+class Consumer(Client):
+    """See :class:`perfgate.load.clients.ReadingClient`."""
+
+    AT_END = clib.ERR_PARTITION_EOF
+    redelivered = accepts = 0
+
+    def __init__(
+        self, settings: Mapping[str, str], topic: str, assigned: list[int] | None, counts: Callable[[], bool]
+    ) -> None:
+        """`assigned`: partitions; None: those that its group gives. `counts`: whether the window is open.
+
+        Raises LoadClientError with librdkafka's words when a setting is refused.
+        """
+        self._assigned, self._in_window = assigned, counts
+        self._pointers = np.zeros(BATCH, np.uint64)
+        self.fetches = 0
+        self.fetch_ms = 0.0
+        super().__init__(clib.CONSUMER, settings, topic, on_stats=self._take_stats)
+
+    def connect(self, partitions: int) -> None:
+        super().connect(partitions)
+        if self._assigned is not None:
+            with _Partitions(self.topic, self._assigned, clib.OFFSET_BEGINNING) as own:
+                self._must(lib.rd_kafka_assign(self.handle, own), "assigning partitions")
+            return
+        with _Partitions(self.topic, [clib.PARTITION_UNASSIGNED]) as topics:
+            self._must(lib.rd_kafka_subscribe(self.handle, topics), "subscribing")
+
+    def assignment(self) -> int:
+        with self._assigned_now() as partitions:
+            return int(partitions.contents.cnt)
+
+    def take(self, hear: Hear) -> int:
+        count = int(lib.rd_kafka_consume_batch_queue(self.queue, 0, self._pointers.ctypes.data, BATCH))
+        if count <= 0:
+            return 0
+        heard, pointers = now(), self._pointers[:count]
+        try:
+            hear(clib.read_messages(pointers), heard)
+        finally:
+            for _ in map(clib.free_message, pointers.tolist()):
+                pass
+        return count
+
+    def rest(self, rests: bool) -> None:
+        turn = lib.rd_kafka_pause_partitions if rests else lib.rd_kafka_resume_partitions
+        with self._assigned_now() as partitions:
+            self._must(turn(self.handle, partitions), "resting" if rests else "reading on")
+
+    def rewind(self, partition: int) -> None:
+        with _Partitions(self.topic, [partition], clib.OFFSET_BEGINNING) as partitions:
+            error = lib.rd_kafka_seek_partitions(self.handle, partitions, SEEK_TIMEOUT_MS)
+            if error or partitions.contents.elems[0].err:
+                reason = f"partition {partition} could not be read from its start again"
+                raise UnansweredError(reason, self.NO_ANSWER)
+
+    def close(self) -> None:
+        if self._assigned is None:
+            lib.rd_kafka_consumer_close(self.handle)
+
+    @contextmanager
+    def _assigned_now(self) -> Iterator[Any]:
+        partitions = ctypes.POINTER(TopicPartitionList)()
+        self._must(lib.rd_kafka_assignment(self.handle, ctypes.byref(partitions)), "reading the assignment")
+        try:
+            yield partitions
+        finally:
+            lib.rd_kafka_topic_partition_list_destroy(partitions)
+
+    def _take_stats(self, statistics: dict[str, Any]) -> None:
+        """Add the brokers' time for answers since the last statistics (their `rtt`; mostly fetches here)."""
+        if not self._in_window():
+            return
+        for broker in statistics["brokers"].values():
+            self.fetches += broker["rtt"]["cnt"]
+            self.fetch_ms += broker["rtt"]["sum"] / 1e3
+
+    def _must(self, code: int, doing: str) -> None:
+        if code:
+            raise LoadClientError(f"{doing}: {clib.error_text(code)}")
+
+
+class _Partitions:
+    """librdkafka's list of partitions for one call."""
+
+    def __init__(self, topic: bytes, partitions: list[int], offset: int | None = None) -> None:
+        self._list = lib.rd_kafka_topic_partition_list_new(len(partitions))
+        for partition in partitions:
+            added = lib.rd_kafka_topic_partition_list_add(self._list, topic, partition)
+            if offset is not None:
+                added.contents.offset = offset
+
+    def __enter__(self) -> Any:
+        return self._list
+
+    def __exit__(self, *_: object) -> None:
+        lib.rd_kafka_topic_partition_list_destroy(self._list)
