@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from perfgate.host.java import find_java
+from perfgate.load.tools import OutputError
 from perfgate.model import Consumers, Keys, Load, Payload, Scenario
 from perfgate.systems.kafka.load.java import JavaDriver, _sent
 from perfgate.systems.kafka.load.official import (
-    OutputError,
     by_hand,
     inexpressible,
     java_settings,

@@ -8,17 +8,14 @@ in which one of them ended too early is run again with more.
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-
-import psutil
 
 from perfgate.host.guard import Guard
 from perfgate.host.machine_use import Usage
+from perfgate.load.tools import ENGLISH, EndedError, Tools, result_of
 from perfgate.model import MIB, ClusterSpec, Link, Load, Scenario, Settings
 from perfgate.model.changes import release_numbers
 from perfgate.model.load import LoadError, LoadResult, LoadSpec, Observer, Received, Sent
@@ -36,19 +33,14 @@ from perfgate.systems.kafka.load.official import (
 )
 
 HEAP = "-Xmx512m"  # as kafka-run-class.sh of the tools has it
-ENGLISH = ("-Duser.language=en", "-Duser.country=US")
-"""The tools write numbers as the user's locale does, and are read with a decimal point."""
 TRIES = 4
 FIRST_GUESS = 20_000
 TAIL_S = 1.5
 """A tool gets records for this much more than its window: its rate is not even."""
-START_TIMEOUT_S = 30
 END_MARGIN_S = 30
-LAST_WORDS = 5
 SLOWEST = 20
 """A tool may take this many times longer for its records than expected: the first guess of its rate may be that wrong.
 """
-LOOK_EVERY_S = 0.1
 REPORT_EVERY_MS = 250
 
 
@@ -56,82 +48,11 @@ class _EndedEarly(Exception):
     """A tool had sent all its records before the window closed."""
 
 
-class _Ended(LoadError):
-    """A tool ended before the awaited event."""
-
-
-@dataclass
-class Tools:
-    """Processes of one official tool, each with its output in a file, and what the run observes meanwhile."""
-
-    guard: Guard
-    observer: Observer
-    folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="kafka-perf-gate-")))
-    pids: list[int] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.guard.owns(self.folder)
-
-    def start(self, command: Sequence[object]) -> None:
-        self.pids.append(self.guard.spawn(command, log=self._log(len(self.pids))))
-
-    def outputs(self) -> list[str]:
-        return [self._log(number).read_text(errors="replace") for number in range(len(self.pids))]
+class _Tools(Tools):
+    """Processes of ProducerPerformance or ConsumerPerformance."""
 
     def read_so_far(self) -> list[list[ReadSoFar]]:
         return [parse_consumer(text) for text in self.outputs()]
-
-    def running(self) -> bool:
-        """Whether all of them run."""
-        return all(self.guard.exit_status(pid) is None for pid in self.pids)
-
-    def ended(self) -> bool:
-        """Whether all of them have ended."""
-        return all(self.guard.exit_status(pid) is not None for pid in self.pids)
-
-    def ended_well(self) -> bool:
-        """Whether each has ended with exit code 0, or runs still."""
-        return not any(self.guard.exit_status(pid) for pid in self.pids)
-
-    def edge(self, usage: Usage) -> None:
-        """Observe an edge of the window, and read the tools' CPU."""
-        self.observer.edge(time.monotonic())
-        try:
-            usage.look()
-        except psutil.Error as error:
-            raise LoadError(f"an official tool was gone when its CPU was read: {error}") from error
-
-    def let_pass(self, seconds: float, phase: str) -> bool:
-        """Let time pass; return False as soon as one of the tools has ended."""
-        until = time.monotonic() + seconds
-        while (now := time.monotonic()) < until:
-            self.observer.check()
-            self.observer.progress(phase, None)
-            if not self.running():
-                return False
-            time.sleep(min(LOOK_EVERY_S, until - now))
-        return self.running()
-
-    def wait_for(
-        self,
-        come: Callable[[], bool],
-        phase: str,
-        *,
-        bound_s: float = START_TIMEOUT_S,
-        every_s: float = LOOK_EVERY_S,
-        alive: bool = True,
-    ) -> None:
-        """Wait until it has come. Raises LoadError with the tools' last words when it does not, or when they end."""
-        until = time.monotonic() + bound_s
-        while not come():
-            self.observer.check()
-            self.observer.progress(phase, None)
-            ended = alive and not self.running()
-            if ended or time.monotonic() > until:
-                words = "\n".join(text for output in self.outputs() for text in output.splitlines()[-LAST_WORDS:])
-                how = "ended while" if ended else f"did not get through in {bound_s:.0f} s:"
-                raise (_Ended if ended else LoadError)(f"the official tool {how} {phase}:\n{words}")
-            time.sleep(every_s)
 
     def at_next_line(self) -> tuple[ReadSoFar, float]:
         """Wait until every tool has reported once more; return their records together, and when that was."""
@@ -143,9 +64,6 @@ class Tools:
         self.wait_for(come, "measuring", every_s=0.01)
         last = [lines[-1] for lines in self.read_so_far()]
         return ReadSoFar(records=sum(r.records for r in last), mib=sum(r.mib for r in last)), time.monotonic()
-
-    def _log(self, number: int) -> Path:
-        return self.folder / f"tool-{number}.log"
 
 
 class JavaDriver:
@@ -208,7 +126,7 @@ class JavaDriver:
             warmup=warmup,
         )
         with Guard() as guard:
-            tools = Tools(guard, observer)
+            tools = _Tools(guard, observer)
             where = self._where(spec, tools.folder, "--producer.config")
             for _ in range(clients):
                 tools.start(self._command("ProducerPerformance", *arguments, "--print-metrics", *where))
@@ -232,14 +150,14 @@ class JavaDriver:
         self._rates[scenario.name] = (after - before) / (closed - opened) / clients
         asked = math.ceil(rate * seconds)
         sent = _sent(outputs, new, after - before, closed - opened, asked, scenario.record_bytes)
-        return _result(usage, started, opened, closed, sent=sent, received=None)
+        return result_of(usage, started, opened, closed, sent=sent, received=None)
 
     def _read(self, spec: LoadSpec, observer: Observer) -> LoadResult:
         scenario = spec.scenario
         assert scenario.consumers is not None
         clients = scenario.consumers.processes * scenario.consumers.threads
         with Guard() as guard:
-            tools = Tools(guard, observer)
+            tools = _Tools(guard, observer)
             where = self._where(spec, tools.folder, "--consumer.config")
             arguments = consumer_arguments(
                 scenario,
@@ -260,7 +178,7 @@ class JavaDriver:
                 tools.edge(usage)
                 tools.let_pass(spec.window_s, "measuring")
                 after, closed = tools.at_next_line()
-            except _Ended as error:
+            except EndedError as error:
                 if not tools.ended_well():
                     raise
                 raise LoadError(
@@ -283,7 +201,7 @@ class JavaDriver:
             failed={},
             fetch_ms=None,
         )
-        return _result(usage, started, opened, closed, sent=None, received=received)
+        return result_of(usage, started, opened, closed, sent=None, received=received)
 
     def _command(self, tool: str, *arguments: object) -> list[object]:
         return [self._java, HEAP, *ENGLISH, "-cp", self._classpath, f"org.apache.kafka.tools.{tool}", *arguments]
@@ -300,21 +218,6 @@ class JavaDriver:
         option = "--command-config" if new else old_option
         servers = [] if "bootstrap.servers" in settings else ["--bootstrap-server", spec.bootstrap]
         return [*servers, option, config]
-
-
-def _result(
-    usage: Usage, started: float, opened: float, closed: float, *, sent: Sent | None, received: Received | None
-) -> LoadResult:
-    return LoadResult(
-        warmup_s=opened - started,
-        steady=True,
-        window_s=closed - opened,
-        **usage.span(),
-        hosts=(),
-        one_clock=False,
-        sent=sent,
-        received=received,
-    )
 
 
 def _sent(

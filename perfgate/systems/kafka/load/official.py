@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from perfgate.load.tools import OutputError
 from perfgate.model import Scenario, with_settings
 from perfgate.model.changes import release_numbers
-from perfgate.model.load import LoadError
 
 NEW_OPTIONS = (4, 2, 0)
 """From this release on: --bootstrap-server, --command-property, --warmup-records, --num-records for consumers."""
@@ -45,10 +45,6 @@ JAVA_DEFAULTS = {
 """In every command: between Java's releases, and between Java and librdkafka, these defaults differ."""
 BY_HAND_S = 30.0
 """Duration of the command that repeats a scenario by hand, at the scenario's rate."""
-
-
-class OutputError(LoadError):
-    """A tool's output is not that of a finished run; the message says why."""
 
 
 def java_settings(scenario: Scenario) -> dict[str, str]:

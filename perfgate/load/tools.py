@@ -1,0 +1,122 @@
+"""Processes of a system's official tools, each with its output in a file, and what a run observes meanwhile."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from perfgate.host.guard import Guard
+from perfgate.host.machine_use import Usage
+from perfgate.model.load import LoadError, LoadResult, Observer, Received, Sent
+
+ENGLISH = ("-Duser.language=en", "-Duser.country=US")
+"""The tools write numbers as the user's locale does, and are read with a decimal point."""
+START_TIMEOUT_S = 30
+LAST_WORDS = 5
+LOOK_EVERY_S = 0.1
+
+
+class OutputError(LoadError):
+    """A tool's output is not that of a finished run; the message says why."""
+
+
+class EndedError(LoadError):
+    """A tool ended before the awaited event."""
+
+
+@dataclass
+class Tools:
+    """Processes of one official tool, each with its output in a file, and what the run observes meanwhile."""
+
+    guard: Guard
+    observer: Observer
+    folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="kafka-perf-gate-")))
+    pids: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.guard.owns(self.folder)
+
+    def start(self, command: Sequence[object]) -> None:
+        self.pids.append(self.guard.spawn(command, log=self._log(len(self.pids))))
+
+    def outputs(self) -> list[str]:
+        return [self._log(number).read_text(errors="replace") for number in range(len(self.pids))]
+
+    def running(self) -> bool:
+        """Whether all of them run."""
+        return all(self.guard.exit_status(pid) is None for pid in self.pids)
+
+    def ended(self) -> bool:
+        """Whether all of them have ended."""
+        return all(self.guard.exit_status(pid) is not None for pid in self.pids)
+
+    def ended_well(self) -> bool:
+        """Whether each has ended with exit code 0, or runs still."""
+        return not any(self.guard.exit_status(pid) for pid in self.pids)
+
+    def edge(self, usage: Usage) -> None:
+        """Observe an edge of the window, and read the tools' CPU."""
+        self.observer.edge(time.monotonic())
+        try:
+            usage.look()
+        except psutil.Error as error:
+            raise LoadError(f"an official tool was gone when its CPU was read: {error}") from error
+
+    def let_pass(self, seconds: float, phase: str) -> bool:
+        """Let time pass; return False as soon as one of the tools has ended."""
+        until = time.monotonic() + seconds
+        while (now := time.monotonic()) < until:
+            self.observer.check()
+            self.observer.progress(phase, None)
+            if not self.running():
+                return False
+            time.sleep(min(LOOK_EVERY_S, until - now))
+        return self.running()
+
+    def wait_for(
+        self,
+        come: Callable[[], bool],
+        phase: str,
+        *,
+        bound_s: float = START_TIMEOUT_S,
+        every_s: float = LOOK_EVERY_S,
+        alive: bool = True,
+    ) -> None:
+        """Wait until it has come. Raises LoadError with the tools' last words when it does not, or when they end."""
+        until = time.monotonic() + bound_s
+        while not come():
+            self.observer.check()
+            self.observer.progress(phase, None)
+            ended = alive and not self.running()
+            if ended or time.monotonic() > until:
+                words = "\n".join(text for output in self.outputs() for text in output.splitlines()[-LAST_WORDS:])
+                how = "ended while" if ended else f"did not get through in {bound_s:.0f} s:"
+                raise (EndedError if ended else LoadError)(f"the official tool {how} {phase}:\n{words}")
+            time.sleep(every_s)
+
+    def _log(self, number: int) -> Path:
+        return self.folder / f"tool-{number}.log"
+
+
+def result_of(
+    usage: Usage, started: float, opened: float, closed: float, *, sent: Sent | None, received: Received | None
+) -> LoadResult:
+    """Return the result of tools whose load began at `started` and was measured from `opened` to `closed`.
+
+    All in s on the monotonic clock; `usage` was read at both edges.
+    """
+    return LoadResult(
+        warmup_s=opened - started,
+        steady=True,
+        window_s=closed - opened,
+        **usage.span(),
+        hosts=(),
+        one_clock=False,
+        sent=sent,
+        received=received,
+    )
