@@ -12,7 +12,7 @@ from perfgate.judge.scenario_case import judge_scenario, tells_nothing
 from perfgate.model import Load, Measurement, TopicSpec, Verdict, settings
 from perfgate.model.catalogue import family
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.attached.described import Limits
+from perfgate.systems.attached.target_file import Limits
 from perfgate.systems.kafka.attached.limits import beyond
 from tests.harness.build import measurement, profile, relation, scenario, threshold
 from tests.harness.build.knee import RAMP

@@ -23,7 +23,7 @@ from perfgate.report.fault_tables import FAULT_COLUMNS, fault_rows, kind_notes
 from perfgate.report.plots import fault_timeline_figure
 from perfgate.report.results import recorded_measurement, scenario_entry
 from perfgate.report.schema import schema_text
-from perfgate.systems.kafka.attached.command_faults import lacking
+from perfgate.systems.attached.command_faults import lacking
 from tests.harness.build import scenario
 from tests.harness.build.generators import SPEC
 

@@ -16,8 +16,8 @@ from perfgate.host.ports import HOST
 from perfgate.metrics.container import container_sampler
 from perfgate.metrics.process import process_sampler
 from perfgate.model import ClusterSpec
+from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.kafka.attached.described import load_target
-from perfgate.systems.kafka.attached.manifest import Manifest
 from perfgate.systems.kafka.client.topics import admin_client
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.managed.containers import ContainersTarget, docker_engine

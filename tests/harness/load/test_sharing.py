@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from perfgate.load.checks import REMEMBERED, Distinct
 from perfgate.model import ClusterSpec, Consumers, Load, Scenario
-from perfgate.systems.kafka.attached.described import Limits
+from perfgate.systems.attached.target_file import Limits
 from perfgate.systems.kafka.attached.limits import beyond
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.load.official import inexpressible

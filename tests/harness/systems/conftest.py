@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from perfgate.model import ClusterSpec, settings
+from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.kafka.attached import cluster as cluster_module
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
 from perfgate.systems.kafka.attached.described import load_target
-from perfgate.systems.kafka.attached.manifest import Manifest
 from perfgate.systems.kafka.client import admin as admin_module
 from perfgate.systems.kafka.client import live_settings as live_module
 from tests.harness.build.real_brokers import BROKERS, FILE, KNOWN, Broker
@@ -34,8 +34,8 @@ def cluster(
 ) -> Iterator[Callable[..., ExternalCluster]]:
     """Return a function that makes a cluster whose file has these fault commands, with settings applied."""
     monkeypatch.setattr(cluster_module, "unwell", lambda *_: "")
-    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.STAYS_S", 0.05)
-    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr("perfgate.systems.attached.command_faults.STAYS_S", 0.05)
+    monkeypatch.setattr("perfgate.systems.attached.command_faults.LOOK_EVERY_S", 0.01)
     up = lambda address, _client: "c" * (tmp_path / f"up-{address.removeprefix('kafka-')[0]}").exists()  # noqa: E731
     monkeypatch.setattr(cluster_module, "cluster_id_at", up)
     manifests: list[Manifest] = []

@@ -12,8 +12,8 @@ from perfgate.model import secret as secrets_module
 from perfgate.model.errors import TargetError
 from perfgate.model.secret import MASK, Secret
 from perfgate.model.target import Action
-from perfgate.systems.kafka.attached.command_faults import CommandFaults, FaultJournal, bring_back, lacking
-from perfgate.systems.kafka.attached.manifest import Away, Manifest, leftovers
+from perfgate.systems.attached.command_faults import CommandFaults, FaultJournal, bring_back, lacking
+from perfgate.systems.attached.manifest import Away, Manifest, leftovers
 from perfgate.systems.kafka.client.admin import session_s
 
 BROKERS = {1: "kafka-1.example:9093", 2: "kafka-2.example:9094"}
@@ -28,9 +28,9 @@ def come(monkeypatch: pytest.MonkeyPatch) -> None:
         asked[address] += 1
         return asked[address] > 1
 
-    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.listens", listens)
-    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.LOOK_EVERY_S", 0.01)
-    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.STAYS_S", 0.05)
+    monkeypatch.setattr("perfgate.systems.attached.command_faults.listens", listens)
+    monkeypatch.setattr("perfgate.systems.attached.command_faults.LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr("perfgate.systems.attached.command_faults.STAYS_S", 0.05)
 
 
 class Noted:
@@ -145,7 +145,7 @@ def test_what_a_fault_lacks_is_named(kind: str, commands: dict[str, str], words:
 
 
 def test_no_broker_is_taken_from_a_cluster_that_is_not_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr("perfgate.systems.attached.command_faults.LOOK_EVERY_S", 0.01)
     answers = iter(["2 of 9 partitions are under-replicated (0 allowed)", "", "", "not asked while one is away"])
     made = CommandFaults(
         {"kill": f"echo {{broker}} >> {tmp_path}/hit", "start": "true"},
@@ -160,7 +160,7 @@ def test_no_broker_is_taken_from_a_cluster_that_is_not_well(tmp_path: Path, monk
     made.do("kill", 2)
     made.restore()
     assert next(answers) == ""
-    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.WELL_WITHIN_S", 0.0)
+    monkeypatch.setattr("perfgate.systems.attached.command_faults.WELL_WITHIN_S", 0.0)
     sick = CommandFaults({"kill": "false"}, 5, BROKERS, Noted(), unwell=lambda: "1 of 9 partitions are offline")
     with pytest.raises(TargetError, match=r"broker 1 is not taken away.*1 of 9 partitions are offline"):
         sick.do("kill", 1)
@@ -208,9 +208,9 @@ def test_a_broker_is_back_when_it_is_seen(
     monkeypatch: pytest.MonkeyPatch, back: str, command: str, listens: tuple[bool, bool], left: str
 ) -> None:
     """Neither does a command that ends well bring a broker back, nor does one that fails keep it away."""
-    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.BACK_WITHIN_S", 0.1)
+    monkeypatch.setattr("perfgate.systems.attached.command_faults.BACK_WITHIN_S", 0.1)
     looks = iter(listens)
-    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.listens", lambda *_: next(looks, listens[1]))
+    monkeypatch.setattr("perfgate.systems.attached.command_faults.listens", lambda *_: next(looks, listens[1]))
     found = bring_back({back: command}, back, 1, BROKERS[1], 5, run=True, ended=True)
     assert found.startswith(left)
     assert bool(found) is bool(left)

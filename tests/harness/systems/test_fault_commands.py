@@ -11,7 +11,7 @@ import pytest
 
 from perfgate.host.session import run_in_session
 from perfgate.model.errors import TargetError
-from perfgate.systems.kafka.attached.command_faults import run_command
+from perfgate.systems.attached.command_faults import run_command
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from perfgate.host import journal
 from perfgate.host.disk import state_dir
 from perfgate.host.journal import is_alive, mark_of_this_process
 from perfgate.model.errors import ConfigurationError
-from perfgate.systems.kafka.attached import manifest as module
-from perfgate.systems.kafka.attached.manifest import Manifest, leftovers
+from perfgate.systems.attached import manifest as module
+from perfgate.systems.attached.manifest import Manifest, leftovers
 
 
 def here(folder: Path) -> dict[str, str]:

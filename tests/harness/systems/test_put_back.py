@@ -14,9 +14,9 @@ from fixtures.book import Book
 from fixtures.live import put_back
 from perfgate.host.journal import claimed
 from perfgate.model.errors import ConfigurationError
+from perfgate.systems.attached.manifest import Manifest, leftovers
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
 from perfgate.systems.kafka.attached.leftovers import Cleaner
-from perfgate.systems.kafka.attached.manifest import Manifest, leftovers
 from perfgate.systems.kafka.client import admin as admin_module
 from perfgate.systems.kafka.client.admin import dynamic_value
 from tests.harness.build.real_brokers import Broker, left_in, partition

@@ -13,12 +13,12 @@ from perfgate.metrics.prometheus_source import PrometheusSource
 from perfgate.model import ClusterSpec
 from perfgate.model.declared import LINKS
 from perfgate.model.errors import ConfigurationError
+from perfgate.systems.attached.manifest import Manifest, leftovers
 from perfgate.systems.kafka.attached import external as module
 from perfgate.systems.kafka.attached import identity
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
 from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.attached.external import ExternalTarget
-from perfgate.systems.kafka.attached.manifest import Manifest, leftovers
 from tests.harness.build.real_brokers import BROKERS, FILE, target
 
 
@@ -168,7 +168,7 @@ def test_the_only_server_of_a_file_is_brought_back_before_it_is_needed(
         noted.takes(1, "kafka-1:9093", "start")
         noted.has_taken(1)
         noted.close()
-    monkeypatch.setattr("perfgate.systems.kafka.attached.command_faults.STAYS_S", 0.05)
+    monkeypatch.setattr("perfgate.systems.attached.command_faults.STAYS_S", 0.05)
     monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.cluster_id_at", lambda *_: "c" * up.exists())
 
     def reachable(_bootstrap: str, _client: object) -> tuple[Mock, list[str]]:

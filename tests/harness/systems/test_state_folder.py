@@ -12,11 +12,11 @@ import pytest
 
 from perfgate.model import TopicSpec
 from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.systems.attached.manifest import Away, Manifest, Occupied, leftovers, occupy
 from perfgate.systems.kafka.attached import external as module
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
 from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.attached.external import ExternalTarget
-from perfgate.systems.kafka.attached.manifest import Away, Manifest, Occupied, leftovers, occupy
 from tests.harness.build.real_brokers import FILE, Broker, left_in
 
 
@@ -42,7 +42,7 @@ def test_a_file_with_two_headers_is_read_whole(tmp_path: Path) -> None:
 
 def test_a_run_is_known_to_live_by_a_lock_of_the_kernel(tmp_path: Path) -> None:
     script = (
-        "import sys, time; from pathlib import Path; from perfgate.systems.kafka.attached.manifest import *\n"
+        "import sys, time; from pathlib import Path; from perfgate.systems.attached.manifest import *\n"
         "m = Manifest(Path(sys.argv[1]), cluster_id='c', run_id='r'); m.plans('kpg-x')\n"
         "lock = occupy(Path(sys.argv[1]), 'd'); print('there', flush=True); time.sleep(600)"
     )

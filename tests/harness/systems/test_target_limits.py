@@ -21,9 +21,10 @@ from perfgate.model.declared import LINKS, Keys
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.load import Progress
 from perfgate.model.target import Meter
+from perfgate.systems.attached.target_file import Limits
 from perfgate.systems.kafka.attached import cluster as cluster_module
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
-from perfgate.systems.kafka.attached.described import Limits, load_target
+from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.attached.external import ExternalTarget
 from perfgate.systems.kafka.attached.limits import beyond, lacks_permission
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver

@@ -9,8 +9,9 @@ import pytest
 from perfgate.load.hosts_file import HostsFile, LoadHost
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.secret import Secret
+from perfgate.systems.attached.target_file import Limits
 from perfgate.systems.kafka.attached.client_settings import NAMES_A_FILE, inlined
-from perfgate.systems.kafka.attached.described import DescribedTarget, Limits, for_load_hosts
+from perfgate.systems.kafka.attached.described import DescribedTarget, for_load_hosts
 
 TARGET = Path("staging.toml")
 

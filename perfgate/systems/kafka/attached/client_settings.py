@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 from perfgate.model import Settings
 from perfgate.model.errors import ConfigurationError
-from perfgate.model.secret import SHORTEST_WORD, Secret, from_environment, redacted, revealed
+from perfgate.model.secret import Secret, redacted, revealed
 from perfgate.systems.kafka.client.iam import MECHANISM as IAM
 from perfgate.systems.kafka.client.iam import logs_in_by_iam, mechanism_of, tokens, without_iam
 from perfgate.systems.kafka.client.settings import not_plain
 
-SECRET_SETTINGS = re.compile(
-    r".*(password|passphrase|secret|key\.pem)$|sasl\.(oauthbearer\.(config|extensions)|jaas\.config)"
-)
-SECRET_HEADERS = re.compile(r".*(authorization|token|key|secret|password|cookie).*", re.IGNORECASE)
-PUBLIC = re.compile(r"security\.protocol|sasl\.mechanisms?|bootstrap\.servers|properties-file")
-"""Never secrets: names of a protocol, addresses by which a person knows the cluster, a path."""
-USER_OF_A_URL = re.compile(r"[a-z][a-z0-9+.-]*://([^/?#@\s:]*(?::([^/?#@\s]*))?)@", re.IGNORECASE)
 INSIDE = {
     "ssl.ca.location": "ssl.ca.pem",
     "ssl.certificate.location": "ssl.certificate.pem",
@@ -101,54 +93,6 @@ def _refusal(name: str, value: str) -> str:
     except (TypeError, ValueError) as error:
         return f"{name}: {error}"
     return ""
-
-
-def as_stated(name: str, value: str, *, elsewhere: bool) -> str:
-    """Return a client's setting, as a Secret where it is one.
-
-    It is by its name, by a user in its URL, and, whatever its name, where it is kept `elsewhere`: in the environment or
-    in a file of its own.
-    """
-    if SECRET_SETTINGS.fullmatch(name):
-        return Secret(value)
-    if user := USER_OF_A_URL.match(value):
-        for part in filter(None, user.groups()):
-            Secret(part)  # a library may print the address without them, or them without it
-        return Secret(value)
-    return Secret(value, searched_from=SHORTEST_WORD) if elsewhere and not PUBLIC.fullmatch(name) else value
-
-
-def is_elsewhere(value: object) -> bool:
-    """Whether a value of the file refers to another place: { env = "NAME" } or { file = "PATH" }."""
-    return isinstance(value, dict)
-
-
-def resolved(folder: Path, name: str, value: object, where: str = "[client]") -> str:
-    """Return a setting's value, read from { env = "NAME" } or { file = "PATH" } where it refers to one.
-
-    Raises ConfigurationError, with `where` and the name.
-    """
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str | int | float):
-        return str(value)
-    match value:
-        case {"env": str(variable), **rest} if not rest:
-            try:
-                return from_environment(variable)
-            except KeyError:
-                raise ConfigurationError(f"{where} {name}: the environment variable {variable} is not set") from None
-        case {"file": str(location), **rest} if not rest:
-            try:
-                return (folder / location).expanduser().read_text().rstrip("\n")
-            except (OSError, UnicodeDecodeError) as error:
-                raise ConfigurationError(f"{where} {name}: cannot read {folder / location}: {error}") from None
-    if isinstance(value, dict):
-        raise ConfigurationError(
-            f'{where} {name}: a setting\'s name is quoted, as in "sasl.password", and its value is a text, a number, '
-            '{ env = "NAME" } or { file = "PATH" }'
-        )
-    raise ConfigurationError(f"{where} {name} must be a text, a number, true or false")
 
 
 def inlined(client: Settings, path: Path) -> Settings:

@@ -14,10 +14,11 @@ from confluent_kafka.admin import AdminClient
 from perfgate.model import ClusterSpec, Link, Settings
 from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
 from perfgate.model.target import Meter
-from perfgate.systems.kafka.attached.command_faults import CommandFaults
+from perfgate.systems.attached.command_faults import CommandFaults
+from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.identity import OtherClusterError, require_same
-from perfgate.systems.kafka.attached.manifest import JournaledTopics, Manifest
+from perfgate.systems.kafka.attached.journaled_topics import JournaledTopics
 from perfgate.systems.kafka.client.admin import (
     broker_config,
     cluster_id_at,

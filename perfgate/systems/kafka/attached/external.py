@@ -15,6 +15,7 @@ from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import NO_USAGE, ClusterSpec, FaultScenario, Scenario
 from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.target import Meter, OfCluster
+from perfgate.systems.attached.manifest import Manifest, Occupied, away_from, leftovers, occupy
 from perfgate.systems.kafka.attached.cluster import BACK_S, ExternalCluster, time_is_up, unwell
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.attached.diagnosis import reachable
@@ -28,7 +29,6 @@ from perfgate.systems.kafka.attached.identity import (
 )
 from perfgate.systems.kafka.attached.leftovers import Cleaner, may_live
 from perfgate.systems.kafka.attached.limits import beyond, lacks_brokers, lacks_permission, no_fault
-from perfgate.systems.kafka.attached.manifest import Manifest, Occupied, away_from, leftovers, occupy
 from perfgate.systems.kafka.attached.topic_trial import TopicTrial, check_permissions
 from perfgate.systems.kafka.client.admin import cluster_id_at, sees_all_topics, version_of
 from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, answer
@@ -82,7 +82,7 @@ class ExternalTarget:
         self._brokers: Mapping[int, str] = {}
         self._racks: Mapping[int, str | None] = {}
         self._cluster_id = ""
-        self._version, self._settings = described.kafka_version, ""
+        self._version, self._settings = described.version, ""
         self._meter = Meter(described.limits.total_bytes)
         self._ends_at = time.monotonic() + described.limits.most_s
         self._cleaner = Cleaner(described, note)

@@ -11,9 +11,9 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from perfgate.host.journal import claimed
 from perfgate.model.errors import ConfigurationError, TargetError
-from perfgate.systems.kafka.attached.command_faults import bring_back, still_away
+from perfgate.systems.attached.command_faults import bring_back, still_away
+from perfgate.systems.attached.manifest import Leftover, read_leftover
 from perfgate.systems.kafka.attached.described import DescribedTarget
-from perfgate.systems.kafka.attached.manifest import Leftover, read_leftover
 from perfgate.systems.kafka.client.admin import cluster_id_at, put_back, put_back_own, sees_all_topics, topic_ids
 from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S, answer
 

@@ -14,8 +14,9 @@ from fnmatch import fnmatchcase
 
 from perfgate.model import CROSS_ZONE, KIB, MIB, ClusterSpec, FaultScenario, Scenario
 from perfgate.model.target import OfCluster
-from perfgate.systems.kafka.attached.command_faults import lacking
-from perfgate.systems.kafka.attached.described import DescribedTarget, Limits
+from perfgate.systems.attached.command_faults import lacking
+from perfgate.systems.attached.target_file import Limits
+from perfgate.systems.kafka.attached.described import DescribedTarget
 
 MOST_KEPT_H = 8
 """Retention where the topic cannot be deleted: twice as long as endurance-4h lasts."""

@@ -17,7 +17,8 @@ from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import TopicSpec, settings
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.target import OfCluster
-from perfgate.systems.kafka.attached.manifest import RETENTION_MS, Manifest
+from perfgate.systems.attached.manifest import Manifest
+from perfgate.systems.kafka.attached.journaled_topics import RETENTION_MS
 from perfgate.systems.kafka.client.topics import PREFIX, READY_TIMEOUT_S, REQUEST_TIMEOUT_S, new_topic
 
 REFUSALS = (

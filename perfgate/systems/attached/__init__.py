@@ -1,0 +1,1 @@
+"""What attached targets of every system share: their file, limits, manifest, fault commands."""

@@ -1,0 +1,250 @@
+"""The target file of real brokers, as far as it is the same for every system: read strictly."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from perfgate.host.ports import is_this_machine
+from perfgate.model import MIB, Settings
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.secret import Secret
+from perfgate.model.target import ACTIONS, PREFIX
+from perfgate.systems.attached.stated import SECRET_HEADERS, SECRET_SETTINGS, as_stated, is_elsewhere, resolved
+
+AT_THE_TOP = "at the top of the file, before any [table]"
+CLEAR_URL = re.compile(r"http://(?!(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]*)?(/|\Z))", re.IGNORECASE)
+"""Clear text over a network; this machine's own loopback is none, but a name that begins like it is."""
+FAULT_TIMEOUT_S = 60.0
+MOST_BROKERS = 10_000
+USUAL_PARTITIONS = 300
+"""Of one topic, replicas counted, where a file states nothing: each round makes such a topic anew."""
+SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(B|KB|MB|GB|TB|KiB|MiB|GiB|TiB)\s*")
+UNITS = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """Limits of a run, replicas counted: bytes in all, bytes/s, how long; and when it stops at once.
+
+    `read_bytes_per_s`: of its consumers. `partitions`: of one topic. `under_replicated`: partitions anywhere in the
+    cluster. `error_rate`: share of failed sends. `transactions`: whether it may write in transactions, whose ids the
+    brokers keep for days. `time_outs`: whether scenarios may run that offer more than the brokers take.
+    """
+
+    total_bytes: float
+    bytes_per_s: float
+    read_bytes_per_s: float = math.inf
+    partitions: int = USUAL_PARTITIONS
+    most_s: float = math.inf
+    under_replicated: int = 0
+    error_rate: float = 0.0
+    transactions: bool = False
+    time_outs: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Described(ABC):
+    """Real brokers as their file describes them. `client`: settings of their clients, secrets among them.
+
+    `bootstrap`: where a client begins, as the system's clients take it.
+    """
+
+    name: str
+    path: Path
+    bootstrap: str
+    client: Settings
+    limits: Limits
+    cluster_id: str = ""
+    """Required id of the cluster; empty: any."""
+    brokers: int = 0
+    """Required number of brokers; 0: any."""
+    profile: str = ""
+    version: str = ""
+    """The system's, where the file states it."""
+    stated_on_this_host: bool | None = None
+    """Stated where addresses do not show it, as those of containers; None: not stated."""
+    dedicated: bool = False
+    """Whether the brokers have no other clients while a run lasts: their failures are their own then."""
+    topic_prefix: str = ""
+    """In front of PREFIX in the names of topics, groups and transactional ids, for users of one prefix."""
+    cross_zone_bootstrap: str = ""
+    broker_config_allowed: bool = False
+    prometheus: Mapping[str, Any] = field(default_factory=dict)
+    faults: Mapping[str, str] = field(default_factory=dict)
+    """Command lines by action on a broker, with {host}, {port} and {broker}."""
+    fault_timeout_s: float = FAULT_TIMEOUT_S
+    fault_brokers: tuple[int, ...] = ()
+    """Those that faults may take away; empty: any."""
+    two_down_allowed: bool = False
+    left_out: tuple[str, ...] = ()
+    """Unused settings of a Java client's properties, with the reason."""
+
+    @property
+    def prefix(self) -> str:
+        """Of the names of topics, groups and transactional ids of runs."""
+        return f"{self.topic_prefix}{PREFIX}"
+
+    @property
+    def identity(self) -> str:
+        """Identity of the cluster before it is connected: this file, and the servers that it names."""
+        return f"{self.path.resolve()} {self.bootstrap}"
+
+    @property
+    def connection_digest(self) -> str:
+        """Digest of how clients connect, secrets left out: figures of another way are not comparable."""
+        client = [(key, value) for key, value in self.client if not SECRET_SETTINGS.fullmatch(key)]
+        ways = (self.bootstrap, self.cross_zone_bootstrap, self.on_this_host, client)
+        return hashlib.sha256(repr(ways).encode()).hexdigest()[:12]
+
+    @property
+    @abstractmethod
+    def servers(self) -> tuple[str, ...]:
+        """Return host:port of each server that a client begins with."""
+
+    @property
+    @abstractmethod
+    def weaknesses(self) -> tuple[str, ...]:
+        """Return the checks that its connections lack, for a person."""
+
+    @property
+    def on_this_host(self) -> bool:
+        """Whether the brokers share this machine's cores: as stated, or because all servers are its own."""
+        if self.stated_on_this_host is not None:
+            return self.stated_on_this_host
+        return all(is_this_machine(server.rpartition(":")[0].strip("[]")) for server in self.servers)
+
+
+def tables_of(document: Mapping[str, Any], legal: Mapping[str, Sequence[str]]) -> dict[str, Table]:
+    """Return the document's tables by name, "" for what stands above all. Raises ConfigurationError for other keys."""
+    tables: dict[str, Table] = {}
+    for table, keys in legal.items():
+        tables[table] = Table(document, table)
+        for key in tables[table].values:
+            if key not in keys:
+                where = f"[{table}] has" if table else "there is an"
+                above = f"; {key} stands {AT_THE_TOP}" if table and key in legal[""] else ""
+                raise ConfigurationError(f"{where} unknown key {key!r}; legal: {', '.join(keys)}{above}")
+    return tables
+
+
+def prometheus_of(folder: Path, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the table with its secrets resolved; :mod:`perfgate.metrics.prometheus_source` checks the rest."""
+    found = dict(table)
+    for key in ("username", "password", "token"):
+        if key in table:
+            value = resolved(folder, key, table[key], where="[prometheus]")
+            found[key] = (
+                as_stated(key, value, elsewhere=is_elsewhere(table[key])) if key == "username" else Secret(value)
+            )
+    if isinstance(headers := table.get("headers"), dict):
+        found["headers"] = {
+            # A tenant's name is none, and would be found in half of what a run writes.
+            n: Secret(text) if isinstance(v, dict) or SECRET_HEADERS.fullmatch(n) else text
+            for n, v in headers.items()
+            for text in [resolved(folder, n, v, where="[prometheus] headers")]
+        }
+    return found
+
+
+def faults_of(table: Mapping[str, Any]) -> dict[str, str]:
+    commands = {name: value for name, value in table.items() if name in ACTIONS}
+    for name, value in commands.items():
+        if not isinstance(value, str) or not value.strip():
+            raise ConfigurationError(f"[faults] {name} must be a command line")
+        try:
+            value.format(host="", port="", broker="")
+        except (KeyError, IndexError, ValueError):
+            raise ConfigurationError(
+                f"[faults] {name}: only {{host}}, {{port}} and {{broker}} stand for something; write {{{{ for a brace"
+            ) from None
+    return commands
+
+
+def limits_of(table: Table) -> Limits:
+    missing = [key for key in ("bytes", "mib-per-s") if key not in table.values]
+    if missing:
+        raise ConfigurationError(
+            f"[limits] lacks {' and '.join(missing)}: say how much a run may write, replicas counted, "
+            'as in: bytes = "20 GB", mib-per-s = 50'
+        )
+    size = SIZE.fullmatch(str(table.values["bytes"]))
+    if not size:
+        raise ConfigurationError(f'[limits] bytes = {table.values["bytes"]!r} must be a size, as in "20 GB"')
+    return Limits(
+        total_bytes=float(size[1]) * UNITS[size[2]],
+        bytes_per_s=table.number("mib-per-s", 0, 0.001, 1e6) * MIB,
+        read_bytes_per_s=table.number("read-mib-per-s", math.inf, 0.001, 1e6) * MIB,
+        partitions=int(table.number("partitions", USUAL_PARTITIONS, 1, 1e6)),
+        most_s=table.number("minutes", math.inf, 1, 1e5) * 60,
+        under_replicated=int(table.number("under-replicated-partitions", 0, 0, 1e6)),
+        error_rate=table.number("produce-error-rate", 0, 0, 1),
+        transactions=table.flag("transactions"),
+        time_outs=table.flag("time-outs"),
+    )
+
+
+class Table:
+    """A table of the file, read strictly: each error names key, value and what is legal."""
+
+    def __init__(self, document: Mapping[str, Any], name: str = "") -> None:
+        self.values: Mapping[str, Any] = document.get(name, {}) if name else document
+        self._at = f"[{name}] " if name else ""
+        if not isinstance(self.values, dict):
+            raise ConfigurationError(f"{name} must be a table [{name}]")
+
+    def _fail(self, key: str, value: object, must: str) -> NoReturn:
+        raise ConfigurationError(f"{self._at}{key} = {value!r} must {must}")
+
+    def text(self, key: str, default: str = "", *, empty: bool = True) -> str:
+        value = self.values.get(key, default)
+        if not isinstance(value, str) or not (value.strip() or empty) or "\n" in value or len(value) > 80:
+            self._fail(key, value, "be a short text")
+        return value.strip()
+
+    def prefix(self, key: str) -> str:
+        value = self.values.get(key, "")
+        if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9._-]{0,60}", value):
+            self._fail(key, value, "be up to 60 letters, digits, dots, hyphens and underscores")
+        return value
+
+    def servers(self, key: str, default: str | None = None) -> str:
+        value = self.values.get(key, default)
+        servers = value.split(",") if isinstance(value, str) else value
+        if not isinstance(servers, list) or not servers or not all(map(_is_server, servers)):
+            self._fail(key, value, 'name servers, as in "kafka-1:9093,kafka-2:9093"')
+        return ",".join(server.strip() for server in servers)
+
+    def ids(self, key: str) -> tuple[int, ...]:
+        value = self.values.get(key, [])
+        if not isinstance(value, list) or not all(type(one) is int for one in value):
+            self._fail(key, value, "list broker ids, as in [1, 2]")
+        return tuple(value)
+
+    def flag(self, key: str) -> bool:
+        value = self.values.get(key, False)
+        if not isinstance(value, bool):
+            self._fail(key, value, "be true or false")
+        return value
+
+    def count(self, key: str, at_most: int) -> int:
+        value = self.values.get(key, 0)
+        if key in self.values and not (type(value) is int and 1 <= value <= at_most):
+            self._fail(key, value, f"be a whole number from 1 to {at_most}")
+        return int(value)
+
+    def number(self, key: str, default: float, at_least: float, at_most: float) -> float:
+        value = self.values.get(key, default)
+        if key in self.values and not (type(value) in (int, float) and at_least <= value <= at_most):
+            self._fail(key, value, f"be a number from {at_least:g} to {at_most:g}")
+        return float(value)
+
+
+def _is_server(server: object) -> bool:
+    return isinstance(server, str) and re.fullmatch(r"\s*(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}\s*", server) is not None
