@@ -113,9 +113,8 @@ def wanted(spec: TopicSpec) -> dict[str, object]:
         if name not in KNOWN or name in STATED_BY_TOPIC:
             legal = ", ".join(name for name in KNOWN if name not in STATED_BY_TOPIC)
             raise ConfigurationError(f"topic.{name}: no policy of a Pulsar namespace; known: {legal}")
-    write = spec.replication_factor
-    ack = getattr(spec, "ack_quorum", 0) or write // 2 + 1
-    stated = {ENSEMBLE: str(write), **stated, "write-quorum": str(write), "ack-quorum": str(ack)}
+    write = str(spec.replication_factor)
+    stated = {ENSEMBLE: write, **stated, "write-quorum": write, "ack-quorum": str(spec.acks)}
     return requests(stated.items())
 
 
