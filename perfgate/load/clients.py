@@ -92,8 +92,10 @@ class SendingClient(BrokerClient, Protocol):
     """`err` of a row that found no room in the client's buffer: it is offered again."""
     PURGED: int
     """`err` of a row that was withdrawn before it left."""
-    TIMED_OUT: tuple[int, ...]
-    """`err` of rows that were not answered in time, and may be in the log nevertheless."""
+
+    @property
+    def TIMED_OUT(self) -> tuple[int, ...]:
+        """`err` of rows that were not answered in time, and may be in the log nevertheless."""
 
     def connect(self, partitions: int) -> None:
         """Be ready to send: the first record waits for nothing. Raises LoadClientError, UnansweredError.
@@ -171,14 +173,11 @@ class ReadingClient(BrokerClient, Protocol):
 class ClientModule(Protocol):
     """The module of a system's clients, in a process of its own with the client that the scenario asks for."""
 
-    @staticmethod
-    def sending(spec: Mapping[str, Any], number: int) -> SendingClient:
+    def sending(self, spec: Mapping[str, Any], number: int) -> SendingClient:
         """The client of this number of all. Raises LoadClientError when a setting is refused."""
 
-    @staticmethod
-    def reading(spec: Mapping[str, Any], number: int, counts: Callable[[], bool]) -> ReadingClient:
+    def reading(self, spec: Mapping[str, Any], number: int, counts: Callable[[], bool]) -> ReadingClient:
         """The client of this number of all; `counts`: whether the window is open. Raises LoadClientError."""
 
-    @staticmethod
-    def round_trip_ms(spec: Mapping[str, Any]) -> float:
+    def round_trip_ms(self, spec: Mapping[str, Any]) -> float:
         """Median of the round trips from here to the brokers of the spec's "bootstrap". Raises TargetError."""

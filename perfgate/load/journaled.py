@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from perfgate.load.history import (
     ACCEPT,
     OUTCOME,
@@ -218,9 +220,10 @@ def not_whole(folder: Path, worker: Mapping[str, Any], result: Message) -> str:
 def read_everything(
     instructions: Instructions, spec: LoadSpec, folder: Path, ends: Sequence[int], observer: Observer
 ) -> Rows:
-    """Return the records that a fresh consumer is given of every partition up to its end offset, in the log's order.
+    """Return the records that a fresh consumer is given of every partition up to its end, in the log's order.
 
-    Raises LogUnreadError when it does not get there.
+    `ends`: of each partition the end offset or, where offsets have holes, how many records it has. Raises
+    LogUnreadError when it does not get there.
     """
     folder.mkdir(parents=True, exist_ok=True)
     row = replace(spec.scenario, consumers=Consumers(membership="assigned"))
@@ -233,7 +236,7 @@ def read_everything(
         generators.post(start=time.monotonic())
         whole = generators.wait_for_read(records, timeout_s, observer)
     rows = read_journal(receipts_path(folder, 0), RECEIPT)
-    reached = [int(rows["offset"][rows["partition"] == number].max(initial=-1)) + 1 for number in range(len(ends))]
+    reached = [_reached(rows[rows["partition"] == n], whole=bool(worker["followed"])) for n in range(len(ends))]
     if not whole or any(here < end for here, end in zip(reached, ends, strict=True)):
         short = [(n, here, end) for n, (here, end) in enumerate(zip(reached, ends, strict=True)) if here < end]
         raise LogUnreadError(
@@ -242,3 +245,8 @@ def read_everything(
             rows,
         )
     return rows
+
+
+def _reached(rows: Rows, *, whole: bool) -> int:
+    """How far a partition was read: up to which offset where they are a `whole` sequence, else how many of them."""
+    return int(rows["offset"].max(initial=-1)) + 1 if whole else len(np.unique(rows["offset"]))

@@ -8,21 +8,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import numpy as np
 import pytest
 
 from perfgate.host.journal import PREFIX, LockedFolder, delete_left_over
 from perfgate.load import history as collecting
+from perfgate.load import journaled
 from perfgate.load.agent import Agent
 from perfgate.load.clocks import Estimate
-from perfgate.load.history import ACCEPT, OUTCOME, RECEIPT, SEND, HostJournals, Journal, read_journal
+from perfgate.load.history import ACCEPT, OUTCOME, RECEIPT, SEND, HostJournals, Journal, read_journal, receipts_path
+from perfgate.load.instructions import Requests
 from perfgate.load.journaled import load_flaws, not_whole
 from perfgate.model import Load
-from perfgate.model.load import LoadError
+from perfgate.model.load import LoadError, LoadSpec, LogUnreadError
 from perfgate.systems.kafka.load.instructions import KafkaInstructions
 from tests.harness.build import scenario
+from tests.harness.build.generators import SPEC
 
 AHEAD = Estimate(at=100.0, offset=50.0, bound=0.001)
 LATER = Estimate(at=200.0, offset=50.2, bound=0.001)
@@ -243,3 +246,38 @@ def test_a_process_that_heard_of_the_end_too_late_does_not_make_up_for_one_that_
     assert load_flaws(KafkaInstructions(), PACED, [{"pushback_s": 0.0, "unsent": 0}], [READ]) == []
     (short,) = load_flaws(KafkaInstructions(), PACED, [{"pushback_s": 0.0, "unsent": 0}], [{**READ, "missed": 7}])
     assert short.text == "the consumers were given 7 records less than the log holds"
+
+
+@pytest.mark.parametrize(
+    ("followed", "offsets", "short"),
+    [
+        (True, [0, 1, 2], ""),
+        (True, [0, 2, 2], ""),  # compacted, or given twice: it came to the end
+        (True, [0, 1], "partition 0 2 of 3"),
+        (False, [1 << 40, 5 << 40, 9 << 40], ""),
+        (False, [1 << 40, 5 << 40, 5 << 40], "partition 0 2 of 3"),
+    ],
+)
+def test_the_final_read_is_whole_where_it_has_come_to_the_end_or_where_offsets_have_holes_has_all(
+    followed: bool, offsets: list[int], short: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = np.zeros(len(offsets), RECEIPT)
+    rows["offset"] = offsets
+    journal = Journal(str(receipts_path(tmp_path, 0)))
+    journal.write(rows)
+    journal.close()
+    monkeypatch.setattr(journaled, "Generators", MagicMock())
+
+    class Holes(KafkaInstructions):
+        @staticmethod
+        def consumers_of(spec: LoadSpec) -> Requests:
+            return {name: {**told, "followed": followed} for name, told in KafkaInstructions.consumers_of(spec).items()}
+
+    def found() -> int:
+        return len(journaled.read_everything(Holes(), SPEC, tmp_path, [3], Mock()))
+
+    if not short:
+        assert found() == len(offsets)
+        return
+    with pytest.raises(LogUnreadError, match=f"did not reach the end of the log within .* s: {short}$"):
+        found()

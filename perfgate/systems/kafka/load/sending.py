@@ -27,8 +27,7 @@ class Producer(Client):
     """See :class:`perfgate.load.clients.SendingClient`."""
 
     row = clib.MESSAGE
-    FULL, PURGED = clib.ERR_QUEUE_FULL, clib.ERR_PURGE_QUEUE
-    TIMED_OUT: tuple[int, ...] = clib.TIMED_OUT
+    FULL, PURGED, TIMED_OUT = clib.ERR_QUEUE_FULL, clib.ERR_PURGE_QUEUE, clib.TIMED_OUT
 
     def __init__(self, settings: Mapping[str, str], topic: str) -> None:
         """Raises LoadClientError with librdkafka's words when a setting is refused."""
