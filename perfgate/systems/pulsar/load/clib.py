@@ -1,0 +1,123 @@
+"""libpulsar's C interface, out of the wheel of the Python client: what is called a few times in a client's life.
+
+What is called for every message is in native/pulsar_batch.c.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from ctypes import POINTER, byref, c_char_p, c_int, c_long, c_uint, c_uint64, c_ulong, c_ulonglong, c_void_p
+from functools import cache
+from typing import Any
+
+from perfgate.systems.pulsar.load import native
+
+OK, TIMED_OUT = 0, 3
+FULL, AT_END, STRANGE, PURGED = -184, -191, -201, -152
+"""Codes of pulsar_batch.c: no room, a partition's end, an id that fits into no position. None of libpulsar's is
+negative. PURGED comes from no call: libpulsar cannot withdraw what it was given."""
+EARLIEST = 1
+TYPES: Mapping[str, int] = {"exclusive": 0, "shared": 1, "failover": 2, "key-shared": 3}
+COMPRESSIONS: Mapping[str, int] = {"NONE": 0, "LZ4": 1, "ZLIB": 2, "ZSTD": 3, "SNAPPY": 4}
+OUR_NAMES: Mapping[int, str] = {
+    FULL: "BufferIsFull",
+    AT_END: "EndOfBacklog",
+    STRANGE: "PositionTooLarge",
+    PURGED: "Withdrawn",
+}
+_Out = POINTER(c_void_p)
+_SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
+    "pulsar_result_str": (c_char_p, (c_int,)),
+    "pulsar_authentication_create": (c_void_p, (c_char_p, c_char_p)),
+    "pulsar_client_configuration_create": (c_void_p, ()),
+    "pulsar_client_configuration_set_auth": (None, (c_void_p, c_void_p)),
+    "pulsar_client_configuration_set_memory_limit": (None, (c_void_p, c_ulonglong)),
+    "pulsar_client_configuration_set_operation_timeout_seconds": (None, (c_void_p, c_int)),
+    "pulsar_client_configuration_set_io_threads": (None, (c_void_p, c_int)),
+    "pulsar_client_configuration_set_message_listener_threads": (None, (c_void_p, c_int)),
+    "pulsar_client_configuration_set_concurrent_lookup_request": (None, (c_void_p, c_int)),
+    "pulsar_client_configuration_set_keep_alive_interval_in_seconds": (None, (c_void_p, c_uint)),
+    "pulsar_client_configuration_set_listener_name": (None, (c_void_p, c_char_p)),
+    "pulsar_client_configuration_set_tls_trust_certs_file_path": (None, (c_void_p, c_char_p)),
+    "pulsar_client_configuration_set_tls_certificate_file_path": (None, (c_void_p, c_char_p)),
+    "pulsar_client_configuration_set_tls_private_key_file_path": (None, (c_void_p, c_char_p)),
+    "pulsar_client_configuration_set_tls_allow_insecure_connection": (None, (c_void_p, c_int)),
+    "pulsar_client_configuration_set_validate_hostname": (None, (c_void_p, c_int)),
+    "pulsar_client_configuration_set_stats_interval_in_seconds": (None, (c_void_p, c_uint)),
+    "pulsar_client_create": (c_void_p, (c_char_p, c_void_p)),
+    "pulsar_client_close": (c_int, (c_void_p,)),
+    "pulsar_client_free": (None, (c_void_p,)),
+    "pulsar_client_get_topic_partitions": (c_int, (c_void_p, c_char_p, _Out)),
+    "pulsar_string_list_size": (c_int, (c_void_p,)),
+    "pulsar_string_list_get": (c_char_p, (c_void_p, c_int)),
+    "pulsar_string_list_free": (None, (c_void_p,)),
+    "pulsar_client_create_producer": (c_int, (c_void_p, c_char_p, c_void_p, _Out)),
+    "pulsar_producer_configuration_create": (c_void_p, ()),
+    "pulsar_producer_configuration_set_send_timeout": (None, (c_void_p, c_int)),
+    "pulsar_producer_configuration_set_compression_type": (None, (c_void_p, c_int)),
+    "pulsar_producer_configuration_set_max_pending_messages": (None, (c_void_p, c_int)),
+    "pulsar_producer_configuration_set_max_pending_messages_across_partitions": (None, (c_void_p, c_int)),
+    "pulsar_producer_configuration_set_block_if_queue_full": (None, (c_void_p, c_int)),
+    "pulsar_producer_configuration_set_batching_enabled": (None, (c_void_p, c_int)),
+    "pulsar_producer_configuration_set_batching_max_messages": (None, (c_void_p, c_uint)),
+    "pulsar_producer_configuration_set_batching_max_allowed_size_in_bytes": (None, (c_void_p, c_ulong)),
+    "pulsar_producer_configuration_set_batching_max_publish_delay_ms": (None, (c_void_p, c_ulong)),
+    "pulsar_client_subscribe": (c_int, (c_void_p, c_char_p, c_char_p, c_void_p, _Out)),
+    "pulsar_consumer_configuration_create": (c_void_p, ()),
+    "pulsar_consumer_configuration_set_consumer_type": (None, (c_void_p, c_int)),
+    "pulsar_consumer_configuration_set_receiver_queue_size": (None, (c_void_p, c_int)),
+    "pulsar_consumer_configuration_set_priority_level": (None, (c_void_p, c_int)),
+    "pulsar_consumer_configuration_set_batch_index_ack_enabled": (None, (c_void_p, c_int)),
+    "pulsar_consumer_set_consumer_name": (None, (c_void_p, c_char_p)),
+    "pulsar_consumer_set_unacked_messages_timeout_ms": (None, (c_void_p, c_uint64)),
+    "pulsar_consumer_set_subscription_initial_position": (None, (c_void_p, c_int)),
+    "pulsar_configure_set_ack_grouping_time_ms": (None, (c_void_p, c_long)),
+    "pulsar_configure_set_ack_grouping_max_size": (None, (c_void_p, c_long)),
+    "pulsar_configure_set_negative_ack_redelivery_delay_ms": (None, (c_void_p, c_long)),
+    "pulsar_consumer_get_last_message_id": (c_int, (c_void_p, c_void_p)),
+    "pulsar_consumer_close": (c_int, (c_void_p,)),
+}
+
+
+class Logger(ctypes.Structure):
+    """``pulsar_logger_t``: a context, whether a level is wanted, and what is called with a line."""
+
+    _fields_ = (("context", c_void_p), ("is_enabled", c_void_p), ("log", c_void_p))
+
+
+@cache
+def lib() -> ctypes.CDLL:
+    """Return libpulsar, its functions declared. Raises LoadClientError when it cannot be had."""
+    library = ctypes.CDLL(str(native.libpulsar()))
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    set_logger = library.pulsar_client_configuration_set_logger_t
+    set_logger.restype, set_logger.argtypes = None, (c_void_p, Logger)
+    return library
+
+
+def silence(conf: c_void_p) -> None:
+    """Have libpulsar keep its last warning instead of writing all it does to the standard output."""
+    batch = native.bound()
+    enabled, log = (ctypes.cast(function, c_void_p) for function in (batch.kpg_log_enabled, batch.kpg_log))
+    lib().pulsar_client_configuration_set_logger_t(conf, Logger(None, enabled, log))
+
+
+def last_warning() -> str:
+    """Return libpulsar's last warning in this process, or nothing."""
+    text = ctypes.create_string_buffer(400)
+    native.bound().kpg_words(text, len(text))
+    return text.value.decode(errors="replace")
+
+
+def error_name(code: int) -> str:
+    """Return libpulsar's name of an error code, or ours."""
+    return OUR_NAMES.get(code) or str(lib().pulsar_result_str(code).decode())
+
+
+def last_position(consumer: c_void_p) -> tuple[int, int]:
+    """Ask for a partition's last message: libpulsar's code of an error, and its position (-1: there is none)."""
+    position = native.I64()
+    return native.bound().kpg_last_position(consumer, byref(position)), position.value

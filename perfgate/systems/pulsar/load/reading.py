@@ -1,0 +1,115 @@
+"""A consumer client on libpulsar: :class:`perfgate.load.clients.ReadingClient`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ctypes import byref, c_void_p
+from typing import Any
+
+import numpy as np
+
+from perfgate.load.clients import Hear
+from perfgate.load.schedule import now
+from perfgate.systems.pulsar.load import clib, native
+from perfgate.systems.pulsar.load.client import TRUE, Client
+from perfgate.systems.pulsar.load.settings import complete
+
+BATCH = 4_096
+NONE, LAST, EACH = 0, 1, 2
+ACKNOWLEDGES: Mapping[str, int] = {"exclusive": LAST, "failover": LAST, "shared": EACH, "key-shared": EACH}
+"""Where one consumer has a partition to itself, its last message acknowledges all before it."""
+
+
+class PulsarReader(Client):
+    """Receives from one consumer for each partition, which keeps partitions apart and costs one queue less a message.
+
+    With a partition's end asked for ("laps"), it is where the partition ended when the client connected.
+    """
+
+    AT_END = clib.AT_END
+
+    def __init__(self, spec: Mapping[str, Any], number: int) -> None:
+        """Raises LoadClientError when a setting is refused, or the client cannot be had."""
+        self._settings = complete(spec["client"], "consumer")
+        super().__init__(self._settings, spec["topic"])
+        self._batch = native.bound()
+        self._assigned: list[int] | None = spec["assigned"][number] if spec["assigned"] else None
+        self._type: str = spec["subscription_type"]
+        self._subscription: str = spec["subscription"]
+        self._name = f"{self._subscription}-{number}"
+        self._laps: bool = spec["laps"]
+        self.fetches, self.fetch_ms = 0, 0.0  # brokers push; there are no requests
+        self._resting = False
+        self._consumers: dict[int, c_void_p] = {}
+        self._reader = c_void_p()
+        self._rows = np.zeros(BATCH, native.ROW)
+
+    def connect(self, partitions: int) -> None:
+        names = self.partitions_of(partitions)
+        self._reader = c_void_p(self._batch.kpg_reader_new(partitions))
+        conf = self._consumer_conf()
+        for partition in self._assigned if self._assigned is not None else range(partitions):
+            consumer, end = c_void_p(), -1
+            topic, subscription = names[partition].encode(), self._subscription.encode()
+            self.must(
+                self._lib.pulsar_client_subscribe(self._client, topic, subscription, conf, byref(consumer)),
+                f"no consumer for partition {partition}",
+            )
+            self._consumers[partition] = consumer
+            if self._laps:
+                code, end = clib.last_position(consumer)
+                self.must(code, f"the end of partition {partition} is not known")
+            self._batch.kpg_reader_set(self._reader, partition, consumer, end)
+
+    def assignment(self) -> int:
+        """Number of partitions that it is subscribed to: which of them a subscription gives it, no call says."""
+        return len(self._consumers)
+
+    def take(self, hear: Hear) -> int:
+        if self._resting:
+            return 0
+        count = int(self._batch.kpg_receive(self._reader, self._rows.ctypes.data, BATCH))
+        if count:
+            rows = self._rows[:count]
+            try:
+                hear(rows, now())
+            finally:
+                self._batch.kpg_done(self._reader, rows.ctypes.data, count, ACKNOWLEDGES[self._type])
+        return count
+
+    def wait(self, seconds: float) -> None:
+        wait = self._batch.kpg_pause if self._resting else self._batch.kpg_reader_wait
+        wait(self._reader, max(0, int(seconds * 1e9)))
+
+    def rest(self, rests: bool) -> None:
+        """Receive no more: once a partition's receiver queue is full its broker is asked for nothing."""
+        self._resting = rests
+
+    def rewind(self, partition: int) -> None:
+        """Begin to read a partition from its start again; a failure comes as a row with its error."""
+        self._batch.kpg_rewind(self._reader, partition)
+
+    def close(self) -> None:
+        for consumer in self._consumers.values():
+            self._lib.pulsar_consumer_close(consumer)
+
+    def _consumer_conf(self) -> Any:
+        lib, settings = self._lib, self._settings
+        conf = c_void_p(lib.pulsar_consumer_configuration_create())
+        put = {
+            "pulsar_consumer_configuration_set_consumer_type": clib.TYPES[self._type],
+            "pulsar_consumer_configuration_set_receiver_queue_size": int(settings["receiverQueueSize"]),
+            "pulsar_consumer_configuration_set_priority_level": int(settings["priorityLevel"]),
+            "pulsar_consumer_configuration_set_batch_index_ack_enabled": int(settings["batchIndexAckEnabled"] == TRUE),
+            "pulsar_consumer_set_consumer_name": self._name.encode(),
+            "pulsar_consumer_set_unacked_messages_timeout_ms": int(settings["ackTimeoutMillis"]),
+            "pulsar_consumer_set_subscription_initial_position": clib.EARLIEST,
+            "pulsar_configure_set_ack_grouping_time_ms": int(settings["acknowledgementsGroupTimeMicros"]) // 1_000,
+            "pulsar_configure_set_ack_grouping_max_size": int(settings["maxAcknowledgmentGroupSize"]),
+            "pulsar_configure_set_negative_ack_redelivery_delay_ms": (
+                int(settings["negativeAckRedeliveryDelayMicros"]) // 1_000
+            ),
+        }
+        for name, value in put.items():
+            getattr(lib, name)(conf, value)
+        return conf

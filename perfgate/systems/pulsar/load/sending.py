@@ -1,0 +1,103 @@
+"""A producer client on libpulsar: :class:`perfgate.load.clients.SendingClient`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ctypes import byref, c_void_p
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perfgate.load.clients import Hear, LoadClientError, Rows, Transactions
+from perfgate.load.schedule import now
+from perfgate.systems.pulsar.load import clib, native
+from perfgate.systems.pulsar.load.client import TRUE, Client
+from perfgate.systems.pulsar.load.settings import complete
+
+MOST_SLOTS = 400_000
+"""Messages that may be pending where the settings do not bound them: of small ones fewer bytes are pending then. Each
+takes about 700 bytes in libpulsar."""
+TAKEN = 8_192
+
+
+class PulsarSender(Client):
+    """Sends to one producer for each partition: a partitioned one would look up for every message where it goes."""
+
+    row = native.ROW
+    FULL, PURGED = clib.FULL, clib.PURGED
+    TIMED_OUT: tuple[int, ...] = (clib.TIMED_OUT,)
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        """Raises LoadClientError when a setting is refused, or the client cannot be had."""
+        self._settings = complete(spec["client"], "producer")
+        super().__init__(self._settings, spec["topic"])
+        self._batch = native.bound()
+        self._slots = int(self._settings["maxPendingMessages"]) or MOST_SLOTS
+        self._sender = c_void_p()
+        self._producers: list[c_void_p] = []
+        self._rows = np.zeros(TAKEN, native.ROW)
+
+    def connect(self, partitions: int) -> None:
+        names = self.partitions_of(partitions)
+        self._sender = c_void_p(
+            self._batch.kpg_sender_new(partitions, self._slots, int(self._settings["maxPendingBytes"]))
+        )
+        if not self._sender:
+            raise LoadClientError(f"no memory for {self._slots:,} pending messages")
+        conf = self._producer_conf()
+        for partition, name in enumerate(names):
+            producer = c_void_p()
+            self.must(
+                self._lib.pulsar_client_create_producer(self._client, name.encode(), conf, byref(producer)),
+                f"no producer for partition {partition}",
+            )
+            self._producers.append(producer)
+            self._batch.kpg_sender_set(self._sender, partition, producer)
+
+    def send(self, rows: Rows, partition: int) -> int:
+        return int(self._batch.kpg_send(self._sender, rows.ctypes.data, len(rows), partition))
+
+    def under_way(self) -> int:
+        return int(self._batch.kpg_under_way(self._sender))
+
+    def withdraw(self) -> None:
+        """Do nothing: libpulsar has no call for it."""
+
+    def take(self, hear: Hear, most_s: float) -> int:
+        until, taken = now() + most_s, 0
+        while count := int(self._batch.kpg_take(self._sender, self._rows.ctypes.data, TAKEN)):
+            rows = self._rows[:count]
+            hear(rows, rows["at_ns"] * 1e-9)
+            taken += count
+            if now() > until:
+                break
+        return taken
+
+    def wait(self, seconds: float) -> None:
+        self._batch.kpg_sender_wait(self._sender, max(0, int(seconds * 1e9)))
+
+    def rotate(self) -> None:
+        """Do nothing: each partition's producer sends by itself."""
+
+    def transactions(self, open_s: float, acked_by_partition: npt.NDArray[np.int64]) -> Transactions:
+        raise LoadClientError("libpulsar has no transactions")
+
+    def _producer_conf(self) -> Any:
+        lib, settings = self._lib, self._settings
+        conf = c_void_p(lib.pulsar_producer_configuration_create())
+        put = {
+            "set_send_timeout": int(settings["sendTimeoutMs"]),
+            "set_compression_type": clib.COMPRESSIONS[settings["compressionType"]],
+            # The bounds are kept before: a row that libpulsar itself turned away would be a failure.
+            "set_max_pending_messages": self._slots,
+            "set_max_pending_messages_across_partitions": MOST_SLOTS * 1_000,
+            "set_block_if_queue_full": 0,
+            "set_batching_enabled": int(settings["batchingEnabled"] == TRUE),
+            "set_batching_max_messages": int(settings["batchingMaxMessages"]),
+            "set_batching_max_allowed_size_in_bytes": int(settings["batchingMaxBytes"]),
+            "set_batching_max_publish_delay_ms": int(settings["batchingMaxPublishDelayMicros"]) // 1_000,
+        }
+        for name, value in put.items():
+            getattr(lib, f"pulsar_producer_configuration_{name}")(conf, value)
+        return conf

@@ -1,0 +1,122 @@
+"""Settings of producers and consumers by the names of the Java client, checked, with its defaults.
+
+Defaults are those of the Java client 4.0 where libpulsar's own differ: batches of 1 ms (not 10), 64 MiB of pending
+messages (not 1,000 messages), and no time-out for acknowledgements.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from perfgate.load.clients import LoadClientError
+from perfgate.systems.pulsar.load.positions import MOST_MESSAGES
+
+SERVICE_URL = "serviceUrl"
+LISTENER = "listenerName"
+SERVICE = re.compile(r"pulsar(\+ssl)?://[^\s/,#]+:\d+(,[^\s/,#]+:\d+)*/?")
+BIGGEST = 2**31 - 1
+COMPRESSIONS = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting's default and its legal values: these words, or whole numbers from `least` to `most`.
+
+    With no words and no numbers any text is legal. `step`: only multiples of it.
+    """
+
+    default: str
+    words: tuple[str, ...] = ()
+    least: int | None = None
+    most: int = BIGGEST
+    step: int = 1
+
+    @property
+    def legal(self) -> str:
+        if self.words:
+            return ", ".join(self.words)
+        if self.least is None:
+            return "any text"
+        return f"{self.least:,} to {self.most:,}" + (f" in steps of {self.step:,}" if self.step > 1 else "")
+
+    def takes(self, value: str) -> bool:
+        if self.words:
+            return value in self.words
+        if self.least is None:
+            return True
+        return (
+            value.isascii() and value.isdigit() and self.least <= int(value) <= self.most and not int(value) % self.step
+        )
+
+
+TRUTH = ("true", "false")
+TEXT = Setting("")
+CLIENT: Mapping[str, Setting] = {
+    SERVICE_URL: TEXT,
+    LISTENER: TEXT,
+    "authPlugin": TEXT,
+    "authParams": TEXT,
+    "tlsTrustCertsFilePath": TEXT,
+    "tlsCertificateFilePath": TEXT,
+    "tlsKeyFilePath": TEXT,
+    "tlsAllowInsecureConnection": Setting("false", TRUTH),
+    "tlsHostnameVerificationEnable": Setting("true", TRUTH),
+    "operationTimeoutMs": Setting("15000", least=1_000, step=1_000),
+    "keepAliveIntervalSeconds": Setting("30", least=1),
+    "numIoThreads": Setting("1", least=1, most=64),
+    "numListenerThreads": Setting("1", least=1, most=64),
+}
+"""Of clients of both kinds. operationTimeoutMs is 30000 for the Java client: the load reports its reason sooner."""
+PRODUCER: Mapping[str, Setting] = {
+    "batchingEnabled": Setting("true", TRUTH),
+    "batchingMaxMessages": Setting("1000", least=2, most=MOST_MESSAGES),
+    "batchingMaxBytes": Setting("131072", least=1),
+    "batchingMaxPublishDelayMicros": Setting("1000", least=1_000, step=1_000),
+    "compressionType": Setting("NONE", COMPRESSIONS),
+    "maxPendingBytes": Setting("67108864", least=1),
+    "maxPendingMessages": Setting("0", least=0),
+    "sendTimeoutMs": Setting("30000", least=1_000),
+}
+"""maxPendingBytes is the Java client's memoryLimitBytes; of maxPendingMessages 0 is no bound, as there. Both hold for
+the client of one thread over all partitions. libpulsar counts the delay of a batch in milliseconds."""
+CONSUMER: Mapping[str, Setting] = {
+    "receiverQueueSize": Setting("1000", least=1),
+    "acknowledgementsGroupTimeMicros": Setting("100000", least=0, step=1_000),
+    "maxAcknowledgmentGroupSize": Setting("1000", least=1),
+    "ackTimeoutMillis": Setting("0", least=0),
+    "negativeAckRedeliveryDelayMicros": Setting("60000000", least=1_000, step=1_000),
+    "priorityLevel": Setting("0", least=0),
+    "batchIndexAckEnabled": Setting("false", TRUTH),
+}
+"""receiverQueueSize is that of each partition."""
+LEAST_ACK_TIMEOUT_MS = 10_000
+BY_KIND: Mapping[str, Mapping[str, Setting]] = {"producer": PRODUCER, "consumer": CONSUMER}
+
+
+def refuses(settings: Mapping[str, str], kind: str) -> str:
+    """Why a "producer" or "consumer" cannot have these settings, with the legal ones; empty when it can."""
+    legal = {**CLIENT, **BY_KIND[kind]}
+    for name, value in settings.items():
+        if name not in legal:
+            return f"{kind}.{name} is no setting of the Pulsar load; legal: {', '.join(sorted(legal))}"
+        if not legal[name].takes(value):
+            return f"{kind}.{name} is {value!r}; legal: {legal[name].legal}"
+    if 0 < int(given := settings.get("ackTimeoutMillis", "0")) < LEAST_ACK_TIMEOUT_MS:
+        return f"{kind}.ackTimeoutMillis is {given!r}; legal: 0 (off), {LEAST_ACK_TIMEOUT_MS:,} or more"
+    return ""
+
+
+def complete(settings: Mapping[str, str], kind: str) -> dict[str, str]:
+    """Return the settings with defaults for all others; a listener behind the URL is a setting of its own.
+
+    Raises LoadClientError, for a service URL that is none as well: libpulsar would end the process.
+    """
+    if reason := refuses(settings, kind):
+        raise LoadClientError(reason)
+    whole = {name: setting.default for name, setting in {**CLIENT, **BY_KIND[kind]}.items()} | dict(settings)
+    url, _, listener = whole[SERVICE_URL].partition("#")
+    if not SERVICE.fullmatch(url):
+        raise LoadClientError(f"{SERVICE_URL} is {url!r}; legal: pulsar://host:port,... or pulsar+ssl://host:port,...")
+    return {**whole, SERVICE_URL: url, LISTENER: listener or whole[LISTENER]}

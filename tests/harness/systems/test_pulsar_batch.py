@@ -1,0 +1,388 @@
+"""The compiled half of the Pulsar client: rows in and out, its rings, and what it makes of message ids and keys."""
+
+import base64
+import ctypes
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from perfgate.systems.pulsar.load import clib, native
+from perfgate.systems.pulsar.load.positions import NOWHERE, parts_of, position_of
+from tests.harness.build.fake_pulsar import FakePulsar, serialised
+
+VALUE = np.frombuffer(b"a value of twenty-four b", np.uint8)
+
+
+@pytest.fixture(scope="module")
+def pulsar() -> FakePulsar:
+    return FakePulsar()
+
+
+class Sending:
+    """A sender of the library with the producers 100, 101, ..."""
+
+    def __init__(self, pulsar: FakePulsar, slots: int, most_bytes: int = 1 << 40, partitions: int = 1) -> None:
+        self.library, self._sender = pulsar.library, pulsar.library.kpg_sender_new(partitions, slots, most_bytes)
+        for partition in range(partitions):
+            self.library.kpg_sender_set(self._sender, partition, 100 + partition)
+
+    def send(self, sequences: list[int], partition: int = 0, size: int = len(VALUE), key: bytes = b"") -> Any:
+        rows = np.zeros(len(sequences), native.ROW)
+        rows["payload"], rows["len"], rows["private"] = VALUE.ctypes.data, size, sequences
+        keys = ctypes.create_string_buffer(key, max(1, len(key)))
+        rows["key"], rows["key_len"] = ctypes.addressof(keys), len(key)
+        self.taken = self.library.kpg_send(self._sender, rows.ctypes.data, len(rows), partition)
+        return rows
+
+    def take(self, most: int = 1_000) -> Any:
+        rows = np.zeros(most, native.ROW)
+        return rows[: self.library.kpg_take(self._sender, rows.ctypes.data, most)]
+
+    def wait(self, seconds: float) -> float:
+        begin = time.monotonic()
+        self.library.kpg_sender_wait(self._sender, int(seconds * 1e9))
+        return time.monotonic() - begin
+
+    @property
+    def under_way(self) -> int:
+        return int(self.library.kpg_under_way(self._sender))
+
+    def close(self) -> None:
+        self.library.kpg_sender_free(self._sender)
+
+
+def test_an_outcome_has_what_was_handed_over(pulsar: FakePulsar) -> None:
+    sending = Sending(pulsar, slots=4, partitions=3)
+    sending.send([7], partition=2, size=20)
+    before = time.monotonic_ns()
+    pulsar.answer(0, (5, 6, 7))
+    (row,) = sending.take()
+    assert (row["private"], row["partition"], row["len"], row["err"]) == (7, 2, 20, 0)
+    assert row["offset"] == position_of(5, 6, 7)
+    assert before <= row["at_ns"] <= time.monotonic_ns()
+    assert sending.under_way == 0
+    sending.close()
+
+
+def test_values_go_to_their_partition_in_order(pulsar: FakePulsar) -> None:
+    sending = Sending(pulsar, slots=4, partitions=3)
+    pulsar.handed_over.clear()
+    sending.send([1], partition=1, size=7)
+    sending.send([2, 3], partition=0, size=4)
+    assert pulsar.handed_over == [(101, b"a value", b""), (100, b"a va", b""), (100, b"a va", b"")]
+    for _ in range(3):
+        pulsar.answer(0, (1, 1, 1))
+    sending.close()
+
+
+def test_a_failed_one_says_why(pulsar: FakePulsar) -> None:
+    sending = Sending(pulsar, slots=4)
+    sending.send([7, 8])
+    pulsar.answer(3)
+    pulsar.answer(0, (1, 1 << 27, 0))
+    assert sending.take()["err"].tolist() == [clib.TIMED_OUT, clib.STRANGE]
+    sending.close()
+
+
+def test_a_row_that_is_refused_at_once_is_not_under_way(pulsar: FakePulsar) -> None:
+    sending = Sending(pulsar, slots=4)
+    pulsar.refusal = 28
+    rows = sending.send([1, 2])
+    pulsar.refusal = 0
+    assert (sending.taken, sending.under_way, rows["err"].tolist()) == (0, 0, [28, 28])
+    assert not len(sending.take())
+    assert not sending.send([3])["err"].any()
+    pulsar.answer(0, (1, 1, 1))
+    assert sending.take()["private"].tolist() == [3]
+    sending.close()
+
+
+def test_rows_after_the_first_without_room_are_full(pulsar: FakePulsar) -> None:
+    sending = Sending(pulsar, slots=3)
+    rows = sending.send([1, 2, 3, 4, 5])
+    assert sending.taken == 3
+    assert rows["err"].tolist() == [0, 0, 0, clib.FULL, clib.FULL]
+    pulsar.answer(0, (1, 1, 1))
+    assert sending.send([4])["err"].tolist() == [clib.FULL], "there is room once the outcome was taken"
+    sending.take()
+    assert sending.send([4])["err"].tolist() == [0]
+    while pulsar.pending:
+        pulsar.answer(0, (1, 1, 1))
+    sending.close()
+
+
+def test_bytes_are_bounded_too_but_never_below_one_record(pulsar: FakePulsar) -> None:
+    sending = Sending(pulsar, slots=100, most_bytes=40)
+    assert sending.send([1, 2, 3], size=20)["err"].tolist() == [0, 0, clib.FULL]
+    for _ in range(2):
+        pulsar.answer(0, (1, 1, 1))
+    sending.take()
+    sending.close()
+    sending = Sending(pulsar, slots=100, most_bytes=10)
+    assert sending.send([1, 2], size=20)["err"].tolist() == [0, clib.FULL]
+    pulsar.answer(0, (1, 1, 1))
+    sending.close()
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(["send", "answer", "take"]), st.integers(1, 6)), max_size=60)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(slots=st.integers(1, 9), steps=STEPS)
+def test_each_is_heard_of_once_in_the_order_of_the_answers(pulsar: FakePulsar, slots: int, steps: Any) -> None:
+    """The ring wraps again and again, whatever its size."""
+    sending, next_, waiting, heard = Sending(pulsar, slots), 0, deque[int](), deque[int]()
+    for step, count in steps:
+        if step == "send":
+            sending.send(list(range(next_, next_ + count)))
+            assert sending.taken == min(count, slots - len(waiting) - len(heard))
+            waiting += range(next_, next_ + sending.taken)
+            next_ += sending.taken
+        elif step == "answer":
+            for _ in range(min(count, len(waiting))):
+                pulsar.answer(0, (1, waiting[0], 0))
+                heard.append(waiting.popleft())
+        else:
+            rows = sending.take(count)
+            assert rows["private"].tolist() == [heard.popleft() for _ in range(min(count, len(heard)))]
+            assert rows["offset"].tolist() == [position_of(1, private, 0) for private in rows["private"].tolist()]
+        assert sending.under_way == len(waiting) + len(heard)
+    while waiting:
+        pulsar.answer(0, (1, waiting.popleft(), 0))
+    sending.close()
+
+
+def test_answers_may_come_from_several_threads(pulsar: FakePulsar) -> None:
+    sending, count = Sending(pulsar, slots=2_000), 2_000
+    sending.send(list(range(count)))
+    threads = [threading.Thread(target=_answer_all, args=(pulsar,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    heard = list[int]()
+    deadline = time.monotonic() + 30
+    while len(heard) < count and time.monotonic() < deadline:
+        sending.wait(0.1)
+        heard += sending.take(100)["private"].tolist()
+    for thread in threads:
+        thread.join()
+    assert sorted(heard) == list(range(count))
+    sending.close()
+
+
+def _answer_all(pulsar: FakePulsar) -> None:
+    while True:
+        try:
+            pulsar.answer(0, (1, 1, 1))
+        except IndexError:
+            return
+
+
+def test_a_wait_ends_with_an_outcome_or_its_time(pulsar: FakePulsar) -> None:
+    sending = Sending(pulsar, slots=4)
+    assert sending.wait(0.02) >= 0.02
+    sending.send([1])
+    threading.Timer(0.05, lambda: pulsar.answer(0, (1, 1, 1))).start()
+    assert sending.wait(20) < 10
+    assert len(sending.take()) == 1
+    assert sending.wait(0.02) >= 0.02, "what was taken wakes no more"
+    sending.send([2, 3])
+    pulsar.answer(0, (1, 1, 1))
+    pulsar.answer(0, (1, 1, 1))
+    assert len(sending.take(1)) == 1
+    assert sending.wait(20) < 10, "one is left"
+    sending.close()
+
+
+@given(ledger=st.integers(0, 1 << 62), entry=st.integers(0, 1 << 40), index=st.integers(-1, 1 << 20))
+def test_positions_are_the_same_in_c(pulsar: FakePulsar, ledger: int, entry: int, index: int) -> None:
+    expected = position_of(ledger, entry, index)
+    assert pulsar.library.kpg_position(ledger, entry, index) == expected
+    data = serialised(ledger, entry, index)
+    assert pulsar.library.kpg_position_of(data, len(data)) == expected
+
+
+IDS = st.tuples(st.integers(0, (1 << 22) - 1), st.integers(0, (1 << 27) - 1), st.integers(0, (1 << 14) - 1))
+
+
+@given(one=IDS, other=IDS)
+def test_positions_keep_the_order_of_the_log(one: tuple[int, int, int], other: tuple[int, int, int]) -> None:
+    assert (position_of(*one) < position_of(*other)) == (one < other)
+    assert parts_of(position_of(*one)) == one
+    assert position_of(*one) >= 0
+
+
+def test_an_id_that_does_not_fit_has_no_position() -> None:
+    assert position_of(1, 1 << 27, 0) == position_of(1, 1, 1 << 14) == position_of(-1, -1, -1) == NOWHERE
+    assert position_of((1 << 22) + 5, 1, 1) == position_of(5, 1, 1)
+    assert position_of(1, 1, -1) == position_of(1, 1, 0)
+
+
+def test_a_set_of_acknowledged_ones_behind_the_numbers_does_not_matter(pulsar: FakePulsar) -> None:
+    data = serialised(9, 8, 7) + b"\x2a\x02\xff\xff"
+    assert pulsar.library.kpg_position_of(data, len(data)) == position_of(9, 8, 7)
+
+
+@pytest.mark.parametrize(("key", "code"), [(b"hello", 99162322), (b"key-000000000001", None), (b"", 0)])
+def test_partitions_are_those_of_the_java_client(pulsar: FakePulsar, key: bytes, code: int | None) -> None:
+    hashed = 0
+    for byte in key:
+        hashed = (hashed * 31 + byte) & 0xFFFFFFFF
+    assert code in (None, hashed)
+    assert pulsar.library.kpg_partition_of(key, 7) == (hashed & 0x7FFFFFFF) % 7
+
+
+@given(st.binary(max_size=40))
+def test_keys_are_text_as_of_the_java_client(pulsar: FakePulsar, key: bytes) -> None:
+    text = ctypes.create_string_buffer(100)
+    assert pulsar.library.kpg_key_text(key, len(key), text) == len(text.value)
+    plain = all(32 < byte < 127 for byte in key)
+    assert text.value == (key if plain else base64.b64encode(key))
+
+
+def test_a_key_chooses_the_partition(pulsar: FakePulsar) -> None:
+    sending = Sending(pulsar, slots=9, partitions=5)
+    pulsar.handed_over.clear()
+    rows = sending.send([1], partition=-1, key=b"hello")
+    assert rows["partition"].tolist() == [99162322 % 5]
+    assert pulsar.handed_over == [(100 + 99162322 % 5, VALUE.tobytes(), b"hello")]
+    pulsar.answer(0, (1, 1, 1))
+    sending.close()
+
+
+class Reading:
+    """A reader of the library; the consumer of partition p is 200 + p, and its queue is empty at first."""
+
+    def __init__(self, pulsar: FakePulsar, partitions: int = 1, end: int = -1) -> None:
+        self.pulsar, self.library = pulsar, pulsar.library
+        self.reader = self.library.kpg_reader_new(partitions)
+        for partition in range(partitions):
+            pulsar.queues[200 + partition] = deque()
+            self.library.kpg_reader_set(self.reader, partition, 200 + partition, end)
+
+    def put(self, partition: int, *entries: int) -> None:
+        self.pulsar.queues[200 + partition] += [(b"value %d" % entry, (1, entry, -1)) for entry in entries]
+
+    def take(self, acknowledge: int = 1, most: int = 100) -> list[tuple[int, str]]:
+        rows = np.zeros(most, native.ROW)
+        rows = rows[: self.library.kpg_receive(self.reader, rows.ctypes.data, most)]
+        found = [
+            (int(row["partition"]), ctypes.string_at(int(row["payload"]), int(row["len"])).decode())
+            if not row["err"]
+            else (int(row["partition"]), str(row["err"]))
+            for row in rows
+        ]
+        self.offsets = rows["offset"].tolist()
+        self.library.kpg_done(self.reader, rows.ctypes.data, len(rows), acknowledge)
+        return found
+
+    def wait(self, seconds: float) -> None:
+        self.library.kpg_reader_wait(self.reader, int(seconds * 1e9))
+
+
+@pytest.fixture
+def clean(pulsar: FakePulsar) -> Iterator[FakePulsar]:
+    pulsar.acknowledged.clear()
+    pulsar.contents.clear()
+    pulsar.broken.clear()
+    yield pulsar
+    assert not pulsar.contents, "every message was freed"
+    assert len(pulsar.ids) == 1, "and every id"
+
+
+def test_received_messages_are_rows(clean: FakePulsar) -> None:
+    reading = Reading(clean, partitions=2)
+    reading.put(0, 1, 2)
+    reading.put(1, 5)
+    assert reading.take() == [(0, "value 1"), (0, "value 2"), (1, "value 5")]
+    assert reading.offsets == [position_of(1, entry, 0) for entry in (1, 2, 5)]
+    assert clean.acknowledged == [("all", 200, (1, 2, -1)), ("all", 201, (1, 5, -1))]
+    assert reading.take() == []
+
+
+def test_each_is_acknowledged_where_others_read_too(clean: FakePulsar) -> None:
+    reading = Reading(clean)
+    reading.put(0, 1, 2)
+    reading.take(acknowledge=2)
+    assert clean.acknowledged == [("one", 200, (1, 1, -1)), ("one", 200, (1, 2, -1))]
+    reading.put(0, 3)
+    reading.take(acknowledge=0)
+    assert len(clean.acknowledged) == 2
+
+
+def test_the_partition_that_is_first_changes(clean: FakePulsar) -> None:
+    reading = Reading(clean, partitions=2)
+    reading.put(0, *range(10))
+    reading.put(1, 7)
+    assert {partition for partition, _ in reading.take(most=3)} == {0}
+    assert reading.take(most=3)[0] == (1, "value 7")
+    clean.queues[200].clear()
+
+
+def test_a_message_that_was_waited_for_comes_before_those_behind_it(clean: FakePulsar) -> None:
+    reading = Reading(clean)
+    reading.wait(0)
+    reading.put(0, 1, 2)
+    assert reading.take() == [], "it is on its way to the callback"
+    clean.deliver(200)
+    assert reading.take() == [(0, "value 1"), (0, "value 2")]
+
+
+def test_a_wait_ends_with_a_message(clean: FakePulsar) -> None:
+    reading = Reading(clean)
+    reading.put(0, 1)
+    threading.Timer(0.05, lambda: clean.deliver(200)).start()
+    begin = time.monotonic()
+    reading.wait(20)
+    assert time.monotonic() - begin < 10
+    assert reading.take() == [(0, "value 1")]
+
+
+def test_a_backlog_has_an_end_and_begins_again(clean: FakePulsar) -> None:
+    reading = Reading(clean, end=position_of(1, 2, 0))
+    reading.put(0, 1, 2)
+    assert reading.take() == [(0, "value 1"), (0, "value 2"), (0, str(clib.AT_END))]
+    assert reading.offsets[-1] == position_of(1, 2, 0)
+    reading.library.kpg_rewind(reading.reader, 0)
+    reading.put(0, 1, 2)
+    assert reading.take() == [], "nothing is read before the broker has answered"
+    ((consumer, callback, context),) = clean.sought
+    assert consumer == 200
+    callback(0, context)
+    clean.sought.clear()
+    assert [text for _, text in reading.take()] == ["value 1", "value 2", str(clib.AT_END)]
+
+
+def test_a_partition_that_is_lost_says_so_once(clean: FakePulsar) -> None:
+    reading = Reading(clean, partitions=2)
+    clean.broken[200] = 15
+    reading.put(1, 1)
+    assert reading.take() == [(0, "15"), (1, "value 1")]
+    assert reading.take() == []
+    waiting = Reading(clean)
+    clean.broken.clear()
+    waiting.wait(0)
+    clean.broken[200] = 15
+    clean.deliver(200)
+    assert waiting.take() == [(0, "15")]
+    reading.library.kpg_rewind(reading.reader, 1)
+    ((_, callback, context),) = clean.sought
+    clean.sought.clear()
+    callback(5, context)
+    assert reading.take() == [(1, "5")]
+
+
+def test_the_last_position_of_a_partition(clean: FakePulsar) -> None:
+    position = ctypes.c_int64()
+    clean.last[200] = (4, 5, 6)
+    assert clean.library.kpg_last_position(200, ctypes.byref(position)) == 0
+    assert position.value == position_of(4, 5, 6)
+    clean.last[200] = (4, -1, -1)
+    clean.library.kpg_last_position(200, ctypes.byref(position))
+    assert position.value == NOWHERE
