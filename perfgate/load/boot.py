@@ -41,7 +41,7 @@ class Refused(Exception):
 
 def fingerprint(package: Path, version: str) -> str:
     digest = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
+    for path in sorted([*package.rglob("*.py"), *package.rglob("*.c")]):
         digest.update(f"{path.relative_to(package)}\n".encode() + path.read_bytes())
     return f"Python {version}, package {digest.hexdigest()[:12]}"
 

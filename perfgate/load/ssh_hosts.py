@@ -189,7 +189,8 @@ def _archive() -> bytes:
     """What a host needs of this checkout: the package, and the lock of what it needs besides."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as files:
-        for path in [*sorted((ROOT / "perfgate").rglob("*.py")), ROOT / boot.LOCK]:
+        sources = [path for kind in ("*.py", "*.c") for path in sorted((ROOT / "perfgate").rglob(kind))]
+        for path in [*sources, ROOT / boot.LOCK]:
             files.add(path, arcname=str(path.relative_to(ROOT)))
     return packed.getvalue()
 

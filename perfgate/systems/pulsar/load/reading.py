@@ -39,6 +39,7 @@ class PulsarReader(Client):
         self._name = f"{self._subscription}-{number}"
         self._laps: bool = spec["laps"]
         self.fetches, self.fetch_ms = 0, 0.0  # brokers push; there are no requests
+        self.redelivered = self.accepts = 0
         self._resting = False
         self._consumers: dict[int, c_void_p] = {}
         self._reader = c_void_p()
@@ -71,6 +72,7 @@ class PulsarReader(Client):
         count = int(self._batch.kpg_receive(self._reader, self._rows.ctypes.data, BATCH))
         if count:
             rows = self._rows[:count]
+            self.redelivered += int(np.count_nonzero(rows["redelivered"]))
             try:
                 hear(rows, now())
             finally:
