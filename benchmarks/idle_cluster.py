@@ -34,7 +34,11 @@ def rates(bench: Bench, count: int) -> list[float]:
 
     Bursts that are not valid are left out, and printed with why.
     """
-    at, orders, found = pace([ROW, ROW], bench.rate_of(ROW)), list[str](), list[float]()
+    at, orders, found = (
+        pace([ROW, ROW], [bench.engine.batching(ROW)] * 2, bench.rate_of(ROW)),
+        list[str](),
+        list[float](),
+    )
     while len(orders) < count:
         orders.append(next_order(orders, CHANCE))
         done = burst(

@@ -69,6 +69,7 @@ class SlowedDriver(LibrdkafkaDriver):
     """Sets the delay of the link to that of the side whose turn it is."""
 
     def __init__(self, set_delay: Callable[[int], None], delays: Mapping[str, int]) -> None:
+        super().__init__()
         self._set_delay, self._delays = set_delay, delays
 
     def take_turns(
@@ -151,7 +152,7 @@ def _series(bench: Bench, row: Scenario, deadline: float) -> None:
     if made >= SERIES_UNITS or time.monotonic() > deadline:
         return
     bench.warm_up([row])
-    at, order = pace([row, row], bench.rate_of(row)), random.choice(QUADS)
+    at, order = pace([row, row], [bench.engine.batching(row)] * 2, bench.rate_of(row)), random.choice(QUADS)
     while made < SERIES_UNITS and time.monotonic() < deadline:
         made += 1
         order = order.translate(MIRRORED) if made % 2 == 0 else random.choice(QUADS)

@@ -21,7 +21,18 @@ from perfgate.load.transport import LocalTransport, Message, Transport
 from perfgate.load.wake import WakeProbe
 from perfgate.model import Link, Load, Scenario, Settings
 from perfgate.model.histogram import encode, merged
-from perfgate.model.load import Late, LoadError, LoadResult, LoadSpec, Observer, Pace, Received, SendsFailedError, Sent
+from perfgate.model.load import (
+    Batching,
+    Late,
+    LoadError,
+    LoadResult,
+    LoadSpec,
+    Observer,
+    Pace,
+    Received,
+    SendsFailedError,
+    Sent,
+)
 
 CATCH_UP_S = 15
 FILL_RATE = 1e9
@@ -37,7 +48,7 @@ class SuiteEngine:
     def __init__(self, instructions: Instructions, transport: Transport | None = None) -> None:
         """`transport`: where the generator processes of rounds run; None: on this host."""
         self._system = instructions
-        self.name = instructions.engine
+        self.name, self.buffer_settings = instructions.engine, instructions.buffer_settings
         self._transport = transport or LocalTransport()
 
     def cannot(self, scenario: Scenario) -> str | None:
@@ -46,6 +57,9 @@ class SuiteEngine:
         if reason := self._transport.cannot(scenario.link):
             return reason
         return _too_small(scenario) or self._system.cannot(scenario)
+
+    def batching(self, scenario: Scenario) -> Batching:
+        return self._system.batching(scenario)
 
     def latency_basis(self, load: Load) -> str:
         return load.counts_from
@@ -112,8 +126,13 @@ class SuiteEngine:
     ) -> tuple[dict[str, LoadResult], Mapping[str, Late]]:
         """Run two loads in turns; return each side's result and the number of its late turns.
 
-        `specs` by side, "A" and "B". The observer's `edge` is called as each measured turn opens and closes.
+        `specs` by side, "A" and "B"; both with the buffer of the pace. The observer's `edge` is called as each measured
+        turn opens and closes.
         """
+        specs = {
+            side: replace(spec, scenario=self._system.buffered(spec.scenario, at.buffer_kib))
+            for side, spec in specs.items()
+        }
         drain_s = max(self._system.drain_s_of(spec.scenario) for spec in specs.values())
         # Relative to the start, which is set once every process is ready.
         turns = timetable(order, 0.0, at)

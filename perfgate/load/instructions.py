@@ -10,7 +10,7 @@ from typing import Protocol, cast
 
 from perfgate.load.payload import is_compact, run_tag
 from perfgate.model import Scenario
-from perfgate.model.load import LoadSpec
+from perfgate.model.load import Batching, LoadSpec
 
 READY_TIMEOUT_S = 45
 DRAIN_MARGIN_S = 10
@@ -34,8 +34,14 @@ class Instructions(Protocol):
         """The engine's name."""
 
     @property
-    def room(self) -> str:
-        """The settings by which a producer's buffer holds more, in words."""
+    def buffer_settings(self) -> tuple[str, ...]:
+        """The settings that bound a producer's buffer."""
+
+    def batching(self, scenario: Scenario) -> Batching:
+        """How the scenario's producers batch."""
+
+    def buffered(self, scenario: Scenario, buffer_kib: int) -> Scenario:
+        """The scenario with producers whose buffer holds so much."""
 
     def producers_of(self, spec: LoadSpec) -> Requests:
         """What each producer process is told: see :func:`producer_requests`."""

@@ -174,7 +174,7 @@ def load_flaws(
     if blocked := sum(result["pushback_s"] for result in sent):
         text = (
             f"the producers' buffers were full for {blocked:.1f} s, which hides what the outage cost: raise "
-            f"{instructions.room} to what is sent in twice the outage"
+            f"{' and '.join(instructions.buffer_settings)} to what is sent in twice the outage"
         )
         found += but_outages("full buffer", "brokers", text)
     if unsent := sum(max(0, result["unsent"]) for result in sent):

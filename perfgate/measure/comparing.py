@@ -178,7 +178,7 @@ class Comparing:
         # What a bench keeps by name (backlogs, warm-up rates) must not be shared between the two forms.
         sides = {"A": scenario, "B": replace(self.setup.form(scenario, self.change), name=f"{scenario.name}-candidate")}
         # Turns need buffers of their own size, the same on both sides: a change of the buffer would be undone.
-        buffered = any(name.startswith("queue.buffering.max") for name, _ in self.change.settings("producer"))
+        buffered = any(name in self.setup.engine.buffer_settings for name, _ in self.change.settings("producer"))
         links = {form.link for form in sides.values() if form.link.crosses_zones}  # these add one delay at a time
         # Connections and segments keep their settings. Real brokers are not changed every second.
         settings = self.change.settings("broker")

@@ -237,7 +237,8 @@ def _burst(
     # Brokers may still get faster after their warm-up, and the buffers have to keep up with them.
     last = [rounds[-1].metrics.get("records_per_s", 0.0) for rounds in comparison.rounds.values() if rounds]
     slowest = min(last) if last else min(benches[side].rate_of(form) for side, form in comparison.sides.items())
-    at = pace(list(comparison.sides.values()), slowest)
+    batches = [benches[side].engine.batching(form) for side, form in comparison.sides.items()]
+    at = pace(list(comparison.sides.values()), batches, slowest)
     gap_s = max(at.gap_s, min(at.gap_s * comparison.gap_times, LARGEST_GAP_S), GAP_TIMES * switch.slowest_s)
     at = replace(at, gap_s=gap_s, window_s=max(at.window_s, comparison.window_s))
     along = partial(switch.along, order, turn_s=at.gap_s + at.window_s)

@@ -14,7 +14,7 @@ from perfgate.load.schedule import SIDES
 from perfgate.measure.assembly import Finished, sends_failed, unmeasured
 from perfgate.measure.bench import Bench
 from perfgate.measure.validity import LATE_TURNS, late_turns
-from perfgate.model import Change, Scenario, Settings, with_settings
+from perfgate.model import Change, Scenario, Settings
 from perfgate.model.errors import TargetError, TopicRefusedError, of_side
 from perfgate.model.flaw import Flaw
 from perfgate.model.load import LoadError, Observer, Pace, Progress, SendsFailedError
@@ -40,10 +40,6 @@ def burst(
     bench, turns = benches["A"], order.replace(" ", "")
     progress = bench.watch.progress(f"burst {index} {sides['A'].name}", left)
     progress("creating its topics", None)
-    buffer = {"queue.buffering.max.kbytes": at.buffer_kib}
-    scenarios = {
-        side: replace(scenario, producer=with_settings(scenario.producer, buffer)) for side, scenario in sides.items()
-    }
     loads = {
         one: {side: scenario for side, scenario in sides.items() if benches[side] is one} for one in benches.values()
     }
@@ -63,22 +59,22 @@ def burst(
 
     try:
         with bench.ledger.during("topics"), ExitStack() as topics:
-            names = on_each(lambda side: topics.enter_context(benches[side].topic(scenarios[side], observer)))
-            specs = {side: benches[side].load_spec(scenario, names[side]) for side, scenario in scenarios.items()}
-            before = on_each(lambda side: benches[side].topics.ends(names[side], scenarios[side]))
+            names = on_each(lambda side: topics.enter_context(benches[side].topic(sides[side], observer)))
+            specs = {side: benches[side].load_spec(scenario, names[side]) for side, scenario in sides.items()}
+            before = on_each(lambda side: benches[side].topics.ends(names[side], sides[side]))
             with bench.ledger.during("load start"):
                 results, late = bench.engine.take_turns(specs, order, at, along(observer))
             for one, own in loads.items():
                 one.watch.hold_turns(own, results)
             after = on_each(
-                lambda side: benches[side].topics.ends_after(names[side], scenarios[side], before[side], results[side])
+                lambda side: benches[side].topics.ends_after(names[side], sides[side], before[side], results[side])
             )
     except (LoadError, TopicRefusedError) as error:
-        found = {side: unmeasured(index, str(error)) for side in scenarios}
+        found = {side: unmeasured(index, str(error)) for side in sides}
         if isinstance(error, SendsFailedError):
             for one, own in loads.items():  # it does not say whose sends they were
                 one.watch.hold_outcome(next(iter(own.values())), error)
-            if len(loads) > 1 and (side := error.process.partition("-")[0]) in scenarios:
+            if len(loads) > 1 and (side := error.process.partition("-")[0]) in sides:
                 found[side] = sends_failed(index, error, own_brokers=benches[side].dedicated)
         return {side: Finished(round=one, repeatable=False) for side, one in found.items()}
     outlasted = {side: one for side, one in late.items() if one.turns > LATE_TURNS * one.of}
@@ -94,7 +90,7 @@ def burst(
             samplers[benches[side]],
             [late_turns(one.turns, one.of, own=whose == side, turn_s=turn_s) for whose, one in outlasted.items()],
         )
-        for side, scenario in scenarios.items()
+        for side, scenario in sides.items()
     }
 
 

@@ -223,6 +223,19 @@ class Pace:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Batching:
+    """What a producer's settings say of its batches and of its buffer, whatever the system calls them.
+
+    `in_flight`: batches of a partition that may be under way at a time.
+    """
+
+    batch_bytes: int
+    in_flight: int
+    linger_s: float
+    buffer_kib: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Late:
     """`turns` of one side, `of` those before a measured one of the other, whose records were under way in that one."""
 
@@ -282,12 +295,20 @@ class JournaledLoad(Protocol):
 class Engine(Driver, Protocol):
     """The suite's own driver, which does more than official tools."""
 
+    @property
+    def buffer_settings(self) -> tuple[str, ...]:
+        """The settings that bound a producer's buffer; loads that take turns have one of their own size."""
+
+    def batching(self, scenario: Scenario) -> Batching:
+        """Return how the scenario's producers batch."""
+
     def take_turns(
         self, specs: Mapping[str, LoadSpec], order: str, at: Pace, observer: Observer
     ) -> tuple[dict[str, LoadResult], Mapping[str, Late]]:
         """Run two loads in turns; return each side's result and how many of its turns were late.
 
-        `specs` by side, "A" and "B". The observer's `edge` is called as each measured turn opens and closes.
+        `specs` by side, "A" and "B"; both with the buffer of the pace. The observer's `edge` is called as each measured
+        turn opens and closes.
         """
 
     def fill(self, spec: LoadSpec, observer: Observer) -> None:

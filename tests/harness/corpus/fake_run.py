@@ -20,8 +20,19 @@ from perfgate.measure.setup import Setup
 from perfgate.metrics.usage import Usage
 from perfgate.model import ClusterSpec, Link, Load, Scenario, Settings, Tier, TopicSpec
 from perfgate.model.errors import BrokersFailedError, InterferedError, LimitReachedError, TargetError, TopicRefusedError
-from perfgate.model.load import Late, LoadError, LoadResult, LoadSpec, Observer, Pace, Progress, SendsFailedError
+from perfgate.model.load import (
+    Batching,
+    Late,
+    LoadError,
+    LoadResult,
+    LoadSpec,
+    Observer,
+    Pace,
+    Progress,
+    SendsFailedError,
+)
 from perfgate.model.target import Meter, Watch
+from perfgate.systems.kafka.load.instructions import KafkaInstructions
 from tests.harness.build import histogram, received, sent
 
 START_S, TOPIC_S, CHANGE_S, CANARY_S = 8.0, 0.2, 0.05, 0.2
@@ -315,12 +326,16 @@ class Driver:
     """Makes loads, turns and backlogs: the suite's own driver."""
 
     name = "fake"
+    buffer_settings = KafkaInstructions.buffer_settings
 
     def __init__(self, world: World, *, takes_turns: bool = True) -> None:
         self._world, self.takes_turns = world, takes_turns
 
     def cannot(self, scenario: Scenario) -> str | None:
         return "this driver cannot" if scenario.name.startswith("cannot") else None
+
+    def batching(self, scenario: Scenario) -> Batching:
+        return KafkaInstructions().batching(scenario)
 
     def latency_basis(self, load: Load) -> str:
         return "basis"

@@ -8,10 +8,18 @@ from hypothesis import strategies as st
 
 from perfgate.load.producing import chunk_of
 from perfgate.load.schedule import LARGEST_GAP_S, SIDES, pace, timetable
-from perfgate.model import KIB, with_settings
+from perfgate.model import KIB, Scenario, with_settings
+from perfgate.model.load import Pace
+from perfgate.systems.kafka.load.instructions import KafkaInstructions
 from tests.harness.build import scenario
 
-PACE = pace([scenario(), scenario()], 10_000)
+
+def paced(sides: list[Scenario], rate: float) -> Pace:
+    """The pace of these sides with Kafka's clients."""
+    return pace(sides, [KafkaInstructions().batching(side) for side in sides], rate)
+
+
+PACE = paced([scenario(), scenario()], 10_000)
 
 
 @given(st.lists(st.sampled_from(("ABBA", "BAAB")), min_size=1, max_size=6), st.floats(0, 1e6))
@@ -39,7 +47,7 @@ def test_the_mirrored_order_is_the_same_with_the_sides_exchanged(quads: list[str
 def test_the_gap_lets_a_buffer_drain(rate: float, batch_kib: int, linger_ms: int) -> None:
     row = scenario()
     other = replace(row, producer=with_settings(row.producer, {"batch.size": batch_kib * KIB, "linger.ms": linger_ms}))
-    at = pace([row, other], rate)
+    at = paced([row, other], rate)
     assert at.gap_s <= LARGEST_GAP_S
     assert at.gap_s == LARGEST_GAP_S or at.gap_s >= 2 * linger_ms / 1e3
     drained = at.buffer_kib * KIB / (rate * row.record_bytes)
@@ -59,6 +67,6 @@ def test_a_buffer_never_holds_one_partition_only(buffer_kib: int, record_bytes: 
 def test_the_buffers_of_all_clients_drain_in_the_gap(rate: float, few: int, many: int) -> None:
     """Each client has a buffer: eight of them held what one was to hold, and every turn was late."""
     sides = [replace(scenario(), threads=threads) for threads in (few, many)]
-    at, clients = pace(sides, rate), max(few, many)
+    at, clients = paced(sides, rate), max(few, many)
     drained = clients * at.buffer_kib * KIB / (rate * sides[0].record_bytes)
     assert at.gap_s >= min(LARGEST_GAP_S, drained)

@@ -16,6 +16,7 @@ from perfgate.measure.validity import late_turns
 from perfgate.model import Load
 from perfgate.model.errors import BrokersFailedError, LimitReachedError, TargetError, of_side
 from perfgate.model.load import Pace
+from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from tests.harness.build import flawed, one_round, scenario
 
 
@@ -66,7 +67,7 @@ def test_turns_that_ran_into_one_another_are_given_a_longer_gap(monkeypatch: pyt
 
     monkeypatch.setattr(parts, "burst", late)
     row = Compared(dict.fromkeys("AB", scenario()), "pairs", 1, 6)
-    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0)
+    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0, engine=LibrdkafkaDriver())
     for _ in range(2):
         measure_part(row, dict.fromkeys("AB", bench), Switch(), 60, "ABBA")
     first = gaps[0]
@@ -125,7 +126,7 @@ def test_brokers_that_stand_still_while_they_are_new_end_no_comparison(
 
     monkeypatch.setattr(parts, "burst", burst)
     row = Compared(dict.fromkeys("AB", scenario()), "turns", 1)
-    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0)
+    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0, engine=LibrdkafkaDriver())
     measure_part(row, dict.fromkeys("AB", bench), Switch(), 60, "ABBA")
     assert row.unsound is not sound
     assert len(gaps) == min(late, parts.REPEATS) + 1
@@ -143,7 +144,7 @@ def test_a_burst_that_is_spoilt_when_the_time_is_over_is_dropped(monkeypatch: py
     row = Compared(dict.fromkeys("AB", scenario()), "turns", 1)
     for rounds in row.rounds.values():
         rounds.append(one_round(1, 12_000.0))
-    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0)
+    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0, engine=LibrdkafkaDriver())
     assert measure_part(row, dict.fromkeys("AB", bench), Switch(), 0, "ABBA") == ""
     assert not row.unsound
     assert [len(found) for found in row.discarded.values()] == [1, 1]
@@ -158,7 +159,7 @@ def test_one_that_is_all_there_is_when_the_time_is_over_is_kept(monkeypatch: pyt
 
     monkeypatch.setattr(parts, "burst", burst)
     row = Compared(dict.fromkeys("AB", scenario()), "turns", 1)
-    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0)
+    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0, engine=LibrdkafkaDriver())
     assert measure_part(row, dict.fromkeys("AB", bench), Switch(), 0, "ABBA") == "ABBA"
     assert row.unsound
     assert [len(found) for found in row.rounds.values()] == [1, 1]
@@ -174,7 +175,7 @@ def test_one_that_was_only_late_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(parts, "burst", burst)
     row = Compared(dict.fromkeys("AB", scenario()), "turns", 1)
-    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0)
+    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0, engine=LibrdkafkaDriver())
     assert measure_part(row, dict.fromkeys("AB", bench), Switch(), 0, "ABBA") == ""
     assert [len(found) for found in row.rounds.values()] == [0, 0]
 
@@ -196,7 +197,7 @@ def test_windows_are_as_long_as_what_decides_takes_to_tell(monkeypatch: pytest.M
         asked.append(least_s)
         return Finished(round=one_round(1, 12_000.0), repeatable=False)
 
-    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0, round=one)
+    bench: Any = SimpleNamespace(rate_of=lambda _: 12_000.0, round=one, engine=LibrdkafkaDriver())
     measure_part(row, dict.fromkeys("AB", bench), Switch(), 60, "ABBA")
     row.orders, row.planned = ["ABBA"], 7
     row.lengthen(5.0, 2)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from perfgate.host.disk import cache_dir
 from perfgate.load.instructions import Requests, consumer_requests, producer_requests
 from perfgate.model import KIB, FaultScenario, Scenario, Settings, with_settings
 from perfgate.model.changes import release_numbers
-from perfgate.model.load import LoadSpec
+from perfgate.model.load import Batching, LoadSpec
 from perfgate.systems.kafka.load.official import by_hand
 
 SYSTEM = "kafka"
@@ -161,11 +162,24 @@ class KafkaInstructions:
     """See :class:`perfgate.load.instructions.Instructions`."""
 
     system, engine = SYSTEM, "librdkafka"
-    room = "queue.buffering.max.kbytes and queue.buffering.max.messages"
+    buffer_settings: tuple[str, ...] = ("queue.buffering.max.kbytes", "queue.buffering.max.messages")
     producers_of = staticmethod(producers_of)
     consumers_of = staticmethod(consumers_of)
     drain_s_of = staticmethod(drain_s_of)
     by_hand = staticmethod(by_hand)
+
+    def batching(self, scenario: Scenario) -> Batching:
+        client = producer_settings(scenario.producer)
+        return Batching(
+            batch_bytes=int(client["batch.size"]),
+            in_flight=int(client["max.in.flight.requests.per.connection"]),
+            linger_s=float(client["linger.ms"]) / 1e3,
+            buffer_kib=int(client["queue.buffering.max.kbytes"]),
+        )
+
+    def buffered(self, scenario: Scenario, buffer_kib: int) -> Scenario:
+        buffer = {"queue.buffering.max.kbytes": buffer_kib}
+        return replace(scenario, producer=with_settings(scenario.producer, buffer))
 
     def cannot(self, scenario: Scenario) -> str | None:
         if isinstance(scenario, FaultScenario) and scenario.transaction_ms:
