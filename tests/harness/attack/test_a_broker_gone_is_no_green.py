@@ -16,9 +16,10 @@ from perfgate.model import ClusterSpec, Profile
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.target import OfCluster
 from perfgate.report.results import load_run
+from perfgate.systems.attached.target import TwoTargets
 from perfgate.systems.kafka.attached import identity
 from perfgate.systems.kafka.attached.described import load_target
-from perfgate.systems.kafka.attached.external import ExternalTarget, TwoTargets
+from perfgate.systems.kafka.attached.external import ExternalTarget
 from tests.harness.build import profile, scenario, threshold
 from tests.harness.build.real_brokers import FILE
 from tests.harness.build.recorded import RECORDED

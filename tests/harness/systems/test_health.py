@@ -10,8 +10,10 @@ import pytest
 
 from perfgate.model import ClusterSpec, TopicSpec, settings
 from perfgate.model.errors import TargetError
+from perfgate.systems.attached import cluster as attached_module
+from perfgate.systems.attached.cluster import BACK_S, HEALTH_AT_MOST_S
 from perfgate.systems.kafka.attached import cluster as cluster_module
-from perfgate.systems.kafka.attached.cluster import BACK_S, HEALTH_AT_MOST_S, ExternalCluster
+from perfgate.systems.kafka.attached.cluster import ExternalCluster
 from tests.harness.build.real_brokers import BROKERS, Broker, left_in, partition, target
 
 TOLD_OF_PARTITIONS = cluster_module.unwell  # tests put others in its place
@@ -62,7 +64,7 @@ def test_a_large_cluster_is_looked_at_every_quarter_of_a_minute(
 ) -> None:
     made = cluster()
     clock = iter([1000.0, 1010.0])
-    monkeypatch.setattr(cluster_module, "time", Mock(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(attached_module, "time", Mock(monotonic=lambda: next(clock)))
     made.check()
     assert made._pause == HEALTH_AT_MOST_S
 
@@ -164,8 +166,8 @@ def test_another_broker_that_goes_while_one_is_away_ends_the_run(
         "unwell",
         lambda _admin, _allowed, excused=(), *_: "under-replicated" * bool(missing - {*excused}),
     )
-    monkeypatch.setattr(cluster_module, "HEALTH_AT_MOST_S", 0.0)  # it may look again at once
-    monkeypatch.setattr(cluster_module, "time", Mock(monotonic=lambda: now))
+    monkeypatch.setattr(attached_module, "HEALTH_AT_MOST_S", 0.0)  # it may look again at once
+    monkeypatch.setattr(attached_module, "time", Mock(monotonic=lambda: now))
     made._pause = 0.0
     made.faults._away = {2: "start"}
     made.check()
@@ -188,7 +190,7 @@ def test_a_broker_that_was_seen_well_before_the_next_fault_excuses_nothing_more(
     monkeypatch.setattr(
         cluster_module, "unwell", lambda _admin, _allowed, excused=(), *_: "behind" * bool(missing - {*excused})
     )
-    monkeypatch.setattr(cluster_module, "HEALTH_AT_MOST_S", 0.0)
+    monkeypatch.setattr(attached_module, "HEALTH_AT_MOST_S", 0.0)
     made._pause = 0.0
     made.faults._away = {1: "start"}
     made.check()
@@ -209,7 +211,7 @@ def test_brokers_that_are_well_again_excuse_nothing_more(
         "unwell",
         lambda _admin, _allowed, excused=(), *_: "under-replicated" * bool(missing - {*excused}),
     )
-    monkeypatch.setattr(cluster_module, "HEALTH_AT_MOST_S", 0.0)  # it may look again at once
+    monkeypatch.setattr(attached_module, "HEALTH_AT_MOST_S", 0.0)  # it may look again at once
     made._pause = 0.0
     made.faults._away = {2: "start"}
     made.check()

@@ -16,7 +16,7 @@ from perfgate.host.journal import claimed
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.attached.manifest import Manifest, leftovers
 from perfgate.systems.kafka.attached.cluster import ExternalCluster
-from perfgate.systems.kafka.attached.leftovers import Cleaner
+from perfgate.systems.kafka.attached.leftovers import KafkaCleaner as Cleaner
 from perfgate.systems.kafka.client import admin as admin_module
 from perfgate.systems.kafka.client.admin import dynamic_value
 from tests.harness.build.real_brokers import Broker, left_in, partition
@@ -131,7 +131,7 @@ def test_what_another_start_is_putting_back_is_left_to_it(
     killed.close()
     broker.values["1", "num.io.threads"] = "16"
     brought_back = Mock(return_value="")
-    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.bring_back", brought_back)
+    monkeypatch.setattr("perfgate.systems.attached.leftovers.bring_back", brought_back)
     monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.topic_ids", lambda *_: {})
     found, cleaner = list(leftovers(tmp_path, "c")), Cleaner(Mock(), Mock())
     with claimed(tmp_path / "r.jsonl"):
@@ -198,7 +198,7 @@ def test_a_broker_that_cannot_be_healed_is_told_with_what_a_person_can_do(
     killed = Manifest(tmp_path, cluster_id="c", run_id="r")
     killed.takes(1, "kafka-1:9093", "heal")
     killed.close()
-    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.bring_back", lambda *_, **__: "Bad rule")
+    monkeypatch.setattr("perfgate.systems.attached.leftovers.bring_back", lambda *_, **__: "Bad rule")
     cleaner = Cleaner(Mock(), Mock())
     told, _ = cleaner.put_back(Mock(), list(leftovers(tmp_path, "c")))
     assert told.endswith(f"Bad rule; once it has been seen to by hand, take its lines out of {tmp_path / 'r.jsonl'}")

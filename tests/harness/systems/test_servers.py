@@ -64,7 +64,7 @@ def test_a_server_that_is_silent_at_the_start_is_not_used(tmp_path: Path, monkey
     monkeypatch.setattr(module, "sees_all_topics", lambda *_: True)
     monkeypatch.setattr(module, "check_permissions", lambda *_: None)
     monkeypatch.setattr(module, "settings_digest", lambda *_: "")
-    monkeypatch.setattr(attached, "_enter", lambda: None)
+    monkeypatch.setattr(attached, "_enter", lambda _admin: None)
     monkeypatch.setattr(attached, "_learn", lambda *_: None)
     attached._version, attached._brokers, attached._cluster_id = "4.3", BROKERS, "c"
     digest = attached.facts(ClusterSpec())["connection_digest"]
@@ -100,7 +100,7 @@ def test_a_zone_that_does_not_answer_is_told_after_what_is_wrong_with_the_cluste
         return then
 
     attached._cluster_id = "c"
-    monkeypatch.setattr(attached, "_enter", lambda: None)
+    monkeypatch.setattr(attached, "_enter", lambda _admin: None)
     monkeypatch.setattr(attached, "_learn", lambda *_: None)
     monkeypatch.setattr(identity, "cluster_id_at", lambda *_: noted("asked the zone", ""))
     monkeypatch.setattr(attached._cleaner, "put_back", lambda _admin, _found: noted("put back", []))
@@ -128,8 +128,8 @@ def test_a_broker_that_was_brought_back_is_one_of_the_brokers(tmp_path: Path, mo
         result=lambda timeout: Mock(cluster_id="c", nodes=told.pop(0))
     )
     monkeypatch.setattr(module, "reachable", lambda *_: (admin, []))
-    monkeypatch.setattr("perfgate.systems.kafka.attached.leftovers.bring_back", lambda *_, **__: "")
-    monkeypatch.setattr(attached, "_enter", lambda: None)
+    monkeypatch.setattr("perfgate.systems.attached.leftovers.bring_back", lambda *_, **__: "")
+    monkeypatch.setattr(attached, "_enter", lambda _admin: None)
     monkeypatch.setattr(module, "version_of", lambda *_: "4.3.1")
     monkeypatch.setattr(module, "unwell", lambda *_: "seen no further")
     with pytest.raises(ConfigurationError, match="seen no further"):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from perfgate.model import ClusterSpec, settings
+from perfgate.systems.attached.limits import Rule, bounds
 from perfgate.systems.kafka.attached.described import load_target
 from perfgate.systems.kafka.attached.limits import (
     BOUNDED_OF_BROKERS,
@@ -16,9 +17,7 @@ from perfgate.systems.kafka.attached.limits import (
     NEVER_OF_BROKERS,
     NEVER_OF_TOPICS,
     OWN_OF_TOPICS,
-    Rule,
     beyond,
-    bounds,
     lacks_permission,
 )
 from perfgate.systems.kafka.client.settings import _DESCRIBED

@@ -87,8 +87,8 @@ def test_a_run_beside_another_one_changes_no_setting(
     monkeypatch.setattr(module, "refuse_other_clusters", lambda *_: None)
     beside._cluster_id = "c"
     with occupy(tmp_path / "m", "c"), pytest.raises(ConfigurationError, match=words) if words else nullcontext():
-        beside._enter()
-    beside._enter()  # the other one has ended
+        beside._enter(Mock())
+    beside._enter(Mock())  # the other one has ended
     assert beside._occupied is not None
     beside._occupied.close()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import NamedTuple
@@ -11,13 +10,13 @@ from typing import NamedTuple
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from perfgate.model import ClusterSpec, Link, Settings
-from perfgate.model.errors import BrokersFailedError, ConfigurationError, TargetError
+from perfgate.model import ClusterSpec, Link
+from perfgate.model.errors import ConfigurationError, TargetError
 from perfgate.model.target import Meter
+from perfgate.systems.attached.cluster import AttachedCluster, OtherClusterError, require_same
 from perfgate.systems.attached.command_faults import CommandFaults
 from perfgate.systems.attached.manifest import Manifest
 from perfgate.systems.kafka.attached.described import DescribedTarget
-from perfgate.systems.kafka.attached.identity import OtherClusterError, require_same
 from perfgate.systems.kafka.attached.journaled_topics import JournaledTopics
 from perfgate.systems.kafka.client.admin import (
     broker_config,
@@ -33,18 +32,6 @@ from perfgate.systems.kafka.client.roundtrip import OF_CONNECTIONS, connect_rtt_
 from perfgate.systems.kafka.client.topics import REQUEST_TIMEOUT_S, admin_client
 from perfgate.systems.kafka.observe import MetadataWatch
 
-BACK_S = 120.0
-"""Replicas may take this long to be in sync again once this run has brought a broker back; then a shrunken set counts.
-"""
-HEALTH_EVERY_S = 2.0
-HEALTH_AT_MOST_S = 15.0
-HEALTH_SHARE = 0.05
-"""Asking for the state of every partition may take this share of the time: a large cluster is asked less often, but
-every HEALTH_AT_MOST_S."""
-
-AWAY_ASK_S = 2.0
-"""Wait for an answer while a broker is away, which may be the one that is asked: what follows the fault waits too."""
-
 
 class _Changed(NamedTuple):
     """A broker's setting that was changed: its dynamic value (None: none), what took effect, the run's own value."""
@@ -56,10 +43,8 @@ class _Changed(NamedTuple):
     value: str
 
 
-class ExternalCluster:
-    """Brokers that were there before; see :class:`perfgate.model.target.Cluster`."""
-
-    own = False
+class ExternalCluster(AttachedCluster):
+    """Kafka's brokers that were there before; see :class:`perfgate.model.target.Cluster`."""
 
     def __init__(
         self,
@@ -73,20 +58,9 @@ class ExternalCluster:
         ends_at: float = math.inf,
         note: Callable[[str], None] = print,
     ) -> None:
-        """`ends_at`: when the run has lasted as long as the file allows, in s of the monotonic clock."""
-        self._tell = note
-        self.spec = spec
+        """See :class:`AttachedCluster`; `brokers`: advertised addresses, by id."""
+        super().__init__(spec, described, manifest, brokers=brokers, meter=meter, ends_at=ends_at, note=note)
         self._described = described
-        self.file = described.path
-        self.dedicated, self.prefix = described.dedicated, described.prefix
-        self.most_failed = described.limits.error_rate
-        self.most_bytes_per_s = described.limits.bytes_per_s
-        self.most_read_bytes_per_s = described.limits.read_bytes_per_s
-        self.meter = meter or Meter(described.limits.total_bytes)
-        self._ends_at = ends_at
-        self._manifest = manifest
-        self.addresses = brokers
-        """Advertised addresses (host:port), by broker id."""
         self._facts = facts
         self._admin = admin_client(described.bootstrap, described.client)
         self.faults = CommandFaults(
@@ -101,18 +75,11 @@ class ExternalCluster:
             session_s=lambda: session_s(self._admin, str(next(iter(brokers)))),
         )
         self._topics = JournaledTopics(self, manifest, self._require_same)
-        self._checked, self._pause, self._catching_up_until = 0.0, HEALTH_EVERY_S, 0.0
-        self._excused: frozenset[int] = frozenset()
-        """Brokers that this run has taken away since all was well: their replicas may be missing."""
         self._changed: list[_Changed] = []
 
-    def _unwell_before_a_fault(self) -> str:
-        """Return what is wrong before a broker is taken away; where nothing is, earlier faults excuse no more."""
+    def _unwell(self, excused: Collection[int], within_s: float | None = None) -> str:
         allowed = self._described.limits.under_replicated
-        reason = unwell(self._admin, allowed, (), REQUEST_TIMEOUT_S, self._manifest.cluster_id)
-        if not reason:
-            self._excused = frozenset()
-        return reason
+        return unwell(self._admin, allowed, excused, within_s or REQUEST_TIMEOUT_S, self._manifest.cluster_id)
 
     def _require_same(self, admin: AdminClient) -> None:
         """Stop the run when this client's brokers are another cluster's. Raises TargetError.
@@ -162,12 +129,8 @@ class ExternalCluster:
         self._manifest.changes(broker, name, before, effective, value)
         self._changed.append(_Changed(broker, name, before, effective, value))
 
-    def close(self) -> list[str]:
-        """Bring back brokers that are away, put the settings back and delete the topics that are still there.
-
-        Return what is left for a person to do; it may be tried again.
-        """
-        left = self.faults.restore()
+    def _put_settings_back(self) -> list[str]:
+        left = []
         for change in reversed(list(self._changed)):
             broker, name, before, effective, value = change
             was = "not set" if before is None else before
@@ -182,68 +145,17 @@ class ExternalCluster:
                 self._changed.remove(change)
                 with suppress(TargetError):  # a full disk keeps nothing else changed
                     self._manifest.restored(broker, name)
-        left += self._topics.delete_all()
-        if not left:
-            self._manifest.close()
         return left
 
-    def bootstrap(self, link: Link) -> str:
-        if link.crosses_zones:
-            return self._described.cross_zone_bootstrap
-        return self._described.bootstrap
-
-    def client_settings(self) -> Settings:
-        return self._described.client
+    def _delete_topics(self) -> list[str]:
+        return self._topics.delete_all()
 
     def rtt_ms(self, link: Link) -> float:
         """Median time of a connection to a broker over this link: slow brokers make no path longer."""
         return connect_rtt_ms(self.bootstrap(link), self.client_settings(), link.name)
 
-    def check(self) -> None:
-        """Raise TargetError when more partitions are under-replicated than the file allows, or one has no leader.
-
-        Also when the brokers are another cluster's, and when the run has lasted longer than the file allows.
-
-        Brokers that this run has taken away are excused until all is well again, for BACK_S at most after their return.
-        Another missing broker ends the run at any time.
-        """
-        begin = time.monotonic()
-        if begin > self._ends_at:
-            self.meter.stop(time_is_up(self._described.limits.most_s), by_limit=True)
-        if away := self.faults.away:
-            self._excused |= away
-            self._catching_up_until = begin + BACK_S
-        elif begin > self._catching_up_until:
-            self._excused = frozenset()
-        if begin - self._checked < self._pause:
-            return
-        allowed, well = self._described.limits.under_replicated, False
-        try:
-            within_s = AWAY_ASK_S if away else REQUEST_TIMEOUT_S
-            reason = unwell(self._admin, allowed, self._excused, within_s, self._manifest.cluster_id)
-            well = not (reason or away or (self._excused and unwell(self._admin, allowed)))
-        except OtherClusterError as error:
-            self.meter.stop(f"stopped at once: {error}")
-        except TargetError as error:
-            reason = "" if away else str(error)  # the one that is away may be the one that was asked
-        self._checked = time.monotonic()
-        self._pause = min(HEALTH_AT_MOST_S, max(HEALTH_EVERY_S, (self._checked - begin) / HEALTH_SHARE))
-        if well:
-            self._excused = frozenset()
-            self.faults.settled()
-        if reason:
-            self.meter.stop(f"stopped at once, as the target file asks for: {reason}", BrokersFailedError)
-
-    def log_tail(self, lines: int = 40) -> str:
-        """Return nothing: the brokers' logs are out of reach."""
-        return ""
-
     def facts(self) -> Mapping[str, object]:
         return {**self._facts, "rtt_of": OF_CONNECTIONS}
-
-
-def time_is_up(most_s: float) -> str:
-    return f"stopped: the run has lasted as long as [limits] minutes allows, {most_s / 60:g} min"
 
 
 def unwell(

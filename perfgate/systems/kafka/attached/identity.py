@@ -24,19 +24,6 @@ OF_ONE = re.compile(r"(broker|node)\.id|broker\.rack|(.+\.)?listeners|(metadata\
 """Settings that differ from broker to broker, or move with one, and do not change their speed."""
 
 
-class OtherClusterError(TargetError):
-    """The brokers are not of the cluster that the run began on."""
-
-
-def require_same(reported: str | None, meant: str) -> None:
-    """Raise OtherClusterError when brokers report another cluster's id than the one meant; no answer is accepted."""
-    if reported and meant and reported != meant:
-        raise OtherClusterError(
-            f"these brokers are of cluster {reported}, and the run began on cluster {meant}: the names of its servers "
-            "lead elsewhere now"
-        )
-
-
 def refuse_other_clusters(described: DescribedTarget, cluster_id: str) -> None:
     """Raise ConfigurationError when the file names another cluster's id, or one of its servers is another's."""
     if described.cluster_id not in ("", cluster_id):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from perfgate.host.journal import claimed
 from perfgate.model.errors import ConfigurationError, TargetError
-from perfgate.systems.attached.command_faults import bring_back, still_away
-from perfgate.systems.attached.manifest import Leftover, read_leftover
+from perfgate.systems.attached.leftovers import Cleaner
+from perfgate.systems.attached.manifest import Leftover
 from perfgate.systems.kafka.attached.described import DescribedTarget
 from perfgate.systems.kafka.client.admin import cluster_id_at, put_back, put_back_own, sees_all_topics, topic_ids
 from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S, answer
@@ -20,63 +18,15 @@ from perfgate.systems.kafka.client.topics import PREFIX, REQUEST_TIMEOUT_S, answ
 FAILURES = (TargetError, ConfigurationError, KafkaException, OSError)
 
 
-class Cleaner:
-    """Knows the file's commands, says what it does, and holds the notes of each run while it undoes what they say."""
+class KafkaCleaner(Cleaner[AdminClient]):
+    """Undoes on Kafka's brokers what a run has noted."""
 
     def __init__(self, described: DescribedTarget, note: Callable[[str], None]) -> None:
-        self._described, self._note = described, note
+        super().__init__(described, note)
+        self._described = described
 
-    def bring_brokers_back(self, leftover: Leftover) -> list[str]:
-        """Run the commands for the brokers that the run took away; return what a person has to do about the others.
-
-        Needs no connection: the broker may be the only one that the file names.
-        """
-        with ExitStack() as claims:
-            return [text for mine in _claimed(claims, [leftover]) for text in self._bring_back(mine)]
-
-    def put_back(self, admin: AdminClient, leftovers: Sequence[Leftover]) -> list[str]:
-        """Try every step of every run's; return what could not be done, as what a person has to do.
-
-        Brokers first: settings and topics of brokers that are not all there are left alone.
-        """
-        with ExitStack() as claims:
-            mine = _claimed(claims, leftovers)
-            left = [text for leftover in mine for text in self._bring_back(leftover)]
-            if left:
-                return [*left, "nothing else was done to these brokers while one may be away"]
-            for leftover in mine:
-                failed = self._clean(admin, leftover)
-                left += [f"run {leftover.run_id}: {text}; {_by_hand(leftover)}" for text in failed]
-                if not failed:
-                    leftover.notes.remove()
-            return left
-
-    def _bring_back(self, leftover: Leftover) -> list[str]:
-        left = []
-        for broker, (address, back, taken) in list(leftover.away.items()):
-            self._note(
-                f"broker {broker} at {address} is away since run {leftover.run_id}, which was killed: running [faults] "
-                f"{back}, then watching whether it stays"
-            )
-            try:
-                reason = bring_back(
-                    self._described.faults,
-                    back,
-                    broker,
-                    address,
-                    self._described.fault_timeout_s,
-                    run=True,
-                    ended=taken,
-                    seen=lambda at: cluster_id_at(at, self._described.client) == leftover.cluster_id,
-                )
-            except Exception as error:  # whatever it is, the next broker is tried
-                reason = repr(error)
-            if reason:
-                left.append(f"{still_away(broker, address, back, reason)}; {_by_hand(leftover)}")
-                continue
-            leftover.came_back(broker)
-            self._note(f"ran [faults] {back} for broker {broker}, away since run {leftover.run_id}, which was killed")
-        return left
+    def _answers(self, address: str, cluster_id: str) -> bool:
+        return cluster_id_at(address, self._described.client) == cluster_id
 
     def _clean(self, admin: AdminClient, leftover: Leftover) -> list[str]:
         """Put settings back, the last one changed first, and delete topics, those known by id, or by name and content.
@@ -126,22 +76,6 @@ class Cleaner:
             self._note(f"removed topic {name}, left by run {leftover.run_id}, which was killed")
         else:
             self._note(f"left topic {name} alone: it is not the one that run {leftover.run_id} made")
-
-
-def _claimed(claims: ExitStack, leftovers: Sequence[Leftover]) -> list[Leftover]:
-    """Those that no other process undoes, as they are noted now: none but this one does while the claims last."""
-    held = (read_leftover(claims.enter_context(claimed(each.path))) for each in leftovers)
-    return [each for each in held if each is not None]
-
-
-def may_live(leftover: Leftover) -> str:
-    """What to say of what another machine's run left."""
-    return f"not put back, because it may still run there: {leftover.text}"
-
-
-def _by_hand(leftover: Leftover) -> str:
-    """What a person can do about what cannot be put back, and need not be."""
-    return f"once it has been seen to by hand, take its lines out of {leftover.path}"
 
 
 def _is_no_more(admin: AdminClient, broker: int) -> bool:

@@ -7,14 +7,18 @@ one of its topics, is in one of them (tests/harness/systems/test_shared_settings
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
-from perfgate.model import CROSS_ZONE, KIB, MIB, ClusterSpec, FaultScenario, Scenario
+from perfgate.model import CROSS_ZONE, KIB, MIB, Scenario
 from perfgate.model.target import OfCluster
-from perfgate.systems.attached.command_faults import lacking
+from perfgate.systems.attached.limits import (
+    Rule,
+    another_kind,
+    beyond_limits,
+    never_set,
+    number_of,
+    outside,
+)
 from perfgate.systems.attached.target_file import Limits
 from perfgate.systems.kafka.attached.described import DescribedTarget
 
@@ -35,29 +39,6 @@ def lacks_brokers(scenario: Scenario, brokers: int) -> OfCluster | None:
         return OfCluster(f"its {replicas} replicas are to be refused, and the cluster has {brokers} brokers")
     if replicas > brokers and not scenario.refusal:
         return OfCluster(f"it needs {replicas} replicas, and the cluster has {brokers} brokers")
-    return None
-
-
-def no_fault(
-    scenario: FaultScenario, described: DescribedTarget, brokers: Mapping[int, str], *, allowed: bool, blind: bool
-) -> str | None:
-    """The reason why these brokers may not get such a fault; None when they may. `blind`: other topics are not seen."""
-    if scenario.fault.about.harmless:
-        return None
-    if not allowed:
-        return "faults on real brokers need --allow-faults"
-    if reason := lacking(scenario.fault.kind, described.faults, brokers):
-        return reason
-    if scenario.fault.about.brokers_down > 1 and not described.two_down_allowed:
-        return "it takes two brokers away at a time: [faults] two-down = true allows that"
-    if scenario.fault.about.brokers_down > 1 and described.fault_brokers:
-        return "it takes any two brokers that hold its topic away, and [faults] brokers bounds which may be"
-    listed = described.fault_brokers
-    unlisted = set(brokers) - set(listed) or len(listed) < scenario.topic.replication_factor
-    if scenario.fault.about.every_broker and listed and unlisted:
-        return "it restarts every broker that holds its topic, and [faults] brokers does not list them all"
-    if blind:
-        return OfCluster("a fault would hit topics that cannot be seen: grant Describe on all topics (docs/targets.md)")
     return None
 
 
@@ -86,52 +67,16 @@ def beyond(limits: Limits, scenario: Scenario) -> str | None:
 
     The rate of a capped load and of a ramp is lowered to the limits instead.
     """
-    if scenario.cluster.log_dirs != 1:
-        return "how many log folders real brokers have is not this suite's to change"
-    if scenario.cluster.security != ClusterSpec().security:
-        return "how real brokers let clients in is not this suite's to change"
+    if reason := another_kind(scenario):
+        return reason
     if scenario.consumers and scenario.consumers.membership == "share":
         return "where its share group begins is a setting of the group that would stay on real brokers"
     topic = dict(scenario.topic.config)
-    if not 0 < _number(topic.get("retention.ms", 1)) <= MOST_KEPT_H * 3_600_000:
+    if not 0 < number_of(topic.get("retention.ms", 1)) <= MOST_KEPT_H * 3_600_000:
         return f"a topic that cannot be deleted may keep what it holds for {MOST_KEPT_H} h at the most: retention.ms"
     if "delete" not in [one.strip() for one in topic.get("cleanup.policy", "delete").split(",")]:
         return "a topic that cannot be deleted would keep what it holds for good: its cleanup.policy is without delete"
-    partitions = scenario.topic.partitions * scenario.topic.replication_factor
-    if partitions > limits.partitions and not scenario.refusal:
-        return f"its topics have {partitions:,} partitions with replicas, and the file allows {limits.partitions:,}"
-    if scenario.load.times_out and not limits.time_outs:
-        return "it offers more than brokers take, so that sends time out: the file must say [limits] time-outs = true"
-    if scenario.transaction_ms and not limits.transactions:
-        return "brokers keep each transactional.id for days: the file must say [limits] transactions = true"
-    fixed = scenario.load.fixed_rate
-    if fixed and scenario.offered_bytes_per_s > limits.bytes_per_s:
-        return (
-            f"it offers {scenario.offered_bytes_per_s / MIB:,.1f} MiB/s with its replicas, and the file allows "
-            f"{limits.bytes_per_s / MIB:,.1f}"
-        )
-    # What a ramp owes after a rate that was too high is sent, and read, as fast as it can be.
-    ramp = scenario.load.searches and scenario.consumers is not None
-    reads_all = isinstance(scenario, FaultScenario) or not scenario.load.sends or ramp
-    if reads_all and limits.read_bytes_per_s < math.inf:
-        return "it reads as fast as it can, and the file bounds that ([limits] read-mib-per-s)"
-    read = scenario.load.rate * scenario.logged_bytes * scenario.groups
-    if fixed and read > limits.read_bytes_per_s:
-        return f"its consumers read {read / MIB:,.1f} MiB/s, and the file allows {limits.read_bytes_per_s / MIB:,.1f}"
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """Settings by name (`*`: anything), the smallest and the largest value that is harmless, and why."""
-
-    names: tuple[str, ...]
-    why: str
-    least: float = -math.inf
-    most: float = math.inf
-
-    def has(self, name: str) -> bool:
-        return any(fnmatchcase(name, pattern) for pattern in self.names)
+    return beyond_limits(limits, scenario, of_transactions="brokers keep each transactional.id for days")
 
 
 NEVER_OF_BROKERS = (
@@ -258,14 +203,7 @@ OWN_OF_TOPICS = Rule(
 
 def never_of_brokers(name: str, value: str) -> str | None:
     """The reason why a run never sets a broker setting to this value on brokers that others share."""
-    if rule := next((rule for rule in NEVER_OF_BROKERS if rule.has(name)), None):
-        return f"{name} is never changed on real brokers: {rule.why}"
-    rule = next((rule for rule in BOUNDED_OF_BROKERS if rule.has(name)), None)
-    if rule is None:
-        return f"{name} is never changed on real brokers: it is none of those that a run may change (docs/safety.md)"
-    if outside(rule, value):
-        return f"{name} = {value}: on real brokers it may be {bounds(rule)}: {rule.why}"
-    return None
+    return never_set(name, value, NEVER_OF_BROKERS, BOUNDED_OF_BROKERS)
 
 
 def never_of_topics(config: Mapping[str, str]) -> str | None:
@@ -284,26 +222,6 @@ def wears_out(config: Mapping[str, str]) -> Iterator[str]:
         if rule and outside(rule, value):
             yield f"it {rule.why} ({name} = {value})"
     (jitter,) = JITTER.names
-    left_ms = _number(config.get("segment.ms", SEGMENT_MS)) - _number(config.get(jitter, 0))
+    left_ms = number_of(config.get("segment.ms", SEGMENT_MS)) - number_of(config.get(jitter, 0))
     if jitter in config and left_ms < 1000:
         yield f"it {JITTER.why} ({jitter} = {config[jitter]})"
-
-
-def bounds(rule: Rule) -> str:
-    least, most = (f"{number:,.15g}" for number in (rule.least, rule.most))
-    if math.isinf(rule.most):
-        return f"{least} or more"
-    return f"{most} at most" if math.isinf(rule.least) else f"{least} to {most}"
-
-
-def outside(rule: Rule, value: str) -> bool:
-    """Whether a value is outside of the bounds; a text, which the brokers refuse, is not."""
-    number = _number(value)
-    return number < rule.least or number > rule.most
-
-
-def _number(value: object) -> float:
-    try:
-        return float(str(value))
-    except ValueError:
-        return math.nan

@@ -1,0 +1,164 @@
+"""A cluster of other owners: its health while it is under load, and everything put back in the end."""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
+
+from perfgate.model import ClusterSpec, Link, Settings
+from perfgate.model.errors import BrokersFailedError, TargetError
+from perfgate.model.target import Meter
+from perfgate.systems.attached.command_faults import CommandFaults
+from perfgate.systems.attached.manifest import Manifest
+from perfgate.systems.attached.target_file import Described
+
+BACK_S = 120.0
+"""Replicas may take this long to be in sync again once this run has brought a broker back; then a shrunken set counts.
+"""
+HEALTH_EVERY_S = 2.0
+HEALTH_AT_MOST_S = 15.0
+HEALTH_SHARE = 0.05
+"""Asking for the cluster's state may take this share of the time: a large cluster is asked less often, but every
+HEALTH_AT_MOST_S."""
+
+AWAY_ASK_S = 2.0
+"""Wait for an answer while a broker is away, which may be the one that is asked: what follows the fault waits too."""
+
+
+class OtherClusterError(TargetError):
+    """The brokers are not of the cluster that the run began on."""
+
+
+def require_same(reported: str | None, meant: str) -> None:
+    """Raise OtherClusterError when brokers report another cluster's id than the one meant; no answer is accepted."""
+    if reported and meant and reported != meant:
+        raise OtherClusterError(
+            f"these brokers are of cluster {reported}, and the run began on cluster {meant}: the names of its servers "
+            "lead elsewhere now"
+        )
+
+
+def time_is_up(most_s: float) -> str:
+    """Return why a run stops that has lasted as long as the file allows."""
+    return f"stopped: the run has lasted as long as [limits] minutes allows, {most_s / 60:g} min"
+
+
+class AttachedCluster(ABC):
+    """Brokers that were there before; half of a :class:`perfgate.model.target.Cluster`."""
+
+    own = False
+    faults: CommandFaults
+
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        described: Described,
+        manifest: Manifest,
+        *,
+        brokers: Mapping[int, str],
+        meter: Meter | None = None,
+        ends_at: float = math.inf,
+        note: Callable[[str], None] = print,
+    ) -> None:
+        """`brokers`: addresses (host:port), by id; `ends_at`: when the run has lasted as long as the file allows, in s
+        of the monotonic clock.
+        """
+        self._tell = note
+        self.spec = spec
+        self._of_file = described
+        self.file = described.path
+        self.dedicated, self.prefix = described.dedicated, described.prefix
+        self.most_failed = described.limits.error_rate
+        self.most_bytes_per_s = described.limits.bytes_per_s
+        self.most_read_bytes_per_s = described.limits.read_bytes_per_s
+        self.meter = meter or Meter(described.limits.total_bytes)
+        self._ends_at = ends_at
+        self._manifest = manifest
+        self.addresses = brokers
+        """Addresses (host:port), by broker id."""
+        self._checked, self._pause, self._catching_up_until = 0.0, HEALTH_EVERY_S, 0.0
+        self._excused: frozenset[int] = frozenset()
+        """Brokers that this run has taken away since all was well: their replicas may be missing."""
+
+    @abstractmethod
+    def _unwell(self, excused: Collection[int], within_s: float | None = None) -> str:
+        """Return what is wrong with the cluster but for what brokers that are `excused` miss; empty: nothing.
+
+        `within_s`: for its answer; None: as long as any request may take. Raises TargetError without an answer,
+        OtherClusterError when it is another cluster.
+        """
+
+    @abstractmethod
+    def _put_settings_back(self) -> list[str]:
+        """Put changed settings back; return what is left for a person to do."""
+
+    @abstractmethod
+    def _delete_topics(self) -> list[str]:
+        """Delete what the run has made; return what is left for a person to do."""
+
+    def _unwell_before_a_fault(self) -> str:
+        """Return what is wrong before a broker is taken away; where nothing is, earlier faults excuse no more."""
+        reason = self._unwell(())
+        if not reason:
+            self._excused = frozenset()
+        return reason
+
+    def close(self) -> list[str]:
+        """Bring back brokers that are away, put the settings back and delete the topics that are still there.
+
+        Return what is left for a person to do; it may be tried again.
+        """
+        left = [*self.faults.restore(), *self._put_settings_back(), *self._delete_topics()]
+        if not left:
+            self._manifest.close()
+        return left
+
+    def bootstrap(self, link: Link) -> str:
+        """Return where a client on this link begins."""
+        if link.crosses_zones:
+            return self._of_file.cross_zone_bootstrap
+        return self._of_file.bootstrap
+
+    def client_settings(self) -> Settings:
+        """Return what a client needs besides."""
+        return self._of_file.client
+
+    def check(self) -> None:
+        """Raise TargetError when the cluster is less well than the file allows.
+
+        Also when the brokers are another cluster's, and when the run has lasted longer than the file allows.
+
+        Brokers that this run has taken away are excused until all is well again, for BACK_S at most after their return.
+        Another missing broker ends the run at any time.
+        """
+        begin = time.monotonic()
+        if begin > self._ends_at:
+            self.meter.stop(time_is_up(self._of_file.limits.most_s), by_limit=True)
+        if away := self.faults.away:
+            self._excused |= away
+            self._catching_up_until = begin + BACK_S
+        elif begin > self._catching_up_until:
+            self._excused = frozenset()
+        if begin - self._checked < self._pause:
+            return
+        well = False
+        try:
+            reason = self._unwell(self._excused, AWAY_ASK_S if away else None)
+            well = not (reason or away or (self._excused and self._unwell(())))
+        except OtherClusterError as error:
+            self.meter.stop(f"stopped at once: {error}")
+        except TargetError as error:
+            reason = "" if away else str(error)  # the one that is away may be the one that was asked
+        self._checked = time.monotonic()
+        self._pause = min(HEALTH_AT_MOST_S, max(HEALTH_EVERY_S, (self._checked - begin) / HEALTH_SHARE))
+        if well:
+            self._excused = frozenset()
+            self.faults.settled()
+        if reason:
+            self.meter.stop(f"stopped at once, as the target file asks for: {reason}", BrokersFailedError)
+
+    def log_tail(self, lines: int = 40) -> str:
+        """Return nothing: the brokers' logs are out of reach."""
+        return ""

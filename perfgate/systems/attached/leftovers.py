@@ -1,0 +1,99 @@
+"""Putting back what runs that have ended left on real brokers, and nothing else."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Generic, TypeVar
+
+from perfgate.host.journal import claimed
+from perfgate.systems.attached.command_faults import bring_back, still_away
+from perfgate.systems.attached.manifest import Leftover, read_leftover
+from perfgate.systems.attached.target_file import Described
+
+Admin = TypeVar("Admin")
+"""What a system's requests about its cluster go through."""
+
+
+class Cleaner(ABC, Generic[Admin]):
+    """Knows the file's commands, says what it does, and holds the notes of each run while it undoes what they say."""
+
+    def __init__(self, described: Described, note: Callable[[str], None]) -> None:
+        self._of_file, self._note = described, note
+
+    @abstractmethod
+    def _answers(self, address: str, cluster_id: str) -> bool:
+        """Whether a broker of this cluster answers at an address (host:port)."""
+
+    @abstractmethod
+    def _clean(self, admin: Admin, leftover: Leftover) -> list[str]:
+        """Put settings back, the last one changed first, and delete what the run has made; return what is left."""
+
+    def bring_brokers_back(self, leftover: Leftover) -> list[str]:
+        """Run the commands for the brokers that the run took away; return what a person has to do about the others.
+
+        Needs no connection: the broker may be the only one that the file names.
+        """
+        with ExitStack() as claims:
+            return [text for mine in _claimed(claims, [leftover]) for text in self._bring_back(mine)]
+
+    def put_back(self, admin: Admin, leftovers: Sequence[Leftover]) -> list[str]:
+        """Try every step of every run's; return what could not be done, as what a person has to do.
+
+        Brokers first: settings and topics of brokers that are not all there are left alone.
+        """
+        with ExitStack() as claims:
+            mine = _claimed(claims, leftovers)
+            left = [text for leftover in mine for text in self._bring_back(leftover)]
+            if left:
+                return [*left, "nothing else was done to these brokers while one may be away"]
+            for leftover in mine:
+                failed = self._clean(admin, leftover)
+                left += [f"run {leftover.run_id}: {text}; {_by_hand(leftover)}" for text in failed]
+                if not failed:
+                    leftover.notes.remove()
+            return left
+
+    def _bring_back(self, leftover: Leftover) -> list[str]:
+        left = []
+        for broker, (address, back, taken) in list(leftover.away.items()):
+            self._note(
+                f"broker {broker} at {address} is away since run {leftover.run_id}, which was killed: running [faults] "
+                f"{back}, then watching whether it stays"
+            )
+            try:
+                reason = bring_back(
+                    self._of_file.faults,
+                    back,
+                    broker,
+                    address,
+                    self._of_file.fault_timeout_s,
+                    run=True,
+                    ended=taken,
+                    seen=lambda at: self._answers(at, leftover.cluster_id),
+                )
+            except Exception as error:  # whatever it is, the next broker is tried
+                reason = repr(error)
+            if reason:
+                left.append(f"{still_away(broker, address, back, reason)}; {_by_hand(leftover)}")
+                continue
+            leftover.came_back(broker)
+            self._note(f"ran [faults] {back} for broker {broker}, away since run {leftover.run_id}, which was killed")
+        return left
+
+
+def _claimed(claims: ExitStack, leftovers: Sequence[Leftover]) -> list[Leftover]:
+    """Those that no other process undoes, as they are noted now: none but this one does while the claims last."""
+    held = (read_leftover(claims.enter_context(claimed(each.path))) for each in leftovers)
+    return [each for each in held if each is not None]
+
+
+def may_live(leftover: Leftover) -> str:
+    """What to say of what another machine's run left."""
+    return f"not put back, because it may still run there: {leftover.text}"
+
+
+def _by_hand(leftover: Leftover) -> str:
+    """What a person can do about what cannot be put back, and need not be."""
+    return f"once it has been seen to by hand, take its lines out of {leftover.path}"

@@ -1,0 +1,362 @@
+"""Real brokers as targets, one cluster or two: a run leaves nothing behind there and keeps the limits of its file."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Generic, Protocol, Required, TextIO, TypedDict, TypeVar
+
+from perfgate.model import ClusterSpec, Scenario
+from perfgate.model.errors import ConfigurationError, TargetError
+from perfgate.model.target import Cluster, Meter, OfCluster
+from perfgate.systems.attached.cluster import time_is_up
+from perfgate.systems.attached.command_faults import CommandFaults
+from perfgate.systems.attached.leftovers import Admin, Cleaner, may_live
+from perfgate.systems.attached.manifest import Manifest, Occupied, away_from, leftovers, occupy
+from perfgate.systems.attached.target_file import Described
+
+
+class Keepable(Cluster, Protocol):
+    """A cluster as the target keeps it: see :class:`perfgate.systems.attached.cluster.AttachedCluster`."""
+
+    @property
+    def faults(self) -> CommandFaults:
+        """What can be done to its nodes."""
+
+    def apply_settings(self) -> None:
+        """Set the spec's broker settings, having noted what they were."""
+
+    def close(self) -> list[str]:
+        """Put everything back; return what is left for a person to do."""
+
+
+Kept = TypeVar("Kept", bound=Keepable)
+
+
+class Permitted(TypedDict, total=False):
+    """What a person permits a run, and where it notes what it does; see :class:`AttachedTarget`."""
+
+    run_id: Required[str]
+    manifests: Required[Path]
+    unhealthy_is_fine: bool
+    broker_config_allowed: bool
+    faults_allowed: bool
+    parallel_is_fine: bool
+    others_ended: bool
+
+
+class AttachedTarget(ABC, Generic[Admin, Kept]):
+    """Attaches to described brokers; see :class:`perfgate.model.target.Target`."""
+
+    kind = "brokers"
+    own = False
+
+    def __init__(
+        self,
+        described: Described,
+        cleaner: Cleaner[Admin],
+        *,
+        run_id: str,
+        manifests: Path,
+        note: Callable[[str], None],
+        unhealthy_is_fine: bool = False,
+        broker_config_allowed: bool = False,
+        faults_allowed: bool = False,
+        parallel_is_fine: bool = False,
+        others_ended: bool = False,
+    ) -> None:
+        """`manifests`: folder of what runs have made; `unhealthy_is_fine`: start although the cluster is not well.
+
+        `parallel_is_fine`: start although another run is on the cluster, unless broker settings may be changed;
+        `others_ended`: runs of other hosts have, so that their leftovers can be put back.
+        """
+        self._of_file = described
+        self.dedicated = described.dedicated
+        self._run_id = run_id
+        self._manifests = manifests
+        self._note = note
+        self._unhealthy_is_fine = unhealthy_is_fine
+        self._parallel_is_fine = parallel_is_fine
+        self._others_ended = others_ended
+        self._occupied: TextIO | None = None
+        self._broker_config_allowed = broker_config_allowed and described.broker_config_allowed
+        self._faults_allowed = faults_allowed
+        self._alive: Kept | None = None
+        self._not_put_back: list[Kept] = []
+        self.left_behind: tuple[str, ...] = ()
+        """What could not be put back, as instructions for a person."""
+        self._brokers: Mapping[int, str] = {}
+        self._cluster_id = ""
+        self._meter = Meter(described.limits.total_bytes)
+        self._ends_at = time.monotonic() + described.limits.most_s
+        self._cleaner = cleaner
+        self._back: set[int] = set()
+        """Brokers that were brought back before the connection."""
+
+    @abstractmethod
+    def _connected(self) -> Admin:
+        """Return what asks brokers that answer, and learn which cluster they are (`_cluster_id`, `_brokers`).
+
+        Raises TargetError or ConfigurationError.
+        """
+
+    @abstractmethod
+    def _refuse_others(self, admin: Admin) -> None:
+        """Raise ConfigurationError where these are not the brokers that the file means, or not of one cluster."""
+
+    @abstractmethod
+    def _attach(self, admin: Admin) -> None:
+        """Check whether a run may start, after `_enter_clean`. Raises ConfigurationError or TargetError."""
+
+    @abstractmethod
+    def _make(self, spec: ClusterSpec, manifest: Manifest) -> Kept:
+        """Return the cluster of this spec, its settings not applied yet."""
+
+    @abstractmethod
+    def is_that_of(self, cluster_id: str) -> bool:
+        """Whether the file's first server is of the cluster of this id; False without an answer."""
+
+    @abstractmethod
+    def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
+        """Return what is known of such a cluster before it starts."""
+
+    @abstractmethod
+    def cannot(self, scenario: Scenario) -> str | None:
+        """Return why these brokers cannot run the scenario, or None when they can.
+
+        Before the brokers are known, by the target file and the run's options alone.
+        """
+
+    @abstractmethod
+    def gone(self) -> str:
+        """Return which brokers of the start do not answer any more; empty where all do."""
+
+    def _plain(self, spec: ClusterSpec) -> ClusterSpec:
+        """Return a spec without what differs on real brokers, or what a run may set there."""
+        return replace(spec, config=(), brokers=ClusterSpec().brokers, log_dirs=1, security="plaintext")
+
+    def check_room(self, at_a_time: float, in_all: float) -> None:
+        allowed = self._of_file.limits.total_bytes
+        if in_all > allowed:
+            raise ConfigurationError(
+                f"{self._of_file.path}: [limits] bytes allows {allowed / 1e9:,.1f} GB, and this run could write "
+                f"{in_all / 1e9:,.1f} GB (replicas, warm-up, confirmation counted); take fewer "
+                "scenarios (-k, --family), fewer or shorter rounds (--rounds, --window, --broker-warmup, --budget), a "
+                "lower [limits] mib-per-s, or raise the limit"
+            )
+
+    def prepare(self, specs: Iterable[ClusterSpec]) -> None:
+        """Connect, remove the leftovers of killed runs, and refuse a cluster that is not well.
+
+        Raises ConfigurationError with cause and remedy.
+        """
+        forms = {self._plain(spec) for spec in specs}
+        if len(forms) > 1 or any(form != ClusterSpec(system=form.system, version=form.version) for form in forms):
+            raise ConfigurationError(
+                "version, image, number, JVM options, CPU and memory of real brokers are not this suite's to change; "
+                "compare them on --target embedded or containers"
+            )
+        try:
+            self._attach(self._reached())
+        except TargetError as error:
+            raise ConfigurationError(f"{self._of_file.name}: {error}") from error
+
+    def clean_up(self, run_id: str = "") -> tuple[str, ...]:
+        """Put back what ended runs have left here, of the one named or of all; return what cannot be.
+
+        Leftovers of another host's run are put back when that run is named, or `others_ended`. Raises
+        ConfigurationError.
+        """
+        try:
+            admin = self._reached(run_id)
+            self._enter(admin)
+        except TargetError as error:
+            raise ConfigurationError(f"{self._of_file.name}: {error}") from error
+        found = [one for one in leftovers(self._manifests, self._cluster_id) if run_id in ("", one.run_id)]
+        if not found:
+            whose = f"no run {run_id} is noted" if run_id else "no run is noted to have left anything"
+            self._note(f"nothing to put back: {whose} in {self._manifests}")
+        ended = [one for one in found if one.has_ended or self._others_ended or run_id]
+        others = [f"{may_live(one)}; once it has ended: --others" for one in found if one not in ended]
+        return (*self._cleaner.put_back(admin, ended), *others)
+
+    def _reached(self, run_id: str = "") -> Admin:
+        """Return what asks brokers that answer, and learn which cluster they are.
+
+        Where they do not, a run that was killed may have taken away the only one that the file names, or too many for
+        the others to answer.
+        """
+        try:
+            return self._connected()
+        except (ConfigurationError, TargetError) as error:
+            ended = [
+                one
+                for one in away_from(self._manifests, self._of_file.identity)
+                if self._of_file.cluster_id in ("", one.cluster_id)
+                and (one.run_id == run_id if run_id else one.has_ended or self._others_ended)
+            ]
+            if not ended:
+                raise
+            self._note(f"note: {error}; a run that has ended took a broker away: bringing it back")
+            self._back |= {broker for one in ended for broker in one.away}
+            self.left_behind = tuple(text for one in ended for text in self._cleaner.bring_brokers_back(one))
+            try:
+                admin = self._connected()
+            except (ConfigurationError, TargetError) as still:
+                raise ConfigurationError("; ".join([*self.left_behind, str(still)])) from still
+            self.left_behind = ()
+            return admin
+
+    def _enter(self, admin: Admin) -> None:
+        """Make sure that this is one cluster, and that no other run is on it, or this one changes no setting there."""
+        self._refuse_others(admin)
+        try:
+            self._occupied = occupy(self._manifests, self._cluster_id)
+        except Occupied:
+            beside = f"{self._of_file.name}: another run of this machine is on the cluster: "
+            if not self._parallel_is_fine:
+                raise ConfigurationError(
+                    f"{beside}both would measure each other, and load it twice as much as the file allows; wait until "
+                    "it has ended (a run may insist: --allow-parallel)"
+                ) from None
+            if self._broker_config_allowed:
+                raise ConfigurationError(
+                    f"{beside}of a setting that both change, what the first one set would stay for good; leave "
+                    "--allow-broker-config out, or wait until it has ended"
+                ) from None
+
+    def _enter_clean(self, admin: Admin) -> set[int]:
+        """Put back what killed runs have left here; return the brokers that were brought back.
+
+        Raises TargetError where something could not be.
+        """
+        self._enter(admin)
+        found = list(leftovers(self._manifests, self._cluster_id))
+        ended = [one for one in found if one.has_ended or self._others_ended]
+        for leftover in found:
+            if leftover not in ended:
+                self._note(f"note: {may_live(leftover)}; once it has ended, --clean-up-others puts it back")
+        away = {broker for one in ended for broker in one.away}
+        if left := self._cleaner.put_back(admin, ended):
+            raise TargetError("; ".join(left))
+        return away | self._back
+
+    def _manifest(self) -> Manifest:
+        return Manifest(
+            self._manifests, cluster_id=self._cluster_id, run_id=self._run_id, target=self._of_file.identity
+        )
+
+    @property
+    def brokers(self) -> Mapping[int, str]:
+        """Advertised addresses (host:port) by id; empty before `prepare`."""
+        return self._brokers
+
+    def cluster(self, spec: ClusterSpec) -> Kept:
+        """Return the brokers, with the spec's settings. Raises TargetError while something has not been put back."""
+        if time.monotonic() > self._ends_at:
+            self._meter.stopped, self._meter.by_limit = time_is_up(self._of_file.limits.most_s), True
+        if self._meter.stopped:
+            self.close()
+            self._meter.stay_stopped()
+        # A broker that is still away is one whose fault was broken off.
+        away = self._alive is not None and bool(self._alive.faults.away)
+        if self._alive is None or self._alive.spec != spec or self.left_behind or away:
+            self.close()
+            if self.left_behind:
+                raise TargetError(f"nothing more is done to these brokers: {'; '.join(self.left_behind)}")
+            self._alive = self._make(spec, self._manifest())
+            try:
+                self._alive.apply_settings()
+            except BaseException:
+                self.close()  # brokers of which some have the settings are none that the next scenario may find
+                raise
+        return self._alive
+
+    def beside(self, spec: ClusterSpec) -> Kept:
+        raise TargetError("real brokers cannot be started beside others")
+
+    def keep_aot_cache(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Bring brokers back, put settings back and delete what the run has made: every step, whatever fails.
+
+        What could not be put back stays in `left_behind`, is tried again at the next call, and by the next start.
+        """
+        if self._alive is not None:
+            self._not_put_back.append(self._alive)
+            self._alive = None
+        left = {cluster: cluster.close() for cluster in self._not_put_back}
+        self._not_put_back = [cluster for cluster, what in left.items() if what]
+        self.left_behind = tuple(text for what in left.values() for text in what)
+        for text in self.left_behind:
+            with suppress(OSError):  # the terminal may be gone
+                self._note(f"{text}; tried again later")
+
+
+class TwoTargets(Generic[Kept]):
+    """Two clusters that exist, each with the limits of its own file; `beside` gives the other one."""
+
+    kind = AttachedTarget.kind
+    own = False
+
+    def __init__(
+        self, first: AttachedTarget[Any, Kept], other: AttachedTarget[Any, Kept], described: Described
+    ) -> None:
+        """`described`: the other one's file."""
+        self._first, self._other, self._described = first, other, described
+        self.dedicated = first.dedicated and other.dedicated
+        self.left_behind: tuple[str, ...] = ()
+
+    def check_room(self, at_a_time: float, in_all: float) -> None:
+        """Raise ConfigurationError when either file does not allow all of it: the faster side writes more."""
+        self._first.check_room(at_a_time, in_all)
+        self._other.check_room(at_a_time, in_all)
+
+    def prepare(self, specs: Iterable[ClusterSpec]) -> None:
+        specs = list(specs)
+        self._first.prepare(specs)
+        one = str(self._first.facts(specs[0])["cluster_id"])
+        same = ConfigurationError(f"{self._described.path} describes cluster {one}, as --target does: name another")
+        if self._other.is_that_of(one):
+            raise same
+        self._other.prepare(specs)
+        if self._other.facts(specs[0])["cluster_id"] == one:
+            raise same
+
+    def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
+        """Return the first one's, without usage where either has none."""
+        first, other = self._first.facts(spec), self._other.facts(spec)
+        return {**first, "no_usage": first["no_usage"] or other["no_usage"]}
+
+    def cannot(self, scenario: Scenario) -> str | None:
+        if reason := self._first.cannot(scenario):
+            return reason
+        reason = self._other.cannot(scenario)
+        if reason is None:
+            return None
+        kind = OfCluster if isinstance(reason, OfCluster) else str
+        return kind(f"{self._described.name}: {reason}")
+
+    def gone(self) -> str:
+        return "; ".join(filter(None, (self._first.gone(), self._other.gone())))
+
+    def cluster(self, spec: ClusterSpec) -> Kept:
+        return self._first.cluster(spec)
+
+    def beside(self, spec: ClusterSpec) -> Kept:
+        return self._other.cluster(spec)
+
+    def keep_aot_cache(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        try:
+            self._first.close()
+        finally:
+            self._other.close()
+            self.left_behind = (*self._first.left_behind, *self._other.left_behind)
