@@ -6,11 +6,13 @@ import ctypes
 import shutil
 import tempfile
 from collections import deque
+from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int, c_size_t, c_uint32, c_void_p
 from pathlib import Path
 from typing import Any
 
 from perfgate.systems.pulsar.load import native
+from perfgate.systems.pulsar.load.slow import Slow
 
 SENT = CFUNCTYPE(None, c_int, c_void_p, c_void_p)
 RECEIVED = CFUNCTYPE(None, c_int, c_void_p, c_void_p)
@@ -33,17 +35,20 @@ def _varint(number: int) -> bytes:
     return found + bytes([number])
 
 
-def _own_copy() -> ctypes.CDLL:
+def _own_copy(address_of: Callable[[str], int]) -> ctypes.CDLL:
     """The compiled library once more: what it calls is kept in it, and this process may need the real one, too."""
     assert native.cannot_have() is None
     with tempfile.TemporaryDirectory() as folder:
-        return native.load(Path(shutil.copy(native.place(), folder)))
+        library = native.load(Path(shutil.copy(native.place(), folder)))
+    native.bind(library, address_of)
+    return library
 
 
 class FakePulsar:
     """libpulsar, in as far as pulsar_batch.c calls it. Handles of producers, consumers and messages are numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str = "compiled") -> None:
+        """`kind`: whether it is called by the "compiled" library or the "slow" one."""
         self.refusal = 0
         """Code with which messages are refused in the call that hands them over; 0: none."""
         self.pending: deque[tuple[Any, int]] = deque()
@@ -64,10 +69,7 @@ class FakePulsar:
         self._buffers: dict[int, Any] = {}
         self._next = 1
         self._kept = {name: kind(getattr(self, name)) for name, kind in self._kinds().items()}
-        self.library = _own_copy()
-        native.bind(
-            self.library, lambda name: ctypes.cast(self._kept[name.removeprefix("pulsar_")], c_void_p).value or 0
-        )
+        self.library: Any = Slow(self._address_of) if kind == "slow" else _own_copy(self._address_of)
 
     def answer(self, result: int, id_: tuple[int, int, int] | None = None) -> None:
         """Call back for the message that was handed over first."""
@@ -106,6 +108,9 @@ class FakePulsar:
             "consumer_seek_async": CFUNCTYPE(None, p, p, RESULT, p),
             "consumer_get_last_message_id": CFUNCTYPE(c_int, p, p),
         }
+
+    def _address_of(self, name: str) -> int:
+        return ctypes.cast(self._kept[name.removeprefix("pulsar_")], c_void_p).value or 0
 
     def _handle(self) -> int:
         self._next += 1

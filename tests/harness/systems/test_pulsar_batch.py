@@ -15,14 +15,20 @@ from hypothesis import strategies as st
 
 from perfgate.systems.pulsar.load import clib, native
 from perfgate.systems.pulsar.load.positions import NOWHERE, parts_of, position_of
+from perfgate.systems.pulsar.load.slow import key_text, parsed, partition_of
 from tests.harness.build.fake_pulsar import FakePulsar, serialised
 
 VALUE = np.frombuffer(b"a value of twenty-four b", np.uint8)
 
 
+@pytest.fixture(scope="module", params=["compiled", "slow"])
+def pulsar(request: pytest.FixtureRequest) -> FakePulsar:
+    return FakePulsar(request.param)
+
+
 @pytest.fixture(scope="module")
-def pulsar() -> FakePulsar:
-    return FakePulsar()
+def compiled() -> Any:
+    return FakePulsar().library
 
 
 class Sending:
@@ -201,11 +207,12 @@ def test_a_wait_ends_with_an_outcome_or_its_time(pulsar: FakePulsar) -> None:
 
 
 @given(ledger=st.integers(0, 1 << 62), entry=st.integers(0, 1 << 40), index=st.integers(-1, 1 << 20))
-def test_positions_are_the_same_in_c(pulsar: FakePulsar, ledger: int, entry: int, index: int) -> None:
+def test_positions_are_the_same_in_c(compiled: Any, ledger: int, entry: int, index: int) -> None:
     expected = position_of(ledger, entry, index)
-    assert pulsar.library.kpg_position(ledger, entry, index) == expected
+    assert compiled.kpg_position(ledger, entry, index) == expected
     data = serialised(ledger, entry, index)
-    assert pulsar.library.kpg_position_of(data, len(data)) == expected
+    assert compiled.kpg_position_of(data, len(data)) == expected
+    assert parsed(data) == expected
 
 
 IDS = st.tuples(st.integers(0, (1 << 22) - 1), st.integers(0, (1 << 27) - 1), st.integers(0, (1 << 14) - 1))
@@ -224,26 +231,31 @@ def test_an_id_that_does_not_fit_has_no_position() -> None:
     assert position_of(1, 1, -1) == position_of(1, 1, 0)
 
 
-def test_a_set_of_acknowledged_ones_behind_the_numbers_does_not_matter(pulsar: FakePulsar) -> None:
+def test_a_set_of_acknowledged_ones_behind_the_numbers_does_not_matter(compiled: Any) -> None:
     data = serialised(9, 8, 7) + b"\x2a\x02\xff\xff"
-    assert pulsar.library.kpg_position_of(data, len(data)) == position_of(9, 8, 7)
+    assert compiled.kpg_position_of(data, len(data)) == parsed(data) == position_of(9, 8, 7)
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_of_an_id_are_read_beyond_its_end(compiled: Any, data: bytes) -> None:
+    assert compiled.kpg_position_of(data, len(data)) == parsed(data)
 
 
 @pytest.mark.parametrize(("key", "code"), [(b"hello", 99162322), (b"key-000000000001", None), (b"", 0)])
-def test_partitions_are_those_of_the_java_client(pulsar: FakePulsar, key: bytes, code: int | None) -> None:
+def test_partitions_are_those_of_the_java_client(compiled: Any, key: bytes, code: int | None) -> None:
     hashed = 0
     for byte in key:
         hashed = (hashed * 31 + byte) & 0xFFFFFFFF
     assert code in (None, hashed)
-    assert pulsar.library.kpg_partition_of(key, 7) == (hashed & 0x7FFFFFFF) % 7
+    assert compiled.kpg_partition_of(key, 7) == partition_of(key, 7) == (hashed & 0x7FFFFFFF) % 7
 
 
 @given(st.binary(max_size=40))
-def test_keys_are_text_as_of_the_java_client(pulsar: FakePulsar, key: bytes) -> None:
+def test_keys_are_text_as_of_the_java_client(compiled: Any, key: bytes) -> None:
     text = ctypes.create_string_buffer(100)
-    assert pulsar.library.kpg_key_text(key, len(key), text) == len(text.value)
+    assert compiled.kpg_key_text(key, len(key), text) == len(text.value)
     plain = all(32 < byte < 127 for byte in key)
-    assert text.value == (key if plain else base64.b64encode(key))
+    assert text.value == key_text(key) == (key if plain else base64.b64encode(key))
 
 
 def test_a_key_chooses_the_partition(pulsar: FakePulsar) -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from perfgate.load.clients import LoadClientError
 from perfgate.systems.pulsar.load import native
+from perfgate.systems.pulsar.load.batches import batches
+from perfgate.systems.pulsar.load.slow import Slow
 
 
 class Commands:
@@ -91,9 +93,6 @@ def test_the_reason_when_it_cannot_be_had(commands: Commands, word: str, said: s
     commands.fails[word] = said
     assert (native.cannot_have() or "").endswith(reason)
     assert not native.place().exists()
-    native.bound.cache_clear()
-    with pytest.raises(LoadClientError, match="could not be"):
-        native.bound()
 
 
 def test_a_machine_without_pip(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,3 +111,12 @@ def test_a_python_without_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_library_of_the_wheel() -> None:
     assert native.libpulsar().is_file()
+
+
+def test_the_slow_library_is_what_is_left(commands: Commands) -> None:
+    commands.fails["pip"] = "ERROR: no network"
+    batches.cache_clear()
+    try:
+        assert isinstance(batches(), Slow)
+    finally:
+        batches.cache_clear()

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from perfgate.systems.pulsar.load import native
+from perfgate.systems.pulsar.load.batches import batches
 
 OK, TIMED_OUT = 0, 3
 FULL, AT_END, STRANGE, PURGED = -184, -191, -201, -152
@@ -100,7 +101,7 @@ def lib() -> ctypes.CDLL:
 
 def silence(conf: c_void_p) -> None:
     """Have libpulsar keep its last warning instead of writing all it does to the standard output."""
-    batch = native.bound()
+    batch = batches()
     enabled, log = (ctypes.cast(function, c_void_p) for function in (batch.kpg_log_enabled, batch.kpg_log))
     lib().pulsar_client_configuration_set_logger_t(conf, Logger(None, enabled, log))
 
@@ -108,7 +109,7 @@ def silence(conf: c_void_p) -> None:
 def last_warning() -> str:
     """Return libpulsar's last warning in this process, or nothing."""
     text = ctypes.create_string_buffer(400)
-    native.bound().kpg_words(text, len(text))
+    batches().kpg_words(text, len(text))
     return text.value.decode(errors="replace")
 
 
@@ -120,4 +121,4 @@ def error_name(code: int) -> str:
 def last_position(consumer: c_void_p) -> tuple[int, int]:
     """Ask for a partition's last message: libpulsar's code of an error, and its position (-1: there is none)."""
     position = native.I64()
-    return native.bound().kpg_last_position(consumer, byref(position)), position.value
+    return batches().kpg_last_position(consumer, byref(position)), position.value

@@ -172,14 +172,3 @@ def bind(library: ctypes.CDLL, address_of: Callable[[str], int]) -> None:
     """Have the library call the functions at these addresses, which are asked for by libpulsar's names."""
     names = library.kpg_called().decode().split()
     library.kpg_bind((ctypes.c_void_p * len(names))(*map(address_of, names)))
-
-
-@cache
-def bound() -> ctypes.CDLL:
-    """Return the library, calling libpulsar. Raises LoadClientError when one of the two cannot be had."""
-    pulsar = ctypes.CDLL(str(libpulsar()))
-    if reason := cannot_have():
-        raise LoadClientError(reason)
-    library = load(place())
-    bind(library, lambda name: ctypes.cast(getattr(pulsar, name), ctypes.c_void_p).value or 0)
-    return library

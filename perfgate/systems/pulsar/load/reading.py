@@ -11,6 +11,7 @@ import numpy as np
 from perfgate.load.clients import Hear
 from perfgate.load.schedule import now
 from perfgate.systems.pulsar.load import clib, native
+from perfgate.systems.pulsar.load.batches import batches
 from perfgate.systems.pulsar.load.client import TRUE, Client
 from perfgate.systems.pulsar.load.settings import complete
 
@@ -32,7 +33,7 @@ class PulsarReader(Client):
         """Raises LoadClientError when a setting is refused, or the client cannot be had."""
         self._settings = complete(spec["client"], "consumer")
         super().__init__(self._settings, spec["topic"])
-        self._batch = native.bound()
+        self._batch = batches()
         self._assigned: list[int] | None = spec["assigned"][number] if spec["assigned"] else None
         self._type: str = spec["subscription_type"]
         self._subscription: str = spec["subscription"]

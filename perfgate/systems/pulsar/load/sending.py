@@ -12,6 +12,7 @@ import numpy.typing as npt
 from perfgate.load.clients import Hear, LoadClientError, Rows, Transactions
 from perfgate.load.schedule import now
 from perfgate.systems.pulsar.load import clib, native
+from perfgate.systems.pulsar.load.batches import batches
 from perfgate.systems.pulsar.load.client import TRUE, Client
 from perfgate.systems.pulsar.load.settings import complete
 
@@ -32,7 +33,7 @@ class PulsarSender(Client):
         """Raises LoadClientError when a setting is refused, or the client cannot be had."""
         self._settings = complete(spec["client"], "producer")
         super().__init__(self._settings, spec["topic"])
-        self._batch = native.bound()
+        self._batch = batches()
         self._slots = int(self._settings["maxPendingMessages"]) or MOST_SLOTS
         self._sender = c_void_p()
         self._producers: list[c_void_p] = []
