@@ -78,6 +78,7 @@ _SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "pulsar_configure_set_negative_ack_redelivery_delay_ms": (None, (c_void_p, c_long)),
     "pulsar_consumer_get_last_message_id": (c_int, (c_void_p, c_void_p)),
     "pulsar_consumer_close": (c_int, (c_void_p,)),
+    "pulsar_consumer_unsubscribe": (c_int, (c_void_p,)),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from ctypes import byref, c_void_p
 from typing import Any
@@ -24,7 +25,9 @@ ACKNOWLEDGES: Mapping[str, int] = {"exclusive": LAST, "failover": LAST, "shared"
 class PulsarReader(Client):
     """Receives from one consumer for each partition, which keeps partitions apart and costs one queue less a message.
 
-    With a partition's end asked for ("laps"), it is where the partition ended when the client connected.
+    Of partitions that are assigned it reads all there is, whoever has read it before, and leaves nothing behind: by
+    a subscription of its own, which ends with it. With a partition's end asked for ("laps"), it is where the partition
+    ended when the client connected.
     """
 
     AT_END = clib.AT_END
@@ -37,6 +40,8 @@ class PulsarReader(Client):
         self._assigned: list[int] | None = spec["assigned"][number] if spec["assigned"] else None
         self._type: str = spec["subscription_type"]
         self._subscription: str = spec["subscription"]
+        if self._assigned is not None:
+            self._subscription += f"-{uuid.uuid4().hex[:8]}"
         self._name = f"{self._subscription}-{number}"
         self._laps: bool = spec["laps"]
         self.fetches, self.fetch_ms = 0, 0.0  # brokers push; there are no requests
@@ -93,8 +98,9 @@ class PulsarReader(Client):
         self._batch.kpg_rewind(self._reader, partition)
 
     def close(self) -> None:
+        end = self._lib.pulsar_consumer_close if self._assigned is None else self._lib.pulsar_consumer_unsubscribe
         for consumer in self._consumers.values():
-            self._lib.pulsar_consumer_close(consumer)
+            end(consumer)
 
     def _consumer_conf(self) -> Any:
         lib, settings = self._lib, self._settings

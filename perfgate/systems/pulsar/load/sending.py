@@ -14,11 +14,8 @@ from perfgate.load.schedule import now
 from perfgate.systems.pulsar.load import clib, native
 from perfgate.systems.pulsar.load.batches import batches
 from perfgate.systems.pulsar.load.client import TRUE, Client
-from perfgate.systems.pulsar.load.settings import complete
+from perfgate.systems.pulsar.load.settings import MOST_PENDING, complete
 
-MOST_SLOTS = 400_000
-"""Messages that may be pending where the settings do not bound them: of small ones fewer bytes are pending then. Each
-takes about 700 bytes in libpulsar."""
 TAKEN = 8_192
 
 
@@ -34,7 +31,7 @@ class PulsarSender(Client):
         self._settings = complete(spec["client"], "producer")
         super().__init__(self._settings, spec["topic"])
         self._batch = batches()
-        self._slots = int(self._settings["maxPendingMessages"]) or MOST_SLOTS
+        self._slots = int(self._settings["maxPendingMessages"]) or MOST_PENDING
         self._sender = c_void_p()
         self._producers: list[c_void_p] = []
         self._rows = np.zeros(TAKEN, native.ROW)
@@ -92,7 +89,7 @@ class PulsarSender(Client):
             "set_compression_type": clib.COMPRESSIONS[settings["compressionType"]],
             # The bounds are kept before: a row that libpulsar itself turned away would be a failure.
             "set_max_pending_messages": self._slots,
-            "set_max_pending_messages_across_partitions": MOST_SLOTS * 1_000,
+            "set_max_pending_messages_across_partitions": MOST_PENDING * 1_000,
             "set_block_if_queue_full": 0,
             "set_batching_enabled": int(settings["batchingEnabled"] == TRUE),
             "set_batching_max_messages": int(settings["batchingMaxMessages"]),

@@ -62,7 +62,7 @@ CLIENT: Mapping[str, Setting] = {
     "tlsCertificateFilePath": TEXT,
     "tlsKeyFilePath": TEXT,
     "tlsAllowInsecureConnection": Setting("false", TRUTH),
-    "tlsHostnameVerificationEnable": Setting("true", TRUTH),
+    "tlsHostnameVerificationEnable": Setting("false", TRUTH),
     "operationTimeoutMs": Setting("15000", least=1_000, step=1_000),
     "keepAliveIntervalSeconds": Setting("30", least=1),
     "numIoThreads": Setting("1", least=1, most=64),
@@ -92,6 +92,9 @@ CONSUMER: Mapping[str, Setting] = {
 }
 """receiverQueueSize is that of each partition."""
 LEAST_ACK_TIMEOUT_MS = 10_000
+MOST_PENDING = 400_000
+"""Messages that may be pending where maxPendingMessages is 0: of small ones fewer bytes are pending then. Each takes
+about 700 bytes in libpulsar."""
 BY_KIND: Mapping[str, Mapping[str, Setting]] = {"producer": PRODUCER, "consumer": CONSUMER}
 
 
