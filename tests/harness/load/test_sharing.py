@@ -1,16 +1,21 @@
 """Share groups: what is given to any member in any order is counted once, and what cannot be measured says so."""
 
+import ctypes
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from confluent_kafka import KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perfgate.load.checks import REMEMBERED, Distinct
+from perfgate.load.clients import Moments, Rows
 from perfgate.model import ClusterSpec, Consumers, Load, Scenario
 from perfgate.systems.attached.target_file import Limits
 from perfgate.systems.kafka.attached.limits import beyond
+from perfgate.systems.kafka.load import sharing
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.load.official import inexpressible
 from tests.harness.build import scenario
@@ -50,3 +55,36 @@ def test_where_share_groups_are_not_measured() -> None:
     assert LibrdkafkaDriver().cannot(SHARED) is None
     assert "no share group" in str(inexpressible(SHARED))
     assert "would stay on real brokers" in str(beyond(Limits(total_bytes=1e12, bytes_per_s=1e12), SHARED))
+
+
+class Given:
+    """A message of a share consumer's poll, or an error in its place."""
+
+    def __init__(self, value: bytes | None, place: tuple[int, int], times: int = 1, error: object = None) -> None:
+        self.value, self.partition, self.offset = lambda: value, lambda: place[0], lambda: place[1]
+        self.delivery_count, self.error = lambda: times, lambda: error
+
+
+def test_what_a_poll_gives_comes_as_rows_whose_values_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = KafkaError(KafkaError._ALL_BROKERS_DOWN)
+    polls = iter(
+        [
+            [Given(b"first", (2, 7)), Given(None, (0, 3)), Given(None, (0, 0), error=error), Given(b"2nd", (1, 9), 2)],
+            [Given(None, (0, 0), error=error)],
+        ]
+    )
+    monkeypatch.setattr(sharing, "ShareConsumer", Mock(return_value=Mock(poll=lambda _: next(polls))))
+    monkeypatch.setattr(sharing, "AdminClient", Mock(return_value=Mock(incremental_alter_configs=lambda *_, **__: {})))
+    member = sharing.ShareMember({"topic": "t", "client": {"group.id": "g", "bootstrap.servers": "b:1"}}, 0)
+    found: list[tuple[int, int, int, bytes]] = []
+
+    def hear(rows: Rows, _heard: Moments) -> None:
+        for row in rows:
+            value = ctypes.string_at(int(row["payload"]), int(row["len"]))
+            found.append((int(row["err"]), int(row["partition"]), int(row["offset"]), value))
+
+    assert member.take(hear) == 3
+    assert found == [(0, 2, 7, b"first"), (0, 0, 3, b""), (0, 1, 9, b"2nd")]
+    assert member.take(hear) == 0
+    assert len(found) == 3
+    assert (member.redelivered, dict(member.failed)) == (1, {"_ALL_BROKERS_DOWN": 2})

@@ -86,7 +86,8 @@ class ShareMember:
         except KafkaException as error:
             self._note(error.args[0])
             return 0
-        heard, records = now(), list[Message[bytes, bytes]]()
+        heard = now()
+        records: list[Message[bytes, bytes]] = []  # a type of the stubs: the library's takes no parameters
         for message in messages:
             if message.error() is None:
                 records.append(message)
