@@ -1,1 +1,4 @@
-"""The load: libpulsar in generator processes (perfgate.systems.pulsar.load.clients), and the official tool."""
+"""The load: libpulsar in generator processes, and the official tool.
+
+perfgate.systems.pulsar.load.libpulsar is the driver, perfgate.systems.pulsar.load.clients what its processes run.
+"""
