@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from perfgate.measure.flaw import schedule_delay_p99_ms
-from perfgate.measure.validity import LATE
 from perfgate.model import (
     MIB,
     Accounting,
@@ -19,6 +18,7 @@ from perfgate.model import (
     Reading,
     Round,
 )
+from perfgate.model.delivery import LATE
 from perfgate.model.errors import BrokersFailedError, InterferedError, LimitReachedError, TargetError
 from perfgate.model.flaw import Flaw
 from perfgate.model.histogram import figures_of, latency_metrics

@@ -19,8 +19,6 @@ from perfgate.measure.round_topics import RoundTopics, refusal_round
 from perfgate.measure.validity import (
     accounting_of,
     clients_of,
-    is_idempotent,
-    is_promised,
     not_sustained,
     round_flaws,
     throttled,
@@ -28,6 +26,7 @@ from perfgate.measure.validity import (
 from perfgate.measure.warm_up import Slice, bound_s, warm_up
 from perfgate.metrics.usage import Sampler, UsageWatch, not_told
 from perfgate.model import SAME_ZONE, FaultScenario, Link, Round, Scenario, Tier
+from perfgate.model.delivery import is_idempotent, is_promised
 from perfgate.model.errors import TargetError, TopicRefusedError
 from perfgate.model.flaw import Flaw
 from perfgate.model.load import (

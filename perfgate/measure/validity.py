@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +32,7 @@ from perfgate.metrics.health import unhealthy
 from perfgate.metrics.samplers import HELD_BACK
 from perfgate.model import Accounting, Load, Scenario
 from perfgate.model.compared import HEARD_LATE, OUTLASTED, SATURATED, WAITED
+from perfgate.model.delivery import LATE, TIMED_OUT
 from perfgate.model.flaw import EVERYTHING, NOTHING, Flaw
 from perfgate.model.load import LoadResult, Received, Sent
 
@@ -40,12 +40,6 @@ PROCESSORS_FULL, PROCESSORS_THERE, BROKERS_PART = 0.9, 1.05, 0.5
 """Where brokers and generators share a machine: the share of its processors that they use up between them (more than
 there are is of another machine's brokers, behind a tunnel), and the least part of it that the brokers use where they
 are what limits a capped load."""
-LATE = re.compile(
-    r"\w*TIMED_OUT(_QUEUE)?|NOT_ENOUGH_REPLICAS\w*|(told: )?((Timeout|NotEnoughReplicas\w*)Exception(, )?)+"
-)
-"""Names of the errors of brokers that get no processor time, or of no answer; librdkafka's and the Java client's."""
-TIMED_OUT = re.compile("_MSG_TIMED_OUT|REQUEST_TIMED_OUT")
-"""Names of the errors of records that time out, at the client or at a broker that waited for its followers."""
 OF_THE_CLIENT = "_MAX_POLL_EXCEEDED"
 """The error of a consumer that did not poll in time."""
 LATE_TURNS = 0.5
@@ -327,7 +321,8 @@ def round_flaws(
     """Every reason why the round, or some of its metrics, are INVALID; empty when it is valid.
 
     `brokers`: their metrics in its window; `shares_cores`: they are on this machine. `idempotent`: they drop what a
-    producer sends again. `promised`: of :func:`is_promised`. `clients`: how many send and receive.
+    producer sends again. `promised`: of :func:`~perfgate.model.delivery.is_promised`. `clients`: how many send and
+    receive.
     """
     busiest, used = brokers.get("broker_cpu_cores.max"), brokers.get("broker_cpu_cores.sum")
     # All processors of the machine, whatever part of them this process may use: brokers may use the others.
@@ -371,18 +366,6 @@ def clients_of(scenario: Scenario) -> int:
     consumers = scenario.consumers
     reading = consumers.groups * consumers.processes * consumers.threads if consumers else 0
     return max(1, scenario.producers * scenario.threads + reading)
-
-
-def is_promised(scenario: Scenario) -> bool:
-    """Whether what brokers acknowledge is in all replicas in sync, so that one that ends loses nothing of it."""
-    return dict(scenario.producer).get("acks", "").lower() in ("all", "-1")
-
-
-def is_idempotent(scenario: Scenario) -> bool:
-    """Whether brokers drop what its producers send again; so they do of transactions."""
-    # In the words that clients take, as in perfgate.judge.faults.rules.durability_of.
-    stated = dict(scenario.producer).get("enable.idempotence", "").lower()
-    return bool(scenario.transaction_ms) or stated in ("true", "t", "1")
 
 
 def _processors_left(result: LoadResult, brokers_cores: float | None) -> bool:

@@ -34,6 +34,7 @@ from perfgate.judge.rates import at_another_rate
 from perfgate.judge.statistics import many
 from perfgate.judge.thresholds import for_one_look
 from perfgate.model import FaultScenario, Judgement, Measurement, Outcome, Round, Scenario, Threshold, Verdict
+from perfgate.model.delivery import is_idempotent, is_promised
 from perfgate.model.faults import RETRIES, Expectation
 
 Durability = Literal["nothing lost, duplicated or reordered", "nothing lost", "losses allowed"]
@@ -73,11 +74,9 @@ LINE_S = 30.0
 
 def durability_of(scenario: Scenario) -> Durability:
     """The durability that the producer's settings promise for the loss of one broker."""
-    producer = {name: value.lower() for name, value in scenario.producer}
-    if producer.get("acks", "1") not in ("all", "-1"):
+    if not is_promised(scenario):
         return "losses allowed"
-    idempotent = producer.get("enable.idempotence", "false") in ("true", "t", "1")
-    return "nothing lost, duplicated or reordered" if idempotent else "nothing lost"
+    return "nothing lost, duplicated or reordered" if is_idempotent(scenario) else "nothing lost"
 
 
 def judge_fault(scenario: FaultScenario, measurement: Measurement, thresholds: Sequence[Threshold]) -> Outcome:

@@ -249,6 +249,7 @@ def _written(
         groups=max(1, scenario.groups),
         memory=usage.memory,
         accepts=[read_journal(accepts_path(journals, number), ACCEPT) for number in range(scenario.groups * each)],
+        system=scenario.cluster.system,
     )
 
 

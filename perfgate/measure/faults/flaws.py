@@ -14,6 +14,7 @@ from perfgate.measure.faults.outage import Times, in_spite_of_s
 from perfgate.measure.faults.reading import kept_s
 from perfgate.measure.flaw import of_brokers
 from perfgate.model import TOLD_S, FaultScenario, record_lock_s
+from perfgate.model.delivery import ERROR_CODES
 from perfgate.model.faults import BEFORE_S, LATE, RETRIES, but_outages
 from perfgate.model.flaw import Doubt, Flaw
 from perfgate.model.load import FAILED
@@ -25,10 +26,6 @@ SPOILT_SHARE = 0.05
 """The latency of a load that was later than this share of it (p99 of both) is not that of the brokers."""
 FEWEST_SENT = 3
 """A partition that was sent this many records before the fault should have been served as often."""
-TIMED_OUT = (-192, -166, 7)
-"""librdkafka's codes of records that time out: _MSG_TIMED_OUT, _TIMED_OUT_QUEUE, REQUEST_TIMED_OUT."""
-OF_A_SLOW_BROKER = (*TIMED_OUT, 19, 20)
-"""And of the answers of brokers without processor time: NOT_ENOUGH_REPLICAS, before and after the append."""
 STAYED_AWAY = 0.9
 """Of the time that consumers are to read nothing: what was under way when they were asked comes a moment later."""
 SURELY_KEPT = 1.5
@@ -114,7 +111,7 @@ def brokers_served_too_little(written: Written) -> bool:
 def failures(written: Written) -> dict[str, int]:
     """Return how many sends failed since the fault, those that timed out apart."""
     codes = _codes(written, written.fault, math.inf)
-    late = int(np.isin(codes, TIMED_OUT).sum())
+    late = int(np.isin(codes, ERROR_CODES[written.system].timed_out).sum())
     return {"failed": len(codes) - late, "timed_out": late}
 
 
@@ -126,8 +123,9 @@ def failed_before(scenario: FaultScenario, written: Written) -> Flaw | None:
     if not len(codes) or kind.prepared or any(name in dict(scenario.producer) for name in RETRIES):
         return None
     kinds = ", ".join(f"{n:,} x error {code}" for code, n in zip(*np.unique(codes, return_counts=True), strict=True))
-    reason = f"{len(codes):,} sends failed while nothing was done to the brokers: {kinds} of librdkafka"
-    return of_brokers(reason, late=bool(np.isin(codes, OF_A_SLOW_BROKER).all()), kind=FAILED)
+    known = ERROR_CODES[written.system]
+    reason = f"{len(codes):,} sends failed while nothing was done to the brokers: {kinds} of {known.client}"
+    return of_brokers(reason, late=bool(np.isin(codes, known.late).all()), kind=FAILED)
 
 
 def _codes(written: Written, since: float, until: float) -> npt.NDArray[np.int32]:

@@ -21,7 +21,7 @@ from perfgate.model.target import LoggedChange, State
 ROWS = ("sends", "outcomes", "receipts", "accepts")
 PLACE = ("offset", "producer", "sequence")
 """Where a row of the final read stands in its partition, and what stands there."""
-FACTS = ("start", "rate", "partitions", "end", "groups", "end_offsets", "marks", "cpu", "memory")
+FACTS = ("start", "rate", "partitions", "end", "groups", "system", "end_offsets", "marks", "cpu", "memory")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +32,7 @@ class Written:
     `changes`: by the controllers' log, None where it was out of reach; `cpu`: seconds of CPU that every broker had
     used at a moment, by its id, as long as it was there; `memory`: bytes that it held then. `groups` of consumers,
     whose receipts follow one another. `accepts`: what became of the acceptances of a share group, by member.
+    `system`: whose clients' codes the outcomes have.
     """
 
     start: float
@@ -50,6 +51,7 @@ class Written:
     groups: int = 1
     memory: Sequence[tuple[float, Mapping[str, float]]] = ()
     accepts: Sequence[Rows] = ()
+    system: str = "kafka"
 
     @property
     def fault(self) -> float:

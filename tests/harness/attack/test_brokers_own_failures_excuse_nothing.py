@@ -16,8 +16,9 @@ from perfgate.judge.claims.same import judge_comparison
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure.assembly import round_of, unmeasured
 from perfgate.measure.flaw import of_brokers
-from perfgate.measure.validity import is_promised, late_turns, not_sustained, round_flaws
+from perfgate.measure.validity import late_turns, not_sustained, round_flaws
 from perfgate.model import Accounting, CanaryReading, Comparison, Effect, Load, Round, Verdict
+from perfgate.model.delivery import is_promised
 from perfgate.model.flaw import Flaw
 from tests.harness.attack.test_a_flaw_excuses_its_share import CAPPED, FULL, PACED, measured, taken
 from tests.harness.build import accounting, flawed, load_result, one_round, profile, received, scenario, sent, threshold

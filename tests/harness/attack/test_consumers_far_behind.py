@@ -10,8 +10,9 @@ import pytest
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.measure import validity as module
 from perfgate.measure.assembly import round_of
-from perfgate.measure.validity import is_idempotent, round_flaws
+from perfgate.measure.validity import round_flaws
 from perfgate.model import CanaryReading, Load, Round, Verdict
+from perfgate.model.delivery import is_idempotent
 from perfgate.model.load import LoadResult
 from tests.harness.build import accounting, late_texts, load_result, measurement, received, scenario, sent
 from tests.harness.build.hosts import HOST, MACHINE

@@ -12,8 +12,9 @@ from perfgate.judge.claims.threshold import required
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.judge.thresholds import load_profile
 from perfgate.measure.assembly import timed_out_share
-from perfgate.measure.validity import TIMED_OUT, accounting_of, flaws, not_sustained
+from perfgate.measure.validity import accounting_of, flaws, not_sustained
 from perfgate.model import METRICS, Load, Measurement, Verdict, settings
+from perfgate.model.delivery import TIMED_OUT
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.load import Sent
 from perfgate.report.proposal import proposed

@@ -15,8 +15,9 @@ from perfgate.load.clients import TransactionError
 from perfgate.load.producing import Sender
 from perfgate.load.schedule import Window, now
 from perfgate.measure.assembly import sends_failed
-from perfgate.measure.validity import LATE, accounting_of, flaws
+from perfgate.measure.validity import accounting_of, flaws
 from perfgate.model import Change, Fault, FaultScenario, Load, Scenario, settings, with_settings
+from perfgate.model.delivery import LATE
 from perfgate.model.load import SendsFailedError
 from perfgate.systems.kafka.load.librdkafka import LibrdkafkaDriver
 from perfgate.systems.kafka.load.official import inexpressible

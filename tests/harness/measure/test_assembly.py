@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from perfgate.measure.assembly import blamed, break_off, round_of, sends_failed, timed_out_share, unmeasured
-from perfgate.measure.validity import accounting_of, is_idempotent, is_promised
+from perfgate.measure.validity import accounting_of
 from perfgate.model import MIB, Load, Round
+from perfgate.model.delivery import is_idempotent, is_promised
 from perfgate.model.flaw import Flaw
 from perfgate.model.histogram import MOST_PARTITIONS, LatencyRecorder
 from perfgate.model.load import LoadResult, SendsFailedError

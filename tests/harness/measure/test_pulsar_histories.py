@@ -9,11 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfgate.judge.faults.rules import durability_of
+from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load.history import RECEIPT, Rows
 from perfgate.measure.faults.analysis import analyse
+from perfgate.measure.faults.flaws import failed_before, failures
 from perfgate.measure.faults.history import Written, keep, logs_of, positions, recall
 from perfgate.measure.faults.integrity import ACKED, UNKNOWN, Integrity, Sends, check_integrity
-from tests.harness.build.faults import FAULT, PARTITIONS, history
+from perfgate.model import ClusterSpec, Measurement, Verdict
+from perfgate.model import settings as model_settings
+from tests.harness.build import scenario
+from tests.harness.build.faults import FAULT, PARTITIONS, faulty, history, one_fault
 
 BATCH_BITS, ENTRY_BITS = 14, 27
 
@@ -214,13 +220,16 @@ def given_again(written: Written) -> Written:
     return replace(written, receipts=[np.concatenate((receipts, again))])
 
 
-def unheard(written: Written) -> Written:
+FAILS = slice(3000, 3010)
+
+
+def unheard(written: Written, code: int = 1) -> Written:
     """Some outcomes are an error, some are never heard of, and half of these records are in the log."""
     (outcomes,) = written.outcomes
     failed = outcomes.copy()
-    failed["error"][1000:1010], failed["offset"][1000:1010] = 1, -1
-    gone = np.isin(written.log["sequence"], np.arange(1000, 1015, 2))
-    return replace(written, outcomes=[np.delete(failed, slice(1010, 1015))], log=written.log[~gone])
+    failed["error"][FAILS], failed["offset"][FAILS] = code, -1
+    gone = np.isin(written.log["sequence"], np.arange(FAILS.start, FAILS.stop + 5, 2))
+    return replace(written, outcomes=[np.delete(failed, slice(FAILS.stop, FAILS.stop + 5))], log=written.log[~gone])
 
 
 @pytest.mark.parametrize(
@@ -249,6 +258,46 @@ def test_positions_of_pulsar_are_kept_whole(tmp_path: Path) -> None:
     again = recall(tmp_path / "one.npz")
     assert (again.log["offset"] == written.log["offset"]).all()
     assert analyse(again)[1] == analyse(written)[1]
+
+
+@pytest.mark.parametrize(("code", "failed", "timed_out"), [(3, 0, 10), (7, 10, 0), (-192, 10, 0)])
+def test_codes_of_errors_are_those_of_the_systems_client(code: int, failed: int, timed_out: int) -> None:
+    """7 is REQUEST_TIMED_OUT of Kafka, and AuthenticationError of libpulsar."""
+    written = replace(of_pulsar(unheard(history(), code)), system="pulsar", marks=[(FAULT - 20, "kill broker 1")])
+    assert failures(written) == {"failed": failed, "timed_out": timed_out}
+
+
+def test_sends_that_fail_before_a_fault_are_told_by_the_client_that_says_so(tmp_path: Path) -> None:
+    """They are of brokers that were late where each of them timed out."""
+    written = replace(of_pulsar(unheard(history(), 3)), system="pulsar")
+    keep(tmp_path / "one.npz", written)
+    early = failed_before(faulty(), recall(tmp_path / "one.npz"))
+    assert early is not None
+    assert early.text.endswith("10 x error 3 of libpulsar")
+    assert early.late
+    other = failed_before(faulty(), replace(of_pulsar(unheard(history(), 11)), system="pulsar"))
+    assert other is not None
+    assert not other.late
+
+
+PULSAR = ClusterSpec(system="pulsar")
+
+
+def test_a_bookie_that_was_killed_keeps_what_it_has_acknowledged() -> None:
+    """So a loss is red whatever the quorum; copies and order are promised where brokers drop what is sent again."""
+    row = replace(scenario(), cluster=PULSAR, producer=())
+    assert durability_of(row) == "nothing lost"
+    dropped = replace(row, topic=replace(row.topic, config=model_settings({"deduplicationEnabled": "true"})))
+    assert durability_of(dropped) == "nothing lost, duplicated or reordered"
+    assert durability_of(replace(row, cluster=ClusterSpec())) == "losses allowed"
+
+
+def test_a_round_of_pulsar_that_lost_a_record_is_red() -> None:
+    row = replace(faulty(), cluster=PULSAR, producer=())
+    for lose, verdict in ((0, Verdict.PASS), (1, Verdict.REGRESSED)):
+        rounds = tuple(one_fault(replace(of_pulsar(history(lose=lose)), system="pulsar"), n) for n in (1, 2, 3))
+        outcome = judge_scenario(Measurement(scenario=row, rounds=rounds, rtt_ms={}), None)
+        assert outcome.verdict is verdict, outcome
 
 
 def test_no_two_records_of_this_file_stand_at_one_position() -> None:
