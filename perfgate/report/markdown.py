@@ -1,27 +1,32 @@
-"""summary.md: a run for a pull request or a job's summary: the verdict sentence, and a table with the worst first."""
+"""summary.md: a run for a pull request or a job's summary: the verdict sentence, what is off, the figures of all."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from perfgate.model.judged import REPORTED
+from perfgate.judge.phrases import number, percent
+from perfgate.model import metric_info
+from perfgate.model.judged import REPORTED, place
 from perfgate.model.secret import redacted
 from perfgate.report.view import View
 
 MOST_ROWS, MOST_REASONS, MOST_NOTES = 16, 5, 2
 """With the lines around them at most forty lines."""
 LONGEST_CELL, LONGEST_ADVICE = 160, 400
+FIGURES = ("scenario", "decided by", "measured", "to last run", "to baseline", "p99 ms", "us CPU/record", "limit")
+RATE, P99, CPU = "records_per_s", "latency_ms.p99", "broker_cpu_us_per_record"
 NO_WIDTH = "\u200b"
 
 
-def summary(view: View) -> str:
-    """Return the Markdown text of a run, at most forty lines whatever it holds.
+def summary(view: View, before: Mapping[str, Any] | None = None) -> str:
+    """Return the Markdown text of a run: at most forty lines whatever it holds, and a table that can be folded.
 
-    The first notes are shown, in place of rows; each scenario of a comparison is listed, with its interval. Names and
-    reasons come from brokers, files and errors: whatever they hold, they make no markup and no cells.
+    The first notes are shown, in place of rows; each scenario of a comparison is listed, with its interval. `before`:
+    run.json of the last run of this kind. Names and reasons come from brokers, files and errors: whatever they hold,
+    they make no markup and no cells.
     """
     document, notes = view.document, view.notes
     lines = [f"**{view.headline(cell)}**", ""]
@@ -38,6 +43,7 @@ def summary(view: View) -> str:
     counts = Counter(line.verdict for line in view.lines if line not in listed)
     if counts:
         lines += [", ".join(f"{count} {verdict}" for verdict, count in counts.items()) + ".", ""]
+    lines += _figures(view, before)
     lines += [f"- note: {cell(note)}" for note in notes[:MOST_NOTES]]
     lines += [""] if notes else []
     lines += _not_run(view)
@@ -55,9 +61,59 @@ def cell(text: str, longest: int = LONGEST_CELL) -> str:
     """
     text = redacted(text)  # before anything in it is escaped
     plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    plain = plain if len(plain) <= longest else plain[: longest - 3] + "..."
+    if len(plain) > longest:
+        kept = plain[: longest - 3]
+        plain = (kept if plain[longest - 3] == " " else kept.rpartition(" ")[0] or kept) + "..."
     escaped = re.sub(r"(?<![^\W_])_|_(?![^\W_])|[\\`*{}\[\]<>#|~!@&$]", lambda found: "\\" + found[0], plain)
     return re.sub("[@#]", lambda found: found[0] + NO_WIDTH, escaped)
+
+
+def _figures(view: View, before: Mapping[str, Any] | None) -> list[str]:
+    """Return the table of every scenario's figures, folded unless it is all that there is to read."""
+    entries = [entry for entry in view.document["scenarios"] if entry["metrics"]]
+    if view.document["comparisons"] or not entries:
+        return []
+    entries.sort(key=lambda entry: place(entry["verdict"]))
+    earlier = {entry["name"]: entry["metrics"] for entry in before["scenarios"]} if before else {}
+    shown = " open" if view.missing and not view.off else ""
+    return [
+        f"<details{shown}><summary>Figures of {len(entries)} scenarios</summary>",
+        "",
+        f"| {' | '.join(FIGURES)} | verdict |",
+        f"|---|---|{'--:|' * (len(FIGURES) - 2)}---|",
+        *(f"| {' | '.join(_row(entry, earlier.get(entry['name'], {})))} |" for entry in entries),
+        "",
+        "</details>",
+        "",
+    ]
+
+
+def _row(entry: Mapping[str, Any], earlier: Mapping[str, Any]) -> Iterator[str]:
+    """Give the cells of FIGURES, and the verdict; "-" where there is no such figure."""
+    metrics = entry["metrics"]
+    decided: Mapping[str, Any] = (entry["judgements"] or [{"metric": RATE, "baseline": None, "limit": None}])[0]
+    metric = str(decided["metric"]) if decided["metric"] in metrics else RATE
+    measured, last = (_value(known, metric) for known in (metrics, earlier))
+    info = metric_info(metric)
+    yield cell(entry["name"])
+    yield cell(metric)
+    yield "-" if measured is None else f"{number(measured)} {info.unit if info else ''}".strip()
+    yield _change(measured, last)
+    yield _change(measured, decided["baseline"])
+    yield from ("-" if (found := _value(metrics, name)) is None else number(found) for name in (P99, CPU))
+    yield "-" if decided["limit"] is None else number(decided["limit"])
+    yield str(entry["verdict"] or "not judged")
+
+
+def _value(metrics: Mapping[str, Any], name: str) -> float | None:
+    return metrics[name]["value"] if name in metrics else None
+
+
+def _change(measured: float | None, from_: float | None) -> str:
+    if measured is None or not from_:
+        return "-"
+    off = measured / from_ - 1
+    return f"{'+' if off > 0 else ''}{percent(off)}"
 
 
 def _not_run(view: View) -> list[str]:

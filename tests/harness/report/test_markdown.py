@@ -113,6 +113,43 @@ def test_a_comparison_has_its_interval() -> None:
     assert "records_per_s +12.0 % (+10.0 .. +14.0 %); latency_ms.p99 is +200 %" in text
 
 
+def measured(name: str, verdict: str, rate: float) -> dict[str, Any]:
+    metrics = {"records_per_s": rate, "latency_ms.p99": 12.5, "broker_cpu_us_per_record": 46.2}
+    return judged(name, verdict, metrics={metric: {"value": value} for metric, value in metrics.items()})
+
+
+def figures(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in cells] for cells in table(text) if len(cells) == 9][2:]
+
+
+def test_green_or_without_thresholds_every_scenario_has_its_figures_against_last_run_and_baseline() -> None:
+    """A run without thresholds had not one figure."""
+    run = document(scenarios=[measured("a", "PASS", 1100.0), measured("b", "MISSING", 500.0)])
+    before = document(scenarios=[measured("a", "PASS", 1000.0)])
+    text = summary(view_of(run), before)
+    assert figures(text) == [
+        ["b", "records_per_s", "500 records/s", "-", "-50.0 %", "12.5", "46.2", "900", "MISSING"],
+        ["a", "records_per_s", "1,100 records/s", "+10.0 %", "+10.0 %", "12.5", "46.2", "900", "PASS"],
+    ]
+    assert "<details open><summary>Figures of 2 scenarios</summary>" in text
+
+
+def test_figures_are_folded_where_others_come_first_or_all_holds() -> None:
+    for verdicts in (["PASS"], ["MISSING", "REGRESSED"]):
+        rows = [measured(f"s{n}", verdict, 100.0) for n, verdict in enumerate(verdicts)]
+        assert "<details><summary>" in summary_of(document(scenarios=rows))
+
+
+def test_a_comparison_and_a_run_without_figures_have_no_table_of_them() -> None:
+    assert "<details" not in summary_of(document(scenarios=[judged("a", "INVALID")]))
+
+
+def test_no_text_is_cut_inside_a_word() -> None:
+    assert cell("one two three", 12) == "one two..."
+    assert cell("one two three four", 10) == "one two..."
+    assert cell("abcdefghijkl", 10) == "abcdefg..."
+
+
 def test_what_was_not_run_is_grouped_by_reason() -> None:
     absent = [{"name": f"s{n}", "reason": "no [prometheus]"} for n in range(3)] + [{"name": "t", "reason": "no zone"}]
     text = summary_of(document(not_run=absent))
