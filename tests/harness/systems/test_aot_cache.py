@@ -6,13 +6,14 @@ from unittest.mock import Mock
 import psutil
 import pytest
 
-from perfgate.host.java import find_java
+from perfgate.host import aot
+from perfgate.host.aot import FIRST_RELEASE, cache_path
+from perfgate.host.java import find_java, java_release
 from perfgate.model import ClusterSpec
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.kafka.java import KafkaJars
-from perfgate.systems.kafka.managed import brokers as set_up
 from perfgate.systems.kafka.managed import embedded
-from perfgate.systems.kafka.managed.brokers import FIRST_RELEASE, cache_path, java_release, needed_mib
+from perfgate.systems.kafka.managed.brokers import needed_mib
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from perfgate.systems.kafka.managed.embedded_cluster import EmbeddedCluster
 
@@ -22,7 +23,7 @@ JARS = KafkaJars(version="4.3.1", jars=(Path("/jars/kafka.jar"),))
 @pytest.fixture
 def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(set_up, "java_release", lambda _java: FIRST_RELEASE)
+    monkeypatch.setattr(aot, "java_release", lambda _java: FIRST_RELEASE)
     return tmp_path
 
 
@@ -94,12 +95,12 @@ def test_this_machine_s_java_says_its_release() -> None:
 
 def test_the_cache_is_of_one_java_one_kafka_and_one_set_of_options(cached: Path) -> None:
     java = Path("/java/bin/java")
-    one = cache_path(java, JARS, ["-server"])
-    assert one == cache_path(java, JARS, ["-server"])
+    one = cache_path(java, "kafka-4.3.1", JARS.classpath, ["-server"])
+    assert one == cache_path(java, "kafka-4.3.1", JARS.classpath, ["-server"])
     others = {
-        cache_path(Path("/other/bin/java"), JARS, ["-server"]),
-        cache_path(java, KafkaJars(version="4.3.1", jars=(Path("/jars/other.jar"),)), ["-server"]),
-        cache_path(java, JARS, ["-client"]),
+        cache_path(Path("/other/bin/java"), "kafka-4.3.1", JARS.classpath, ["-server"]),
+        cache_path(java, "kafka-4.3.1", "/jars/other.jar", ["-server"]),
+        cache_path(java, "kafka-4.3.1", JARS.classpath, ["-client"]),
     }
     assert len(others | {one}) == 4
     assert one is not None
@@ -107,15 +108,15 @@ def test_the_cache_is_of_one_java_one_kafka_and_one_set_of_options(cached: Path)
 
 
 def test_an_older_java_has_none(cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(set_up, "java_release", lambda _java: 21)
-    assert cache_path(Path("/java/bin/java"), JARS, []) is None
+    monkeypatch.setattr(aot, "java_release", lambda _java: 21)
+    assert cache_path(Path("/java/bin/java"), "kafka-4.3.1", JARS.classpath, []) is None
 
 
 def test_one_broker_records_and_later_ones_use_it(cached: Path, tmp_path: Path) -> None:
     first, second, third = options(brokers(tmp_path))
     assert first[0].startswith("-XX:AOTCacheOutput=")
     assert second == third == []
-    path = cache_path(Path("/java/bin/java"), JARS, [])
+    path = cache_path(Path("/java/bin/java"), "kafka-4.3.1", JARS.classpath, [])
     assert path is not None
     assert not list(path.parent.glob("*.part")), "nothing is left of what was not kept"
     kept = brokers(tmp_path)

@@ -1,26 +1,13 @@
-"""Set-up of brokers that this suite starts: node settings, JVM options and memory, Java's ahead-of-time cache.
-
-JDK 25 (JEP 514, 515) writes that cache when a JVM that was started to record ends in good order. It holds classes and
-method profiles, no compiled code: brokers that use it compile the same code, but need not profile it first. On 2 cores
-(AMD EPYC) brokers were ready after 7.1 instead of 10.0 s, and after 30 s of warm-up sent 1,168 records/s of acks-all
-instead of 372, 11,200 of batch-1k instead of 4,700. A JVM that cannot use a cache says so and starts without.
-"""
+"""Set-up of brokers that this suite starts: node settings, JVM options and memory."""
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
-import subprocess
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
-from functools import cache
-from pathlib import Path
 
-from perfgate.host.disk import cache_dir
 from perfgate.model import ClusterSpec
-from perfgate.systems.kafka.java import KafkaJars
 
 FIRST_CONTROLLER = 101
 """Node id of the first controller that is no broker."""
@@ -52,9 +39,6 @@ appender.out.layout.pattern = [%d] %p %m (%c)%n
 rootLogger.level = INFO
 rootLogger.appenderRef.out.ref = out
 """
-FIRST_RELEASE = 25
-RECORDED_WITHIN_S = 90.0
-"""Writing 75 MB took 8 s on 2 cores; a machine that takes longer than this runs without."""
 
 
 def broker_ids(spec: ClusterSpec) -> range:
@@ -162,25 +146,3 @@ def jvm_options(asked: Sequence[str]) -> list[str]:
     """Return the suite's own options, then those that a run asks for: a later one wins, as another collector does."""
     left_out = OF_G1 if names_collector(asked) else ()
     return [*(option for option in JVM_OPTIONS if option not in left_out), *asked]
-
-
-@cache
-def java_release(java: Path) -> int:
-    """Feature release of this Java, 25 for 25.0.1; 0 when it does not say."""
-    done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
-    found = re.search(r'version "(\d+)', done.stderr)
-    return int(found[1]) if found else 0
-
-
-def cache_path(java: Path, jars: KafkaJars, options: Sequence[str]) -> Path | None:
-    """Path of the cache of brokers with this Java, class path and options; None where there can be none."""
-    if java_release(java) < FIRST_RELEASE:
-        return None
-    runtime = java.parent.parent / "release"
-    key = "\n".join([runtime.read_text() if runtime.exists() else str(java), jars.classpath, *options])
-    return cache_dir() / "aot" / f"kafka-{jars.version}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.aot"
-
-
-def recording_path(path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path.with_suffix(f".{os.getpid()}.part")

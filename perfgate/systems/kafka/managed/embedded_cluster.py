@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from perfgate.host.aot import RECORDED_WITHIN_S, cache_path, recording_path
 from perfgate.host.guard import Guard
 from perfgate.host.journal import LockedFolder
 from perfgate.host.machine_use import limit_cpu
@@ -20,9 +21,7 @@ from perfgate.systems.kafka.java import KafkaJars, digest_of_build
 from perfgate.systems.kafka.managed.brokers import (
     JVM_OPTIONS,
     LOG4J,
-    RECORDED_WITHIN_S,
     broker_ids,
-    cache_path,
     controller_ids,
     jvm_options,
     log_dirs,
@@ -30,7 +29,6 @@ from perfgate.systems.kafka.managed.brokers import (
     node_name,
     node_settings,
     quorum_ids,
-    recording_path,
 )
 from perfgate.systems.kafka.managed.faults import METADATA, ProcessFaults
 from perfgate.systems.kafka.managed.monitoring import AGENT_CONFIG, agent_option, exporter_jar, start_prometheus
@@ -86,7 +84,7 @@ class EmbeddedCluster(OwnCluster):
         self._proxy_log = logs / "toxiproxy.log"
         # Agents and options of a run's own make another JVM; a cache for each would be made once and never used.
         plain = warm_start and not (spec.jvm_options or monitoring.wanted)
-        self._aot = cache_path(java, jars, JVM_OPTIONS) if plain else None
+        self._aot = cache_path(java, f"kafka-{jars.version}", jars.classpath, JVM_OPTIONS) if plain else None
         self._recorder: tuple[int, Path] | None = None
         """The process that records a cache, and its file."""
         self.faults: ProcessFaults = ProcessFaults(
