@@ -1,8 +1,8 @@
-"""Expectations that several faults share: leaders that move in good order, and none that move."""
+"""What several faults share: how a broker is taken away, and what leaders cost that move in good order, or not."""
 
 from collections.abc import Callable
 
-from perfgate.model.faults import Case, Expectation
+from perfgate.model.faults import Case, Expectation, Scene
 
 MOVED_S, UNMOVED_S = 3.0, 1.0
 """What moving leaders in good order costs at most, and what is seen where none moves. Measured on 2 cores: 0.3 to 2.5 s
@@ -14,6 +14,25 @@ SLOW_S = 0.2
 """A p99 beyond that before the fault may be the brokers' own doing: what only that explains is not known to be well."""
 FIND_S = 5.0
 """What consumers may need, once leaders or members are there, to find them."""
+
+
+def crash(scene: Scene) -> None:
+    """Kill the broker that leads the first partition, hold that, and bring it back."""
+    broker = scene.leader()
+    scene.do("kill", broker)
+    scene.hold()
+    scene.gone(broker)
+    scene.bring_back(broker)
+
+
+def shut_down(scene: Scene) -> None:
+    """Have the broker that leads the first partition end in good order, hold that, and bring it back."""
+    broker = scene.leader()
+    scene.do("stop", broker)
+    scene.hold()
+    scene.faults.wait_until_ended(broker)
+    scene.gone(broker)
+    scene.bring_back(broker)
 
 
 def _at_most(base_s: float, why: str) -> Callable[[Case], Expectation]:

@@ -1,17 +1,10 @@
 """kill-leader: the broker that leads the first partition crashes (SIGKILL), and comes back."""
 
-from perfgate.model.faults import Case, Expectation, FaultKind, Scene
+from perfgate.faults.costs import crash
+from perfgate.model.faults import Case, Expectation, FaultKind
 
 DISCOVERY_S = 2.0
 """A client hears of new leaders by asking for metadata: after an error, and again after a back-off of up to 1 s."""
-
-
-def _act(scene: Scene) -> None:
-    broker = scene.leader()
-    scene.do("kill", broker)
-    scene.hold()
-    scene.gone(broker)
-    scene.bring_back(broker)
 
 
 def _sending(case: Case) -> Expectation:
@@ -20,7 +13,7 @@ def _sending(case: Case) -> Expectation:
 
 FAULT = FaultKind(
     name="kill-leader",
-    act=_act,
+    act=crash,
     sending=_sending,
     commands=("kill", "start"),
     no_effect="a broker that is shut down in good order is not killed; ",

@@ -206,7 +206,7 @@ class Scene:
     def bring_back(self, node: int) -> None:
         """Start a node again and wait until it is in sync everywhere."""
         self.do("start", node, "node")
-        if node in self.holders:
+        if any(node in state.brokers for state in self.watch.states):  # no controller is among these
             self.until(lambda state: node in state.brokers, f"broker {node} is back")
         self.until(lambda state: state.full, f"all replicas are in sync after node {node} came back")
 

@@ -1,7 +1,8 @@
 """Expected outages, by the brokers' own settings. Pure.
 
 A silent broker is fenced when its session ends: broker.session.timeout.ms after its last heartbeat, of which there is
-one every broker.heartbeat.interval.ms; controllers notice up to an eighth of the time-out later.
+one every broker.heartbeat.interval.ms; controllers notice up to an eighth of the time-out later. A Pulsar broker's
+session is metadataStoreSessionTimeoutMillis, with a sign of life at ZooKeeper every third of it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ SESSION_MS, HEARTBEAT_MS = 9000.0, 2000.0
 """Kafka's defaults of broker.session.timeout.ms and broker.heartbeat.interval.ms."""
 UNTOLD_S = 18.0
 """Assumed session of real brokers that do not report theirs: Kafka's default of zookeeper.session.timeout.ms."""
+PULSAR_SESSION_MS = 30_000.0
+"""Pulsar's default of metadataStoreSessionTimeoutMillis."""
 SLACK = 1.125
 LEAST_SHARE = 0.5
 """Of the least that a fault costs: measured 1.1 to 2.9 times that (docs/failover.md)."""
@@ -30,9 +33,7 @@ def told_session_s(measurement: Measurement) -> float | None:
 
 def expected_outage(scenario: FaultScenario, usual_s: float = 0.0, told_s: float | None = None) -> Expectation:
     """The longest time without an accepted record. `usual_s`: p99 before; `told_s`: see :func:`told_session_s`."""
-    settings = dict(scenario.cluster.config)
-    session = float(settings.get("broker.session.timeout.ms", SESSION_MS)) / 1e3
-    heartbeat = float(settings.get("broker.heartbeat.interval.ms", HEARTBEAT_MS)) / 1e3
+    session, heartbeat = _session_s(scenario)
     if told_s is not None:
         session = told_s or UNTOLD_S
         heartbeat = min(heartbeat, session / 3)
@@ -46,6 +47,16 @@ def expected_outage(scenario: FaultScenario, usual_s: float = 0.0, told_s: float
         sure_s = usual.high_s if usual.sure_s is None else usual.sure_s
         return replace(expected, low_s=min(expected.low_s, usual.low_s), why=why, sure_s=sure_s)
     return expected
+
+
+def _session_s(scenario: FaultScenario) -> tuple[float, float]:
+    """Return a broker's session as the scenario's settings have it, and the time between its signs of life, in s."""
+    settings = dict(scenario.cluster.config)
+    if scenario.cluster.system == "pulsar":
+        session = float(settings.get("metadataStoreSessionTimeoutMillis", PULSAR_SESSION_MS)) / 1e3
+        return session, session / 3
+    session = float(settings.get("broker.session.timeout.ms", SESSION_MS)) / 1e3
+    return session, float(settings.get("broker.heartbeat.interval.ms", HEARTBEAT_MS)) / 1e3
 
 
 def had_no_effect(scenario: FaultScenario, expected: Expectation, outages_s: Sequence[float]) -> str:

@@ -21,6 +21,7 @@ class Brokers:
     def __init__(self, allowed: Collection[int]) -> None:
         self.allowed, self.taken = allowed, list[int]()
         self.last = State(at=0.0, leaders=(3, 1, 2), in_sync=REPLICAS, replicas=REPLICAS, brokers=(1, 2, 3))
+        self.states = [self.last]
 
     def do(self, action: str, node: int) -> None:
         there = set(self.last.brokers)
@@ -52,3 +53,28 @@ def test_a_broker_is_taken_that_may_be(kind: str, allowed: Collection[int], take
     row = FaultScenario.of(scenario(), Fault(kind=kind, hold_s=0.0))
     row.fault.about.act(Scene(row, brokers, Mock(), brokers))
     assert brokers.taken == taken
+
+
+PULSAR = tuple((11, 12, 13) for _ in range(3))
+
+
+@pytest.mark.parametrize(
+    ("kind", "taken"),
+    [
+        *((kind, [3]) for kind in ("kill-broker", "stop-broker", "pause-broker")),
+        *((kind, [11]) for kind in ("kill-bookie", "kill-bookie-no-spare")),
+        ("metadata-away", [21]),
+    ],
+)
+def test_on_pulsar_a_node_of_the_right_role_is_taken_and_waited_for(kind: str, taken: list[int]) -> None:
+    """Partitions are held by bookies and served by brokers: neither is among the other's ids."""
+    brokers: Any = Brokers(())
+    nodes = (1, 2, 3, 11, 12, 13, 21)
+    brokers.last = replace(brokers.last, in_sync=PULSAR, replicas=PULSAR, brokers=nodes)
+    brokers.states = [brokers.last]
+    row = FaultScenario.of(scenario(), Fault(kind=kind, hold_s=0.0))
+    scene = Scene(row, brokers, Mock(), brokers)
+    row.fault.about.act(scene)
+    assert brokers.taken == taken
+    assert brokers.last.brokers == nodes
+    assert [words.split()[-1] for _, words in scene.marks] == [str(taken[0])] * 2

@@ -1,0 +1,106 @@
+"""Failover of Pulsar: what the loss of a broker, a bookie or the metadata store costs, and whether a record is lost.
+
+Three brokers, three bookies, one metadata store; 6 partitions of quorums 3/3/2; 100 messages/s per partition, paced and
+sent every 20 ms, as on Kafka: gaps longer than some 40 ms can be told. Brokers drop what a producer sends again.
+"""
+
+from perfgate.model import (
+    KIB,
+    ClusterSpec,
+    Consumers,
+    Fault,
+    FaultScenario,
+    Load,
+    TopicSpec,
+    settings,
+)
+from perfgate.model.catalogue import Family
+
+FAMILY = "failover"
+PARTITIONS, RATE_PER_PARTITION = 6, 100
+SAFE = settings(
+    {
+        "batchingMaxBytes": 16 * KIB,
+        "batchingMaxPublishDelayMicros": 20_000,
+        # What waits for the longest outage must fit and live long enough, or the client's bounds would hide it.
+        "maxPendingMessages": 200_000,
+        "maxPendingBytes": 512 * KIB * KIB,
+        "sendTimeoutMs": 180_000,
+    }
+)
+SESSION = "metadataStoreSessionTimeoutMillis"
+DELAYED = "bookkeeper_delayEnsembleChange"
+
+
+def row(
+    name: str,
+    summary: str,
+    kind: str,
+    *,
+    hold_s: float = 15.0,
+    repeats: int = 1,
+    broker: dict[str, object] | None = None,
+    bookies: int = 3,
+    deduplicated: bool = True,
+) -> FaultScenario:
+    """Return a scenario of this family, with what differs from the others."""
+    return FaultScenario(
+        name=name,
+        summary=summary,
+        families=(FAMILY,),
+        tier="nightly",
+        factor=settings({"fault": kind, "bookies": bookies, **(broker or {})}),
+        topic=TopicSpec(
+            partitions=PARTITIONS,
+            replication_factor=3,
+            ack_quorum=2,
+            config=settings({"deduplicationEnabled": str(deduplicated).lower()}),
+        ),
+        producer=SAFE,
+        record_bytes=KIB,
+        load=Load(kind="paced", rate=RATE_PER_PARTITION * PARTITIONS),
+        consumers=Consumers(membership="assigned"),
+        cluster=ClusterSpec(
+            system="pulsar",
+            bookies=bookies,
+            config=settings(broker or {}),
+            bookie_config=settings({"journalSyncData": "false"}),
+        ),
+        fault=Fault(kind=kind, hold_s=hold_s, repeats=repeats),
+    )
+
+
+ROWS = (
+    row("kill-broker", "a broker crashes (SIGKILL)", "kill-broker", repeats=5),
+    row(
+        "kill-broker-session-10s",
+        "a broker's session ends after 10 s of silence instead of 30",
+        "kill-broker",
+        broker={SESSION: 10_000},
+    ),
+    row(
+        "kill-broker-not-deduplicated",
+        "messages that are sent again may be there twice",
+        "kill-broker",
+        deduplicated=False,
+    ),
+    row("stop-broker", "a broker is shut down in good order (SIGTERM)", "stop-broker", repeats=2),
+    row("pause-broker", "a broker stands still for 20 s (SIGSTOP)", "pause-broker", hold_s=20),
+    row(
+        "kill-bookie-delayed",
+        "a bookie crashes; two of three copies are enough, for the ensemble's change is delayed",
+        "kill-bookie",
+        repeats=5,
+        broker={DELAYED: "true"},
+    ),
+    row("kill-bookie-spare", "a bookie crashes, and a fourth one takes its place", "kill-bookie", bookies=4),
+    row(
+        "kill-bookie-defaults",
+        "one of three bookies crashes: by default nothing is written until it is back",
+        "kill-bookie-no-spare",
+    ),
+    row("metadata-away", "the metadata store is away for 15 s, within every session", "metadata-away"),
+)
+FAILOVER = Family(
+    name=FAMILY, about="what a fault costs: outage, recovery, and the fate of every record", scenarios=ROWS
+)
