@@ -39,8 +39,13 @@ Traffic = Mapping[int, tuple[int, int]]
 """By socket (its inode): bytes received, and bytes sent that the other side has acknowledged."""
 
 
-def process_sampler(pids: Callable[[], Mapping[int, int]]) -> CounterSampler:
-    """Return a sampler of the processes with these ids, by broker id; a broker that restarts gets another."""
+def process_sampler(
+    pids: Callable[[], Mapping[int, int]], role_of: Callable[[int], str] | None = None
+) -> CounterSampler:
+    """Return a sampler of the processes with these ids, by broker id; a broker that restarts gets another.
+
+    `role_of`: the role of each (:data:`perfgate.model.metrics.ROLES`), where they are not all brokers.
+    """
 
     def counters() -> tuple[dict[int, Usage], Mapping[int, int]]:
         by_broker = pids()
@@ -56,7 +61,7 @@ def process_sampler(pids: Callable[[], Mapping[int, int]]) -> CounterSampler:
         return {broker: replace(usage, traffic=traffic.get(by_broker[broker])) for broker, usage in found.items()}
 
     # Reading all threads of three brokers takes 11 ms of CPU; without that 1 ms.
-    return CounterSampler(read, pids(), glance=lambda: counters()[0], edge=edge, untold=UNTOLD)
+    return CounterSampler(read, pids(), glance=lambda: counters()[0], edge=edge, untold=UNTOLD, role_of=role_of)
 
 
 def _usage(pid: int) -> Usage | None:

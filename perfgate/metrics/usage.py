@@ -103,12 +103,15 @@ class CounterSampler:
         edge: Callable[[], Looks] | None = None,
         untold: str,
         elsewhere: bool = False,
+        role_of: Callable[[int], str] | None = None,
     ) -> None:
         """`read` leaves out the brokers that are gone; at an edge all `brokers` have to be there.
 
         `glance` reads only what a glance needs, where that is cheaper; `edge` reads what is needed there alone.
-        `untold`: why traffic is not known. `elsewhere`: another machine's engine reads them, perhaps late.
+        `untold`: why traffic is not known. `elsewhere`: another machine's engine reads them, perhaps late. `role_of`:
+        the role of each broker, where they are nodes of several roles.
         """
+        self._role_of = role_of
         self.read: Callable[[], Looks] | None = read
         self._read_whole, self._read_little = edge or read, glance or read
         self.untold, self._elsewhere = untold, elsewhere
@@ -145,7 +148,10 @@ class CounterSampler:
         spans = [(self._looks[2 * window], self._looks[2 * window + 1]) for window in windows]
         edges = [(self._edges_at[2 * window], self._edges_at[2 * window + 1]) for window in windows]
         self.unavailable = read_late(spans, edges) if self._elsewhere else ""
-        return {} if self.unavailable else broker_metrics(spans, records_per_s)
+        return {} if self.unavailable else {**self._of_roles(spans), **broker_metrics(spans, records_per_s)}
+
+    def _of_roles(self, spans: Sequence[tuple[Looks, Looks]]) -> dict[str, float]:
+        return role_metrics(spans, self._role_of) if self._role_of else {}
 
 
 class Settled:
@@ -242,6 +248,30 @@ def broker_metrics(spans: Sequence[tuple[Looks, Looks]], records_per_s: float) -
     if shares := compile_shares(*spans):
         metrics["broker_compile_share.max"] = max(shares.values())
     return metrics
+
+
+OF_A_ROLE: Mapping[str, str] = {
+    "broker_cpu_cores.sum": "broker_cpu_cores",
+    "broker_rss_mib.sum": "broker_rss_mib",
+    **{f"broker_{what}_mib_per_s": f"broker_{what}_mib_per_s" for what in ("disk_write", "network_in", "network_out")},
+}
+"""The figures of one role's nodes that are reported beside those of all nodes, and their names without the role."""
+
+
+def role_metrics(spans: Sequence[tuple[Looks, Looks]], role_of: Callable[[int], str]) -> dict[str, float]:
+    """Return cores, memory, disk and network of each role's nodes together, by `<metric>.<role>`."""
+    found: dict[str, float] = {}
+    for role in dict.fromkeys(role_of(node) for node in spans[0][0]):
+        of_role = [
+            (
+                {node: usage for node, usage in before.items() if role_of(node) == role},
+                {node: usage for node, usage in after.items() if role_of(node) == role},
+            )
+            for before, after in spans
+        ]
+        metrics = broker_metrics(of_role, 0.0)
+        found |= {f"{stem}.{role}": metrics[name] for name, stem in OF_A_ROLE.items() if name in metrics}
+    return found
 
 
 def _written_per_s(spans: Sequence[tuple[Looks, Looks]], seconds: Mapping[int, float]) -> float | None:

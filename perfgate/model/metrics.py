@@ -127,6 +127,18 @@ METRICS: Mapping[str, MetricInfo] = dict(
         _metric("knee_records_per_s", "records/s", "higher", "highest rate that met the service level"),
     ]
 )
+ROLES: Mapping[str, str] = {"brokers": "brokers", "bookies": "bookies", "metadata": "the metadata store"}
+"""Kinds of nodes, where a system has several; figures of all of them together have the names of brokers'."""
+PER_ROLE_METRICS: Mapping[str, MetricInfo] = dict(
+    [
+        _metric("broker_cpu_cores", "cores", "lower", "CPU of {}"),
+        _metric("broker_rss_mib", "MiB", "lower", "memory of {}"),
+        _metric("broker_disk_write_mib_per_s", "MiB/s", "lower", "written by {}"),
+        _metric("broker_network_in_mib_per_s", "MiB/s", "lower", "received by {}"),
+        _metric("broker_network_out_mib_per_s", "MiB/s", "lower", "sent by {}"),
+    ]
+)
+"""Metrics that also exist per role, as `<name>.<role>`."""
 PER_BROKER_METRICS: Mapping[str, MetricInfo] = dict(
     [_metric("broker_cpu_cores", "cores", "lower", "CPU of one broker")]
 )
@@ -134,8 +146,14 @@ PER_BROKER_METRICS: Mapping[str, MetricInfo] = dict(
 
 
 def metric_info(name: str) -> MetricInfo | None:
-    """Return the metric of this name, or None; `broker_cpu_cores.2` is the CPU of broker 2."""
+    """Return the metric of this name, or None.
+
+    `broker_cpu_cores.2` is the CPU of broker 2, `broker_cpu_cores.bookies` that of all bookies.
+    """
     if name in METRICS:
         return METRICS[name]
-    stem, _, broker = name.rpartition(".")
-    return replace(PER_BROKER_METRICS[stem], name=name) if broker.isdigit() and stem in PER_BROKER_METRICS else None
+    stem, _, of = name.rpartition(".")
+    if of in ROLES and stem in PER_ROLE_METRICS:
+        info = PER_ROLE_METRICS[stem]
+        return replace(info, name=name, label=info.label.format(ROLES[of]))
+    return replace(PER_BROKER_METRICS[stem], name=name) if of.isdigit() and stem in PER_BROKER_METRICS else None

@@ -179,3 +179,39 @@ def test_looks_that_are_too_close_to_the_last_that_counts_are_left_out() -> None
     """Every 0.3 s: half a second apart are 0.6 and 1.2 s; 1.8 is too near to the end."""
     looks = [{1: usage(at, at / 2)} for at in (0.0, 0.3, 0.6, 0.9, 1.2, 1.5, 1.8, 2.0)]
     assert of_looks(looks) == {"1": ((0.6, 0.5), (1.2, 0.5), (2.0, 0.5))}
+
+
+def test_roles_are_reported_beside_the_sum_of_all_nodes() -> None:
+    """Pulsar's messages cost its bookies and its metadata store as well: a sum without them would hide what moves."""
+    looks: tuple[Looks, ...] = (
+        {
+            1: usage(0.0, 0.0, 100, 0),
+            2: usage(0.0, 0.0, 200, 0),
+            11: usage(0.0, 0.0, 300, 0),
+            21: usage(0.0, 0.0, 50, 0),
+        },
+        {
+            1: usage(2.0, 1.0, 110, 0),
+            2: usage(2.0, 2.0, 210, 0),
+            11: usage(2.0, 4.0, 330, 8),
+            21: usage(2.0, 0.2, 60, 1),
+        },
+    )
+    roles = {1: "brokers", 2: "brokers", 11: "bookies", 21: "metadata"}
+    told = iter(looks)
+    sampler = CounterSampler(lambda: next(told), looks[0], untold="-", role_of=roles.__getitem__)
+    sampler.edge()
+    sampler.edge()
+    metrics = sampler.metrics(1000.0, [0])
+    for name, of_roles in {
+        "broker_cpu_cores": {"brokers": 1.5, "bookies": 2.0, "metadata": 0.1},
+        "broker_rss_mib": {"brokers": 320.0, "bookies": 330.0, "metadata": 60.0},
+        "broker_disk_write_mib_per_s": {"brokers": 0.0, "bookies": 4.0, "metadata": 0.5},
+    }.items():
+        whole = metrics[name if name.endswith("per_s") else f"{name}.sum"]
+        assert {role: metrics[f"{name}.{role}"] for role in of_roles} == pytest.approx(of_roles)
+        assert whole == pytest.approx(sum(of_roles.values()))
+    assert metrics["broker_cpu_cores.max"] == pytest.approx(2.0), "the busiest node, of whichever role"
+    assert metrics["broker_cpu_us_per_record"] == pytest.approx(3600.0)
+    assert not [name for name in metrics if name.startswith("broker_network")], "nothing told of the network"
+    assert not [name for name in sampled(*TURNS).metrics(1.0, [0]) if name.endswith("brokers")]
