@@ -18,14 +18,12 @@ from perfgate.measure.faults.history import Written, keep, logs_of, positions, r
 from perfgate.measure.faults.integrity import ACKED, UNKNOWN, Integrity, Sends, check_integrity
 from perfgate.model import ClusterSpec, Measurement, Verdict
 from perfgate.model import settings as model_settings
+from perfgate.systems.pulsar.load.positions import parts_of, position_of
 from tests.harness.build import scenario
 from tests.harness.build.faults import FAULT, PARTITIONS, faulty, history, one_fault
 
-BATCH_BITS, ENTRY_BITS = 14, 27
-
-
-def position(ledger: int, entry: int, batch: int = 0) -> int:
-    return ledger << (ENTRY_BITS + BATCH_BITS) | entry << BATCH_BITS | batch
+LEDGER, ENTRY = position_of(1, 0, 0), position_of(0, 1, 0)
+"""From one ledger, or entry, to the next."""
 
 
 @dataclass
@@ -52,7 +50,7 @@ class Stored:
 
     def beyond(self, partition: int) -> int:
         """An offset behind all of the partition's, in a ledger of its own."""
-        return max((offset for where, offset, _, _ in self.read if where == partition), default=0) + position(1, 0)
+        return max((offset for where, offset, _, _ in self.read if where == partition), default=0) + LEDGER
 
 
 @st.composite
@@ -78,7 +76,7 @@ def clean(draw: st.DrawFn) -> Stored:
         fails, there = random.random() < 0.1, random.random() < 0.5
         for index in range(count):
             outcome, where, offset = tables[producer]
-            sequence, place = sent[producer] + index, position(ledger, entry, index)
+            sequence, place = sent[producer] + index, position_of(ledger, entry, index)
             where[sequence] = partition
             outcome[sequence] = UNKNOWN if fails else ACKED
             if not fails:
@@ -143,8 +141,8 @@ def test_every_seeded_fault_is_found(stored: Stored, seed: str, data: st.DataObj
             stored.read[at] = partition, offset, -1, 0
             assert totals(stored.check()) == {"lost": 1, "divergent": 1, "phantom": 1}
         case "acknowledged but lost":  # a ledger that was closed too early: its end lacks
-            ledger = offset >> (ENTRY_BITS + BATCH_BITS)
-            gone = [r for r in stored.read if offset <= r[1] < position(ledger + 1, 0)]
+            ledger, _, _ = parts_of(offset)
+            gone = [r for r in stored.read if offset <= r[1] < (ledger + 1) * LEDGER]
             promised = [r for r in gone if stored.producers[r[2]].outcome[r[3]] == ACKED]
             stored.read = [r for r in stored.read if r not in gone]
             if not stored.read:
@@ -182,7 +180,7 @@ def rows_at(places: list[tuple[int, int]]) -> Rows:
 
 def test_a_ledger_of_another_partition_is_another_position() -> None:
     """With 48 bits for an offset, ledger 130 of partition 0 and ledger 2 of partition 1 were one."""
-    (numbers,) = positions(rows_at([(0, position(130, 5)), (1, position(2, 5))]))
+    (numbers,) = positions(rows_at([(0, position_of(130, 5, 0)), (1, position_of(2, 5, 0))]))
     assert numbers[0] != numbers[1]
 
 
@@ -201,7 +199,7 @@ def of_pulsar(written: Written) -> Written:
     def placed(offset: npt.NDArray[np.int64], partition: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         batch, index = offset // 5, offset % 5
         ledger = 200 - 128 * partition.astype(np.int64) + 2 * (batch // 300)
-        numbers: npt.NDArray[np.int64] = position(1, 0) * ledger + position(0, 1) * (batch % 300) + index
+        numbers: npt.NDArray[np.int64] = LEDGER * ledger + ENTRY * (batch % 300) + index
         return numbers
 
     return replace(
