@@ -15,9 +15,8 @@ from perfgate.systems.pulsar.load import native
 from perfgate.systems.pulsar.load.slow import Slow
 
 SENT = CFUNCTYPE(None, c_int, c_void_p, c_void_p)
-RECEIVED = CFUNCTYPE(None, c_int, c_void_p, c_void_p)
+LISTENER = CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)
 RESULT = CFUNCTYPE(None, c_int, c_void_p)
-TIMEOUT = 3
 _libc = ctypes.CDLL(None)
 _libc.malloc.restype, _libc.malloc.argtypes = c_void_p, (c_size_t,)
 
@@ -58,11 +57,7 @@ class FakePulsar:
         self.contents: dict[int, bytes] = {}
         self._keys: dict[int, bytes] = {}
         self.ids: dict[int, tuple[int, int, int]] = {1: (-1, -1, -1)}
-        self.queues: dict[int, deque[tuple[bytes, tuple[int, int, int]]]] = {}
-        """What each consumer can receive: value and id."""
-        self.broken: dict[int, int] = {}
         self.last: dict[int, tuple[int, int, int]] = {}
-        self.asked: dict[int, tuple[Any, int]] = {}
         self.sought: list[tuple[int, Any, int]] = []
         self.acknowledged: list[tuple[str, int, tuple[int, int, int]]] = []
         self._message_ids: dict[int, tuple[int, int, int]] = {}
@@ -70,19 +65,20 @@ class FakePulsar:
         self._next = 1
         self._kept = {name: kind(getattr(self, name)) for name, kind in self._kinds().items()}
         self.library: Any = Slow(self._address_of) if kind == "slow" else _own_copy(self._address_of)
+        listener: Any = self.library.kpg_listener
+        self._listener = LISTENER(ctypes.cast(listener, c_void_p).value or 0)
 
     def answer(self, result: int, id_: tuple[int, int, int] | None = None) -> None:
         """Call back for the message that was handed over first."""
         callback, context = self.pending.popleft()
         callback(result, self._new_id(id_) if id_ else None, context)
 
-    def deliver(self, consumer: int) -> None:
-        """Answer a consumer that has asked for its next message."""
-        callback, context = self.asked.pop(consumer)
-        if consumer in self.broken:
-            callback(self.broken[consumer], None, context)
-        else:
-            callback(0, self._message(self.queues[consumer].popleft()), context)
+    def deliver(self, part: int, value: bytes, id_: tuple[int, int, int]) -> None:
+        """Call the listener of a consumer with a message; `part` is the listener's context."""
+        handle = self._handle()
+        self.contents[handle], self._message_ids[handle] = value, id_
+        self._buffers[handle] = ctypes.create_string_buffer(value)
+        self._listener(None, handle, part)
 
     @staticmethod
     def _kinds() -> dict[str, Any]:
@@ -101,8 +97,6 @@ class FakePulsar:
             "message_id_earliest": CFUNCTYPE(p),
             "message_id_free": CFUNCTYPE(None, p),
             "producer_send_async": CFUNCTYPE(None, p, p, SENT, p),
-            "consumer_receive_with_timeout": CFUNCTYPE(c_int, p, POINTER(p), c_int),
-            "consumer_receive_async": CFUNCTYPE(None, p, RECEIVED, p),
             "consumer_acknowledge_async": CFUNCTYPE(None, p, p, p, p),
             "consumer_acknowledge_cumulative_async": CFUNCTYPE(None, p, p, p, p),
             "consumer_seek_async": CFUNCTYPE(None, p, p, RESULT, p),
@@ -119,12 +113,6 @@ class FakePulsar:
     def _new_id(self, id_: tuple[int, int, int]) -> int:
         handle = self._handle()
         self.ids[handle] = id_
-        return handle
-
-    def _message(self, received: tuple[bytes, tuple[int, int, int]]) -> int:
-        handle = self._handle()
-        self.contents[handle], self._message_ids[handle] = received
-        self._buffers[handle] = ctypes.create_string_buffer(received[0])
         return handle
 
     def message_create(self) -> int:
@@ -176,17 +164,6 @@ class FakePulsar:
         else:
             self.handed_over.append((producer, self.contents[message], self._keys.get(message, b"")))
             self.pending.append((callback, context))
-
-    def consumer_receive_with_timeout(self, consumer: int, message: Any, timeout: int) -> int:
-        if consumer in self.broken:
-            return self.broken[consumer]
-        if not self.queues[consumer]:
-            return TIMEOUT
-        message[0] = self._message(self.queues[consumer].popleft())
-        return 0
-
-    def consumer_receive_async(self, consumer: int, callback: Any, context: int) -> None:
-        self.asked[consumer] = (callback, context)
 
     def consumer_acknowledge_async(self, consumer: int, message: int, callback: int, context: int) -> None:
         self.acknowledged.append(("one", consumer, self._message_ids[message]))

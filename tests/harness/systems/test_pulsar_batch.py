@@ -269,17 +269,18 @@ def test_a_key_chooses_the_partition(pulsar: FakePulsar) -> None:
 
 
 class Reading:
-    """A reader of the library; the consumer of partition p is 200 + p, and its queue is empty at first."""
+    """A reader of the library; the consumer of partition p is 200 + p."""
 
     def __init__(self, pulsar: FakePulsar, partitions: int = 1, end: int = -1) -> None:
         self.pulsar, self.library = pulsar, pulsar.library
         self.reader = self.library.kpg_reader_new(partitions)
+        self._parts = [self.library.kpg_reader_part(self.reader, partition) for partition in range(partitions)]
         for partition in range(partitions):
-            pulsar.queues[200 + partition] = deque()
             self.library.kpg_reader_set(self.reader, partition, 200 + partition, end)
 
     def put(self, partition: int, *entries: int) -> None:
-        self.pulsar.queues[200 + partition] += [(b"value %d" % entry, (1, entry, -1)) for entry in entries]
+        for entry in entries:
+            self.pulsar.deliver(self._parts[partition], b"value %d" % entry, (1, entry, -1))
 
     def take(self, acknowledge: int = 1, most: int = 100) -> list[tuple[int, str]]:
         rows = np.zeros(most, native.ROW)
@@ -290,31 +291,34 @@ class Reading:
             else (int(row["partition"]), str(row["err"]))
             for row in rows
         ]
-        self.offsets = rows["offset"].tolist()
+        self.offsets, self.at_ns = rows["offset"].tolist(), rows["at_ns"].tolist()
         self.library.kpg_done(self.reader, rows.ctypes.data, len(rows), acknowledge)
         return found
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> float:
+        begin = time.monotonic()
         self.library.kpg_reader_wait(self.reader, int(seconds * 1e9))
+        return time.monotonic() - begin
 
 
 @pytest.fixture
 def clean(pulsar: FakePulsar) -> Iterator[FakePulsar]:
     pulsar.acknowledged.clear()
     pulsar.contents.clear()
-    pulsar.broken.clear()
+    pulsar.sought.clear()
     yield pulsar
     assert not pulsar.contents, "every message was freed"
     assert len(pulsar.ids) == 1, "and every id"
 
 
 def test_received_messages_are_rows(clean: FakePulsar) -> None:
-    reading = Reading(clean, partitions=2)
+    reading, before = Reading(clean, partitions=2), time.monotonic_ns()
     reading.put(0, 1, 2)
     reading.put(1, 5)
     assert reading.take() == [(0, "value 1"), (0, "value 2"), (1, "value 5")]
     assert reading.offsets == [position_of(1, entry, 0) for entry in (1, 2, 5)]
-    assert clean.acknowledged == [("all", 200, (1, 2, -1)), ("all", 201, (1, 5, -1))]
+    assert before <= min(reading.at_ns) <= max(reading.at_ns) <= time.monotonic_ns()
+    assert sorted(clean.acknowledged) == [("all", 200, (1, 2, -1)), ("all", 201, (1, 5, -1))]
     assert reading.take() == []
 
 
@@ -322,38 +326,63 @@ def test_each_is_acknowledged_where_others_read_too(clean: FakePulsar) -> None:
     reading = Reading(clean)
     reading.put(0, 1, 2)
     reading.take(acknowledge=2)
-    assert clean.acknowledged == [("one", 200, (1, 1, -1)), ("one", 200, (1, 2, -1))]
+    assert sorted(clean.acknowledged) == [("one", 200, (1, 1, -1)), ("one", 200, (1, 2, -1))]
     reading.put(0, 3)
     reading.take(acknowledge=0)
     assert len(clean.acknowledged) == 2
 
 
-def test_the_partition_that_is_first_changes(clean: FakePulsar) -> None:
+def test_of_partitions_that_alternate_each_last_one_is_acknowledged(clean: FakePulsar) -> None:
     reading = Reading(clean, partitions=2)
-    reading.put(0, *range(10))
-    reading.put(1, 7)
-    assert {partition for partition, _ in reading.take(most=3)} == {0}
-    assert reading.take(most=3)[0] == (1, "value 7")
-    clean.queues[200].clear()
+    for entry in range(4):
+        reading.put(entry % 2, entry)
+    reading.take()
+    assert sorted(clean.acknowledged) == [("all", 200, (1, 2, -1)), ("all", 201, (1, 3, -1))]
 
 
-def test_a_message_that_was_waited_for_comes_before_those_behind_it(clean: FakePulsar) -> None:
+@pytest.mark.parametrize("most", [1, 3, 4_096])
+def test_the_ring_wraps(clean: FakePulsar, most: int) -> None:
+    reading, count = Reading(clean), 20_000 if most > 100 else 300
+    found, put = list[tuple[int, str]](), 0
+    while len(found) < count:
+        for _ in range(min(count - put, 3 * most, 8_192 - (put - len(found)))):
+            reading.put(0, put)
+            put += 1
+        found += reading.take(most=most)
+    assert found == [(0, f"value {entry}") for entry in range(count)]
+
+
+def test_a_listener_waits_for_room(clean: FakePulsar) -> None:
+    reading, count = Reading(clean), 9_000
+    thread = threading.Thread(target=reading.put, args=(0, *range(count)))
+    thread.start()
+    thread.join(1.5)
+    assert thread.is_alive(), "the ring has 8,192 places"
+    found, deadline = list[tuple[int, str]](), time.monotonic() + 30
+    while len(found) < count and time.monotonic() < deadline:
+        found += reading.take(most=1_000)
+    thread.join()
+    assert found == [(0, f"value {entry}") for entry in range(count)]
+
+
+def test_a_listener_gives_up_when_reading_ends(clean: FakePulsar) -> None:
     reading = Reading(clean)
-    reading.wait(0)
-    reading.put(0, 1, 2)
-    assert reading.take() == [], "it is on its way to the callback"
-    clean.deliver(200)
-    assert reading.take() == [(0, "value 1"), (0, "value 2")]
+    thread = threading.Thread(target=reading.put, args=(0, *range(8_193)))
+    thread.start()
+    thread.join(1.5)
+    reading.library.kpg_reader_close(reading.reader)
+    thread.join(10)
+    assert not thread.is_alive()
+    assert len(reading.take(most=9_000)) == 8_192
 
 
-def test_a_wait_ends_with_a_message(clean: FakePulsar) -> None:
+def test_a_wait_for_messages_ends_with_one(clean: FakePulsar) -> None:
     reading = Reading(clean)
-    reading.put(0, 1)
-    threading.Timer(0.05, lambda: clean.deliver(200)).start()
-    begin = time.monotonic()
-    reading.wait(20)
-    assert time.monotonic() - begin < 10
+    assert reading.wait(0.02) >= 0.02
+    threading.Timer(0.05, reading.put, (0, 1)).start()
+    assert reading.wait(20) < 10
     assert reading.take() == [(0, "value 1")]
+    assert reading.wait(0.02) >= 0.02
 
 
 def test_a_backlog_has_an_end_and_begins_again(clean: FakePulsar) -> None:
@@ -362,32 +391,26 @@ def test_a_backlog_has_an_end_and_begins_again(clean: FakePulsar) -> None:
     assert reading.take() == [(0, "value 1"), (0, "value 2"), (0, str(clib.AT_END))]
     assert reading.offsets[-1] == position_of(1, 2, 0)
     reading.library.kpg_rewind(reading.reader, 0)
-    reading.put(0, 1, 2)
-    assert reading.take() == [], "nothing is read before the broker has answered"
     ((consumer, callback, context),) = clean.sought
     assert consumer == 200
     callback(0, context)
-    clean.sought.clear()
+    assert reading.take() == []
+    reading.put(0, 1, 2)
     assert [text for _, text in reading.take()] == ["value 1", "value 2", str(clib.AT_END)]
 
 
-def test_a_partition_that_is_lost_says_so_once(clean: FakePulsar) -> None:
+def test_a_partition_that_cannot_be_rewound_says_so(clean: FakePulsar) -> None:
     reading = Reading(clean, partitions=2)
-    clean.broken[200] = 15
-    reading.put(1, 1)
-    assert reading.take() == [(0, "15"), (1, "value 1")]
-    assert reading.take() == []
-    waiting = Reading(clean)
-    clean.broken.clear()
-    waiting.wait(0)
-    clean.broken[200] = 15
-    clean.deliver(200)
-    assert waiting.take() == [(0, "15")]
     reading.library.kpg_rewind(reading.reader, 1)
     ((_, callback, context),) = clean.sought
-    clean.sought.clear()
     callback(5, context)
     assert reading.take() == [(1, "5")]
+
+
+def test_what_was_written_after_the_end_gives_it_once(clean: FakePulsar) -> None:
+    reading = Reading(clean, end=position_of(1, 2, 0))
+    reading.put(0, 2, 3)
+    assert [text for _, text in reading.take()] == ["value 2", str(clib.AT_END), "value 3"]
 
 
 def test_the_last_position_of_a_partition(clean: FakePulsar) -> None:

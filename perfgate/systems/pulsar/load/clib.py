@@ -77,6 +77,10 @@ _SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "pulsar_configure_set_ack_grouping_max_size": (None, (c_void_p, c_long)),
     "pulsar_configure_set_negative_ack_redelivery_delay_ms": (None, (c_void_p, c_long)),
     "pulsar_consumer_get_last_message_id": (c_int, (c_void_p, c_void_p)),
+    "pulsar_consumer_configuration_set_start_paused": (None, (c_void_p, c_int)),
+    "pulsar_consumer_configuration_set_message_listener": (None, (c_void_p, c_void_p, c_void_p)),
+    "pulsar_consumer_pause_message_listener": (c_int, (c_void_p,)),
+    "resume_message_listener": (c_int, (c_void_p,)),
     "pulsar_consumer_close": (c_int, (c_void_p,)),
     "pulsar_consumer_unsubscribe": (c_int, (c_void_p,)),
 }

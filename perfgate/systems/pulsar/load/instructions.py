@@ -12,7 +12,7 @@ from perfgate.load.instructions import Requests, consumer_requests, producer_req
 from perfgate.model import KIB, Scenario, Settings, with_settings
 from perfgate.model.load import Batching, LoadSpec
 from perfgate.systems.pulsar.load import native
-from perfgate.systems.pulsar.load.settings import BY_KIND, MOST_PENDING, SERVICE_URL, refuses
+from perfgate.systems.pulsar.load.settings import BY_KIND, SERVICE_URL, most_pending, refuses
 
 SYSTEM = "pulsar"
 SHARED = ("shared", "key-shared")
@@ -54,10 +54,11 @@ class PulsarInstructions:
 
     def producers_of(self, spec: LoadSpec) -> Requests:
         client = settings_of(spec.scenario.producer, "producer")
+        records = most_pending(client, spec.scenario.topic.partitions)
         own = {
             **_common(spec, client),
-            "buffer_bytes": int(client["maxPendingBytes"]),
-            "buffer_records": int(client["maxPendingMessages"]) or MOST_PENDING,
+            "buffer_bytes": min(int(client["maxPendingBytes"]), records * spec.scenario.record_bytes),
+            "buffer_records": records,
             "compressed": client["compressionType"] != "NONE",
             "lingers": True,  # there is nothing to rotate
         }

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from ctypes import byref, c_void_p
+from ctypes import byref, c_void_p, cast
 from typing import Any
 
 import numpy as np
 
 from perfgate.load.clients import Hear
-from perfgate.load.schedule import now
 from perfgate.systems.pulsar.load import clib, native
 from perfgate.systems.pulsar.load.batches import batches
 from perfgate.systems.pulsar.load.client import TRUE, Client
@@ -54,9 +53,8 @@ class PulsarReader(Client):
     def connect(self, partitions: int) -> None:
         names = self.partitions_of(partitions)
         self._reader = c_void_p(self._batch.kpg_reader_new(partitions))
-        conf = self._consumer_conf()
         for partition in self._assigned if self._assigned is not None else range(partitions):
-            consumer, end = c_void_p(), -1
+            consumer, end, conf = c_void_p(), -1, self._consumer_conf(partition)
             topic, subscription = names[partition].encode(), self._subscription.encode()
             self.must(
                 self._lib.pulsar_client_subscribe(self._client, topic, subscription, conf, byref(consumer)),
@@ -67,6 +65,7 @@ class PulsarReader(Client):
                 code, end = clib.last_position(consumer)
                 self.must(code, f"the end of partition {partition} is not known")
             self._batch.kpg_reader_set(self._reader, partition, consumer, end)
+            self.must(self._lib.resume_message_listener(consumer), f"partition {partition} is not read")
 
     def assignment(self) -> int:
         """Number of partitions that it is subscribed to: which of them a subscription gives it, no call says."""
@@ -80,18 +79,20 @@ class PulsarReader(Client):
             rows = self._rows[:count]
             self.redelivered += int(np.count_nonzero(rows["redelivered"]))
             try:
-                hear(rows, now())
+                hear(rows, rows["at_ns"] * 1e-9)
             finally:
                 self._batch.kpg_done(self._reader, rows.ctypes.data, count, ACKNOWLEDGES[self._type])
         return count
 
     def wait(self, seconds: float) -> None:
-        wait = self._batch.kpg_pause if self._resting else self._batch.kpg_reader_wait
-        wait(self._reader, max(0, int(seconds * 1e9)))
+        self._batch.kpg_reader_wait(self._reader, max(0, int(seconds * 1e9)))
 
     def rest(self, rests: bool) -> None:
-        """Receive no more: once a partition's receiver queue is full its broker is asked for nothing."""
+        """Have no listener called: once a partition's receiver queue is full its broker is asked for nothing."""
         self._resting = rests
+        turn = self._lib.pulsar_consumer_pause_message_listener if rests else self._lib.resume_message_listener
+        for consumer in self._consumers.values():
+            turn(consumer)
 
     def rewind(self, partition: int) -> None:
         """Begin to read a partition from its start again; a failure comes as a row with its error."""
@@ -99,10 +100,11 @@ class PulsarReader(Client):
 
     def close(self) -> None:
         end = self._lib.pulsar_consumer_close if self._assigned is None else self._lib.pulsar_consumer_unsubscribe
+        self._batch.kpg_reader_close(self._reader)
         for consumer in self._consumers.values():
             end(consumer)
 
-    def _consumer_conf(self) -> Any:
+    def _consumer_conf(self, partition: int) -> Any:
         lib, settings = self._lib, self._settings
         conf = c_void_p(lib.pulsar_consumer_configuration_create())
         put = {
@@ -121,4 +123,8 @@ class PulsarReader(Client):
         }
         for name, value in put.items():
             getattr(lib, name)(conf, value)
+        # Paused until its consumer is known: a listener may be called before the call that subscribes returns.
+        lib.pulsar_consumer_configuration_set_start_paused(conf, 1)
+        listener, part = cast(self._batch.kpg_listener, c_void_p), self._batch.kpg_reader_part(self._reader, partition)
+        lib.pulsar_consumer_configuration_set_message_listener(conf, listener, c_void_p(part))
         return conf

@@ -14,7 +14,7 @@ from perfgate.load.schedule import now
 from perfgate.systems.pulsar.load import clib, native
 from perfgate.systems.pulsar.load.batches import batches
 from perfgate.systems.pulsar.load.client import TRUE, Client
-from perfgate.systems.pulsar.load.settings import MOST_PENDING, complete
+from perfgate.systems.pulsar.load.settings import MOST_PENDING, complete, most_pending
 
 TAKEN = 8_192
 
@@ -31,13 +31,14 @@ class PulsarSender(Client):
         self._settings = complete(spec["client"], "producer")
         super().__init__(self._settings, spec["topic"])
         self._batch = batches()
-        self._slots = int(self._settings["maxPendingMessages"]) or MOST_PENDING
+        self._slots = 0
         self._sender = c_void_p()
         self._producers: list[c_void_p] = []
         self._rows = np.zeros(TAKEN, native.ROW)
 
     def connect(self, partitions: int) -> None:
         names = self.partitions_of(partitions)
+        self._slots = most_pending(self._settings, partitions)
         self._sender = c_void_p(
             self._batch.kpg_sender_new(partitions, self._slots, int(self._settings["maxPendingBytes"]))
         )

@@ -1,7 +1,7 @@
 """Settings of producers and consumers by the names of the Java client, checked, with its defaults.
 
 Defaults are those of the Java client 4.0 where libpulsar's own differ: batches of 1 ms (not 10), 64 MiB of pending
-messages (not 1,000 messages), and no time-out for acknowledgements.
+messages, and no time-out for acknowledgements. One is not: see PRODUCER.
 """
 
 from __future__ import annotations
@@ -76,11 +76,13 @@ PRODUCER: Mapping[str, Setting] = {
     "batchingMaxPublishDelayMicros": Setting("1000", least=1_000, step=1_000),
     "compressionType": Setting("NONE", COMPRESSIONS),
     "maxPendingBytes": Setting("67108864", least=1),
-    "maxPendingMessages": Setting("0", least=0),
+    "maxPendingMessages": Setting("1000", least=0),
     "sendTimeoutMs": Setting("30000", least=1_000),
 }
-"""maxPendingBytes is the Java client's memoryLimitBytes; of maxPendingMessages 0 is no bound, as there. Both hold for
-the client of one thread over all partitions. libpulsar counts the delay of a batch in milliseconds."""
+"""maxPendingBytes is the Java client's memoryLimitBytes, over all partitions. maxPendingMessages is a partition's, as
+there, and counted over all of them together; it is the Java client's until 2.9 and that of all other clients, 0 for
+none: without it 64 MiB wait in brokers and bookies, and bookies with 128 MB of heap died of that. libpulsar counts the
+delay of a batch in ms."""
 CONSUMER: Mapping[str, Setting] = {
     "receiverQueueSize": Setting("1000", least=1),
     "acknowledgementsGroupTimeMicros": Setting("100000", least=0, step=1_000),
@@ -96,6 +98,11 @@ MOST_PENDING = 400_000
 """Messages that may be pending where maxPendingMessages is 0: of small ones fewer bytes are pending then. Each takes
 about 700 bytes in libpulsar."""
 BY_KIND: Mapping[str, Mapping[str, Setting]] = {"producer": PRODUCER, "consumer": CONSUMER}
+
+
+def most_pending(settings: Mapping[str, str], partitions: int) -> int:
+    """Return how many messages a client may have pending, whatever their size."""
+    return min(MOST_PENDING, int(settings["maxPendingMessages"]) * partitions) or MOST_PENDING
 
 
 def refuses(settings: Mapping[str, str], kind: str) -> str:

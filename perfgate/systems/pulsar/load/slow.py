@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import ctypes
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int, c_size_t, c_uint32, c_void_p
@@ -21,11 +22,13 @@ from perfgate.load.schedule import now
 from perfgate.systems.pulsar.load import native
 from perfgate.systems.pulsar.load.positions import position_of
 
-FULL, AT_END, STRANGE, TIMED_OUT = -184, -191, -201, 3
+FULL, AT_END, STRANGE = -184, -191, -201
+MOST_WAITING, FULL_S = 8_192, 0.0002
 WARNING = 2
 FIELDS = 5
 _P = c_void_p
 _SENT, _RESULT = CFUNCTYPE(None, c_int, _P, _P), CFUNCTYPE(None, c_int, _P)
+_LISTENER = CFUNCTYPE(None, _P, _P, _P)
 _LOGS, _LOG = CFUNCTYPE(ctypes.c_bool, c_int, _P), CFUNCTYPE(None, c_int, c_char_p, c_int, c_char_p, _P)
 _CALLED: dict[str, Any] = {
     "message_create": CFUNCTYPE(_P),
@@ -41,8 +44,6 @@ _CALLED: dict[str, Any] = {
     "message_id_earliest": CFUNCTYPE(_P),
     "message_id_free": CFUNCTYPE(None, _P),
     "producer_send_async": CFUNCTYPE(None, _P, _P, _SENT, _P),
-    "consumer_receive_with_timeout": CFUNCTYPE(c_int, _P, POINTER(_P), c_int),
-    "consumer_receive_async": CFUNCTYPE(None, _P, _SENT, _P),
     "consumer_acknowledge_async": CFUNCTYPE(None, _P, _P, _P, _P),
     "consumer_acknowledge_cumulative_async": CFUNCTYPE(None, _P, _P, _P, _P),
     "consumer_seek_async": CFUNCTYPE(None, _P, _P, _RESULT, _P),
@@ -63,21 +64,21 @@ class _Sender:
 
 @dataclass(slots=True)
 class _Part:
-    consumer: Any
-    end: int
+    owner: _Reader
+    partition: int
+    consumer: Any = None
+    end: int = -1
     at_end: bool = False
-    busy: bool = False
-    """A callback of its is due."""
-    gone: bool = False
-    came: deque[tuple[int, Any]] = field(default_factory=deque)
-    """Result and message (None: of a seek) of a callback."""
 
 
 @dataclass(slots=True)
 class _Reader:
-    parts: list[_Part | None]
-    next: int = 0
+    parts: list[int] = field(default_factory=list)
+    """Number of each partition's part."""
     bell: threading.Event = field(default_factory=threading.Event)
+    came: deque[tuple[int, ...]] = field(default_factory=deque)
+    """Rows that were received."""
+    closing: bool = False
 
 
 class Slow:
@@ -94,11 +95,8 @@ class Slow:
         """Thread and number of the message that is being handed over."""
         self._refused = 0
         self._words, self._warnings = b"", 0
-        self._sent, self._received, self._sought = (
-            _SENT(self._on_sent),
-            _SENT(self._on_received),
-            _RESULT(self._on_sought),
-        )
+        self._sent, self._sought = _SENT(self._on_sent), _RESULT(self._on_sought)
+        self.kpg_listener = _LISTENER(self._listen)
         self.kpg_log_enabled, self.kpg_log = _LOGS(lambda level, _: bool(level >= WARNING)), _LOG(self._on_log)
         self._free_memory = ctypes.CDLL(None).free
         self._free_memory.argtypes = (c_void_p,)
@@ -148,13 +146,22 @@ class Slow:
     def kpg_sender_wait(self, sender: Any, nanoseconds: int) -> None:
         self._of(sender).bell.wait(nanoseconds * 1e-9)
 
-    kpg_pause = kpg_sender_wait
+    kpg_reader_wait = kpg_sender_wait
 
     def kpg_reader_new(self, partitions: int) -> int:
-        return self._keep(_Reader([None] * partitions))
+        reader = _Reader()
+        reader.parts = [self._keep(_Part(reader, partition)) for partition in range(partitions)]
+        return self._keep(reader)
+
+    def kpg_reader_part(self, reader: Any, partition: int) -> int:
+        return int(self._of(reader).parts[partition])
 
     def kpg_reader_set(self, reader: Any, partition: int, consumer: Any, end: int) -> None:
-        self._of(reader).parts[partition] = _Part(consumer, end)
+        part = self._part(reader, partition)
+        part.consumer, part.end = consumer, end
+
+    def kpg_reader_close(self, reader: Any) -> None:
+        self._of(reader).closing = True
 
     def kpg_last_position(self, consumer: Any, position: Any) -> int:
         pulsar = self._pulsar
@@ -167,43 +174,34 @@ class Slow:
         return result
 
     def kpg_rewind(self, reader: Any, partition: int) -> None:
-        of = self._of(reader)
-        part = of.parts[partition]
-        part.at_end, part.busy = False, True
+        part = self._part(reader, partition)
+        part.at_end = False
         earliest = self._pulsar["message_id_earliest"]()
-        self._pulsar["consumer_seek_async"](part.consumer, earliest, self._sought, self._keep((of, part)))
+        self._pulsar["consumer_seek_async"](part.consumer, earliest, self._sought, self._of(reader).parts[partition])
 
     def kpg_receive(self, reader: Any, address: int, most: int) -> int:
         of, count = self._of(reader), 0
         of.bell.clear()
-        rows, partitions = _rows(address, most), len(of.parts)
-        for number in range(partitions):
-            partition = (of.next + number) % partitions
-            if (part := of.parts[partition]) and not part.gone:
-                count = self._receive(part, partition, rows, count)
-        of.next = (of.next + 1) % partitions
+        rows = _rows(address, most)
+        while count < most and of.came:
+            rows[count] = of.came.popleft()
+            count += 1
+        if of.came:
+            of.bell.set()
         return count
-
-    def kpg_reader_wait(self, reader: Any, nanoseconds: int) -> None:
-        of = self._of(reader)
-        for part in of.parts:
-            if part and not part.busy and not part.gone and not part.came:
-                part.busy = True
-                self._pulsar["consumer_receive_async"](part.consumer, self._received, self._keep((of, part)))
-        of.bell.wait(nanoseconds * 1e-9)
 
     def kpg_done(self, reader: Any, address: int, count: int, acknowledge: int) -> None:
         of, rows = self._of(reader), _rows(address, count)
-        handles, partitions = rows["handle"].tolist(), rows["partition"].tolist()
-        for index, (handle, partition) in enumerate(zip(handles, partitions, strict=True)):
+        done: set[int] = set()
+        for handle, partition in zip(rows["handle"].tolist()[::-1], rows["partition"].tolist()[::-1], strict=True):
             if not handle:
                 continue
-            consumer, after = of.parts[partition].consumer, index + 1
-            last = after == count or partitions[after] != partition or not handles[after]
-            if acknowledge == 1 and last:
+            consumer = self._made[of.parts[partition]].consumer
+            if acknowledge == 1 and partition not in done:
                 self._pulsar["consumer_acknowledge_cumulative_async"](consumer, handle, None, None)
             if acknowledge == 2:
                 self._pulsar["consumer_acknowledge_async"](consumer, handle, None, None)
+            done.add(partition)
             self._pulsar["message_free"](handle)
 
     def _send(self, to: _Sender, row: Any, partition: int) -> int:
@@ -241,62 +239,34 @@ class Slow:
         to.heard.append((private, size, partition, result, offset, now()))
         to.bell.set()
 
-    def _on_received(self, result: int, message: int | None, number: int) -> None:
-        of, part = self._made.pop(number)
-        part.came.append((result, message))
-        part.busy = False
+    def _listen(self, _consumer: int, message: int, number: int) -> None:
+        pulsar, part = self._pulsar, self._made[number]
+        id_ = pulsar["message_get_message_id"](message)
+        position = self._position(id_)
+        pulsar["message_id_free"](id_)
+        of = part.owner
+        while len(of.came) >= MOST_WAITING and not of.closing:
+            time.sleep(FULL_S)
+        if of.closing:
+            pulsar["message_free"](message)
+            return
+        payload, size = pulsar["message_get_data"](message) or 0, pulsar["message_get_length"](message)
+        err, again = (STRANGE if position < 0 else 0), pulsar["message_get_redelivery_count"](message)
+        of.came.append((payload, size, 0, 0, 0, position, part.partition, err, int(now() * 1e9), message, again, 0))
+        if 0 <= part.end <= position and not part.at_end:
+            part.at_end = True
+            of.came.append((0, 0, 0, 0, 0, part.end, part.partition, AT_END, 0, 0, 0, 0))
         of.bell.set()
 
     def _on_sought(self, result: int, number: int) -> None:
-        self._on_received(result, None, number)
+        if result:
+            part = self._made[number]
+            part.owner.came.append((0, 0, 0, 0, 0, -1, part.partition, result, 0, 0, 0, 0))
+            part.owner.bell.set()
 
     def _on_log(self, _level: int, _file: bytes, _line: int, message: bytes, _context: int) -> None:
         self._words = message
         self._warnings += 1
-
-    def _receive(self, part: _Part, partition: int, rows: Any, count: int) -> int:
-        if part.busy:
-            return count
-        if part.came:
-            result, message = part.came.popleft()
-            if result:
-                part.gone = True
-                if message:
-                    self._pulsar["message_free"](message)
-                return _add(rows, count, partition, err=result)
-            if message:
-                count = self._fill(part, partition, rows, count, message)
-        received = c_void_p()
-        while count < len(rows) - 1:
-            result = self._pulsar["consumer_receive_with_timeout"](part.consumer, ctypes.byref(received), 0)
-            if result == TIMED_OUT:
-                break
-            if result:
-                part.gone = True
-                return _add(rows, count, partition, err=result)
-            count = self._fill(part, partition, rows, count, received.value or 0)
-        return count
-
-    def _fill(self, part: _Part, partition: int, rows: Any, count: int, message: int) -> int:
-        pulsar = self._pulsar
-        id_ = pulsar["message_get_message_id"](message)
-        position = self._position(id_)
-        pulsar["message_id_free"](id_)
-        count = _add(
-            rows,
-            count,
-            partition,
-            payload=pulsar["message_get_data"](message) or 0,
-            len=pulsar["message_get_length"](message),
-            offset=position,
-            err=STRANGE if position < 0 else 0,
-            handle=message,
-            redelivered=pulsar["message_get_redelivery_count"](message),
-        )
-        if 0 <= part.end <= position and not part.at_end:
-            part.at_end = True
-            count = _add(rows, count, partition, err=AT_END, offset=part.end)
-        return count
 
     def _serialised(self, id_: int) -> bytes:
         size = c_int()
@@ -317,6 +287,9 @@ class Slow:
     def _of(self, handle: Any) -> Any:
         return self._made[_number(handle)]
 
+    def _part(self, reader: Any, partition: int) -> Any:
+        return self._made[self._of(reader).parts[partition]]
+
 
 def _number(handle: Any) -> int:
     return (handle.value or 0) if isinstance(handle, c_void_p) else int(handle)
@@ -325,15 +298,6 @@ def _number(handle: Any) -> int:
 def _rows(address: int, count: int) -> Any:
     memory = (ctypes.c_char * (count * native.ROW.itemsize)).from_address(address)
     return np.ndarray(count, native.ROW, memoryview(memory).cast("B"))
-
-
-def _add(rows: Any, count: int, partition: int, *, offset: int = -1, **fields: int) -> int:
-    rows[count] = np.zeros((), native.ROW)
-    row = rows[count]
-    row["partition"], row["offset"] = partition, offset
-    for name, value in fields.items():
-        row[name] = value
-    return count + 1
 
 
 def parsed(data: bytes) -> int:

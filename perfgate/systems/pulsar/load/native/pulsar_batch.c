@@ -21,8 +21,9 @@
 #define KPG_FULL (-184)   /* the row found no room; librdkafka's number, as the engine's callers know it */
 #define KPG_EOF (-191)    /* the partition's backlog has been read to its end */
 #define KPG_STRANGE (-201) /* a message id that does not fit into a position */
-#define KPG_TIMEOUT 3     /* pulsar_result_Timeout */
 #define WORDS 400
+#define CELLS 8192        /* of a reader's ring: a listener that finds none free waits */
+#define FULL_US 200
 
 /* libpulsar's C interface, as far as it is used here. Python looks the functions up by these names (kpg_called) and
  * gives them to kpg_bind, so that nothing is linked, and that tests can put functions of their own in their place. */
@@ -31,7 +32,6 @@ typedef struct pulsar_consumer pulsar_consumer;
 typedef struct pulsar_message pulsar_message;
 typedef struct pulsar_message_id pulsar_message_id;
 typedef void (*on_sent_fn)(int result, pulsar_message_id *id, void *context);
-typedef void (*on_received_fn)(int result, pulsar_message *message, void *context);
 typedef void (*on_result_fn)(int result, void *context);
 #define CALLED(X)                                                                                            \
     X(pulsar_message *, message_create, (void))                                                              \
@@ -47,8 +47,6 @@ typedef void (*on_result_fn)(int result, void *context);
     X(const pulsar_message_id *, message_id_earliest, (void))                                                \
     X(void, message_id_free, (pulsar_message_id *))                                                          \
     X(void, producer_send_async, (pulsar_producer *, pulsar_message *, on_sent_fn, void *))                  \
-    X(int, consumer_receive_with_timeout, (pulsar_consumer *, pulsar_message **, int))                       \
-    X(void, consumer_receive_async, (pulsar_consumer *, on_received_fn, void *))                             \
     X(void, consumer_acknowledge_async, (pulsar_consumer *, pulsar_message *, on_result_fn, void *))         \
     X(void, consumer_acknowledge_cumulative_async,                                                           \
       (pulsar_consumer *, pulsar_message *, on_result_fn, void *))                                           \
@@ -139,10 +137,10 @@ static void ring_bell(bell *b) {
 /* Before one looks for what the bell was rung for: what comes after rings again. */
 static void quiet(bell *b) {
     uint64_t count;
-    if (atomic_exchange(&b->raised, 0)) {
-        while (read(b->fd, &count, sizeof count) < 0 && errno == EINTR) {
-        }
+    if (!atomic_load(&b->raised)) return;
+    while (read(b->fd, &count, sizeof count) < 0 && errno == EINTR) {
     }
+    atomic_store(&b->raised, 0);
 }
 
 static void wait_for(bell *b, int64_t ns) {
@@ -366,29 +364,38 @@ int kpg_last_position(pulsar_consumer *consumer, int64_t *position) {
 
 /* --- reading --------------------------------------------------------------------------------------------------- */
 
-enum { IDLE, ASKED, CAME, SEEKING, SOUGHT, GONE };
-/* ASKED: the next message is delivered by callback, which makes it CAME; meanwhile nothing else receives. */
+/* Messages come by libpulsar's listeners. Its receive call with a callback is no way: a message that comes while the
+ * call is made can lie in the queue behind it, so that a later one overtakes it, or it is never given (seen). */
 
 typedef struct {
     struct reader *owner;
     pulsar_consumer *consumer;
-    pulsar_message *first;
-    atomic_int state;
-    int result;
-    int64_t end;   /* position of the last message of a backlog; -1: there is none */
-    int at_end;    /* its end was given */
+    int partition;
+    atomic_int at_end; /* its end was given */
+    int64_t end;       /* position of the last message of a backlog; -1: there is none */
+    uint32_t acknowledged; /* the call of kpg_done that did it last */
 } part;
+
+/* A place in the ring. `turn` is the number of the row that may be written to it, or one more when that can be read. */
+typedef struct {
+    atomic_uint turn;
+    row read;
+} cell;
 
 typedef struct reader {
     bell bell;
-    int partitions, next;
+    int partitions;
     part *parts;
+    cell *cells;
+    atomic_uint tail;
+    uint32_t head, calls;
+    atomic_int closing;
 } reader;
 
 void kpg_reader_free(reader *r) {
     if (!r) return;
     if (r->bell.fd >= 0) close(r->bell.fd);
-    free(r->parts), free(r);
+    free(r->parts), free(r->cells), free(r);
 }
 
 reader *kpg_reader_new(int partitions) {
@@ -397,133 +404,103 @@ reader *kpg_reader_new(int partitions) {
     r->partitions = partitions;
     r->bell.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     r->parts = calloc(partitions, sizeof *r->parts);
-    if (r->bell.fd < 0 || !r->parts) {
+    r->cells = calloc(CELLS, sizeof *r->cells);
+    if (r->bell.fd < 0 || !r->parts || !r->cells) {
         kpg_reader_free(r);
         return NULL;
     }
+    for (int n = 0; n < partitions; n++) r->parts[n] = (part){.owner = r, .partition = n, .end = -1};
+    for (uint32_t n = 0; n < CELLS; n++) atomic_store(&r->cells[n].turn, n);
     return r;
 }
 
-/* Has this consumer read the partition; `end` is the position after which its backlog is at its end, or -1. */
+/* The context with which a partition's listener is called. */
+void *kpg_reader_part(reader *r, int partition) { return r->parts + partition; }
+
+/* Names the consumer of a partition before its listener is first called, and the position of the last message of its
+ * backlog, or -1. */
 void kpg_reader_set(reader *r, int partition, pulsar_consumer *consumer, int64_t end) {
-    part *p = r->parts + partition;
-    p->owner = r, p->consumer = consumer, p->end = end, p->at_end = 0;
-    atomic_store(&p->state, IDLE);
+    r->parts[partition].consumer = consumer;
+    r->parts[partition].end = end;
 }
 
-static void on_received(int result, pulsar_message *message, void *context) {
+/* Has listeners that wait for room give up: nothing more is read. */
+void kpg_reader_close(reader *r) { atomic_store(&r->closing, 1); }
+
+static int put(reader *r, row from) {
+    uint32_t at = atomic_fetch_add(&r->tail, 1);
+    cell *into = r->cells + at % CELLS;
+    while (atomic_load_explicit(&into->turn, memory_order_acquire) != at) {
+        if (atomic_load(&r->closing)) return 0;
+        usleep(FULL_US);
+    }
+    into->read = from;
+    atomic_store_explicit(&into->turn, at + 1, memory_order_release);
+    ring_bell(&r->bell);
+    return 1;
+}
+
+/* The listener of every consumer. */
+void kpg_listener(pulsar_consumer *consumer, pulsar_message *message, void *context) {
+    (void)consumer; /* a handle for this call alone */
     part *p = context;
-    p->first = message;
-    p->result = result;
-    atomic_store_explicit(&p->state, CAME, memory_order_release);
-    ring_bell(&p->owner->bell);
+    pulsar_message_id *id = pulsar.message_get_message_id(message);
+    int64_t position = position_of(id);
+    pulsar.message_id_free(id);
+    row received = {.payload = (uint64_t)pulsar.message_get_data(message),
+                    .len = pulsar.message_get_length(message),
+                    .offset = position,
+                    .partition = p->partition,
+                    .err = position < 0 ? KPG_STRANGE : 0,
+                    .at_ns = now_ns(),
+                    .handle = (uint64_t)message,
+                    .redelivered = pulsar.message_get_redelivery_count(message)};
+    if (!put(p->owner, received)) pulsar.message_free(message);
+    if (p->end >= 0 && position >= p->end && !atomic_exchange(&p->at_end, 1))
+        put(p->owner, (row){.partition = p->partition, .err = KPG_EOF, .offset = p->end});
 }
 
 static void on_sought(int result, void *context) {
     part *p = context;
-    p->result = result;
-    atomic_store_explicit(&p->state, SOUGHT, memory_order_release);
-    ring_bell(&p->owner->bell);
+    if (result) put(p->owner, (row){.partition = p->partition, .err = result, .offset = -1});
 }
 
-/* Reads a partition from its first message again. */
+/* Reads a partition from its first message again; a failure comes as a row with its error. */
 void kpg_rewind(reader *r, int partition) {
     part *p = r->parts + partition;
-    p->at_end = 0;
-    atomic_store(&p->state, SEEKING);
+    atomic_store(&p->at_end, 0);
     pulsar.consumer_seek_async(p->consumer, pulsar.message_id_earliest(), on_sought, p);
 }
 
-static void fill(row *into, int partition, pulsar_message *message) {
-    pulsar_message_id *id = pulsar.message_get_message_id(message);
-    int64_t position = position_of(id);
-    pulsar.message_id_free(id);
-    *into = (row){.payload = (uint64_t)pulsar.message_get_data(message),
-                  .len = pulsar.message_get_length(message),
-                  .offset = position,
-                  .partition = partition,
-                  .err = position < 0 ? KPG_STRANGE : 0,
-                  .handle = (uint64_t)message,
-                  .redelivered = pulsar.message_get_redelivery_count(message)};
-}
-
-static row failure(int partition, int err) { return (row){.partition = partition, .err = err, .offset = -1}; }
-
-/* Adds a received message, and a row for the end of a backlog after its last one; returns the number of rows. */
-static int add(part *p, int partition, row *rows, int count, pulsar_message *message) {
-    row *read = rows + count++;
-    fill(read, partition, message);
-    if (p->end >= 0 && !p->at_end && read->offset >= p->end) {
-        p->at_end = 1;
-        rows[count] = failure(partition, KPG_EOF);
-        rows[count++].offset = p->end;
-    }
-    return count;
-}
-
-/* Receives from one partition, two rows or more; returns their number. */
-static int receive_from(part *p, int partition, row *rows, int most) {
-    int count = 0, state = atomic_load_explicit(&p->state, memory_order_acquire);
-    if (!p->consumer || state == ASKED || state == SEEKING || state == GONE) return 0;
-    if (state != IDLE) { /* an answer has come */
-        pulsar_message *first = state == CAME ? p->first : NULL;
-        atomic_store(&p->state, p->result ? GONE : IDLE);
-        if (p->result) {
-            if (first) pulsar.message_free(first);
-            rows[0] = failure(partition, p->result);
-            return 1;
-        }
-        if (first) count = add(p, partition, rows, count, first);
-    }
-    while (count < most - 1) {
-        pulsar_message *message = NULL;
-        int result = pulsar.consumer_receive_with_timeout(p->consumer, &message, 0);
-        if (result == KPG_TIMEOUT) break;
-        if (result) {
-            atomic_store(&p->state, GONE);
-            rows[count++] = failure(partition, result);
-            break;
-        }
-        count = add(p, partition, rows, count, message);
-    }
-    return count;
-}
-
-/* Receives what is there without waiting, at most this many rows, each partition in turn first; returns how many.
- * Each is to be given to kpg_done. Rows with an `err` are no messages: KPG_EOF, or why a partition is read no more. */
+/* Takes what was received, at most this many rows; returns how many. Each is to be given to kpg_done. Rows with an
+ * `err` are no messages: KPG_EOF, or why a partition could not be rewound. */
 int kpg_receive(reader *r, row *rows, int most) {
     int count = 0;
     quiet(&r->bell);
-    for (int n = 0; n < r->partitions && count < most - 1; n++) {
-        int partition = (r->next + n) % r->partitions;
-        count += receive_from(r->parts + partition, partition, rows + count, most - count);
+    while (count < most) {
+        cell *from = r->cells + r->head % CELLS;
+        if (atomic_load_explicit(&from->turn, memory_order_acquire) != r->head + 1) return count;
+        rows[count++] = from->read;
+        atomic_store_explicit(&from->turn, r->head + CELLS, memory_order_release);
+        r->head++;
     }
-    r->next = (r->next + 1) % r->partitions;
+    ring_bell(&r->bell); /* there may be more */
     return count;
 }
 
-/* Waits until there is something to receive. */
-void kpg_reader_wait(reader *r, int64_t ns) {
-    for (int n = 0; n < r->partitions; n++) {
-        part *p = r->parts + n;
-        int idle = IDLE;
-        if (p->consumer && atomic_compare_exchange_strong(&p->state, &idle, ASKED))
-            pulsar.consumer_receive_async(p->consumer, on_received, p);
-    }
-    wait_for(&r->bell, ns);
-}
-
-void kpg_pause(reader *r, int64_t ns) { wait_for(&r->bell, ns); }
+void kpg_reader_wait(reader *r, int64_t ns) { wait_for(&r->bell, ns); }
 
 /* Acknowledges these rows (0: none; 1: of each partition the last and all before it; 2: each) and forgets them. */
 void kpg_done(reader *r, const row *rows, int count, int acknowledge) {
-    for (int n = 0; n < count; n++) {
+    r->calls++;
+    for (int n = count - 1; n >= 0; n--) {
         pulsar_message *message = (pulsar_message *)rows[n].handle;
         if (!message) continue;
-        int last = n + 1 == count || rows[n + 1].partition != rows[n].partition || !rows[n + 1].handle;
-        pulsar_consumer *consumer = r->parts[rows[n].partition].consumer;
-        if (acknowledge == 1 && last) pulsar.consumer_acknowledge_cumulative_async(consumer, message, NULL, NULL);
-        if (acknowledge == 2) pulsar.consumer_acknowledge_async(consumer, message, NULL, NULL);
+        part *p = r->parts + rows[n].partition;
+        if (acknowledge == 1 && p->acknowledged != r->calls)
+            pulsar.consumer_acknowledge_cumulative_async(p->consumer, message, NULL, NULL);
+        if (acknowledge == 2) pulsar.consumer_acknowledge_async(p->consumer, message, NULL, NULL);
+        p->acknowledged = r->calls;
         pulsar.message_free(message);
     }
 }
