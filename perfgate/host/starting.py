@@ -11,10 +11,10 @@ from perfgate.model.errors import BrokersFailedError, StartRefusedError, TargetE
 
 LOG_LINE = 300
 REFUSED = re.compile(
-    "ConfigException|Could not create the Java Virtual Machine|Could not find or load main class"
-    "|UnsupportedClassVersionError"
+    "ConfigException|Malformed configuration file|Could not create the Java Virtual Machine"
+    "|Could not find or load main class|UnsupportedClassVersionError"
 )
-"""In the output of a broker that was started with what Kafka or Java refuses."""
+"""In the output of a broker that was started with what Kafka, Pulsar or Java refuses."""
 PORT_TAKEN = "Address already in use"
 LAST_LINES = 25
 

@@ -1,0 +1,102 @@
+"""Pulsar's jars: a frozen list of coordinates a version, each with its SHA-256, from a repository of Maven.
+
+The lists stand next to this module. Maven cannot resolve Pulsar's own ones by their POMs alone: 4.0.8's depend on a
+jar that was never published (bcprov), 4.2.4's on several versions of one library. So each list is what was tried here:
+broker, bookie and ZooKeeper run on all of it, and nothing else is ever fetched.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfgate.host.maven import digest, repository
+from perfgate.model.errors import ConfigurationError
+from perfgate.model.secret import redacted
+
+if TYPE_CHECKING:
+    from jgo.maven import MavenContext
+
+SUFFIX = ".jars.sha256"
+LISTS = Path(__file__).parent
+AT_A_TIME = 8
+"""Downloads: 315 jars, 232 MB, took 78 s so."""
+FETCH_TIMEOUT_S = 60
+TRIES = 3
+JAVA_NEEDED = 17
+"""Pulsar 4.0 and 4.2 are compiled for it (pulsar.apache.org, "Pulsar Java runtime")."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PulsarJars:
+    version: str
+    jars: tuple[Path, ...]
+
+    @property
+    def classpath(self) -> str:
+        return os.pathsep.join(str(jar) for jar in self.jars)
+
+
+def known_versions() -> list[str]:
+    """Return the versions that can be started, oldest first."""
+    names = [path.name.removeprefix("pulsar-").removesuffix(SUFFIX) for path in LISTS.glob(f"pulsar-*{SUFFIX}")]
+    return sorted(names, key=lambda name: [int(part) for part in name.split(".")])
+
+
+def kept_digests(version: str) -> Mapping[str, str]:
+    """Return the SHA-256 of every jar of this Pulsar by its coordinates (group:artifact[:classifier]:version).
+
+    Raises ConfigurationError for a version without a list.
+    """
+    path = LISTS / f"pulsar-{version}{SUFFIX}"
+    if version not in known_versions():
+        raise ConfigurationError(
+            f"Pulsar {version} is not among those whose jars are known: {', '.join(known_versions())}; another one "
+            "runs as an image (--target containers) or as a cluster of your own (a target file)"
+        )
+    return {name: sha256 for sha256, name in (line.split() for line in path.read_text().splitlines())}
+
+
+def pulsar_jars(version: str) -> PulsarJars:
+    """Return Pulsar `version` from the local repository (~/.m2), where what is missing is fetched first.
+
+    Every jar is checked against the list at every call. Raises ConfigurationError for an unknown version, for a jar
+    that cannot be had, and for one that is another than was tried.
+    """
+    kept = kept_digests(version)
+    try:
+        with repository() as url, ThreadPoolExecutor(max_workers=AT_A_TIME) as pool:
+            from jgo.maven import MavenContext  # takes 0.1 s, and only a run that starts brokers fetches jars
+
+            context = MavenContext(remote_repos={"central": url}, timeout=FETCH_TIMEOUT_S)
+            jars = tuple(pool.map(lambda name: _jar(context, name), kept))
+            found = pool.map(lambda jar: digest(jar, "sha256"), jars)
+            other = [str(jar) for jar, is_, kept_ in zip(jars, found, kept.values(), strict=True) if is_ != kept_]
+    except OSError as error:
+        raise ConfigurationError(f"the jars of Pulsar {version} cannot be read: {redacted(str(error))}") from error
+    if other:
+        raise ConfigurationError(
+            f"not the jars of Pulsar {version} that the suite was tested with: {', '.join(other)}; use none of them, "
+            "find out where they came from, then remove these files to fetch them again"
+        )
+    return PulsarJars(version=version, jars=jars)
+
+
+def _jar(context: MavenContext, coordinates: str) -> Path:
+    """Return the jar of these coordinates, fetched where it is missing, at the third try at the latest."""
+    group, artifact, *classifier, version = coordinates.split(":")
+    wanted = context.project(group, artifact).at_version(version).artifact(classifier="".join(classifier))
+    last: Exception | None = None
+    for _ in range(TRIES):
+        try:
+            return Path(wanted.resolve())
+        except Exception as error:  # whatever its HTTP layer raises; all of it means the same to the user
+            last = error
+    raise ConfigurationError(
+        f"{coordinates} cannot be had from the Maven repository ({type(last).__name__}: {redacted(str(last))}); check "
+        "the connection to it (a mirror: docs/air-gapped.md)"
+    ) from last

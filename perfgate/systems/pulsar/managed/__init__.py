@@ -1,0 +1,1 @@
+"""Clusters of Pulsar that this suite starts itself."""

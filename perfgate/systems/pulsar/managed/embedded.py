@@ -1,0 +1,138 @@
+"""The embedded target of Pulsar: its metadata store, bookies and brokers as processes of this machine."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import psutil
+
+from perfgate.host.disk import check_disk
+from perfgate.host.java import find_java
+from perfgate.host.journal import delete_left_over
+from perfgate.host.toxiproxy import toxiproxy_server
+from perfgate.model import MIB, ClusterSpec, Scenario
+from perfgate.model.errors import ConfigurationError
+from perfgate.systems.own_target import OwnTarget
+from perfgate.systems.pulsar.jars import JAVA_NEEDED, pulsar_jars
+from perfgate.systems.pulsar.managed.embedded_cluster import DATA, EmbeddedCluster
+from perfgate.systems.pulsar.managed.nodes import durability, needed_mib
+
+START_TRIES = 2
+PORT_TAKEN = ("Address already in use", "BindException")
+
+
+class PulsarTarget(OwnTarget[EmbeddedCluster]):
+    """Starts clusters as processes; see :class:`perfgate.model.target.Target`."""
+
+    kind = "embedded"
+
+    def __init__(
+        self, *, log_folder: Path, cross_zone: bool, say: Callable[[str], None], compared: bool = False
+    ) -> None:
+        """`cross_zone` puts Toxiproxy up. `compared`: clusters are judged against one another, not scenarios."""
+        super().__init__(log_folder=log_folder, say=say)
+        self._cross_zone, self._compared = cross_zone, compared
+        self._warm_start = True
+        """Whether nodes start with Java's caches of earlier ones."""
+
+    def check_room(self, at_a_time: float, in_all: float) -> None:
+        """Raise ConfigurationError when the folder for temporary files has too little room.
+
+        A bookie writes each entry twice, into its journal and its ledgers. Nodes' data of a run that was killed with
+        its guard is deleted before: it may fill that folder.
+        """
+        delete_left_over(DATA)
+        check_disk(2 * at_a_time, Path(tempfile.gettempdir()))
+
+    def prepare(self, specs: Iterable[ClusterSpec]) -> None:
+        """Fetch and verify all that these clusters need. Raises ConfigurationError when something cannot be had.
+
+        Memory counts: where it runs out the kernel kills a node, which is then blamed for it.
+        """
+        specs = list(specs)
+        for spec in specs:
+            _refuse_what_is_not_of_processes(spec)
+        needed = max(needed_mib(spec) for spec in specs)
+        if needed > (free := psutil.virtual_memory().available / MIB):
+            raise ConfigurationError(
+                f"too little memory: Pulsar's nodes take about {needed:,.0f} MiB, and {free:,.0f} MiB are available: "
+                "end what else runs here, or run on a larger machine"
+            )
+        # Of two sides with other JVMs or versions one alone may have a cache: so neither starts with it.
+        self._warm_start = not self._compared or len({(spec.version, spec.jvm_options) for spec in specs}) == 1
+        for version in sorted({spec.version for spec in specs}):
+            find_java(JAVA_NEEDED, what=f"Pulsar {version}")
+            self._say(f"Pulsar {version}: fetching and verifying its jars")
+            pulsar_jars(version)
+        if self._cross_zone:
+            self._say("Toxiproxy: building it, once")
+            toxiproxy_server()
+
+    def facts(self, spec: ClusterSpec) -> Mapping[str, object]:
+        return {
+            "kind": self.kind,
+            "name": self.kind,
+            "system": "pulsar",
+            "pulsar_version": spec.version,
+            "durability": durability(spec),
+        }
+
+    def cannot(self, scenario: Scenario) -> str | None:
+        """Return why not: a scenario that severs links."""
+        return "links of Pulsar's nodes cannot be severed here" if scenario.cluster.severable else None
+
+    def beside(self, spec: ClusterSpec) -> EmbeddedCluster:
+        """Start another cluster next to the one now alive. Raises ConfigurationError where memory would run out."""
+        needed, free = needed_mib(spec), psutil.virtual_memory().available / MIB
+        if needed > free:
+            raise ConfigurationError(
+                f"a second cluster side by side takes about {needed:,.0f} MiB of memory, and {free:,.0f} MiB are "
+                "available: end what else runs here, or compare on a larger machine"
+            )
+        return super().beside(spec)
+
+    def keep_aot_cache(self) -> None:
+        """Keep the recordings of the nodes that are alive, where no run has done so; they end then."""
+        if self._alive is not None and self._alive.recording:
+            self._say("keeping what Java learnt of Pulsar's nodes, once: later runs warm up sooner")
+            self._alive.keep_aot_cache()
+            self.close()
+
+    def start(self, spec: ClusterSpec, logs: Path) -> EmbeddedCluster:
+        """Return a cluster that has started, at the second try if a port was taken meanwhile."""
+        java, jars = find_java(), pulsar_jars(spec.version)
+        self._say(f"Pulsar {spec.version}: starting {spec.bookies} bookies and {spec.brokers} brokers")
+        for attempt in range(START_TRIES):
+            cluster = EmbeddedCluster(
+                spec, java=java, jars=jars, logs=logs, cross_zone=self._cross_zone, warm_start=self._warm_start
+            )
+            try:
+                cluster.start()
+            except BaseException as error:
+                cluster.close()
+                # A port can be taken between choice and use: worth another set of ports, once.
+                if any(words in str(error) for words in PORT_TAKEN) and attempt + 1 < START_TRIES:
+                    continue
+                raise
+            return cluster
+        raise AssertionError("unreachable")
+
+
+def _refuse_what_is_not_of_processes(spec: ClusterSpec) -> None:
+    if spec.image or spec.memory_mib_per_broker:
+        raise ConfigurationError(
+            "images ([cluster] image) and --broker-memory need --target containers; the embedded target takes "
+            "--pulsar-version"
+        )
+    if spec.home:
+        raise ConfigurationError("cluster.home is a build of Kafka; Pulsar is started from released jars")
+    if spec.security != "plaintext":
+        raise ConfigurationError("cluster.security: the embedded target starts Pulsar without security")
+    if spec.controllers:
+        raise ConfigurationError("cluster.controllers: Pulsar has none; its metadata store is one process")
+    if spec.log_dirs != 1:
+        raise ConfigurationError("cluster.log-dirs is of Kafka's brokers; a bookie has its journal and its ledgers")
+    if not spec.bookies >= 1:
+        raise ConfigurationError("cluster.bookies must be 1 or more for Pulsar")

@@ -1,0 +1,254 @@
+"""Set-up of Pulsar's nodes that this suite starts: settings of each role, JVM options and memory.
+
+Settings are those of the files that a release ships (conf/zookeeper.conf, bookkeeper.conf, broker.conf), but for what
+is said here: sizes that fit one machine, and what would act in the middle of a measurement switched off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from perfgate.host.ports import HOST
+from perfgate.model import ClusterSpec
+
+Role = Literal["metadata store", "bookie", "broker"]
+ROLES: tuple[Role, ...] = ("metadata store", "bookie", "broker")
+"""In the order in which they start."""
+METRICS_ROLES: Mapping[Role, str] = {"metadata store": "metadata", "bookie": "bookies", "broker": "brokers"}
+"""As the names of metrics have them (:data:`perfgate.model.metrics.ROLES`)."""
+FIRST_BOOKIE, METADATA_STORE = 11, 21
+CLUSTER = "perfgate"
+CROSS_ZONE_LISTENER, SAME_ZONE_LISTENER = "cross-zone", "same-zone"
+MAIN: Mapping[Role, str] = {
+    "metadata store": "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+    "bookie": "org.apache.bookkeeper.server.Main",
+    "broker": "org.apache.pulsar.PulsarBrokerStarter",
+}
+METADATA_SETUP = "org.apache.pulsar.PulsarClusterMetadataSetup"
+CONF_OPTION: Mapping[Role, tuple[str, ...]] = {
+    "metadata store": (),
+    "bookie": ("--conf",),
+    "broker": ("--broker-conf",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a JVM may use, in MB: heap, and direct memory (network buffers and caches)."""
+
+    heap: int
+    direct: int
+    seen: int
+    """All that such a process took (RSS, 4.0.8, under load)."""
+
+
+MEMORY: Mapping[Role, Memory] = {
+    "metadata store": Memory(heap=64, direct=64, seen=150),
+    "bookie": Memory(heap=128, direct=192, seen=420),
+    "broker": Memory(heap=192, direct=192, seen=480),
+}
+SETUP_MEMORY = ("-Xmx96m", "-XX:TieredStopAtLevel=1")
+# What Pulsar's and BookKeeper's own start scripts open to reflection (bin/pulsar, "Required by Netty" and after).
+OPENED = (
+    *(
+        f"java.base/{package}"
+        for package in (
+            "jdk.internal.loader",
+            "java.io",
+            "java.nio",
+            "jdk.internal.misc",
+            "jdk.internal.platform",
+            "java.lang",
+            "java.util.zip",
+            "sun.net",
+        )
+    ),
+    "java.management/sun.management",
+    "jdk.management/com.sun.management.internal",
+)
+JVM_OPTIONS = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=10",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-Djava.awt.headless=true",
+    "-Djava.net.preferIPv4Stack=true",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dio.netty.leakDetectionLevel=disabled",
+    "-Dzookeeper.4lw.commands.whitelist=srvr",
+    *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED),
+    "--enable-native-access=ALL-UNNAMED",
+    "--sun-misc-unsafe-memory-access=allow",
+)
+SINCE: Mapping[str, int] = {"--enable-native-access=ALL-UNNAMED": 21, "--sun-misc-unsafe-memory-access=allow": 23}
+"""Options that older Java refuses, or does not need, by its first release that knows them."""
+LOG4J = """\
+status = error
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = [%d] %p %m (%c)%n%xEx{12}
+rootLogger.level = INFO
+rootLogger.appenderRef.out.ref = out
+"""
+
+
+def broker_ids(spec: ClusterSpec) -> range:
+    return range(1, spec.brokers + 1)
+
+
+def bookie_ids(spec: ClusterSpec) -> range:
+    return range(FIRST_BOOKIE, FIRST_BOOKIE + spec.bookies)
+
+
+def role_of(node: int) -> Role:
+    if node == METADATA_STORE:
+        return "metadata store"
+    return "bookie" if node >= FIRST_BOOKIE else "broker"
+
+
+def node_name(node: int) -> str:
+    """Return the name of a node's log and data: broker-1, bookie-11, metadata-store."""
+    role = role_of(node).replace(" ", "-")
+    return role if node == METADATA_STORE else f"{role}-{node}"
+
+
+def node_ids(spec: ClusterSpec) -> list[int]:
+    """Return every node in the order in which they start."""
+    return [METADATA_STORE, *bookie_ids(spec), *broker_ids(spec)]
+
+
+def needed_mib(spec: ClusterSpec) -> float:
+    """Return the memory that all nodes of such a cluster take under load, in MiB, about."""
+    return sum(MEMORY[role_of(node)].seen for node in node_ids(spec)) + sum(
+        max(0, heap - MEMORY["broker"].heap) for heap in _heaps_mib(spec.jvm_options)[-1:]
+    ) * float(spec.brokers)
+
+
+def _heaps_mib(options: Sequence[str]) -> list[int]:
+    factors = {"k": 2**-10, "m": 1.0, "g": 1024.0}
+    return [
+        int(float(option[4:-1]) * factors[option[-1].lower()])
+        for option in options
+        if option.startswith("-Xmx") and option[-1].lower() in factors
+    ]
+
+
+def jvm_options(role: Role, asked: Sequence[str], release: int) -> list[str]:
+    """Return a role's JVM options for this release of Java; those that a run asks for come last, for brokers alone."""
+    memory = MEMORY[role]
+    sizes = (f"-Xms{memory.heap}m", f"-Xmx{memory.heap}m", f"-XX:MaxDirectMemorySize={memory.direct}m")
+    known = [option for option in JVM_OPTIONS if SINCE.get(option, 0) <= release]
+    return [*known, *sizes, *(asked if role == "broker" else ())]
+
+
+def metadata_store_settings(*, port: int, folder: object) -> dict[str, str]:
+    values = {
+        "tickTime": 2000,
+        "dataDir": folder,
+        "clientPort": port,
+        "clientPortAddress": HOST,
+        "maxClientCnxns": 0,
+        "admin.enableServer": "false",
+        "autopurge.purgeInterval": 0,
+    }
+    return {name: str(value) for name, value in values.items()}
+
+
+def bookie_settings(
+    spec: ClusterSpec, *, port: int, http_port: int, metadata_port: int, folder: object
+) -> dict[str, str]:
+    """Return a bookie's settings; the spec's own come last and win. `folder`: of its journal and its ledgers."""
+    values = {
+        "bookiePort": port,
+        "allowLoopback": "true",
+        "listeningInterface": "lo",
+        "advertisedAddress": HOST,
+        "metadataServiceUri": f"zk+hierarchical://{HOST}:{metadata_port}/ledgers",
+        "zkTimeout": 30_000,
+        "journalDirectories": f"{folder}/journal",
+        "ledgerDirectories": f"{folder}/ledgers",
+        "ledgerStorageClass": "org.apache.bookkeeper.bookie.storage.ldb.DbLedgerStorage",
+        "nettyMaxFrameSizeBytes": 5_253_120,
+        "numAddWorkerThreads": 0,
+        "journalMaxGroupWaitMSec": 1,
+        # Journals that are no longer needed, and ledgers of deleted topics, go soon: the disk holds one or two rounds.
+        "journalMaxSizeMB": 256,
+        "journalMaxBackups": 0,
+        "logSizeLimit": 128 * 2**20,
+        "gcWaitTime": 20_000,
+        "isForceGCAllowWhenNoSpace": "true",
+        "diskUsageThreshold": 0.99,
+        "diskUsageWarnThreshold": 0.985,
+        "minUsableSizeForIndexFileCreation": 64 * 2**20,
+        # Caches of DbLedgerStorage; as shares of direct memory they would leave too little for the network's buffers.
+        "dbStorage_writeCacheMaxSizeMb": 64,
+        "dbStorage_readAheadCacheMaxSizeMb": 32,
+        "dbStorage_rocksDB_blockCacheSize": 16 * 2**20,
+        "dbStorage_rocksDB_writeBufferSizeMB": 8,
+        # A bookie that comes back, or its loss, starts no copying of its own in the middle of a measurement.
+        "autoRecoveryDaemonEnabled": "false",
+        "httpServerEnabled": "true",
+        "httpServerHost": HOST,
+        "httpServerPort": http_port,
+        "httpServerClass": "org.apache.bookkeeper.http.vertx.VertxHttpServer",
+        "statsProviderClass": "org.apache.bookkeeper.stats.prometheus.PrometheusMetricsProvider",
+        # The provider's own server needs a Jetty that Pulsar 4.2 does not have.
+        "prometheusStatsHttpEnable": "false",
+        **dict(spec.bookie_config),
+    }
+    return {name: str(value) for name, value in values.items()}
+
+
+def broker_settings(
+    spec: ClusterSpec, *, port: int, web_port: int, metadata_port: int, cross_zone_port: int | None
+) -> dict[str, str]:
+    """Return a broker's settings; the spec's own come last and win.
+
+    `cross_zone_port`: where clients of another zone reach it; None: there is no link to another zone. Pulsar refuses
+    two listeners at one address.
+    """
+    ensemble = min(3, spec.bookies)
+    store = f"zk:{HOST}:{metadata_port}"
+    listeners = {SAME_ZONE_LISTENER: port, **({CROSS_ZONE_LISTENER: cross_zone_port} if cross_zone_port else {})}
+    values = {
+        "clusterName": CLUSTER,
+        "metadataStoreUrl": store,
+        "configurationMetadataStoreUrl": store,
+        "bindAddress": HOST,
+        "brokerServicePort": port,
+        "webServicePort": web_port,
+        "advertisedListeners": ",".join(f"{name}:pulsar://{HOST}:{at}" for name, at in listeners.items()),
+        "internalListenerName": SAME_ZONE_LISTENER,
+        "managedLedgerDefaultEnsembleSize": ensemble,
+        "managedLedgerDefaultWriteQuorum": ensemble,
+        "managedLedgerDefaultAckQuorum": ensemble // 2 + 1,
+        "managedLedgerCacheSizeMB": 32,
+        "defaultRetentionTimeInMinutes": 0,
+        "defaultRetentionSizeInMB": 0,
+        "defaultNumberOfNamespaceBundles": 12,
+        "allowAutoTopicCreation": "false",
+        "allowAutoSubscriptionCreation": "true",
+        "brokerDeleteInactiveTopicsEnabled": "false",
+        "loadBalancerSheddingEnabled": "false",
+        "loadBalancerAutoBundleSplitEnabled": "false",
+        "loadBalancerAutoUnloadSplitBundlesEnabled": "false",
+        "transactionCoordinatorEnabled": "false",
+        "systemTopicEnabled": "false",
+        "topicLevelPoliciesEnabled": "false",
+        "functionsWorkerEnabled": "false",
+        "webSocketServiceEnabled": "false",
+        **dict(spec.config),
+    }
+    return {name: str(value) for name, value in values.items()}
+
+
+def as_properties(settings: Mapping[str, str]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def durability(spec: ClusterSpec) -> Literal["page cache", "fsync"]:
+    """Return how far an acknowledged message is on its bookies' disks: BookKeeper's own default is fsync."""
+    return "page cache" if dict(spec.bookie_config).get("journalSyncData", "true") == "false" else "fsync"

@@ -1,0 +1,124 @@
+"""State of a Pulsar topic over time: which broker serves each partition, which bookies hold it, who is there."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+
+from perfgate.model.errors import BrokersFailedError, TargetError
+from perfgate.model.target import State
+from perfgate.systems.pulsar.client.admin import Admin, TopicName
+from perfgate.systems.pulsar.client.topics import owner_of
+
+ASK_EVERY_S = 0.2
+"""A look-up for each partition and one for the brokers: at 6 partitions 35 requests a second."""
+ANSWER_WITHIN_S = 1.0
+"""A broker that stands still answers nothing; the next question goes to another one."""
+ENSEMBLES_EVERY_S = 1.0
+"""Statistics with a ledger's metadata cost a broker more than a look-up, and ensembles change with a ledger only."""
+AT_A_TIME = 4
+
+
+class OwnerWatch:
+    """Asks in a thread while the context is open; keeps every state that differs from the one before.
+
+    The leader of a partition is the broker that serves it, as any client's look-up has it. A look-up also gives an
+    unserved partition a new owner; each client of the load does the same. Its replicas are the bookies of its newest
+    ledger's newest ensemble; in sync are those of them that are there. Brokers that take part are those with a session
+    at the metadata store, and the nodes of other roles that are there.
+    """
+
+    def __init__(
+        self,
+        admin: Admin,
+        topic: str,
+        *,
+        brokers: Mapping[str, int],
+        bookies: Mapping[str, int],
+        there: Callable[[], Collection[int]],
+    ) -> None:
+        """`brokers`, `bookies`: ids by host:port of their addresses; `there`: ids of other nodes that answer now.
+
+        `admin` should give up on a broker that does not answer after ANSWER_WITHIN_S.
+        """
+        self.topic = topic
+        self.states: list[State] = []
+        self._admin, self._there = admin, there
+        self._brokers, self._bookies = brokers, bookies
+        self._partitions: list[TopicName] = []
+        self._ensembles: dict[TopicName, tuple[int, ...]] = {}
+        self._ensembles_at = -ENSEMBLES_EVERY_S
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._ask_again, daemon=True)
+        self._pool = ThreadPoolExecutor(AT_A_TIME)
+
+    def __enter__(self) -> OwnerWatch:
+        name = TopicName.of(self.topic)
+        self._partitions = [name.partition(number) for number in range(self._admin.partitions(name))]
+        self._ask()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+        self._pool.shutdown()
+
+    @property
+    def last(self) -> State:
+        """The newest state. Raises BrokersFailedError when there was no answer yet, TargetError when the thread has
+        ended.
+        """
+        if not self._thread.is_alive():
+            raise TargetError(f"the brokers are no longer asked for the state of topic {self.topic}")
+        if not self.states:
+            reason = f"the brokers have never answered what the state of topic {self.topic} is"
+            raise BrokersFailedError(reason, perhaps_late=True)
+        return self.states[-1]
+
+    def _ask_again(self) -> None:
+        while not self._done.wait(ASK_EVERY_S):
+            self._ask()
+
+    def _ask(self) -> None:
+        """Add the state of now, if it is another; nothing where no broker says who takes part."""
+        others = self._pool.submit(self._there)
+        try:
+            active = self._admin.brokers()
+        except TargetError:
+            return
+        leaders = tuple(self._pool.map(self._owner, self._partitions))
+        if time.monotonic() - self._ensembles_at >= ENSEMBLES_EVERY_S:
+            for partition, bookies in zip(
+                self._partitions, self._pool.map(self._ensemble, self._partitions), strict=True
+            ):
+                if bookies:
+                    self._ensembles[partition] = bookies
+            self._ensembles_at = time.monotonic()
+        there = {*(self._brokers[at] for at in active if at in self._brokers), *others.result()}
+        replicas = tuple(self._ensembles.get(partition, ()) for partition in self._partitions)
+        state = State(
+            at=time.monotonic(),
+            leaders=leaders,
+            in_sync=tuple(tuple(bookie for bookie in ensemble if bookie in there) for ensemble in replicas),
+            replicas=replicas,
+            brokers=tuple(sorted(there)),
+        )
+        if not self.states or state != replace(self.states[-1], at=state.at):
+            self.states.append(state)
+
+    def _owner(self, partition: TopicName) -> int:
+        with suppress(TargetError):
+            return owner_of(self._admin, partition, self._brokers)
+        return -1
+
+    def _ensemble(self, partition: TopicName) -> tuple[int, ...]:
+        """Return the bookies of the newest ensemble; empty where its broker does not say."""
+        with suppress(TargetError):
+            if ledgers := self._admin.ledgers(partition):
+                return tuple(sorted(self._bookies.get(bookie, -1) for bookie in ledgers[-1].bookies))
+        return ()

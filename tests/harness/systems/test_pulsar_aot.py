@@ -1,0 +1,61 @@
+"""Java's caches of Pulsar's roles: one node of each role records, all use, and half a cache is none."""
+
+from pathlib import Path
+
+import pytest
+
+from perfgate.systems.pulsar.managed import aot
+from perfgate.systems.pulsar.managed.aot import AotCaches
+
+
+@pytest.fixture
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path | None]:
+    monkeypatch.setattr(aot, "LOOK_EVERY_S", 0.001)
+    return {
+        "bookie": tmp_path / "aot" / "bookie.aot",
+        "broker": tmp_path / "aot" / "broker.aot",
+        "metadata store": None,
+    }
+
+
+def recorded(option: list[str]) -> Path:
+    (text,) = option
+    assert text.startswith("-XX:AOTCacheOutput=")
+    return Path(text.partition("=")[2])
+
+
+def test_one_node_of_each_role_records_and_later_ones_use_it(paths: dict[str, Path | None]) -> None:
+    first = AotCaches(paths)
+    bookie, broker = (recorded(first.options(role, node)) for role, node in (("bookie", 11), ("broker", 1)))
+    assert first.options("bookie", 12) == first.options("metadata store", 21) == []
+    assert first.recording == {"bookie": 11, "broker": 1}
+    assert not first.used
+    ended: list[int] = []
+
+    def end(node: int) -> None:
+        ended.append(node)
+        {11: bookie, 1: broker}[node].write_bytes(b"a cache")
+
+    first.keep(end, lambda node: 0 if node in ended else None)
+    assert ended == [11, 1]
+    first.delete_drafts()
+    second = AotCaches(paths)
+    assert second.options("bookie", 11) == second.options("bookie", 12) == [f"-XX:AOTCache={paths['bookie']}"]
+    assert second.used
+    assert not second.recording
+    assert sorted(path.name for path in bookie.parent.iterdir()) == ["bookie.aot", "broker.aot"]
+
+
+@pytest.mark.parametrize("status", [-9, None])
+def test_a_node_that_crashed_or_takes_too_long_leaves_no_cache(
+    paths: dict[str, Path | None], status: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aot, "RECORDED_WITHIN_S", 0.01)
+    caches = AotCaches(paths)
+    part = recorded(caches.options("bookie", 11))
+    part.write_bytes(b"half")
+    part.with_name(f"{part.name}.config").write_bytes(b"a draft of Java's")
+    caches.keep(lambda node: None, lambda node: status)
+    caches.delete_drafts()
+    assert list(part.parent.iterdir()) == []
+    assert recorded(AotCaches(paths).options("bookie", 11))
