@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from perfgate.load.history import Rows
+from perfgate.load.positions import in_words
 from perfgate.measure.faults.flaws import AT_ONCE_S, failures, in_spite_of_late_s, lateness, schedule_delay_s
 from perfgate.measure.faults.growth import growth_metrics
 from perfgate.measure.faults.history import (
@@ -76,7 +77,8 @@ def analyse(written: Written) -> tuple[Failover, dict[str, float], Accounting]:
     Raises ValueError when the load before the fault does not show what is normal.
     """
     producers = [sends_of(s, o) for s, o in zip(written.sends, written.outcomes, strict=True)]
-    integrity = check_integrity(producers, logs_of(written.log, written.partitions))
+    logs = logs_of(written.log, written.partitions)
+    integrity = check_integrity(producers, logs, in_words if written.system == "pulsar" else str)
     records = records_of(written.start, written.rate, producers, written.outcomes)
     fault, begin = written.fault, written.fault - BEFORE_S
     served = by_partition(records.heard[records.acknowledged], records.partition[records.acknowledged], written)

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from perfgate.judge.faults.rules import durability_of
 from perfgate.judge.scenario_case import judge_scenario
 from perfgate.load.history import RECEIPT, Rows
+from perfgate.load.positions import parts_of, position_of
 from perfgate.measure.faults.analysis import analyse
 from perfgate.measure.faults.flaws import failed_before, failures
 from perfgate.measure.faults.history import Written, keep, logs_of, positions, recall
 from perfgate.measure.faults.integrity import ACKED, UNKNOWN, Integrity, Sends, check_integrity
 from perfgate.model import ClusterSpec, Measurement, Verdict
 from perfgate.model import settings as model_settings
-from perfgate.systems.pulsar.load.positions import parts_of, position_of
 from tests.harness.build import scenario
 from tests.harness.build.faults import FAULT, PARTITIONS, faulty, history, one_fault
 
@@ -248,6 +248,16 @@ def test_all_that_is_said_of_a_history_is_the_same_with_positions_of_pulsar(writ
     assert replace(ours[0], findings={}) == replace(plain[0], findings={})
     assert ours[0].findings.keys() == plain[0].findings.keys()
     assert ours[2] == plain[2]
+
+
+def test_positions_are_written_as_pulsars_tools_write_them() -> None:
+    """The last ones of 6,000 in each partition: the fifth of the last batch of the fourth ledger."""
+    failover, _, _ = analyse(replace(of_pulsar(history(lose=2)), system="pulsar"))
+    assert failover.findings["lost"] == (
+        "record 0/11998, acknowledged at 0:206:299:4",
+        "record 0/11999, acknowledged at 1:78:299:4",
+    )
+    assert failover.findings["divergent"][0] == "0:206:299:4 was acknowledged for record 0/11998 and holds nothing"
 
 
 def test_positions_of_pulsar_are_kept_whole(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from perfgate.load.positions import NOWHERE, parts_of, position_of
 from perfgate.systems.pulsar.load import clib, native
-from perfgate.systems.pulsar.load.positions import NOWHERE, parts_of, position_of
 from perfgate.systems.pulsar.load.slow import key_text, parsed, partition_of
 from tests.harness.build.fake_pulsar import FakePulsar, serialised
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from perfgate.load.clients import LoadClientError
-from perfgate.systems.pulsar.load.positions import MOST_MESSAGES
+from perfgate.load.positions import MOST_MESSAGES
 
 SERVICE_URL = "serviceUrl"
 LISTENER = "listenerName"

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from perfgate.load.positions import position_of
 from perfgate.load.schedule import now
 from perfgate.systems.pulsar.load import native
-from perfgate.systems.pulsar.load.positions import position_of
 
 FULL, AT_END, STRANGE = -184, -191, -201
 MOST_WAITING, FULL_S = 8_192, 0.0002

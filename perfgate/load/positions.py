@@ -1,4 +1,4 @@
-"""Positions: one number for the place of a message in its partition.
+"""Positions of Pulsar: one number for the place of a message in its partition, where Kafka has an offset.
 
 A message id has a ledger, an entry in it, and an index in the batch that the entry is. A partition's ledgers follow one
 another with growing numbers, entries grow within a ledger, and indexes within an entry. Put side by side in this order
@@ -43,3 +43,8 @@ def parts_of(position: int) -> tuple[int, int, int]:
         position >> INDEX_BITS & ((1 << ENTRY_BITS) - 1),
         position & (MOST_MESSAGES - 1),
     )
+
+
+def in_words(position: int) -> str:
+    """Return a position as Pulsar's tools write it: ledger:entry:index."""
+    return ":".join(map(str, parts_of(position))) if position >= 0 else "nowhere"
