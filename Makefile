@@ -3,6 +3,7 @@
 # make gate and make compare call: .venv/bin/python -m fixtures.run --target=embedded --tier=smoke
 
 PYTHON ?= python3
+SYSTEM ?= kafka
 TARGET ?= embedded
 TIER ?= smoke
 RUN ?= results/latest
@@ -23,10 +24,10 @@ LOCK := uv pip compile --quiet --universal --generate-hashes --no-annotate --no-
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
 # What each target takes.
-takes.gate := TARGET TIER REFERENCE ARGS
-takes.compare := TARGET TIER CHANGE AGAINST ARGS
+takes.gate := SYSTEM TARGET TIER REFERENCE ARGS
+takes.compare := SYSTEM TARGET TIER CHANGE AGAINST ARGS
 takes.clean-up := TARGET ARGS
-takes.baseline := TARGET TIER RUNS ACCEPT ARGS
+takes.baseline := SYSTEM TARGET TIER RUNS ACCEPT ARGS
 takes.thresholds := ARGS
 takes.pairs := ACCEPT ARGS
 takes.history := ARGS
@@ -53,7 +54,7 @@ $(error make $(goals) takes no $(slip)$(if $(takers), (it is of make $(takers)))
 endif
 
 help:
-	@echo 'make gate    run the scenarios and judge them   [TARGET=embedded] [TIER=smoke|nightly|full] [ARGS="-k batch"]'
+	@echo 'make gate    run the scenarios and judge them   [SYSTEM=kafka|pulsar] [TARGET=embedded] [TIER=smoke|nightly|full] [ARGS="-k batch"]'
 	@echo 'make gate REFERENCE=FILE.toml   the same, held against a reference that is measured in turns with it'
 	@echo 'make compare CHANGE=changes/linger-5.toml   what would this change do?   [ARGS="--budget 10m -k batch-1k"]'
 	@echo 'make compare TARGET=OLD.toml AGAINST=NEW.toml   two clusters that exist, loaded in turns'
@@ -74,19 +75,19 @@ help:
 	@echo 'make clean   remove .venv and the caches inside the checkout; results stay'
 
 gate: $(VENV)/.run
-	@$(SAY) "performance gate, target $(TARGET), tier $(TIER): starting pytest"
-	@$(PY) -m fixtures.run '--target=$(TARGET)' '--tier=$(TIER)' $(if $(REFERENCE),'--reference=$(REFERENCE)') $(ARGS)
+	@$(SAY) "performance gate, $(SYSTEM), target $(TARGET), tier $(TIER): starting pytest"
+	@$(PY) -m fixtures.run '--target=$(TARGET)' '--tier=$(TIER)' $(if $(REFERENCE),'--reference=$(REFERENCE)') $(ARGS) $(if $(filter-out kafka,$(SYSTEM)),'--system=$(SYSTEM)')
 
 compare: $(VENV)/.run
 	@test -n '$(CHANGE)$(AGAINST)' || { echo 'name the change: make compare CHANGE=changes/linger-5.toml (others: $(wildcard changes/*.toml))'; exit 2; }
-	@$(PY) -m fixtures.run '--target=$(TARGET)' '--tier=$(TIER)' $(if $(CHANGE),'--compare=$(CHANGE)') $(if $(AGAINST),'--against=$(AGAINST)') $(ARGS)
+	@$(PY) -m fixtures.run '--target=$(TARGET)' '--tier=$(TIER)' $(if $(CHANGE),'--compare=$(CHANGE)') $(if $(AGAINST),'--against=$(AGAINST)') $(ARGS) $(if $(filter-out kafka,$(SYSTEM)),'--system=$(SYSTEM)')
 
 clean-up: $(VENV)/.run
 	@test '$(TARGET)' != embedded || { echo 'name the brokers: make clean-up TARGET=FILE.toml [ARGS="--run RUN-ID"]'; exit 2; }
 	@$(PY) -m perfgate.systems.kafka.attached.clean_up '$(TARGET)' $(ARGS)
 
 baseline: $(VENV)/.run
-	@$(PY) -m fixtures.baseline --runs '$(RUNS)' '--target=$(TARGET)' '--tier=$(TIER)' $(if $(ACCEPT),--accept) $(ARGS)
+	@$(PY) -m fixtures.baseline --runs '$(RUNS)' '--target=$(TARGET)' '--tier=$(TIER)' $(if $(ACCEPT),--accept) $(ARGS) $(if $(filter-out kafka,$(SYSTEM)),'--system=$(SYSTEM)')
 
 thresholds: $(VENV)/.run
 	@$(PY) -m perfgate.report.proposal $(ARGS)

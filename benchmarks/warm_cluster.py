@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fixtures.wiring import process_usage
+from fixtures.wiring_kafka import process_usage
 from perfgate.measure.bench import Bench
 from perfgate.measure.setup import Setup
 from perfgate.model import SAME_ZONE, Scenario, Tier

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 
@@ -23,6 +23,7 @@ from perfgate.model import (
 )
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.structured import Positive, shallow, strict, structured, toml_of
+from perfgate.model.system import SYSTEM_NAMES, SYSTEMS, System, system_of, version_of
 
 SHARE = "timed_out_share"
 
@@ -33,14 +34,15 @@ LARGEST_REACH, LARGEST_LATENCY_REACH = 0.9, 9.0
 """A limit of a tenth of the baseline is as good as none; more noise than that needs more runs, not a wider limit. So is
 one of ten times a latency, whose p99 scatters more than a mean does."""
 RELATIONS_FILE, RATIOS_FILE = "relations.toml", "ratios.toml"
+RELATIONS_FILES: Mapping[System, str] = {"kafka": RELATIONS_FILE, "pulsar": "relations-pulsar.toml"}
 Text = Annotated[str, MinLen(1), "must be a text"]
 Fact = Annotated[str | int | None, "must be a string or a whole number"]
 Tolerance = Annotated[float, Gt(0), Lt(1), "must be a positive number below 1; 0.1 means 10 %"]
 Runs = Annotated[int, Ge(0), Le(MOST_RUNS), f"must be a whole number up to {MOST_RUNS}"]
 MACHINE = {"cores", "cpu_model"}
 """Facts of the machine that a run's load comes from."""
-UNDER_TEST = "kafka"
-"""The fact that a profile is not picked by: a new Kafka is what the stored figures are to be compared with."""
+UNDER_TEST: tuple[System, ...] = SYSTEMS
+"""The facts that a profile is not picked by: a new release is what the stored figures are to be compared with."""
 CONDITIONS = ("target", "cluster", "brokers", "cores", "cpu_model", "tier", "driver")
 """The facts that a run must share with a profile that is picked for it."""
 SHOWN_ALONE = ("description", "reference", "hardware")
@@ -53,6 +55,7 @@ class _Facts:
 
     description: Fact = None
     reference: Annotated[bool, "must be true or false"] = False
+    system: Literal["kafka", "pulsar"] | None = None
     hardware: Text | None = None
     target: Fact = None
     cluster: Fact = None
@@ -62,6 +65,7 @@ class _Facts:
     tier: Fact = None
     driver: Fact = None
     kafka: Fact = None
+    pulsar: Fact = None
 
     def __post_init__(self) -> None:
         if self.reference:
@@ -124,7 +128,9 @@ def load_profiles(folder: Path) -> dict[str, Profile]:
     """Every profile in `folder` by its file name. Raises ConfigurationError."""
     if not folder.is_dir():
         raise ConfigurationError(f"thresholds folder {folder} does not exist")
-    paths = (path for path in sorted(folder.glob("*.toml")) if path.name not in (RELATIONS_FILE, RATIOS_FILE))
+    paths = (
+        path for path in sorted(folder.glob("*.toml")) if path.name not in (*RELATIONS_FILES.values(), RATIOS_FILE)
+    )
     return {path.stem: load_profile(path) for path in paths}
 
 
@@ -177,9 +183,13 @@ def for_one_look(threshold: Threshold) -> Threshold:
 def profile_facts(
     target: Mapping[str, object], environment: Mapping[str, object], tier: Mapping[str, object], driver: str
 ) -> dict[str, str]:
-    """The facts of a run that a profile states; `kafka` is major.minor; real brokers are named by their target file."""
-    kafka = str(target["kafka_version"])
+    """The facts of a run that a profile states; the release is major.minor; real brokers are named by their file.
+
+    A profile that states no system is of Kafka, and so are such facts.
+    """
+    system = system_of(target)
     return {
+        **({"system": system} if system != "kafka" else {}),
         "target": str(target["kind"]),
         **({"cluster": str(target["name"])} if target["kind"] == "brokers" else {}),
         **({"brokers": str(target["brokers"])} if target["kind"] == "brokers" and "brokers" in target else {}),
@@ -187,15 +197,15 @@ def profile_facts(
         "cpu_model": str(environment["cpu_model"]),
         "tier": str(tier["name"]),
         "driver": driver,
-        "kafka": ".".join(kafka.split(".")[:2]),
+        system: ".".join(version_of(target).split(".")[:2]),
     }
 
 
 def match_profile(profiles: Mapping[str, Profile], facts: Mapping[str, str]) -> Profile | None:
-    """The one profile whose facts hold, or None; of several that of the run's Kafka line. Raises ConfigurationError."""
+    """The one profile whose facts hold, or None; of several that of the run's release. Raises ConfigurationError."""
     matching = [one for one in profiles.values() if matches(one, facts)]
     if len(matching) > 1:
-        same = [profile for profile in matching if profile.facts.get(UNDER_TEST) == facts.get(UNDER_TEST)]
+        same = [one for one in matching if all(one.facts.get(name) == facts.get(name) for name in UNDER_TEST)]
         if len(same) != 1:
             names = ", ".join(sorted(p.name for p in matching))
             raise ConfigurationError(
@@ -213,13 +223,13 @@ def matches(profile: Profile, facts: Mapping[str, str]) -> bool:
 def all_but_one(profiles: Mapping[str, Profile], facts: Mapping[str, str]) -> list[tuple[Profile, str]]:
     """The profiles of this kind of target that match except for one fact, each with that fact's name."""
     differing = [(profile, _differing(profile, facts)) for profile in profiles.values() if not profile.reference]
-    return [(profile, keys[0]) for profile, keys in differing if len(keys) == 1 and keys != ["target"]]
+    return [(profile, keys[0]) for profile, keys in differing if len(keys) == 1 and keys[0] not in ("target", "system")]
 
 
 def differences(profile: Profile, facts: Mapping[str, str], among: Collection[str] | None = None) -> str:
     """The facts (`among` these) in which a run is none of the profile's, as "tier nightly there, smoke here"."""
     return "; ".join(
-        f"{key} {profile.facts[key]} there, {facts.get(key) or 'unknown'} here"
+        f"{key} {profile.facts.get(key, profile.system)} there, {facts.get(key) or 'unknown'} here"
         for key in _differing(profile, facts)
         if among is None or key in among
     )
@@ -238,11 +248,17 @@ def check_may_hold(profile: Profile, facts: Mapping[str, str], among: Collection
 
 def _differing(profile: Profile, facts: Mapping[str, str]) -> list[str]:
     """The names of the facts that keep the profile from being picked."""
-    return [key for key, value in profile.facts.items() if key != UNDER_TEST and facts.get(key) != value]
+    here = {"system": system_of(facts), **facts}
+    stated = {"system": profile.system, **profile.facts}
+    return [key for key, value in stated.items() if key not in UNDER_TEST and here.get(key) != value]
 
 
-def named_profile(profiles: Mapping[str, Profile], name: str) -> Profile:
-    """The profile called `name`. Raises ConfigurationError with the names there are."""
+def named_profile(profiles: Mapping[str, Profile], name: str, system: System = "kafka") -> Profile:
+    """The profile called `name`, of this system. Raises ConfigurationError with the names there are."""
+    if name in profiles and profiles[name].system != system:
+        raise ConfigurationError(
+            f"profile {name} is of {SYSTEM_NAMES[profiles[name].system]}, and the run is of {SYSTEM_NAMES[system]}"
+        )
     if name not in profiles:
         raise ConfigurationError(f"unknown profile {name!r}; legal: {', '.join(sorted(profiles)) or '(none stored)'}")
     return profiles[name]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from perfgate.host.machine_use import periods_of_groups
 from perfgate.metrics.usage import OverTime, Sampler
+from perfgate.model.target import Cluster
 
 HELD_BACK = "client_held_back_share"
+Sources = tuple[Callable[[Cluster], Sampler], ...]
+"""Makers of a cluster's samplers; the first that knows a metric gives it."""
 
 
 class OwnQuota:

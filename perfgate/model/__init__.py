@@ -16,7 +16,6 @@ from perfgate.model.compared import (
 )
 from perfgate.model.declared import (
     CROSS_ZONE as CROSS_ZONE,
-    DEFAULT_KAFKA_VERSION as DEFAULT_KAFKA_VERSION,
     KEY_BYTES as KEY_BYTES,
     KIB as KIB,
     MIB as MIB,
@@ -86,4 +85,12 @@ from perfgate.model.relations import (
     RangeRelation as RangeRelation,
     Relation as Relation,
     Validity as Validity,
+)
+from perfgate.model.system import (
+    DEFAULT_KAFKA_VERSION as DEFAULT_KAFKA_VERSION,
+    DEFAULT_PULSAR_VERSION as DEFAULT_PULSAR_VERSION,
+    SYSTEM_NAMES as SYSTEM_NAMES,
+    System as System,
+    system_of as system_of,
+    version_of as version_of,
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from perfgate.model.changes import beside_the_point, setting_of, with_changes
 from perfgate.model.declared import TIER_NAMES, Scenario, TierName, settings
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.system import System
 
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 """Of a scenario: its pytest id, the key of its thresholds, part of topics and files. A family is also a marker."""
@@ -24,6 +25,16 @@ class Family:
     about: str
     scenarios: tuple[Scenario, ...]
     source: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise ConfigurationError for scenarios of two systems, of which no run measures both."""
+        if len({scenario.cluster.system for scenario in self.scenarios}) > 1:
+            raise ConfigurationError(f"family {self.name}: its scenarios are of two systems: declare a family of each")
+
+    @property
+    def system(self) -> System:
+        """The system that its scenarios are of; Kafka of a family without any."""
+        return self.scenarios[0].cluster.system if self.scenarios else "kafka"
 
 
 def family(

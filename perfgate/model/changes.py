@@ -9,20 +9,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from perfgate.model.declared import (
-    DEFAULT_VERSIONS,
     LINKS,
     MEMBERSHIPS,
-    SYSTEM_NAMES,
-    SYSTEMS,
     UNKNOWN_VERSION,
     Keys,
     Payload,
     Scenario,
     Settings,
-    System,
     with_settings,
 )
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.system import DEFAULT_VERSIONS, SYSTEM_NAMES, SYSTEMS, System
 
 Changes = tuple[tuple[str, Any], ...]
 """Dotted paths with their values, in the order in which they apply."""
@@ -236,7 +233,7 @@ PATHS: Mapping[str, _Path] = {
     "topic.ack-quorum": _Path(_whole(100), _part("topic", "ack_quorum"), only="pulsar"),
     "producers.processes": _Path(_whole(1000), _own("producers")),
     "producers.threads": _Path(_whole(1000), _own("threads")),
-    "producers.transaction.ms": _Path(_amount(0, MOST_TRANSACTION_MS, "ms"), _own("transaction_ms"), only="kafka"),
+    "producers.transaction.ms": _Path(_amount(0, MOST_TRANSACTION_MS, "ms"), _own("transaction_ms")),
     "consumers.groups": _Path(_whole(100), _part("consumers", "groups")),
     "consumers.processes": _Path(_whole(1000), _part("consumers", "processes")),
     "consumers.threads": _Path(_whole(1000), _part("consumers", "threads")),

@@ -9,6 +9,7 @@ from typing import Literal
 
 from perfgate.model.compared import AS_USUAL, Deciding, RecordedPairs
 from perfgate.model.metrics import Count, MetricInfo
+from perfgate.model.system import System, system_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,6 +65,11 @@ class Profile:
     """Published figures, by scenario."""
     pairs: Mapping[str, tuple[RecordedPairs, ...]] = field(default_factory=dict)
     """Recorded A/A pairs, by scenario."""
+
+    @property
+    def system(self) -> System:
+        """The system that its figures are of."""
+        return system_of(self.facts)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

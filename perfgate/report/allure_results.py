@@ -36,6 +36,7 @@ from perfgate.model import (
 from perfgate.model.judged import ExitCode
 from perfgate.model.secret import redacted
 from perfgate.model.summary import metric_value, untold
+from perfgate.model.system import SYSTEM_NAMES, System, system_of
 from perfgate.report.exports import rounds_csv
 from perfgate.report.front import escaped, html_table
 from perfgate.report.html import CATEGORIES
@@ -53,7 +54,7 @@ STEP_METRICS = {
     "broker cores": "broker_cpu_cores.sum",
 }
 """Metrics of a ramp's steps by the head of their column."""
-EPIC = "Kafka performance gate"
+EPIC = "{} performance gate"
 NAME = "the run as a whole"
 """Test case for what concerns no single scenario (brokers that broke, nothing judged, something left behind): a CI that
 colours by tests would show green."""
@@ -265,7 +266,9 @@ def verdict_lines(view: View) -> list[str]:
 def write_whole_run(folder: Path, view: View) -> None:
     """Write the run as a whole among the Allure results: once for a run, however often it is written."""
     document, lines = view.document, verdict_lines(view)
-    key = hashlib.md5(NAME.encode(), usedforsecurity=False).hexdigest()
+    system = system_of(document["target"])
+    name = NAME if system == "kafka" else f"{NAME}, {SYSTEM_NAMES[system]}"
+    key = hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
     ended = int(datetime.fromisoformat(document["finished"]).timestamp() * 1000)
     result = {
         "uuid": document["run_id"],
@@ -278,7 +281,7 @@ def write_whole_run(folder: Path, view: View) -> None:
         "description": redacted("\n\n".join(lines)),
         "start": ended,
         "stop": ended,
-        "labels": [{"name": "epic", "value": EPIC}, {"name": "feature", "value": NAME}],
+        "labels": [{"name": "epic", "value": EPIC.format(SYSTEM_NAMES[system])}, {"name": "feature", "value": NAME}],
         "parameters": [{"name": "exit code", "value": str(document["exit_code"]), "excluded": True}],
         "attachments": [],
         "steps": [],
@@ -327,8 +330,14 @@ def _headline(measurement: Measurement) -> str:
     return "".join(f", {part}" for part in parts)
 
 
+def name_system(system: System) -> None:
+    """Put the running test under its system. Of Pulsar it is a test of its own: names are shared with Kafka's."""
+    allure.dynamic.epic(EPIC.format(SYSTEM_NAMES[system]))
+    if system != "kafka":
+        allure.dynamic.parameter("system", _Bare(SYSTEM_NAMES[system]))
+
+
 def _label(family: str, story: str) -> None:
-    allure.dynamic.epic(EPIC)
     allure.dynamic.feature(family)
     allure.dynamic.story(story)
 

@@ -14,6 +14,7 @@ from perfgate import model
 from perfgate.model.declared import LINKS
 from perfgate.model.metrics import Amount, Count
 from perfgate.model.structured import strict
+from perfgate.model.system import SYSTEMS, VERSION_FACTS
 
 SCHEMA: Literal[6] = 6
 BROKERS = (rf"{stem}\.[0-9]+" for stem in model.PER_BROKER_METRICS)
@@ -51,6 +52,12 @@ def _stated(kind: Any) -> GetPydanticSchema:
 def _with(*names: str, **legal: Any) -> Any:
     """Return the mark of a mapping that has these names, some of them with few `legal` values."""
     return Field(json_schema_extra={"required": list(names), "properties": {k: {"enum": v} for k, v in legal.items()}})
+
+
+def _of_target() -> Any:
+    """Return the mark of a target's facts: its kind, its name, and the release of its system."""
+    extra = _with("kind", "name", kind=[*KINDS], system=[*SYSTEMS]).json_schema_extra
+    return Field(json_schema_extra={**extra, "anyOf": [{"required": [name]} for name in VERSION_FACTS.values()]})
 
 
 @strict
@@ -329,7 +336,7 @@ class RunFacts:
     """ISO 8601, UTC, as `finished`."""
     finished: str
     tier: Annotated[Mapping[str, object], _stated(model.Tier)]
-    driver: Annotated[str, _stated(Literal["librdkafka", "java"])]
+    driver: Annotated[str, _stated(Literal["librdkafka", "java", "libpulsar", "pulsar-perf"])]
     modified: Strings
     """The overrides of this run (--set); not empty: not comparable."""
     profile: str | None
@@ -344,7 +351,7 @@ class RunFacts:
     """What a comparison asked about; null: the gate."""
     reference: Mapping[str, object] | None = None
     """What the run was held against, measured in turns with it: how that differs; null: stored thresholds."""
-    target: Annotated[Mapping[str, object], _with("kind", "name", "kafka_version", kind=[*KINDS])]
+    target: Annotated[Mapping[str, object], _of_target()]
     environment: Annotated[Mapping[str, object], _with(*MACHINE)]
     time: Annotated[Mapping[str, object], _stated(Time)]
     left_behind: Strings = ()
@@ -364,7 +371,7 @@ class RunFacts:
 
 @strict
 class Document(RunFacts):
-    """run.json: what a run of the Kafka performance gate measured and judged. JSON has no infinite figure: one that
+    """run.json: what a run of the performance gate measured and judged. JSON has no infinite figure: one that
     would be is null, as is an interval with such an end."""
 
     schema: Literal[6]

@@ -19,6 +19,7 @@ from perfgate.judge.scenario_case import invalid_reasons
 from perfgate.model import ComparisonOutcome, Measurement, Outcome, Relation, Verdict, metric_info
 from perfgate.model.secret import redacted
 from perfgate.model.summary import metric_value
+from perfgate.model.system import system_of, version_of
 
 COLUMNS = (
     "run_id",
@@ -156,7 +157,8 @@ def metrics_text(document: Mapping[str, Any], measurements: Mapping[str, Measure
     target, tier = document["target"], document["tier"]
     common = {
         "target": str(target.get("name")),
-        "kafka": str(target.get("kafka_version")),
+        "system": (system := system_of(target)),
+        system: version_of(target),
         "tier": str(tier.get("name")),
         "modified": "yes" if document["modified"] else "no",
     }

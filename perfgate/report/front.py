@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perfgate.model.secret import redacted
+from perfgate.model.system import SYSTEM_NAMES, system_of, version_of
 from perfgate.report.next_steps import next_steps
 from perfgate.report.view import COLLAPSED, View
 
@@ -43,14 +44,15 @@ def front_html(view: View, before: Mapping[str, Any] | None) -> str:
 
 
 def banners(document: Mapping[str, Any], before: Mapping[str, Any] | None) -> list[str]:
-    """Return how the machine, the client and Kafka differ from those of the run before."""
+    """Return how the machine, the client and the release differ from those of the run before."""
     if before is None:
         return []
     pairs = {key: (before["environment"].get(key), document["environment"].get(key)) for key in COMPARED}
     changed = [f"{key} was {old}, is {new}" for key, (old, new) in pairs.items() if old != new]
     other = f"Not the machine of run {before['run_id']}: {'; '.join(changed)}. Do not compare with figures of before."
-    old, new = (run["target"].get("kafka_version") for run in (before, document))
-    upgraded = f"Kafka was {old} in run {before['run_id']}, is {new}: what differs from its figures may be that."
+    old, new = (version_of(run["target"]) for run in (before, document))
+    system = SYSTEM_NAMES[system_of(document["target"])]
+    upgraded = f"{system} was {old} in run {before['run_id']}, is {new}: what differs from its figures may be that."
     return [other] * bool(changed) + [upgraded] * (old != new)
 
 

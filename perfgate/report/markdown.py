@@ -11,6 +11,7 @@ from perfgate.judge.phrases import number, percent
 from perfgate.model import metric_info
 from perfgate.model.judged import REPORTED, place
 from perfgate.model.secret import redacted
+from perfgate.model.system import release_of
 from perfgate.report.view import View
 
 MOST_ROWS, MOST_REASONS, MOST_NOTES = 16, 5, 2
@@ -130,7 +131,7 @@ def _not_run(view: View) -> list[str]:
 def _where(document: Mapping[str, Any]) -> str:
     target, machine = document["target"], document["environment"]
     facts = [
-        f"Kafka {target.get('kafka_version')}",
+        release_of(target),
         f"target {target.get('name')}",
         f"tier {document['tier'].get('name')}",
         f"{machine.get('cores')} x {machine.get('cpu_model')}",

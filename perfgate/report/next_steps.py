@@ -10,6 +10,7 @@ from perfgate.judge.run_end import is_undecided
 from perfgate.judge.wording import MORE_ROUNDS
 from perfgate.model import Outcome, Verdict
 from perfgate.model.judged import UNFINISHED, ExitCode, severity
+from perfgate.model.system import System, system_of
 from perfgate.report.view import View
 
 USUAL_TARGET, USUAL_TIER = "embedded", "smoke"
@@ -22,9 +23,13 @@ NO_GROUND: Mapping[int, str] = {
 """Why not to decide on a run with this exit code, where none of its verdicts says so."""
 
 
-def variables(target: str = USUAL_TARGET, tier: str = USUAL_TIER) -> str:
-    """Return the variables of make for this target and tier, with a leading blank; empty for the usual ones."""
-    asked = {"TARGET": target if target != USUAL_TARGET else "", "TIER": tier if tier != USUAL_TIER else ""}
+def variables(target: str = USUAL_TARGET, tier: str = USUAL_TIER, system: System = "kafka") -> str:
+    """Return the variables of make for these, with a leading blank; empty for the usual ones."""
+    asked = {
+        "SYSTEM": system if system != "kafka" else "",
+        "TARGET": target if target != USUAL_TARGET else "",
+        "TIER": tier if tier != USUAL_TIER else "",
+    }
     return "".join(f" {key}={shlex.quote(value)}" for key, value in asked.items() if value)
 
 
@@ -43,15 +48,17 @@ def alone(name: str, names: Collection[str]) -> str:
     return f"-k '{name} and not ({' or '.join(sorted(shortest))})'"
 
 
-def gate_command(selection: str, target: str = USUAL_TARGET, tier: str = USUAL_TIER) -> str:
+def gate_command(selection: str, target: str = USUAL_TARGET, tier: str = USUAL_TIER, system: System = "kafka") -> str:
     """Return the make command that measures a selection (options of pytest) on this target in this tier."""
-    return f'make gate{variables(target, tier)} ARGS="{selection}"'
+    return f'make gate{variables(target, tier, system)} ARGS="{selection}"'
 
 
-def baseline_command(target: str = USUAL_TARGET, tier: str = USUAL_TIER, **others: str) -> str:
+def baseline_command(
+    target: str = USUAL_TARGET, tier: str = USUAL_TIER, system: System = "kafka", **others: str
+) -> str:
     """Return the make command that records thresholds of this target and tier; `others` are make variables as well."""
     given = "".join(f" {key}={shlex.quote(value)}" for key, value in others.items() if value)
-    return f"make baseline{variables(target, tier)}{given}"
+    return f"make baseline{variables(target, tier, system)}{given}"
 
 
 def to_do_line(
@@ -59,12 +66,13 @@ def to_do_line(
     relations: Mapping[str, Outcome],
     target: str,
     tier: str,
+    system: System = "kafka",
     *,
     names: Collection[str],
     rounds: int,
     on_that_machine: bool,
 ) -> str:
-    """Return what to do now, in one line: of the worst verdict, with the command for this target and tier.
+    """Return what to do now, in one line: of the worst verdict, with the command for this system, target and tier.
 
     `relations`: their outcomes, by name with the family in front: acks/acks-rate. `names`: of all scenarios that there
     are. `rounds`: of this run. `on_that_machine`: the run was recorded, perhaps elsewhere.
@@ -76,13 +84,13 @@ def to_do_line(
         return "To do: nothing, all that was judged is within its limits"
     name, selection, outcome = worst[0]
     longer = f" --rounds {max(MORE_ROUNDS, 2 * rounds)}"
-    again, more = (gate_command(f"{selection}{option}", target, tier) for option in ("", longer))
+    again, more = (gate_command(f"{selection}{option}", target, tier, system) for option in ("", longer))
     steps = {
         Verdict.BROKEN: f"read the brokers' logs (logs/ beside run.json), then {again}",
         Verdict.REGRESSED: f"{again} measures it once more; if it stays, look at what changed since the last green run",
         Verdict.INVALID: f"mend the reason that its message gives, then {again}",
         Verdict.INCONCLUSIVE: f"quiet the machine, then {more}",
-        Verdict.MISSING: f"{baseline_command(target, tier)} stores what it is to be held against",
+        Verdict.MISSING: f"{baseline_command(target, tier, system)} stores what it is to be held against",
     }
     there = " on that machine" if on_that_machine else ""
     others = f" (and {len(worst) - 1} more that are not green)" if len(worst) > 1 else ""
@@ -131,7 +139,7 @@ def next_steps(view: View) -> list[str]:
         why = document.get("cause") or NO_GROUND.get(document["exit_code"], "it ended in an error")
         steps.append(f"This run is no ground to go on: {why}.")
     if view.missing and not document.get("profile_note"):  # else no run like this one can be recorded, or not there
-        command = baseline_command(target_of(document), str(document["tier"]["name"]))
+        command = baseline_command(target_of(document), str(document["tier"]["name"]), system_of(document["target"]))
         steps.append(f"Record thresholds of this machine: {command}")
     nothing = "Nothing: go on. Each scenario's page has the command that repeats it."
     return list(dict.fromkeys(steps))[:MOST_STEPS] or [nothing]

@@ -37,6 +37,7 @@ from perfgate.model import FEWEST_READINGS, METRICS, Fault, Load, Profile, Thres
 from perfgate.model.errors import ConfigurationError
 from perfgate.model.judged import UNSOUND
 from perfgate.model.summary import centre
+from perfgate.model.system import system_of
 from perfgate.report.next_steps import baseline_command, target_of
 from perfgate.report.results import load_run, recorded_facts
 from perfgate.report.runs_alike import runs_alike, unsound, why_not_plain
@@ -90,9 +91,11 @@ def suggested_name(facts: Mapping[str, str], taken: Collection[str]) -> str:
     """Return a file name for a new profile, none of those taken: embedded-2c-amd-epyc."""
     model = re.sub(r"\((r|tm|c)\)|@.*|\b(cpu|processor|\d+-core)\b", " ", facts["cpu_model"].lower())
     cluster = re.findall(r"[a-z0-9]+", facts.get("cluster", "").lower())
-    name = "-".join([facts["target"], *cluster, f"{facts['cores']}c", *re.findall(r"[a-z0-9]+", model)[:5]])
+    system = system_of(facts)
+    other = [system] if system != "kafka" else []
+    name = "-".join([*other, facts["target"], *cluster, f"{facts['cores']}c", *re.findall(r"[a-z0-9]+", model)[:5]])
     of_tier = "-".join([name, *([facts["tier"]] if "tier" in facts else [])])
-    longer = f"{of_tier}-kafka-{facts['kafka']}".replace(".", "-")
+    longer = f"{of_tier}-{system}-{facts[system]}".replace(".", "-")
     candidates = itertools.chain([name, of_tier, longer], (f"{longer}-{number}" for number in itertools.count(2)))
     return next(candidate for candidate in candidates if candidate not in taken)
 
@@ -233,8 +236,9 @@ def updated(
     name.
     """
     document = with_profile(text, facts)
-    if UNDER_TEST in document["profile"]:
-        document["profile"][UNDER_TEST] = facts[UNDER_TEST]
+    for name in UNDER_TEST:
+        if name in document["profile"] and name in facts:
+            document["profile"][name] = facts[name]
     if readings := canary_of(runs):
         document["canary"] = document.get("canary", tomlkit.table())
         document["canary"].update(readings)
@@ -335,7 +339,7 @@ def show(
             print(f"left out: {run_id}: {reason}")
     print(f"{path}{'' if path.exists() else ' (new: no stored profile is of this target and machine)'}")
     if len(runs) < ENOUGH_RUNS:
-        command = baseline_command(target_of(like), str(like["tier"]["name"]))
+        command = baseline_command(target_of(like), str(like["tier"]["name"]), system_of(like["target"]))
         print(f"too few runs: {len(runs)} of {ENOUGH_RUNS}; {command} does the rest, then again")
         return 1
     proposals = proposed(runs)

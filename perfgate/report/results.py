@@ -56,7 +56,7 @@ from perfgate.report.entries import (
     RunFacts,
     ScenarioEntry,
 )
-from perfgate.report.shape import bring_to_flaws, bring_to_systems, check_run, no_number
+from perfgate.report.shape import bring_to_flaws, bring_to_systems, check_release, check_run, no_number
 
 T = TypeVar("T")
 READABLE = (3, 4, 5, SCHEMA)
@@ -266,6 +266,7 @@ def load_run(path: Path, option: str = "--replay") -> dict[str, Any]:
             document["schema"] = SCHEMA
             text = json.dumps(document)
         check_run(text)
+        check_release(document["target"])
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigurationError(f"{option} {path} is damaged: {error}") from None
     return dict(document)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from perfgate.judge.noise import disturbed
 from perfgate.model import CanaryReading, Verdict
 from perfgate.model.judged import UNSOUND
+from perfgate.model.system import system_of
 from perfgate.report.results import note_once, recorded_facts, recorded_runs, run_files
 
 Run = TypeVar("Run", bound=Mapping[str, Any])
@@ -17,7 +18,7 @@ Run = TypeVar("Run", bound=Mapping[str, Any])
 def runs_alike(
     document: Mapping[str, Any], results_dir: Path, note: Callable[[str], None] = note_once
 ) -> list[Mapping[str, Any]]:
-    """Return this run and every live, unmodified one of the same tier, driver, target, machine, client and Kafka line.
+    """Return this run and every live, unmodified one of the same tier, driver, target, machine, client and release.
 
     Scenarios that are declared otherwise there are left out. `note` names runs that cannot be read.
     """
@@ -40,7 +41,8 @@ def run_before(
     """
 
     def kind(run: Mapping[str, Any]) -> tuple[object, ...]:
-        return run["target"]["kind"], run["target"].get("name"), run["tier"]["name"], run["driver"]
+        target = run["target"]
+        return system_of(target), target["kind"], target.get("name"), run["tier"]["name"], run["driver"]
 
     earlier = [path for path in run_files(results_dir) if path.parent.name < document["run_id"]]
     runs = recorded_runs(reversed(earlier), note)

@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 from pydantic import ConfigDict, ValidationError, with_config
 
 from perfgate.model.compared import HEARD_LATE, OUTLASTED, SATURATED, SENT_LATE, STOOD_STILL, WAITED
-from perfgate.model.declared import DEFAULT_KAFKA_VERSION
 from perfgate.model.flaw import EVERYTHING, Doubt, Flaw, Part
 from perfgate.model.measured import CanaryReading
 from perfgate.model.structured import adapter
+from perfgate.model.system import DEFAULT_KAFKA_VERSION, VERSION_FACTS, system_of
 
 READ = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
 KINDS_IN_TEXTS = (OUTLASTED, WAITED, SATURATED, STOOD_STILL, HEARD_LATE, SENT_LATE)
@@ -63,7 +63,7 @@ RUN = _object(
     profile=str | None,
     replay_of=str | None,
     change=Table | None,
-    target=_object(kind=str, name=str, kafka_version=str),
+    target=_object(kind=str, name=str, kafka_version=str, pulsar_version=str, optional=tuple(VERSION_FACTS.values())),
     environment=_object(cores=int, cpu_model=str, commit=str | None),
     exit_code=int,
     scenarios=_list(SCENARIO),
@@ -91,6 +91,14 @@ LINE = _object(
 def check_run(text: str) -> None:
     """Raise ValueError with what keeps this run.json from being read, its key first."""
     _check(RUN, text)
+
+
+def check_release(target: Mapping[str, Any]) -> None:
+    """Raise ValueError where the facts of a target do not state the release of its system."""
+    if (system := system_of(target)) not in VERSION_FACTS:
+        raise ValueError(f"target.system: {system!r} is none; legal: {', '.join(VERSION_FACTS)}")
+    if VERSION_FACTS[system] not in target:
+        raise ValueError(f"target.{VERSION_FACTS[system]}: Field required")
 
 
 def line_of(text: str, figures: Sequence[str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from perfgate.judge.run_end import often_undecided
 from perfgate.model import Effect, Measurement, Outcome, Verdict, metric_info
 from perfgate.model.judged import UNSOUND, ExitCode, place
 from perfgate.model.summary import metric_value
+from perfgate.model.system import release_of
 
 WORDS: Mapping[int, str] = {
     ExitCode.GREEN: "GREEN",
@@ -113,7 +114,7 @@ class View:
             f"Without an answer: {', '.join(unsure)}." if unsure else f"Every scenario that was {verb} has an answer.",
             _judged_against(document),
             f"{document['environment']['cores']} x {document['environment']['cpu_model']}, kernel "
-            f"{document['environment']['kernel']}, Kafka {document['target']['kafka_version']}.",
+            f"{document['environment']['kernel']}, {release_of(document['target'])}.",
         ]
         if document["modified"]:
             lines.append(f"MODIFIED by {', '.join(document['modified'])}: comparable with no other run.")

@@ -20,7 +20,16 @@ ROOMS: Mapping[str, set[str]] = {
     "systems": {"model", "host", "load", "metrics"},
 }
 """What each room of perfgate/ may import of the others. None of them imports fixtures/ or pytest."""
-WIRING = {"wiring", "pulsar_wiring", "command_line", "options", "run_config", "change_file", "own_scenarios"}
+WIRING = {
+    "wiring_kafka",
+    "wiring_pulsar",
+    "system_settings",
+    "command_line",
+    "options",
+    "run_config",
+    "change_file",
+    "own_scenarios",
+}
 """The modules of fixtures/ that may import systems: what makes one, and what reads options, files and topics of one."""
 CLIENTS = {"confluent_kafka", "testcontainers"}
 """What talks with a system under test. The facts of this machine name the client's version, too."""

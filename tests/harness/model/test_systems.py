@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from perfgate.model import Change, ClusterSpec, Scenario, TopicSpec, with_changes
 from perfgate.model.changes import PATHS, legal_paths, read_value, setting_of
-from perfgate.model.declared import MEMBERSHIPS, SYSTEMS, Consumers, System
+from perfgate.model.declared import MEMBERSHIPS, Consumers
 from perfgate.model.errors import ConfigurationError
+from perfgate.model.system import SYSTEMS, System, release_of, system_of, version_of
 from tests.harness.build import scenario
 
 PULSAR = replace(scenario("batch"), cluster=ClusterSpec(system="pulsar", bookies=3))
@@ -93,7 +94,6 @@ def test_an_image_of_no_version_is_of_an_unknown_one_on_either_system() -> None:
         ("kafka", "consumers.membership", "shared", "'shared' is no membership; legal: group, assigned, share"),
         ("pulsar", "cluster.controllers", 3, "cluster.controllers has no meaning for Pulsar: it is a path of Kafka"),
         ("pulsar", "cluster.home", "/builds", "cluster.home has no meaning for Pulsar"),
-        ("pulsar", "producers.transaction.ms", 100, "producers.transaction.ms has no meaning for Pulsar"),
         ("pulsar", "client.version", "2.11.0", "client.version has no meaning for Pulsar"),
         ("pulsar", "consumers.membership", "group", "'group' is no membership; legal: assigned, exclusive, shared"),
         ("pulsar", "cluster.version", "four", "'four' is not a Pulsar release; write it as in 4.0.8"),
@@ -125,3 +125,13 @@ def test_a_bookies_setting_needs_another_start() -> None:
     assert (change.restarts_brokers, change.concerns_brokers) == (True, True)
     assert change.settings("bookie") == (("journalSyncData", "true"),)
     assert setting_of("bookie.journalSyncData") == ("bookie", "journalSyncData")
+
+
+def test_a_target_states_its_system_and_release() -> None:
+    kafka: dict[str, object] = {"kind": "embedded", "kafka_version": "4.3.1"}
+    pulsar: dict[str, object] = {"kind": "embedded", "system": "pulsar", "pulsar_version": "4.0.8"}
+    assert [(system_of(one), version_of(one), release_of(one)) for one in (kafka, pulsar, {})] == [
+        ("kafka", "4.3.1", "Kafka 4.3.1"),
+        ("pulsar", "4.0.8", "Pulsar 4.0.8"),
+        ("kafka", "unknown", "Kafka unknown"),
+    ]

@@ -12,6 +12,7 @@ from typing import Any
 from perfgate.model import MIB, Scenario, with_settings
 from perfgate.model.changes import SETTINGS, read_value, setting_of
 from perfgate.model.errors import ConfigurationError
+from perfgate.systems.foreign_code import loading_option, refuse
 
 # The union of what DescribeConfigs lists on Kafka 4.3.1 and 3.9.1, less what the embedded target sets itself
 # (listeners, ids, racks, log folders).
@@ -56,12 +57,6 @@ OF_BROKERS = re.compile(
 KAFKAS_OWN = re.compile(r"org\.apache\.kafka\.[\w.$]+|uniform|range|simple")
 """A class of Kafka itself, or an assignor by its short name."""
 OF_SCOPES = {"producer": OF_CLIENTS, "consumer": OF_CLIENTS, "broker": OF_BROKERS}
-HARMLESS_JVM = re.compile(
-    r"-X(m[snx]|ss)\d+[kmgtKMGT]?|-X(int|comp|mixed|batch|rs)|-server|-verbose(:\w+)?|-Xlog:(?!.*file=)[^/\\]*"
-    r"|-XX:[+-]\w+|-XX:\w+=[\d.]+[%kmgtKMGT]?|-D(?!com\.sun\.management)[\w.]+=(true|false|[\d.]+[kmgKMG]?)"
-)
-"""Options of a JVM that set sizes, switches and numbers; others load agents and classes, or run a command."""
-PERMISSION = "--allow-commands"
 AROUND_BYTES = 1024
 """A batch and a request around a record take less than this."""
 CLIENT, TOPIC = "message.max.bytes", "max.message.bytes"
@@ -195,7 +190,7 @@ def loads_code(path: str, value: object) -> str:
     """Return the part of a change that loads foreign code or runs a command; empty where none does."""
     scope, _, name = path.partition(".")
     if path == "cluster.jvm":
-        return next((one for one in _options(value) if not HARMLESS_JVM.fullmatch(one)), "")
+        return loading_option(value)
     if scope not in OF_SCOPES or not OF_SCOPES[scope].fullmatch(name):
         return ""
     own = not name.startswith("sasl.") and all(map(KAFKAS_OWN.fullmatch, re.split(r"\s*,\s*", str(value).strip())))
@@ -204,23 +199,13 @@ def loads_code(path: str, value: object) -> str:
 
 def refuse_code(path: str, value: object, written: str) -> None:
     """Raise ConfigurationError that begins with `written` for a change that loads code or runs a command."""
-    if found := loads_code(path, value):
-        raise ConfigurationError(
-            f"{written}: {found} loads code or runs a command on this machine or its brokers: read where it is from, "
-            f"then add {PERMISSION}"
-        )
+    refuse(loads_code(path, value), written)
 
 
 def refuse_code_of_clients(names: Iterable[str], written: str) -> None:
     """The same for settings of clients in a target file that another person named."""
     for name in names:
         refuse_code(f"producer.{name}", "", f"{written}: [client] {name}")
-
-
-def _options(value: object) -> list[str]:
-    return (
-        value.split() if isinstance(value, str) else [str(one) for one in value] if isinstance(value, Iterable) else []
-    )
 
 
 def made_room(scenario: Scenario) -> Scenario:
