@@ -13,11 +13,14 @@ from typing import Any
 
 from perfgate.judge.bounds_files import load_relations
 from perfgate.judge.phrases import number
+from perfgate.judge.thresholds import RELATIONS_FILES
 from perfgate.model import FaultScenario, PairRelation, RangeRelation, Relation, Scenario
 from perfgate.model.catalogue import Family
 from perfgate.model.judged import UNSOUND
 from perfgate.model.relations import ROUGH_LEAST
+from perfgate.model.system import SYSTEMS, system_of
 from perfgate.report.results import load_run
+from tests.scenarios import pulsar
 from tests.scenarios.catalogue import FAMILIES
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +60,8 @@ HEAD = """# The catalogue
 
 Every factor that a family varies, its scenarios, what the published results say, and what holds
 here. The page is made from `tests/scenarios/catalogue.py` and `thresholds/relations.toml` by
-`make catalogue`.
+`make catalogue`; its [part on Pulsar](#pulsar) from `tests/scenarios/pulsar.py` and
+`thresholds/relations-pulsar.toml`.
 
 - `smoke`, `nightly`, `full`: the smallest tier that measures a scenario. A larger tier measures
   those of the smaller ones too. `--family partitions` or `-k linger` runs a family or a scenario
@@ -73,12 +77,40 @@ here. The page is made from `tests/scenarios/catalogue.py` and `thresholds/relat
 """
 
 
+OF_PULSAR = """# Pulsar
+
+The scenarios of `--system pulsar`. A name that a scenario of Kafka has too stands for the same load;
+what differs:
+
+- Replicas are the write quorum, and `3/3/2` is ensemble, write quorum, ack quorum: three bookies hold
+  a ledger, each message is on three of them, and two have it when it is acknowledged. One copy
+  (`3/1/1`) goes to each of the three bookies in turn, as Kafka's one copy goes to whichever broker
+  leads the partition. `3/3/2` stands beside three replicas, `acks=all`, `min.insync.replicas=2`.
+- Durability is `page cache` (journalSyncData=false, Kafka's default of no flush) but where `fsync` is
+  varied (journalSyncData=true, Kafka's flush.messages=1). No relation compares the two.
+- Batches are bounded by `batchingMaxBytes` (Kafka: `batch.size`), what is under way by
+  `maxPendingMessages` (Kafka: `queue.buffering.max.kbytes`). The client waits 1 ms for a batch at least.
+- CPU is that of brokers, bookies and the metadata store together.
+
+Of Kafka's families these have no counterpart, and are not run: min-insync (the ack quorum is waited for,
+whoever is in sync), idempotence, linger (the client waits 1 ms at least),
+network-threads and io-threads, segment, log-dirs, group-protocol and share-group (a subscription's type
+is varied instead), fetch-size, rack-read, security (the embedded cluster has none).
+"""
+
+
 def page(families: Sequence[Family], relations: Sequence[Relation], measured: Mapping[str, Any] | None) -> str:
     """Return the page; `measured` is what MEASURED holds."""
     described = (line for one in families for line in _family(one, relations, measured))
     return "\n".join(
         [HEAD, *_machine(measured), *described, *_night(families, relations, (measured or {}).get("nightly"))]
     )
+
+
+def pulsar_page(relations: Sequence[Relation], measured: Mapping[str, Any] | None) -> str:
+    """Return the part on Pulsar; `measured` is what MEASURED holds of it."""
+    described = (line for one in pulsar.FAMILIES for line in _family(one, relations, measured, "Pulsar: "))
+    return "\n".join([OF_PULSAR, *_machine(measured), *described])
 
 
 def _machine(measured: Mapping[str, Any] | None) -> Iterator[str]:
@@ -118,8 +150,10 @@ def _with_spread(found: Sequence[float] | None) -> str:
     return f"{number(found[0])} ({100 * found[1]:.0f} %)" if found else ""
 
 
-def _family(family: Family, relations: Sequence[Relation], measured: Mapping[str, Any] | None) -> Iterator[str]:
-    yield f"## {family.name}\n"
+def _family(
+    family: Family, relations: Sequence[Relation], measured: Mapping[str, Any] | None, of: str = ""
+) -> Iterator[str]:
+    yield f"## {of}{family.name}\n"
     source = f" Source: {family.source}." if family.source else ""
     yield _paragraph(f"{family.about[0].upper()}{family.about[1:]}.{source}")
     if isinstance(family.scenarios[0], FaultScenario):
@@ -274,9 +308,16 @@ def main() -> None:
         "--held", nargs="+", default=[], type=Path, metavar="RUN.json", help="runs whose relations to count as well"
     )
     given = parser.parse_args()
-    runs, before = [load_run(path, "RUN.json") for path in given.runs], dict[str, Any](machine="", commands=[])
+    of_both = [load_run(path, "RUN.json") for path in given.runs]
+    runs = [run for run in of_both if system_of(run["target"]) == "kafka"]
+    before = dict[str, Any](machine="", commands=[])
     if MEASURED.exists():
         before = json.loads(MEASURED.read_text())
+    if of_pulsar := [run for run in of_both if system_of(run["target"]) == "pulsar"]:
+        there = before.setdefault("pulsar", {"machine": "", "commands": []})
+        for name, values in collected(of_pulsar).items():
+            there[name] = {**there.get(name, {}), **values}
+        MEASURED.write_text(json.dumps(before, indent=1) + "\n")
     if given.night:
         said = {"machine": "", "command": "", **before.get("nightly", {})}  # for a person to state
         before["nightly"] = {**said, **night_of(load_run(given.night, "RUN.json"))}
@@ -293,10 +334,11 @@ def main() -> None:
 def current() -> str:
     """Return the page as it should be now."""
     measured = json.loads(MEASURED.read_text()) if MEASURED.exists() else None
-    relations = [
-        relation.here(shares_cores=True) for relation in load_relations(ROOT / "thresholds" / "relations.toml")
-    ]
-    return page(FAMILIES, relations, measured)
+    of_kafka, of_pulsar = (
+        [relation.here(shares_cores=True) for relation in load_relations(ROOT / "thresholds" / RELATIONS_FILES[system])]
+        for system in SYSTEMS
+    )
+    return "\n".join([page(FAMILIES, of_kafka, measured), pulsar_page(of_pulsar, (measured or {}).get("pulsar"))])
 
 
 if __name__ == "__main__":

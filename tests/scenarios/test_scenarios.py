@@ -1,14 +1,14 @@
 """Every scenario of the catalogue, and every relation between them: the two tests that a gate is made of.
 
 Each is parametrised by `fixtures/selection.py`: with the scenarios of FAMILIES and of --scenarios, and with the
-relations of relations.toml.
+relations of relations.toml; a run has those of its --system.
 """
 
 from fixtures.gate import Gate
 from perfgate.model import Relation, Scenario
-from tests.scenarios.catalogue import FAMILIES
+from tests.scenarios import catalogue, pulsar
 
-__all__ = ["FAMILIES"]
+FAMILIES = (*catalogue.FAMILIES, *pulsar.FAMILIES)
 
 
 def test_scenario(scenario: Scenario, gate: Gate) -> None:

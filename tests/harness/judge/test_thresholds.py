@@ -25,6 +25,7 @@ from perfgate.systems.kafka.attached.external import ExternalTarget
 from perfgate.systems.kafka.managed.containers import ContainersTarget
 from perfgate.systems.kafka.managed.embedded import EmbeddedTarget
 from tests.harness import build
+from tests.scenarios import pulsar
 from tests.scenarios.catalogue import FAMILIES as CATALOGUE
 from tests.scenarios.catalogue import SCENARIOS
 
@@ -59,7 +60,7 @@ def test_every_shipped_profile_is_one_that_a_run_can_match() -> None:
     for profile in (one for one in load_profiles(SHIPPED).values() if not one.reference):
         target = {"kind": profile.facts["target"], "name": profile.facts.get("cluster", ""), "kafka_version": "4.3.1"}
         environment = {key: profile.facts.get(key, "") for key in ("cores", "cpu_model")}
-        facts = profile_facts(target, environment, {"name": profile.facts.get("tier", "smoke")}, DRIVERS[0])
+        facts = profile_facts(target, environment, {"name": profile.facts.get("tier", "smoke")}, DRIVERS["kafka"][0])
         assert match_profile({profile.name: profile}, facts) is profile
         assert target["kind"] in (EmbeddedTarget.kind, ContainersTarget.kind, ExternalTarget.kind)
 
@@ -67,10 +68,15 @@ def test_every_shipped_profile_is_one_that_a_run_can_match() -> None:
 def test_a_reference_is_matched_by_no_run_and_held_when_it_is_named() -> None:
     profiles = load_profiles(SHIPPED)
     references = {name: one for name, one in profiles.items() if one.reference}
-    assert set(references) == {"published-benchmark", "published-high-availability", "published-stress-test"}
+    assert set(references) == {
+        "published-benchmark",
+        "published-high-availability",
+        "published-stress-test",
+        "published-pulsar",
+    }
     for kind in ("embedded", "containers", "brokers"):
         target = {"kind": kind, "name": "any", "kafka_version": "0.10.2"}
-        facts = profile_facts(target, {"cores": 2, "cpu_model": "any"}, {"name": "full"}, DRIVERS[0])
+        facts = profile_facts(target, {"cores": 2, "cpu_model": "any"}, {"name": "full"}, DRIVERS["kafka"][0])
         assert match_profile(references, facts) is None
         assert all_but_one(references, facts) == []
     named = named_profile(profiles, "published-high-availability")
@@ -95,8 +101,12 @@ def test_a_named_reference_holds_what_it_publishes_and_no_more(rate: float, held
 
 
 def test_published_figures_are_of_scenarios_and_metrics_that_there_are_and_say_what_differs() -> None:
-    rows, profiles = {row.name: row for row in SCENARIOS}, load_profiles(SHIPPED)
-    for profile in profiles.values():
+    of_system = {
+        system: {row.name: row for row in scenarios}
+        for system, scenarios in (("kafka", SCENARIOS), ("pulsar", pulsar.SCENARIOS))
+    }
+    for profile in load_profiles(SHIPPED).values():
+        rows = of_system[profile.system]
         assert profile.published.keys() <= rows.keys()
         for name, figures in profile.published.items():
             held = {threshold.metric.name for threshold in profile.thresholds.get(name, ())}
@@ -106,7 +116,7 @@ def test_published_figures_are_of_scenarios_and_metrics_that_there_are_and_say_w
 
 
 def test_a_figure_is_looked_up_by_its_scenario_but_not_beside_its_own_profile() -> None:
-    profiles = load_profiles(SHIPPED)
+    profiles = {name: one for name, one in load_profiles(SHIPPED).items() if one.system == "kafka"}
     rate, latency = published_of(profiles, "partitions-1", None)
     assert (rate.metric, rate.value, rate.differs) == ("records_per_s", 102_760, "")
     assert "E5-2640v2" in rate.hardware
@@ -162,7 +172,7 @@ def test_a_bad_reference_is_an_error_that_names_the_place(
 def test_figures_of_one_real_cluster_are_not_held_against_another() -> None:
     def of(name: str) -> dict[str, str]:
         target = {"kind": "brokers", "name": name, "kafka_version": "4.3.1"}
-        return profile_facts(target, {"cores": 2, "cpu_model": "AMD"}, {"name": "smoke"}, DRIVERS[0])
+        return profile_facts(target, {"cores": 2, "cpu_model": "AMD"}, {"name": "smoke"}, DRIVERS["kafka"][0])
 
     staging = Profile(name="staging", facts=of("staging"), thresholds={}, path="", canary={})
     assert match_profile({"staging": staging}, of("staging")) is staging
@@ -261,7 +271,10 @@ def test_a_good_profile_loads(tmp_path: Path) -> None:
         (("{ baseline = 1000, tolerance = 0.1 }", "1000"), ["[batch-1k] records_per_s = 1000", "must be a table"]),
         (("[batch-1k]", "[Batch 1k]"), ["mine.toml"]),
         (("[batch-1k]", "[Batch_1k]"), ["[Batch_1k] is not a scenario name"]),
-        (("cores = 2", "cpus = 2"), ["[profile] has unknown key 'cpus'", "legal: description, reference, hardware"]),
+        (
+            ("cores = 2", "cpus = 2"),
+            ["[profile] has unknown key 'cpus'", "legal: description, reference, system, hardware"],
+        ),
         (("cores = 2", "cores = 2.5"), ["[profile] cores = 2.5", "whole number"]),
         (('target = "embedded"\n', ""), ["[profile] lacks the key 'target'"]),
         (("[profile]", "[profil]"), ["table [profile] is missing"]),
