@@ -13,7 +13,7 @@ import psutil
 import pulsar
 import pytest
 
-from fixtures.pulsar_wiring import pulsar_usage
+from fixtures.wiring_pulsar import process_usage
 from perfgate.host.waiting import NotYet, poll_until
 from perfgate.model import CROSS_ZONE, SAME_ZONE, ClusterSpec, Link, TopicSpec, settings
 from perfgate.model.errors import BrokersFailedError
@@ -87,7 +87,7 @@ def test_a_cluster_is_ready_and_says_what_it_is(cluster: EmbeddedCluster) -> Non
 def test_messages_are_counted_over_either_link_and_all_roles_use_something(cluster: EmbeddedCluster) -> None:
     topics, topic = cluster.topics(), f"{cluster.prefix}written"
     topics.create(topic, THREE)
-    usage = pulsar_usage(cluster)
+    usage = process_usage(cluster)
     usage.edge()
     assert produce(cluster, topic, MESSAGES) == MESSAGES
     assert produce(cluster, topic, MESSAGES, CROSS_ZONE) == MESSAGES

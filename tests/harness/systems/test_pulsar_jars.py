@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perfgate.host import maven
-from perfgate.model.declared import DEFAULT_PULSAR_VERSION
+from perfgate.model import DEFAULT_PULSAR_VERSION
 from perfgate.model.errors import ConfigurationError
 from perfgate.systems.pulsar import jars
 from perfgate.systems.pulsar.jars import kept_digests, known_versions, pulsar_jars
